@@ -1,0 +1,34 @@
+# `make` alone explains itself. Everything runs in .venv, which `make setup` builds.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+EXPERIMENT ?= data/experiments/lab.yaml
+
+.PHONY: help setup report test check bench notebooks golden lock clean
+
+help: ## show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
+
+setup: .venv/ready ## build .venv and install the measuring tools (apt, when missing and permitted)
+
+.venv/ready: requirements.lock pyproject.toml .ci/system-tools
+	@bash .ci/system-tools
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.5'
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --no-deps --editable .
+	@touch $@
+
+test: setup ## run the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## lint, format and type checks
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+lock: ## resolve the dependencies anew, for the oldest Python supported
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command "make lock" --extra lab --extra dask --group dev pyproject.toml -o requirements.lock
+
+clean: ## remove what can be made again (measured data in results/ stay)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

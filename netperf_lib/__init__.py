@@ -1,0 +1,1 @@
+"""What does the network between two VMs really give me?"""

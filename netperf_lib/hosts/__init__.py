@@ -1,0 +1,1 @@
+"""Where hosts come from and how they go: one file a source."""

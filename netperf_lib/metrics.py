@@ -1,0 +1,183 @@
+"""Every metric once: its name, unit, direction and label, and the one place where units are converted.
+
+A metric is named ``<quantity>[_<statistic>]_<unit>``. One unit a quantity everywhere: microseconds, bits per
+second (decimal), bytes, seconds. A missing value is null, never zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from .errors import UsageError
+
+__all__ = ["METRICS", "Metric", "format_value", "metric", "to_bps", "to_bytes", "to_us"]
+
+Better = Literal["higher", "lower"]
+Basis = Literal["one-way", "round trip", "round trip under load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One measured quantity.
+
+    Parameters
+    ----------
+    name : str
+        Column name in the tables, ``<quantity>[_<statistic>]_<unit>``.
+    label : str
+        What a reader sees on an axis, without the unit.
+    unit : str
+        Unit of the stored numbers: ``us``, ``bps``, ``bytes``, ``s``, ``count``, ``ratio``, ``per_s``.
+    better : {"higher", "lower"} or None
+        Which direction is good for the user; None where neither is.
+    basis : {"one-way", "round trip", "round trip under load"} or None
+        For latencies: which way was timed. Different bases are never merged.
+    """
+
+    name: str
+    label: str
+    unit: str
+    better: Better | None
+    basis: Basis | None = None
+
+
+_STATISTICS = {
+    "": "mean",
+    "min": "minimum",
+    "p25": "25th percentile",
+    "p50": "median",
+    "p75": "75th percentile",
+    "p90": "90th percentile",
+    "p95": "95th percentile",
+    "p99": "99th percentile",
+    "p999": "99.9th percentile",
+    "p9999": "99.99th percentile",
+    "p99999": "99.999th percentile",
+    "max": "maximum",
+    "stdev": "standard deviation",
+}
+_LATENCIES: dict[str, tuple[str, Basis]] = {
+    "latency_oneway": ("One-way latency", "one-way"),
+    "rtt": ("Round-trip time", "round trip"),
+    "rtt_loaded": ("Round-trip time under load", "round trip under load"),
+}
+
+
+def _registry() -> dict[str, Metric]:
+    found = [
+        Metric(f"{q}{'_' if s else ''}{s}_us", label if not s else f"{label}, {word}", "us", "lower", basis)
+        for q, (label, basis) in _LATENCIES.items()
+        for s, word in _STATISTICS.items()
+    ]
+    found += [
+        Metric("throughput_bps", "Throughput at the receiver", "bps", "higher"),
+        Metric("throughput_sent_bps", "Throughput at the sender", "bps", "higher"),
+        Metric("throughput_reverse_bps", "Reverse throughput at the receiver", "bps", "higher"),
+        Metric("throughput_reverse_sent_bps", "Reverse throughput at the sender", "bps", "higher"),
+        Metric("transferred_bytes", "Data received", "bytes", None),
+        Metric("sent_bytes", "Data sent", "bytes", None),
+        Metric("transferred_reverse_bytes", "Data received, reverse", "bytes", None),
+        Metric("sent_reverse_bytes", "Data sent, reverse", "bytes", None),
+        Metric("retransmits_count", "Retransmitted segments", "count", "lower"),
+        Metric("retransmits_reverse_count", "Retransmitted segments, reverse", "count", "lower"),
+        Metric("cwnd_bytes", "Congestion window, last", "bytes", None),
+        Metric("cwnd_max_bytes", "Congestion window, largest", "bytes", None),
+        Metric("jitter_us", "Jitter (RFC 1889)", "us", "lower"),
+        Metric("jitter_reverse_us", "Jitter (RFC 1889), reverse", "us", "lower"),
+        Metric("lost_count", "Lost datagrams", "count", "lower"),
+        Metric("lost_ratio", "Share of datagrams lost", "ratio", "lower"),
+        Metric("lost_reverse_count", "Lost datagrams, reverse", "count", "lower"),
+        Metric("lost_reverse_ratio", "Share of datagrams lost, reverse", "ratio", "lower"),
+        Metric("packets_count", "Datagrams or packets", "count", None),
+        Metric("packets_reverse_count", "Datagrams or packets, reverse", "count", None),
+        Metric("out_of_order_count", "Datagrams out of order", "count", "lower"),
+        Metric("duplicated_count", "Datagrams received twice", "count", "lower"),
+        Metric("messages_count", "Messages", "count", None),
+        Metric("message_rate_per_s", "Message rate", "per_s", "higher"),
+        Metric("transaction_rate_per_s", "Transaction rate", "per_s", "higher"),
+        Metric("connect_us", "TCP connect time", "us", "lower"),
+        Metric("cpu_client_ratio", "CPU used at the client", "ratio", "lower"),
+        Metric("cpu_server_ratio", "CPU used at the server", "ratio", "lower"),
+        Metric("duration_measured_s", "Measured duration", "s", None),
+    ]
+    return {m.name: m for m in found}
+
+
+METRICS: dict[str, Metric] = _registry()
+
+
+def metric(name: str) -> Metric:
+    """Look a metric up by name.
+
+    Raises
+    ------
+    UsageError
+        Unknown name; the text offers the nearest known ones.
+    """
+    try:
+        return METRICS[name]
+    except KeyError:
+        import difflib
+
+        near = difflib.get_close_matches(name, METRICS, n=3, cutoff=0.4) or list(METRICS)[:3]
+        raise UsageError(f"unknown metric {name!r}; did you mean {', '.join(near)}?") from None
+
+
+_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "usec": 1.0, "ms": 1e3, "msec": 1e3, "s": 1e6, "sec": 1e6, "min": 60e6}
+_PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+def to_us(value: float, unit: str) -> float:
+    """Convert a time in `unit` (ns, us, ms, s, …) to microseconds.
+
+    Raises
+    ------
+    ValueError
+        The unit is not known: a number without a known unit is no measurement.
+    """
+    if unit not in _US:
+        raise ValueError(f"unknown time unit {unit!r} (known: {', '.join(_US)})")
+    return value * _US[unit]
+
+
+def _prefix(prefix: str) -> float:
+    key = prefix[:1].upper() + prefix[1:]
+    if key not in _PREFIX:
+        raise ValueError(f"unknown prefix {prefix!r} (known: {', '.join(p for p in _PREFIX if p)})")
+    return _PREFIX[key]
+
+
+def to_bps(value: float, prefix: str, per: Literal["bit", "byte"]) -> float:
+    """Convert a rate to bits per second; `prefix` is K, M, G, T (decimal) or Ki, Mi, Gi, Ti (binary)."""
+    return value * _prefix(prefix) * (8 if per == "byte" else 1)
+
+
+def to_bytes(value: float, prefix: str) -> float:
+    """Convert an amount of data to bytes; prefixes as in `to_bps`."""
+    return value * _prefix(prefix)
+
+
+def format_value(value: float | None, unit: str, digits: int = 3) -> str:
+    """Write a stored number the way network people say it: ``58.2 µs``, ``7.55 Gbit/s``, ``64 MiB``.
+
+    A missing value is an en dash.
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if unit == "ratio":
+        return f"{100 * value:.{digits}g} %"
+    for suffix, factor in {
+        "us": (("s", 1e6), ("ms", 1e3), ("µs", 1.0)),
+        "bps": (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)),
+        "bytes": (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
+        "s": (("s", 1.0),),
+        "per_s": (("/s", 1.0),),
+    }.get(unit, (("", 1.0),)):
+        if abs(value) >= factor or factor == 1.0:
+            scaled = value / factor
+            # three digits say enough of a rate, but 1,234,567 messages must not turn into 1.23e+06
+            text = f"{scaled:,.0f}" if abs(scaled) >= 10**digits else f"{scaled:.{digits}g}"
+            return f"{text} {suffix}".rstrip()
+    return f"{value:.{digits}g}"

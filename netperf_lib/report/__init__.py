@@ -1,0 +1,1 @@
+"""Notebook and parameters in, executed notebook and PDF out."""

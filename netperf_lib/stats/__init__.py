@@ -1,0 +1,1 @@
+"""What the data support, and what they do not: levels, contrasts, families of contrasts."""
