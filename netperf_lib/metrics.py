@@ -125,8 +125,28 @@ def metric(name: str) -> Metric:
         raise UsageError(f"unknown metric {name!r}; did you mean {', '.join(near)}?") from None
 
 
-_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "usec": 1.0, "ms": 1e3, "msec": 1e3, "s": 1e6, "sec": 1e6, "min": 60e6}
-_PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_US = {
+    "ns": 1e-3,
+    "us": 1.0,
+    "µs": 1.0,
+    "usec": 1.0,
+    "ms": 1e3,
+    "msec": 1e3,
+    "s": 1e6,
+    "sec": 1e6,
+    "min": 60e6,
+}
+_PREFIX = {
+    "": 1.0,
+    "K": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
 
 
 def to_us(value: float, unit: str) -> float:

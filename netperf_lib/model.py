@@ -199,7 +199,9 @@ class Trial:
     def run_id(self) -> str:
         """Name of the run folder: stable for a place in the schedule, readable, and unique in an experiment."""
         digest = hashlib.blake2s(repr(self.condition).encode(), digest_size=4).hexdigest()
-        return f"d{self.deployment:02d}-r{self.round:03d}-{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
+        return (
+            f"d{self.deployment:02d}-r{self.round:03d}-{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
+        )
 
     @property
     def condition(self) -> tuple[Any, ...]:
@@ -242,7 +244,7 @@ class ParsedRun:
 
     tool: str
     status: Status
-    """`ok`: every number stands. `partial`: the run was cut, intervals are kept, metrics are empty. `failed`: no numbers."""
+    """`ok`: every number stands. `partial`: cut short, intervals kept, no metrics. `failed`: no numbers."""
     tool_version: str | None = None
     test: str | None = None
     error: str | None = None
