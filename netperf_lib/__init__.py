@@ -1,1 +1,18 @@
 """What does the network between two VMs really give me?"""
+
+from .errors import NetperfError
+from .model import Contrast, Deployment, Experiment, Host, ParsedRun
+from .store import Store, ingest, load
+
+__all__ = [
+    "Contrast",
+    "Deployment",
+    "Experiment",
+    "Host",
+    "NetperfError",
+    "ParsedRun",
+    "Store",
+    "ingest",
+    "load",
+]
+__version__ = "0.1.0"

@@ -1,1 +1,75 @@
-"""Where hosts come from and how they go: one file a source."""
+"""Where hosts come from and how they go: one file a source.
+
+A source is a module or package in this folder whose name has no leading underscore; there is no list to keep. It offers
+
+``Options``
+    A pydantic model of what stands under ``hosts: options:`` in the experiment.
+``EPHEMERAL``
+    True when the hosts live only as long as the measurement (``npl run`` takes them down after it).
+``up(experiment, *, number, state) -> Deployment``
+    Place the hosts of deployment `number` (from 1). `state` is a folder of the source's own. Safe to repeat.
+``down(experiment, *, state) -> None``
+    Take away whatever was placed; safe to repeat.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..errors import ExperimentError, UsageError
+from ..model import Deployment, Experiment
+
+__all__ = ["deployed", "options", "source", "sources"]
+
+
+def sources() -> tuple[str, ...]:
+    """Names of the known sources."""
+    return tuple(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+
+
+def source(name: str) -> Any:
+    """Return the module of the source called `name`.
+
+    Raises
+    ------
+    UsageError
+        Unknown; the text names those known.
+    """
+    if name not in sources():
+        raise UsageError(f"unknown source of hosts {name!r} (known: {', '.join(sources())})")
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def options(experiment: Experiment) -> Any:
+    """Check and return the options that the experiment gives its source of hosts.
+
+    Raises
+    ------
+    ExperimentError
+        An unknown or impossible option.
+    """
+    module = source(experiment.hosts.source)
+    try:
+        return module.Options.model_validate(experiment.hosts.options)
+    except ValidationError as error:
+        said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        known = ", ".join(module.Options.model_fields)
+        raise ExperimentError(f"{experiment.name}: hosts.options: {said} (known options: {known})") from None
+
+
+@contextmanager
+def deployed(experiment: Experiment, *, number: int = 1, state: Path) -> Iterator[Deployment]:
+    """Hosts for as long as the block runs; those of an ephemeral source are gone after it, whatever happens."""
+    module = source(experiment.hosts.source)
+    try:
+        yield module.up(experiment, number=number, state=state)
+    finally:
+        if module.EPHEMERAL:
+            module.down(experiment, state=state)
