@@ -419,7 +419,9 @@ class Store:
             data = data.append_column(
                 "excluded", pa.array([causes.get(i) for i in data["run_id"].to_pylist()], pa.string())
             )
-        frame: pd.DataFrame = data.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}.get)
+        frame: pd.DataFrame = data.to_pandas(
+            types_mapper={pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}.get
+        )
         if table == "runs":
             frame = frame.sort_values(["deployment", "round", "order", "attempt"], ignore_index=True)
             notices = sorted(frame["notice"].dropna().unique())

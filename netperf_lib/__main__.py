@@ -1,0 +1,5 @@
+"""``python -m netperf_lib``."""
+
+from .cli import main
+
+main()

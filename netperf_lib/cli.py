@@ -1,0 +1,224 @@
+"""The verbs of the command line; each calls the Python function of the same name."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .errors import NetperfError
+
+__all__ = ["main", "npl"]
+
+out = Console()
+err = Console(stderr=True)
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a machine.")
+root = click.option(
+    "--root", default="results", show_default=True, type=click.Path(path_type=Path), help="The data root."
+)
+experiment_file = click.argument("experiment", type=click.Path(path_type=Path))
+rounds = click.option("--rounds", help="Measure this many rounds; +N adds N to those declared.")
+duration = click.option("--duration", type=click.FloatRange(min=0, min_open=True), help="Seconds for every test.")
+seed = click.option("--seed", type=int, help="Seed of the random order (default: drawn, and stored with the plan).")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="netperf_lib", prog_name="npl")
+def npl() -> None:
+    """What does the network between two VMs really give me?"""
+
+
+@contextmanager
+def _progress(text: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal, for work counted in (done, all); silent elsewhere."""
+    columns = (TextColumn(text), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(text)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in rows[0] if rows else ():
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*("–" if v is None else str(v) for v in row.values()))
+    return table
+
+
+@npl.command()
+@as_json
+def doctor(as_json: bool) -> None:
+    """Tell what is missing here and how to get it."""
+    from .doctor import doctor as look
+
+    findings = look()
+    if as_json:
+        click.echo(json.dumps([asdict(f) for f in findings], indent=2))
+    else:
+        rows = [
+            {"": "ok" if f.ok else "missing", "what": f.what, "for": f.needed_for, "found": f.found, "get it": f.remedy}
+            for f in findings
+        ]
+        out.print(_table(rows))
+    if not all(f.ok for f in findings if f.needed_for != "Azure"):
+        sys.exit(1)
+
+
+@npl.command()
+@experiment_file
+@rounds
+@duration
+@seed
+@as_json
+def plan(experiment: Path, rounds: str | None, duration: float | None, seed: int | None, as_json: bool) -> None:
+    """Show what an experiment would measure, how long it takes and which contrasts it can decide."""
+    from .plan import load_experiment, schedule
+
+    scheduled = schedule(load_experiment(experiment, rounds=rounds, duration_s=duration), seed=seed)
+    if as_json:
+        click.echo(json.dumps(scheduled.to_dict(), indent=2))
+    else:
+        click.echo(scheduled.summary())
+
+
+@npl.command()
+def schema() -> None:
+    """Print the JSON Schema of experiment files, for editors."""
+    from .model import Experiment
+
+    click.echo(json.dumps(Experiment.model_json_schema(), indent=2))
+
+
+@npl.command()
+@experiment_file
+@root
+@rounds
+@duration
+@seed
+def run(experiment: Path, root: Path, rounds: str | None, duration: float | None, seed: int | None) -> None:
+    """Do all of it: place the hosts, measure, read, report, take the hosts down."""
+    from .run import run as do
+
+    pdf = do(experiment, root=root, rounds=rounds, duration_s=duration, seed=seed, say=err.print)
+    click.echo(pdf)
+
+
+@npl.command()
+@experiment_file
+@root
+@rounds
+@duration
+@seed
+def collect(experiment: Path, root: Path, rounds: str | None, duration: float | None, seed: int | None) -> None:
+    """Measure; the same command goes on where a killed one stopped."""
+    from .run import collect as do
+
+    store = do(experiment, root=root, rounds=rounds, duration_s=duration, seed=seed)
+    click.echo(store.path)
+
+
+@npl.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def ingest(folder: Path) -> None:
+    """Read the raw logs of an experiment into its tables."""
+    from .store import ingest as do
+
+    with _progress("reading") as progress:
+        n = do(folder, progress)
+    click.echo(f"{n} new runs read")
+
+
+@npl.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@as_json
+def compare(folder: Path, as_json: bool) -> None:
+    """Print the verdicts on the contrasts that the experiment declares."""
+    from .stats import compare as do
+    from .store import load
+
+    family = do(load(folder))
+    if as_json:
+        click.echo(json.dumps(family.to_dict(), indent=2, default=str))
+    else:
+        out.print(family.__rich__())
+
+
+@npl.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--notebook", "notebooks", multiple=True, help="Only this notebook; may be given again.")
+@click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the notebooks.")
+@click.option("--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True)
+@click.option("--code", is_flag=True, help="Show the code too.")
+def report(folder: Path, notebooks: tuple[str, ...], parameters: tuple[str, ...], to: str, code: bool) -> None:
+    """Execute the notebooks on an experiment and make PDFs of them."""
+    from .report import parse_parameters
+    from .report import report as do
+
+    with _progress("notebooks") as progress:
+        made = do(
+            folder,
+            notebooks=list(notebooks) or None,
+            parameters=parse_parameters(parameters),
+            to=to,
+            code=code,
+            progress=progress,
+        )
+    for place in made:
+        click.echo(place)
+
+
+@npl.command()
+@experiment_file
+@root
+def up(experiment: Path, root: Path) -> None:
+    """Place the hosts of an experiment, prove where they are, and leave them running."""
+    from .run import up as do
+
+    for deployment in do(experiment, root=root):
+        click.echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
+
+
+@npl.command()
+@experiment_file
+@root
+def down(experiment: Path, root: Path) -> None:
+    """Take the hosts of an experiment away; safe to repeat."""
+    from .run import down as do
+
+    do(experiment, root=root)
+
+
+@npl.group()
+def lab() -> None:
+    """Emulated hosts on this machine: no cloud account, real tools, real SSH."""
+
+
+def main() -> None:
+    """Entry point: one line for what a user can cause, the exit code of the error's kind."""
+    try:
+        npl.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except click.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except NetperfError as error:
+        err.print(f"npl: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
