@@ -4,11 +4,22 @@ A tool is a module in this folder (one whose name has no leading underscore); th
 
 ``NAME``
     The tool's name in every table.
+``MARKS``
+    Literal strings: a text that holds none of them holds no run of this tool. They spare the search by pattern.
 ``sightings(text) -> Iterator[int]``
-    Offsets in `text` where a run of this tool starts (the first line that belongs to it). Cheap: called on every text.
+    Offsets in `text` where a run of this tool starts (the first line that belongs to it).
 ``read(text) -> list[ParsedRun]``
-    Read one run (rarely several: a JSON stream of a server): `text` is cleaned and reaches from one sighting to the
-    next one of any tool. Never raises for damaged text: says `partial` or `failed` with the reason.
+    Read one run (rarely several: the loop of a client): `text` is cleaned (`clean`) and reaches from one sighting to
+    the next one of any tool, so noise may follow the run. `ParsedRun.line` counts from the first line of `text`.
+    Empty when a closer look shows that this is no run of the tool. Never raises for damaged text: the run says
+    `partial` or `failed`, and the reason.
+
+where logs grow large, one or both of
+
+``read_whole(data) -> list[ParsedRun] | None``
+    Read a large file (bytes) in one go, or None when it is not wholly this tool's; then it goes the way of all.
+``read_stream(chunks) -> list[ParsedRun] | None``
+    Read a file that may be larger than the memory: ``chunks()`` gives its bytes from the start, anew at each call.
 
 and, where the project can run it,
 
@@ -24,13 +35,19 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 
-from ..errors import UsageError
+from ..errors import ParseError, UsageError
+from ..model import ParsedRun
 
-__all__ = ["Commands", "tool", "tools"]
+__all__ = ["Commands", "clean", "decode", "parse", "parse_stream", "tool", "tools"]
+
+LARGE = 4 << 20
+"""From this many bytes on a file is first offered to `read_stream` and `read_whole`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +85,109 @@ def tool(name: str) -> ModuleType:
         return tools()[name]
     except KeyError:
         raise UsageError(f"unknown tool {name!r} (known: {', '.join(tools())})") from None
+
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+
+def decode(data: bytes) -> str:
+    """Text of a log as it lies on disk: UTF-8, or UTF-16 with its mark as PowerShell's ``>`` writes it."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    return data.decode("utf-8", errors="replace")
+
+
+def clean(text: str) -> str:
+    """Take out what terminals and Windows add: byte order marks, carriage returns, colours. Lines stay lines."""
+    if "\ufeff" in text:
+        text = text.replace("\ufeff", "")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return text
+
+
+def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
+    """Read every run of every known tool in a text.
+
+    Parameters
+    ----------
+    data : str or bytes
+        What the tool printed, with whatever stands around it.
+    file : str, optional
+        Where it came from; kept in the runs and named in errors.
+
+    Returns
+    -------
+    list of ParsedRun
+        In the order of the text. An empty text is one failed run.
+
+    Raises
+    ------
+    ParseError
+        The text holds no run of a known tool.
+    """
+    if isinstance(data, bytes):
+        if len(data) >= LARGE:
+            for module in tools().values():
+                whole: list[ParsedRun] | None = module.read_whole(data) if hasattr(module, "read_whole") else None
+                if whole:
+                    return [replace(r, file=file) for r in whole]
+        data = decode(data)
+    text = clean(data)
+    if not text or text.isspace():
+        return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
+
+    runs: list[ParsedRun] = []
+    seen: dict[str, int] = {}
+    line, counted = 1, 0
+    for start, end, modules in _segments(text):
+        line += text.count("\n", counted, start)
+        counted = start
+        segment = text[start:end]
+        for module in modules:
+            found: list[ParsedRun] = module.read(segment)
+            if not found:
+                continue
+            found = [replace(r, file=file, line=line + r.line - 1) for r in found]
+            # Only a document (JSON, XML) carries what tells a second print from a second run with equal figures.
+            body = segment.strip()
+            if body[0] in "{<" and body in seen and found[0].status != "failed":
+                _warn(runs, seen[body], f"printed a second time in line {line}; counted once")
+            else:
+                seen.setdefault(body, len(runs))
+                runs += found
+            break
+    if not runs:
+        raise ParseError(
+            f"no run of a known tool in this text; known are {', '.join(tools())}, "
+            "so pass what one of them printed, whole",
+            file=file,
+        )
+    return runs
+
+
+def parse_stream(chunks: Callable[[], Iterator[bytes]], *, file: str | None = None) -> list[ParsedRun] | None:
+    """Read a large file piece by piece where a tool can; None where none does and it must be read whole."""
+    for module in tools().values():
+        found: list[ParsedRun] | None = module.read_stream(chunks) if hasattr(module, "read_stream") else None
+        if found:
+            return [replace(r, file=file) for r in found]
+    return None
+
+
+def _warn(runs: list[ParsedRun], index: int, warning: str) -> None:
+    runs[index] = replace(runs[index], warnings=(*runs[index].warnings, warning))
+
+
+def _segments(text: str) -> Iterator[tuple[int, int, list[ModuleType]]]:
+    """Split `text` at every sighting: start, end, and the tools that claim it."""
+    claims: dict[int, list[ModuleType]] = {}
+    for module in tools().values():
+        if any(mark in text for mark in module.MARKS):
+            for offset in module.sightings(text):
+                claims.setdefault(offset, []).append(module)
+    starts = sorted(claims)
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        yield start, end, claims[start]

@@ -1,0 +1,84 @@
+"""Golden logs: ``tests/logs/<tool>/<log>`` and beside each ``<log>.expected.json``, what a reader finds in it.
+
+Run as a script (``make golden``) to write the expectations anew; it prints every difference, for a person to check
+against the log before it is committed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from netperf_lib import logs, tools
+from netperf_lib.errors import ParseError
+
+ROOT = Path(__file__).parents[1] / "logs"
+
+
+def golden_logs() -> list[Path]:
+    return sorted(p for p in ROOT.glob("*/*") if not p.name.endswith(".expected.json"))
+
+
+def expectation(log: Path) -> Path:
+    return log.with_name(log.name + ".expected.json")
+
+
+def read(log: Path) -> list[dict[str, Any]] | str:
+    """What the library says of a log: its runs, or the sentence with which it refuses."""
+    try:
+        found = [logs.to_json(r) for r in tools.parse(log.read_bytes())]
+    except ParseError as e:
+        return str(e)
+    for run in found:
+        del run["file"]
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal, where numbers may differ in the last digits that a float holds."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float | int) and isinstance(b, float | int):
+        return math.isclose(a, b, rel_tol=1e-12)
+    return bool(a == b)
+
+
+def dump(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def difference(log: Path) -> str:
+    """Return the unified difference between what is expected and what is read; empty when there is none."""
+    path = expectation(log)
+    expected = json.loads(path.read_text()) if path.exists() else None
+    found = read(log)
+    if same(expected, found):
+        return ""
+    return "".join(
+        difflib.unified_diff(
+            dump(expected).splitlines(keepends=True),
+            dump(found).splitlines(keepends=True),
+            f"{log.parent.name}/{path.name}",
+            "as read now",
+        )
+    )
+
+
+def main() -> None:
+    changed = 0
+    for log in golden_logs():
+        if text := difference(log):
+            changed += 1
+            sys.stdout.write(text)
+            expectation(log).write_text(dump(read(log)))
+    print(f"{changed} of {len(golden_logs())} expectations changed; check each against its log before you commit")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Each log of the collection reads as a person reads it."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from netperf_lib import tools
+from netperf_lib.metrics import METRICS
+
+golden = runpy.run_path(str(Path(__file__).with_name("golden.py")))
+LOGS = golden["golden_logs"]()
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_log_reads_as_expected(log: Path) -> None:
+    assert golden["expectation"](log).exists(), "no expectation: read the log, then `make golden`"
+    assert golden["difference"](log) == ""
+
+
+def test_every_tool_has_a_golden_log() -> None:
+    covered = {p.parent.name for p in LOGS}
+    assert covered >= set(tools.tools())
+    assert covered <= set(tools.tools()), "a folder of logs that no tool reads"
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_contract_of_runs(log: Path) -> None:
+    for run in tools.parse(log.read_bytes()):
+        assert set(run.metrics) <= set(METRICS)
+        assert all(isinstance(v, int | float) and v == v for v in run.metrics.values())
+        assert (run.error is None) == (run.status == "ok")
+        assert not (run.metrics and run.status == "failed"), "a failed run has no numbers"
+        assert len({len(column) for column in run.intervals.values()}) <= 1
+        assert set(run.intervals) <= {
+            "stream", "direction", "start_s", "end_s", "omitted",
+            "throughput_bps", "retransmits_count", "rtt_loaded_us", "cwnd_bytes",
+        }  # fmt: skip
+        assert run.line >= 1
