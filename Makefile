@@ -4,6 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 EXPERIMENT ?= data/experiments/lab.yaml
+ROOT ?= results
 
 .PHONY: help setup report test check bench notebooks golden lock clean
 
@@ -19,6 +20,11 @@ setup: .venv/ready ## build .venv and install the measuring tools (apt, when mis
 	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock
 	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --no-deps --editable .
 	@touch $@
+
+report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 DURATION=10 deepen it)
+	@$(BIN)/npl run $(EXPERIMENT) --root $(ROOT) --anew --recorded data/recorded/lab \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DURATION),--duration $(DURATION)) | tee $(ROOT)/.made
+	@cp "$$(tail -n 1 $(ROOT)/.made)" report.pdf && echo "report.pdf"
 
 test: setup ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)

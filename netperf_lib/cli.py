@@ -30,6 +30,11 @@ experiment_file = click.argument("experiment", type=click.Path(path_type=Path))
 rounds = click.option("--rounds", help="Measure this many rounds; +N adds N to those declared.")
 duration = click.option("--duration", type=click.FloatRange(min=0, min_open=True), help="Seconds for every test.")
 seed = click.option("--seed", type=int, help="Seed of the random order (default: drawn, and stored with the plan).")
+anew = click.option("--anew", is_flag=True, help="Set a complete or different measurement of this name aside first.")
+
+
+def _say(text: str) -> None:
+    err.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -106,12 +111,32 @@ def schema() -> None:
 @rounds
 @duration
 @seed
-def run(experiment: Path, root: Path, rounds: str | None, duration: float | None, seed: int | None) -> None:
+@anew
+@click.option("--recorded", type=click.Path(path_type=Path), help="Report on this where no hosts can be had here.")
+def run(
+    experiment: Path,
+    root: Path,
+    rounds: str | None,
+    duration: float | None,
+    seed: int | None,
+    anew: bool,
+    recorded: Path | None,
+) -> None:
     """Do all of it: place the hosts, measure, read, report, take the hosts down."""
     from .run import run as do
 
-    pdf = do(experiment, root=root, rounds=rounds, duration_s=duration, seed=seed, say=err.print)
-    click.echo(pdf)
+    made = do(
+        experiment,
+        root=root,
+        rounds=rounds,
+        duration_s=duration,
+        seed=seed,
+        anew=anew,
+        recorded=recorded,
+        say=_say,
+    )
+    for place in made:
+        click.echo(place)
 
 
 @npl.command()
@@ -120,11 +145,14 @@ def run(experiment: Path, root: Path, rounds: str | None, duration: float | None
 @rounds
 @duration
 @seed
-def collect(experiment: Path, root: Path, rounds: str | None, duration: float | None, seed: int | None) -> None:
+@anew
+def collect(
+    experiment: Path, root: Path, rounds: str | None, duration: float | None, seed: int | None, anew: bool
+) -> None:
     """Measure; the same command goes on where a killed one stopped."""
     from .run import collect as do
 
-    store = do(experiment, root=root, rounds=rounds, duration_s=duration, seed=seed)
+    store = do(experiment, root=root, rounds=rounds, duration_s=duration, seed=seed, anew=anew, say=_say)
     click.echo(store.path)
 
 

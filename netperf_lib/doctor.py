@@ -65,9 +65,8 @@ def doctor() -> list[Finding]:
         _program("ssh", "openssh-client", "local lab"),
         _program("sshd", "openssh-server", "local lab"),
     ]
-    for tool in tools.tools().values():
-        if hasattr(tool, "PACKAGE"):
-            findings.append(_program(tool.VERSION[0], tool.PACKAGE, "local lab"))
+    runnable = (t for t in tools.tools().values() if hasattr(t, "PACKAGE"))
+    findings += [_program(t.VERSION[0], t.PACKAGE, "local lab") for t in runnable]
     if sys.platform == "linux":
         findings += [_tun(), _namespaces()]
     az = shutil.which("az")

@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from . import tools
+from . import logs
 from .errors import ParseError, StoreError
 from .metrics import METRICS
 from .model import Deployment, Experiment, ParsedRun
@@ -191,6 +191,27 @@ class Store:
     def declared(self) -> Experiment:
         """Return the experiment as declared."""
         return Experiment.model_validate(yaml.safe_load((self.path / "experiment.yaml").read_text("utf-8")))
+
+    def set_aside_unless_open(self, experiment: Experiment) -> Path | None:
+        """Make room for measuring `experiment` anew; a half-done measurement of the same declaration is kept open.
+
+        Returns
+        -------
+        Path or None
+            Where the measurement made before lies now.
+        """
+        if not (self.path / "experiment.yaml").exists() or not self.run_ids():
+            return None
+        plan = self.read_plan() or {"trials": []}
+        measured = {s.trial for s in self.runs()}
+        if self.declared() == experiment and len(measured) < len(plan["trials"]):
+            return None
+        with self.lock():
+            first = min(str(self.run(i).get("started_utc")) for i in self.run_ids())
+            stamp = "".join(c for c in first[:19] if c.isalnum())
+            aside = self.path.with_name(f"{self.experiment}-{stamp}")
+            self.path.rename(aside)
+        return aside
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Keep the schedule (a JSON document)."""
@@ -375,10 +396,11 @@ class Store:
         error: str | None = None
         folder = self.raw_dir(run_id)
         for file in sorted(folder.glob("client*.out")):
-            data = file.read_bytes()
-            digest.update(data)
+            with file.open("rb") as opened:
+                while chunk := opened.read(1 << 20):
+                    digest.update(chunk)
             try:
-                parsed += tools.parse(data.decode("utf-8", "replace"), file=file.name)
+                parsed += logs.parse(file)
             except ParseError as e:
                 error = str(e)
         row = _row(record, parsed, error)

@@ -164,12 +164,16 @@ def test_tables_of_an_older_parser_are_made_anew(store: Store, monkeypatch: pyte
 
 
 def test_a_run_appears_whole_or_not_at_all(store: Store) -> None:
-    with pytest.raises(RuntimeError), store.new_run("d01-r001-x") as folder:
-        (folder / "client.out").write_text("half")
-        raise RuntimeError
+    def killed() -> None:
+        with store.new_run("d01-r001-x") as folder:
+            (folder / "client.out").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        killed()
     assert store.run_ids() == []
     with pytest.raises(StoreError, match=r"no run\.json"), store.new_run("d01-r001-x") as folder:
-        (folder / "client.out").write_text("half")
+        (folder / "client.out").touch()
     assert list((store.path / "raw").iterdir()) == []
 
 

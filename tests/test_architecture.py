@@ -1,0 +1,101 @@
+"""The rules of the layout, read from the code itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "netperf_lib"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+IO_MODULES = {
+    "asyncio",
+    "asyncssh",
+    "fsspec",
+    "httpx",
+    "os",
+    "pathlib",
+    "requests",
+    "shutil",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "urllib",
+}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").as_posix().removesuffix("/__init__")
+
+
+def imports(path: Path) -> set[str]:
+    """Top-level names of foreign modules, and the project's own as ``.name`` relative to the package."""
+    found: set[str] = set()
+    depth = len(path.relative_to(PACKAGE).parts)
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if not node.level:
+                found.add((node.module or "").split(".")[0])
+            elif node.level == depth:
+                found.update([f".{node.module}"] if node.module else [f".{alias.name}" for alias in node.names])
+            else:
+                base = path.relative_to(PACKAGE).parts[: depth - node.level]
+                found.update(["." + ".".join([*base, *([node.module] if node.module else [])])])
+    return found
+
+
+def calls(path: Path) -> set[str]:
+    return {ast.unparse(n.func) for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)}
+
+
+def in_part(path: Path, *parts: str) -> bool:
+    return name(path).split("/")[0] in parts
+
+
+def test_the_rules_see_the_package() -> None:
+    assert {"model", "metrics", "store", "tools", "stats"} <= {name(p).split("/")[0] for p in MODULES}
+    assert ".errors" in imports(PACKAGE / "store.py")
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if in_part(p, "model", "metrics", "errors", "tools", "stats")], ids=name
+)
+def test_pure_parts_do_no_io(path: Path) -> None:
+    assert not imports(path) & IO_MODULES
+    assert not calls(path) & {"open", "print", "input"}
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if not in_part(p, "ssh", "hosts", "report")], ids=name)
+def test_only_ssh_hosts_and_report_start_processes(path: Path) -> None:
+    assert not imports(path) & {"asyncssh", "multiprocessing", "pty", "subprocess"}
+    assert not {
+        c for c in calls(path) if re.match(r"os\.(fork|exec|spawn|system|posix_spawn)|asyncio\.create_subprocess", c)
+    }
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if not name(p).startswith(("plots", "report"))], ids=name)
+def test_only_plots_imports_matplotlib(path: Path) -> None:
+    assert not imports(path) & {"matplotlib", "seaborn"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_nothing_imports_the_command_line(path: Path) -> None:
+    if name(path) != "__main__":
+        assert ".cli" not in imports(path)
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if name(p) not in ("store",)], ids=name)
+def test_only_store_knows_the_data_folder(path: Path) -> None:
+    text = path.read_text("utf-8")
+    code = re.sub(r'"""[\s\S]*?"""', "", text)
+    assert not re.findall(
+        r"[\"'](?:raw|tables)(?:/|[\"']\s*/)|/\s*[\"'](?:raw|tables|run\.json|experiment\.yaml)[\"']", code
+    )
+
+
+def test_there_is_no_attic() -> None:
+    assert not [p for p in MODULES if p.stem in ("utils", "util", "helpers", "common", "misc")]

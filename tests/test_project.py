@@ -1,0 +1,90 @@
+"""The project files agree with each other."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from .conftest import REPO
+
+PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text("utf-8"))
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[<>=!~ ;\[]", r)[0].lower().replace("_", "-") for r in requirements}
+
+
+def test_environment_yml_equals_pyproject() -> None:
+    listed = yaml.safe_load((REPO / "environment.yml").read_text("utf-8"))["dependencies"]
+    flat = [x for x in listed if isinstance(x, str)] + [p for x in listed if isinstance(x, dict) for p in x["pip"]]
+    flat = [x for x in flat if x not in ("pip", "--editable .") and not x.startswith("python>=")]
+    extras = PROJECT["project"]["optional-dependencies"]
+    nbval = [d for d in PROJECT["dependency-groups"]["dev"] if d.startswith("nbval")]
+    wanted = PROJECT["project"]["dependencies"] + extras["azure"] + extras["lab"] + nbval
+    assert set(flat) == set(wanted)
+    assert f"python{PROJECT['project']['requires-python']}" in listed
+
+
+def test_the_customers_packages_are_declared() -> None:
+    declared = names(PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["azure"])
+    declared |= names(PROJECT["dependency-groups"]["dev"])
+    assert {"pandas", "numpy", "matplotlib", "seaborn", "scipy", "azure-cli", "papermill", "nbval"} <= declared
+
+
+def test_the_lock_holds_every_dependency_with_hashes() -> None:
+    lock = (REPO / "requirements.lock").read_text("utf-8")
+    locked = set(re.findall(r"(?m)^([a-z0-9._-]+)==", lock))
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = PROJECT["project"]["dependencies"] + extras["lab"] + extras["dask"] + PROJECT["dependency-groups"]["dev"]
+    assert names(wanted) <= {n.replace("_", "-").replace(".", "-") for n in locked}
+    assert lock.count("--hash=sha256:") >= len(locked)
+
+
+def test_make_help_explains_every_target() -> None:
+    text = subprocess.run(["make", "help"], cwd=REPO, capture_output=True, text=True, check=True).stdout
+    targets = set(re.findall(r"(?m)^([a-z-]+):", (REPO / "Makefile").read_text("utf-8")))
+    assert targets <= set(re.findall(r"make ([a-z-]+)", text))
+    assert {"setup", "report", "test", "check", "bench", "notebooks", "golden", "clean"} <= targets
+
+
+def test_committed_notebooks_hold_no_outputs() -> None:
+    found = list((REPO / "notebooks").rglob("*.ipynb"))
+    assert found
+    for place in found:
+        for cell in json.loads(place.read_text("utf-8"))["cells"]:
+            assert not cell.get("outputs"), place
+            assert cell.get("execution_count") is None, place
+
+
+def test_no_path_of_a_machine_in_the_project() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPO, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    for file in filter(None, listed.stdout.split("\0")):
+        place = REPO / file
+        if (
+            place.suffix in (".py", ".md", ".toml", ".yaml", ".yml", ".ipynb", ".typ")
+            and place.is_file()
+            and file != "tests/test_project.py"
+        ):
+            assert not re.search(r"(?<![\w.])/(root|work|home/\w+)/", place.read_text("utf-8")), file
+
+
+def test_the_wheel_carries_notebooks_and_templates(tmp_path: Path) -> None:
+    command = [str(REPO / ".venv/bin/hatchling"), "build", "-t", "wheel", "-d", str(tmp_path)]
+    if not Path(command[0]).exists():
+        pytest.skip("hatchling is not in .venv")
+    subprocess.run(command, cwd=REPO, check=True, capture_output=True)
+    held = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    sources = [p for p in (REPO / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts]
+    for source in sources:
+        assert f"netperf_lib/_notebooks/{source.relative_to(REPO / 'notebooks').as_posix()}" in held
+    assert any(n.endswith(".typ") for n in held)
+    assert "netperf_lib/py.typed" in held
