@@ -22,9 +22,8 @@ setup: .venv/ready ## build .venv and install the measuring tools (apt, when mis
 	@touch $@
 
 report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 DURATION=10 deepen it)
-	@$(BIN)/npl run $(EXPERIMENT) --root $(ROOT) --anew --recorded data/recorded/lab \
-		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DURATION),--duration $(DURATION)) | tee $(ROOT)/.made
-	@cp "$$(tail -n 1 $(ROOT)/.made)" report.pdf && echo "report.pdf"
+	@$(BIN)/npl run $(EXPERIMENT) --root $(ROOT) --anew --recorded data/recorded/lab --pdf report.pdf \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DURATION),--duration $(DURATION))
 
 test: setup ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)

@@ -113,6 +113,7 @@ def schema() -> None:
 @seed
 @anew
 @click.option("--recorded", type=click.Path(path_type=Path), help="Report on this where no hosts can be had here.")
+@click.option("--pdf", type=click.Path(path_type=Path), help="Also put the report here.")
 def run(
     experiment: Path,
     root: Path,
@@ -121,6 +122,7 @@ def run(
     seed: int | None,
     anew: bool,
     recorded: Path | None,
+    pdf: Path | None,
 ) -> None:
     """Do all of it: place the hosts, measure, read, report, take the hosts down."""
     from .run import run as do
@@ -133,6 +135,7 @@ def run(
         seed=seed,
         anew=anew,
         recorded=recorded,
+        pdf=pdf,
         say=_say,
     )
     for place in made:

@@ -28,6 +28,7 @@ def run(
     seed: int | None = None,
     anew: bool = False,
     recorded: PathLike | None = None,
+    pdf: PathLike | None = None,
     say: Callable[[str], None] = print,
 ) -> list[Path]:
     """Measure an experiment and report on it; an interrupted one goes on where it stopped.
@@ -48,13 +49,15 @@ def run(
         Set a complete or different measurement of this name aside first.
     recorded : path, optional
         An experiment folder to report on where the hosts cannot be had here.
+    pdf : path, optional
+        Where to put a copy of the combined report.
     say : callable
         Told in a sentence what happens.
 
     Returns
     -------
     list of Path
-        The PDFs.
+        The PDFs; the combined report is the last.
     """
     from .report import report
 
@@ -67,7 +70,11 @@ def run(
         say(f"The report is made from recorded data instead: {recorded}")
         store = _copy(Path(recorded), Path(root))
     say(f"{store.ingest()} runs read into tables under {store.path}")
-    return report(store.path)
+    made = report(store.path)
+    if pdf is not None:
+        shutil.copyfile(made[-1], pdf)
+        made.append(Path(pdf))
+    return made
 
 
 def _copy(recorded: Path, root: Path) -> Store:
