@@ -1,0 +1,497 @@
+"""The contrasts of a report, judged together from the table of runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..errors import StatsError
+from ..metrics import METRICS, format_value
+from ..model import Contrast
+from .contrast import Comparison
+from .contrast import compare as compare_values
+from .result import html_table, percent, plural, quantity
+
+__all__ = ["Family", "compare"]
+
+FACTORS = (
+    "placement",
+    "accelerated",
+    "tool",
+    "test",
+    "streams",
+    "tcp_buffer_bytes",
+    "message_bytes",
+    "protocol",
+    "direction",
+    "duration_s",
+    "omit_s",
+)
+"""What an experiment varies: a group in which one of these varies, unnamed, mixes conditions."""
+CONTEXT = (
+    "client_vm_size",
+    "server_vm_size",
+    "congestion_control",
+    "kernel",
+    "tool_version",
+    "nic_driver",
+    "vf_up",
+)
+"""What should stay the same and may not: a difference between the sides is a second explanation."""
+HOSTS = ("client", "server")
+PLACES = ("placement", "client", "server", "client_zone", "server_zone", "client_region", "server_region")
+"""Factors that stand for where the VMs landed."""
+
+Factors = Mapping[str, Any]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Family(Sequence[Comparison]):
+    """Contrasts that were judged together, and the runs behind them.
+
+    Attributes
+    ----------
+    comparisons : tuple of Comparison
+    ok, failed, excluded : int
+        Runs that were used, that failed or were cut short, and that were excluded for a recorded cause.
+    alpha : float
+        Share of families that may hold a false verdict.
+    declared : int
+        Contrasts declared in the experiment; they share `alpha`.
+    experiment : str
+        Its name.
+    warnings : tuple of str
+    notice : str or None
+        What every table made from these runs must say.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    ok: int
+    failed: int
+    excluded: int
+    alpha: float
+    declared: int
+    experiment: str = ""
+    warnings: tuple[str, ...] = ()
+    notice: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self.comparisons)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.comparisons[index]
+
+    @property
+    def counts(self) -> str:
+        """How many runs were used, in words."""
+        return f"{plural(self.ok, 'run')} ok, {self.failed} failed, {self.excluded} excluded"
+
+    @property
+    def words(self) -> str:
+        """One sentence a contrast, a line each."""
+        return "\n".join(c.words for c in self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy table: one row a contrast."""
+        names = [f.name for f in dataclasses.fields(Comparison) if f.name not in ("names", "assumptions", "scope")]
+        rows = [
+            {"contrast": " / ".join(c.names), "a": c.names[0], "b": c.names[1]}
+            | {name: getattr(c, name) for name in names}
+            | {"warnings": "; ".join(c.warnings), "words": c.words}
+            for c in self
+        ]
+        columns = [
+            "metric",
+            "contrast",
+            "verdict",
+            "ratio",
+            "low",
+            "high",
+            "confidence",
+            "n",
+            "unit",
+            "words",
+            "reason",
+        ]
+        columns += ["a", "b", *(n for n in names if n not in columns)]
+        return pd.DataFrame(rows, columns=columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in types that JSON knows."""
+        return {
+            "experiment": self.experiment,
+            "notice": self.notice,
+            "runs": {"ok": self.ok, "failed": self.failed, "excluded": self.excluded},
+            "alpha": self.alpha,
+            "declared": self.declared,
+            "warnings": list(self.warnings),
+            "comparisons": [c.to_dict() for c in self],
+        }
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Cells of the table that people read; see `HEAD`."""
+        return [
+            (
+                c.names[0] + " / " + c.names[1],
+                c.quantity,
+                f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})" if np.isfinite(c.ratio) else "–",
+                f"{c.n} {c.unit}s",
+                c.verdict,
+                c.words,
+            )
+            for c in self
+        ]
+
+    @property
+    def note(self) -> str:
+        """What stands below the table."""
+        rule = f"at most {percent(self.alpha)} of reports hold a false verdict"
+        shared = f" ({plural(self.declared, 'declared contrast')} share it)" if self.declared else ""
+        return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
+
+    def __repr__(self) -> str:
+        lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}", *(f"  {c.words}" for c in self)]
+        return "\n".join(lines + [f"  ! {w}" for w in self.warnings])
+
+    def _repr_html_(self) -> str:
+        return html_table(HEAD, self.rows(), "; ".join((self.note, *self.warnings)))
+
+
+HEAD = ("contrast", "metric", "ratio (interval)", "n", "verdict", "in words")
+
+
+def compare(
+    runs: pd.DataFrame,
+    metric: str | None = None,
+    *,
+    by: str | None = None,
+    baseline: Any = None,
+    margin: float | None = None,
+    contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
+    where: Factors | None = None,
+    alpha: float | None = None,
+    paired: bool = True,
+) -> Family:
+    """Judge contrasts from the table of runs.
+
+    Without `by` and `contrasts`: those that the experiment declared (of `metric`, when given). Contrasts pair by
+    deployment and round, one value a run. Every declared contrast of the experiment, shown or not, shares `alpha`
+    (Bonferroni); a contrast that was not declared gets an interval and no verdict.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs, as `load` gives it; the declared experiment is in ``runs.attrs["experiment"]``.
+    metric : str, optional
+        Column to compare; needed with `by`.
+    by : str, optional
+        Factor whose levels are compared with each other, for example ``"placement"``.
+    baseline : optional
+        Level of `by` that the others are compared with; without it every two levels are.
+    margin : float, optional
+        Margin of the contrasts made by `by`; default 0.05, or that of the declared contrast.
+    contrasts : iterable of Contrast or dict, optional
+        Contrasts to judge instead. Where the experiment declares none, these are taken as its declaration.
+    where : dict, optional
+        Factors and levels that both sides share.
+    alpha : float, optional
+        Share of reports that may hold a false verdict; default: as the experiment says, 0.05.
+    paired : bool, default True
+        False for runs that were not measured in rounds; labelled "unblocked".
+
+    Returns
+    -------
+    Family
+
+    Raises
+    ------
+    StatsError
+        No such column, nothing to compare, or a table without runs.
+    """
+    table = _Table(runs)
+    experiment: Mapping[str, Any] = runs.attrs.get("experiment") or {}
+    declared = [_contrast(c) for c in experiment.get("contrasts") or ()]
+    alpha = alpha if alpha is not None else float(experiment.get("alpha") or 0.05)
+    where = dict(where or {})
+    warnings: list[str] = []
+    if contrasts is not None:
+        chosen = [_contrast(c) for c in contrasts]
+        if not declared:
+            declared = chosen
+            warnings.append("the contrasts were named with the analysis, not declared with the experiment")
+    elif by is not None:
+        if metric is None:
+            raise StatsError(f"compare(runs, by={by!r}) needs a metric, for example metric='throughput_bps'")
+        chosen = _by(table, metric, by, baseline, where, margin)
+    else:
+        chosen = [c for c in declared if metric is None or c.metric == metric]
+        if not chosen:
+            known = ", ".join(sorted({c.metric for c in declared}))
+            raise StatsError(
+                f"the experiment declares no contrast{f' of {metric}' if metric else ''}"
+                f"{f' (declared: {known})' if known else ''}: name a factor, for example "
+                f"compare(runs, {metric or 'throughput_bps'!r}, by='placement')"
+            )
+    judged = []
+    for c in chosen:
+        c = c.model_copy(update={"a": {**where, **c.a}, "b": {**where, **c.b}})
+        twin = next((d for d in declared if _same(c, d)), None)
+        size = twin.margin if twin is not None and margin is None else margin if margin is not None else c.margin
+        is_declared = twin is not None and size >= twin.margin - 1e-12
+        judged.append(_judge(table, c, size, alpha, len(declared) if is_declared else 1, is_declared, paired))
+    return Family(
+        comparisons=tuple(judged),
+        ok=int(table.ok.sum()),
+        failed=int(table.failed.sum()),
+        excluded=int(table.excluded.sum()),
+        alpha=alpha,
+        declared=len(declared),
+        experiment=str(experiment.get("name") or ""),
+        warnings=tuple(warnings),
+        notice=runs.attrs.get("notice"),
+    )
+
+
+class _Table:
+    """The table of runs with what every contrast asks of it, looked up once."""
+
+    def __init__(self, runs: pd.DataFrame) -> None:
+        if not isinstance(runs, pd.DataFrame):
+            raise StatsError(f"compare needs the table of runs (a DataFrame); got {type(runs).__name__}")
+        if runs.empty:
+            raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
+        order = [c for c in ("deployment", "round", "order") if c in runs]
+        self.runs = runs.sort_values(order, kind="stable") if order else runs
+        n = len(runs)
+        self.excluded = self._excluded()
+        status = self.runs["status"].to_numpy(dtype=object) if "status" in runs else np.full(n, "ok", dtype=object)
+        self.ok: Mask = (status == "ok") & ~self.excluded
+        self.failed: Mask = (status != "ok") & ~self.excluded
+        self.deployment = self._codes("deployment")
+        self.block = self._codes("deployment", "round")
+        self._levels: dict[str, tuple[npt.NDArray[np.intp], dict[Hashable, int]]] = {}
+        self._values: dict[str, npt.NDArray[np.float64]] = {}
+
+    def _excluded(self) -> Mask:
+        if "excluded" not in self.runs:
+            return np.zeros(len(self.runs), dtype=bool)
+        cause = self.runs["excluded"]
+        return np.array([bool(c) and not pd.isna(c) if pd.api.types.is_scalar(c) else bool(c) for c in cause])
+
+    def _codes(self, *columns: str) -> npt.NDArray[np.intp]:
+        have = [c for c in columns if c in self.runs]
+        if not have:
+            return np.zeros(len(self.runs), dtype=np.intp)
+        return self.runs.groupby(have, sort=False, dropna=False).ngroup().to_numpy(dtype=np.intp)
+
+    def levels(self, factor: str) -> tuple[npt.NDArray[np.intp], dict[Hashable, int]]:
+        """Codes of a column's levels, and the code of each level; null is the level None."""
+        if factor not in self._levels:
+            if factor not in self.runs:
+                known = ", ".join(c for c in FACTORS if c in self.runs)
+                raise StatsError(f"the table of runs has no column {factor!r} (factors: {known})")
+            codes, levels = pd.factorize(self.runs[factor].astype(object), use_na_sentinel=True)
+            names: dict[Hashable, int] = {v: i for i, v in enumerate(levels)}
+            names[None] = -1
+            self._levels[factor] = codes, names
+        return self._levels[factor]
+
+    def mask(self, factors: Factors) -> Mask:
+        """Runs in which every factor has the level asked for."""
+        found = np.ones(len(self.runs), dtype=bool)
+        for factor, level in factors.items():
+            codes, names = self.levels(factor)
+            found &= codes == names.get(level, -2)
+        return found
+
+    def values(self, metric: str) -> npt.NDArray[np.float64]:
+        """One value a run."""
+        if metric not in self._values:
+            if metric not in self.runs:
+                import difflib
+
+                near = difflib.get_close_matches(metric, [str(c) for c in self.runs.columns], n=3)
+                raise StatsError(
+                    f"the table of runs has no column {metric!r}"
+                    + (f"; did you mean {', '.join(near)}?" if near else "")
+                )
+            self._values[metric] = pd.to_numeric(self.runs[metric], errors="coerce").to_numpy(
+                dtype=float, na_value=np.nan
+            )
+        return self._values[metric]
+
+    def varying(self, rows: npt.NDArray[np.intp], columns: Iterable[str], named: Factors) -> dict[str, list[Hashable]]:
+        """Columns not named in the contrast that have several levels in these rows."""
+        found = {}
+        for column in columns:
+            if column in named or column not in self.runs:
+                continue
+            codes, names = self.levels(column)
+            here = np.unique(codes[rows])
+            if here.size > 1:
+                by_code = {code: level for level, code in names.items()}
+                found[column] = [by_code[int(c)] for c in here]
+        return found
+
+
+def _contrast(c: Contrast | Mapping[str, Any]) -> Contrast:
+    if isinstance(c, Contrast):
+        return c
+    try:
+        return Contrast.model_validate(c)
+    except ValueError as e:
+        first = str(e).splitlines()
+        raise StatsError(f"not a contrast (metric, a, b, margin): {' '.join(first[1:3]).strip()}") from None
+
+
+def _same(c: Contrast, d: Contrast) -> bool:
+    """Whether two contrasts ask the same question, in either direction."""
+    return c.metric == d.metric and ((c.a, c.b) == (d.a, d.b) or (c.a, c.b) == (d.b, d.a))
+
+
+def _by(table: _Table, metric: str, by: str, baseline: Any, where: Factors, margin: float | None) -> list[Contrast]:
+    table.values(metric)
+    codes, names = table.levels(by)
+    use = table.mask(where) & np.isfinite(table.values(metric)) & table.ok
+    levels = [level for level, code in names.items() if (codes[use] == code).any()]
+    if len(levels) < 2:
+        raise StatsError(f"{by} has {plural(len(levels), 'level')} with a value of {metric}: nothing to compare")
+    if baseline is not None and baseline not in levels:
+        known = ", ".join(str(v) for v in levels)
+        raise StatsError(f"no run with a value of {metric} has {by}={baseline!r} (levels: {known})")
+    two = (
+        [(v, baseline) for v in levels if v != baseline] if baseline is not None else itertools.combinations(levels, 2)
+    )
+    extra = {} if margin is None else {"margin": margin}
+    return [Contrast(metric=metric, a={by: _scalar(a)}, b={by: _scalar(b)}, **extra) for a, b in two]
+
+
+def _scalar(v: Any) -> Any:
+    return v.item() if isinstance(v, np.generic) else v
+
+
+def _judge(
+    table: _Table, c: Contrast, margin: float, alpha: float, family: int, declared: bool, paired: bool
+) -> Comparison:
+    """Judge one contrast."""
+    names, common = _names(c)
+    what = quantity(c.metric) + (f" ({common})" if common else "")
+    values = table.values(c.metric)
+    sides = [np.flatnonzero(table.mask(f) & table.ok) for f in (c.a, c.b)]
+    lost = int(sum((table.mask(f) & ~table.ok).sum() for f in (c.a, c.b)))
+    have = [rows[np.isfinite(values[rows])] for rows in sides]
+    warnings = _mixed(table, c, have, names)
+    if lost:
+        warnings.append(f"{plural(lost, 'run')} of this contrast failed or were excluded")
+    if paired:
+        (block_a, a), (block_b, b) = (_one_a_block(table.block[rows], values[rows]) for rows in have)
+        blocks = np.union1d(block_a, block_b)
+        left, right = np.full(blocks.size, np.nan), np.full(blocks.size, np.nan)
+        left[np.searchsorted(blocks, block_a)] = a
+        right[np.searchsorted(blocks, block_b)] = b
+    else:
+        left, right = values[have[0]], values[have[1]]
+    info = METRICS.get(c.metric)
+    result = compare_values(
+        left,
+        right,
+        margin=margin,
+        alpha=alpha,
+        family=family,
+        better=info.better if info else "higher",
+        paired=paired,
+        declared=declared,
+        metric=c.metric,
+        quantity=what,
+        names=names,
+        scope=_scope(table, c, have),
+    )
+    reason = result.reason
+    for rows, name in zip(have, names, strict=True):
+        if not rows.size:
+            reason = f"no run of {name} has a value of {c.metric}"
+    return dataclasses.replace(result, warnings=(*warnings, *result.warnings), reason=reason)
+
+
+def _one_a_block(
+    blocks: npt.NDArray[np.intp], values: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    """One value a round: the median where a side has several runs in it."""
+    unique, first, count = np.unique(blocks, return_index=True, return_counts=True)
+    if (count == 1).all():
+        return unique, values[first]
+    return unique, np.array([np.median(values[blocks == b]) for b in unique])
+
+
+def _mixed(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]], names: tuple[str, str]) -> list[str]:
+    """Warn of a second factor: inside a side, or between the sides."""
+    found = []
+    named = {**c.a, **c.b}
+    for rows, name in zip(have, names, strict=True):
+        several = rows.size > np.unique(table.block[rows]).size
+        inside = table.varying(rows, FACTORS, named)
+        if several and not inside:
+            inside = table.varying(rows, HOSTS, named)
+        for factor, levels in inside.items():
+            shown = ", ".join(_level_words(factor, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
+            how = "the median of a round's runs stands for it" if several else "rounds are not alike"
+            found.append(f"{factor} varies within {name} ({shown}): {how}; name {factor} in the contrast")
+        if several and not inside:
+            found.append(f"{name} has several runs in a round: their median stands for it")
+    both = [set(table.varying(rows, (*FACTORS, *CONTEXT), named)) for rows in have]
+    if all(rows.size for rows in have):
+        every = np.concatenate(have)
+        for factor in table.varying(every, (*FACTORS, *CONTEXT), named):
+            if factor not in both[0] and factor not in both[1]:
+                one, two = (_shown(table, factor, rows[0]) for rows in have)
+                found.append(f"the sides also differ in {factor} ({one} and {two}): the difference may be due to that")
+    return found
+
+
+def _shown(table: _Table, factor: str, row: np.intp) -> str:
+    value = table.runs[factor].iloc[int(row)]
+    return _level_words(factor, None if pd.isna(value) else value)
+
+
+def _scope(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]]) -> str:
+    """What a claim about placement holds for: one act of placing VMs is one draw."""
+    moved = {f for f in {**c.a, **c.b} if c.a.get(f) != c.b.get(f)}
+    if not moved & set(PLACES) or "deployment" not in table.runs:
+        return ""
+    n = np.unique(table.deployment[np.concatenate(have)]).size
+    return "for this VM pair" if n <= 1 else f"for these {n} deployments"
+
+
+def _level_words(factor: str, level: Any) -> str:
+    """How a sentence calls a level of a factor."""
+    if factor == "accelerated":
+        return {True: "accelerated", False: "not accelerated"}.get(level, "acceleration not known")
+    if factor == "tcp_buffer_bytes":
+        return "default TCP buffer" if level is None else f"{format_value(level, 'bytes')} TCP buffer"
+    if factor == "message_bytes":
+        return "default message size" if level is None else f"{format_value(level, 'bytes')} messages"
+    if factor == "streams":
+        return "default streams" if level is None else plural(int(level), "stream")
+    if factor in ("placement", "tool", "test"):
+        return f"no {factor}" if level is None else str(level)
+    return f"{factor}={level}"
+
+
+def _names(c: Contrast) -> tuple[tuple[str, str], str]:
+    """Names of both sides from what differs, and the words for what they share."""
+    factors = list(dict.fromkeys([*c.a, *c.b]))
+    moved = [f for f in factors if (f in c.a) != (f in c.b) or c.a.get(f) != c.b.get(f)]
+    a, b = (" ".join(_level_words(f, side[f]) for f in moved if f in side) or "all" for side in (c.a, c.b))
+    common = ", ".join(_level_words(f, c.a[f]) for f in factors if f not in moved)
+    return (a, b), common

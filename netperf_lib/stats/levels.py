@@ -1,0 +1,172 @@
+"""The level of a condition: the median over its runs, with an interval that assumes no shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from .rank import hodges_lehmann, lag1_p
+from .result import Floats, Result, check_share, finite, percent, plural, quantity, unit_of, value_words
+
+__all__ = ["Level", "level", "median_interval"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Level(Result):
+    """A condition's level.
+
+    Attributes
+    ----------
+    median, low, high : float
+        The median of the runs and its interval, in the unit of the values.
+    hodges_lehmann : float
+        Median of the means of all pairs of runs. Where the interval of the median excludes it, the runs have more
+        than one mode or a strong skew, and one number does not describe them.
+    dropped : int
+        Values that were missing.
+    metric : str
+        Name of the metric, empty when it was not told.
+    """
+
+    median: float
+    low: float
+    high: float
+    hodges_lehmann: float
+    dropped: int = 0
+    metric: str = ""
+
+    @property
+    def words(self) -> str:
+        """The level in a sentence."""
+        unit = unit_of(self.metric)
+        what = f"{quantity(self.metric)}: " if self.metric else ""
+        if not self.n:
+            return f"{what}no level: no run has a value"
+        middle, low, high = (value_words(v, unit) for v in (self.median, self.low, self.high))
+        return f"{what}{middle} ({low} to {high}, {percent(self.confidence)}, {plural(self.n, 'run')})"
+
+
+@lru_cache(maxsize=1024)
+def _ranks(n: int, confidence: float) -> tuple[int, float, float]:
+    """Return rank k (1-based, 0: none) of the interval's lower end, the weight of x(k+1), and the confidence."""
+
+    def gamma(k: int) -> float:  # P(x(k) <= median <= x(n+1-k))
+        return 1 - 2 * float(scipy.special.bdtr(k - 1, n, 0.5))
+
+    if n < 2 or gamma(1) < confidence:
+        return 0, 0.0, max(gamma(1), 0.0) if n else 0.0
+    k = 1
+    while gamma(k + 1) >= confidence:
+        k += 1
+    share = (gamma(k) - confidence) / (gamma(k) - gamma(k + 1))
+    return k, (n - k) * share / (k + (n - 2 * k) * share), confidence
+
+
+def median_interval(x: Floats, confidence: float = 0.95) -> tuple[Floats, Floats, Floats, float]:
+    """Median of each row of `x` with its interpolated order-statistic interval.
+
+    Parameters
+    ----------
+    x : ndarray, shape (samples, n)
+        Independent values, in any unit.
+    confidence : float
+        Confidence wanted.
+
+    Returns
+    -------
+    median, low, high : ndarray, shape (samples,)
+    confidence : float
+        The confidence that the interval has: the one wanted, or that of the whole range where `n` is too small.
+
+    Notes
+    -----
+    The two order-statistic intervals whose exact binomial confidences enclose the one wanted are interpolated after
+    Hettmansperger and Sheather, "Confidence intervals based on interpolated order statistics", Statistics &
+    Probability Letters 4 (1986) 75-79.
+    """
+    s = np.sort(x, axis=1)
+    n = s.shape[1]
+    k, weight, real = _ranks(n, confidence)
+    middle = np.median(s, axis=1)
+    if not k:
+        return middle, s[:, 0], s[:, -1], real
+    low = (1 - weight) * s[:, k - 1] + weight * s[:, k]
+    high = (1 - weight) * s[:, n - k] + weight * s[:, n - k - 1]
+    return middle, low, high, real
+
+
+def level(values: npt.ArrayLike, confidence: float = 0.95, *, metric: str = "") -> Level:
+    """State the level of a condition: the median over its runs and an interval of it.
+
+    Parameters
+    ----------
+    values : array_like, shape (runs,)
+        One value a run, in the order of the rounds, in any unit; missing values are dropped and counted.
+    confidence : float, default 0.95
+        Confidence wanted of the interval. With fewer than 6 runs no interval of the median reaches 95 %: the range
+        of the runs is given, with the confidence that it has.
+    metric : str, optional
+        Name of the metric (`netperf_lib.metrics`), for the words and the unit.
+
+    Returns
+    -------
+    Level
+
+    Raises
+    ------
+    StatsError
+        Values that are no numbers, or a confidence outside 0.5 … 1.
+
+    Notes
+    -----
+    See `median_interval` for the source of the interval.
+
+    Examples
+    --------
+    >>> level([58.1, 57.9, 58.4, 58.0, 58.8, 58.3, 58.2], metric="latency_oneway_us").words
+    'one-way latency (mean): 58.2 µs (57.9 µs to 58.6 µs, 95 %, 7 runs)'
+    """
+    check_share(confidence, "confidence", above=0.5)
+    x, dropped = finite(values)
+    n = x.size
+    warnings = [] if not dropped else [f"{plural(dropped, 'missing value')} dropped"]
+    if not n:
+        middle = low = high = centre = math.nan
+        real = 0.0
+    else:
+        m, lo, hi, real = median_interval(x[None, :], confidence)
+        middle, low, high = float(m[0]), float(lo[0]), float(hi[0])
+        centre = hodges_lehmann(x)
+    if n and real < confidence:
+        need = n + 1
+        while not _ranks(need, confidence)[0]:
+            need += 1
+        warnings.append(
+            f"{plural(n, 'run')} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
+            f"this is the range of the runs, and covers the median with {percent(real)}"
+        )
+    elif n and not low <= centre <= high:
+        warnings.append(
+            "the runs have more than one mode or a strong skew (the interval of the median excludes the "
+            "Hodges-Lehmann estimate): look at the single runs"
+        )
+    if n >= 6 and lag1_p(x[None, :])[0] < 0.01:
+        warnings.append("neighbouring rounds resemble each other: the level drifted, and holds for these rounds only")
+    return Level(
+        median=middle,
+        low=low,
+        high=high,
+        hodges_lehmann=centre,
+        n=n,
+        dropped=dropped,
+        metric=metric,
+        confidence=real,
+        method="median, interpolated order statistics" if real >= confidence else "median, range of the runs",
+        assumptions=("the runs are independent and measure one level",),
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,148 @@
+"""Exact rank distributions and the estimates that rest on them, for many samples at once (one a row)."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from .result import Floats
+
+__all__ = ["hodges_lehmann", "lag1_p", "rank_sum_cut", "signed_rank_cut", "walsh"]
+
+_EXACT = 400
+"""Up to this many values the exact distribution costs milliseconds; beyond it the normal one is exact enough."""
+_PERMUTATIONS = 4999
+_SLACK = 1e-12
+
+
+@lru_cache(maxsize=512)
+def _signed_rank_cdf(n: int) -> Floats:
+    """P(T <= t) of Wilcoxon's signed-rank statistic without ties, t = 0 … n(n+1)/2."""
+    p = np.zeros(n * (n + 1) // 2 + 1)
+    p[0] = 1.0
+    for k in range(1, n + 1):  # each rank is in the sum, or not, with probability one half
+        p[k:] += p[:-k].copy()
+        p /= 2
+    return np.cumsum(p)
+
+
+@lru_cache(maxsize=256)
+def _rank_sum_cdf(n: int, m: int) -> Floats:
+    """P(U <= u) of the Mann-Whitney statistic without ties, u = 0 … nm: the Gaussian binomial coefficients."""
+    top = n * m
+    c = np.zeros(top + 1)
+    c[0] = 1.0
+    for i in range(1, min(n, m) + 1):
+        big = max(n, m) + i
+        if big <= top:  # times (1 - q^big)
+            c[big:] -= c[:-big].copy()
+        for r in range(i):  # divided by (1 - q^i): a running sum with step i
+            c[r::i] = np.cumsum(c[r::i])
+    p = np.cumsum(c / math.comb(n + m, n))
+    return np.minimum(p, 1.0)
+
+
+@lru_cache(maxsize=4096)
+def signed_rank_cut(n: int, tail: float) -> tuple[int, float]:
+    """Largest k with P(T <= k) <= `tail`, and that probability; k is -1 where there is none."""
+    if n > _EXACT:
+        k = math.floor(
+            n * (n + 1) / 4 + float(scipy.special.ndtri(tail)) * math.sqrt(n * (n + 1) * (2 * n + 1) / 24) - 0.5
+        )
+        return (k, tail) if k >= 0 else (-1, 0.0)
+    cdf = _signed_rank_cdf(n)
+    k = int(np.searchsorted(cdf, tail + _SLACK, side="right")) - 1
+    return k, float(cdf[k]) if k >= 0 else 0.0
+
+
+@lru_cache(maxsize=4096)
+def rank_sum_cut(n: int, m: int, tail: float) -> tuple[int, float]:
+    """Largest k with P(U <= k) <= `tail`, and that probability; k is -1 where there is none."""
+    if n * m > 2500:  # the alternating sums of the exact distribution lose digits beyond this
+        k = math.floor(n * m / 2 + float(scipy.special.ndtri(tail)) * math.sqrt(n * m * (n + m + 1) / 12) - 0.5)
+        return (k, tail) if k >= 0 else (-1, 0.0)
+    cdf = _rank_sum_cdf(n, m)
+    k = int(np.searchsorted(cdf, tail + _SLACK, side="right")) - 1
+    return k, float(cdf[k]) if k >= 0 else 0.0
+
+
+@lru_cache(maxsize=64)
+def _pairs(n: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    return np.triu_indices(n)
+
+
+def walsh(d: Floats) -> Floats:
+    """Sorted Walsh averages (means of all pairs, each value with itself too) of each row of `d`.
+
+    Parameters
+    ----------
+    d : ndarray, shape (samples, n)
+
+    Returns
+    -------
+    ndarray, shape (samples, n (n + 1) / 2)
+    """
+    i, j = _pairs(d.shape[1])
+    w = d[:, i]
+    w += d[:, j]
+    w /= 2
+    w.sort(axis=1)
+    return w
+
+
+def hodges_lehmann(x: Floats) -> float:
+    """Median of the Walsh averages (Hodges and Lehmann, Ann. Math. Statist. 34 (1963) 598-611).
+
+    Parameters
+    ----------
+    x : ndarray, shape (n,)
+        Values; at most some thousands, the work grows with the square.
+    """
+    return float(np.median(walsh(x[None, :])[0]))
+
+
+@lru_cache(maxsize=64)
+def _permutations(n: int) -> npt.NDArray[np.intp]:
+    """The same random permutations for the same n: a verdict does not change when it is computed again."""
+    return np.random.default_rng(n).permuted(np.tile(np.arange(n), (_PERMUTATIONS, 1)), axis=1)
+
+
+@lru_cache(maxsize=512)
+def _lag1_null(n: int) -> Floats:
+    r = _permutations(n) - (n - 1) / 2
+    return np.sort((r[:, 1:] * r[:, :-1]).sum(axis=1))
+
+
+def lag1_p(d: Floats) -> Floats:
+    """One-sided p of positive rank autocorrelation at lag 1, by permutation, of each row of `d`.
+
+    Parameters
+    ----------
+    d : ndarray, shape (samples, n)
+        Values in time order.
+
+    Returns
+    -------
+    ndarray, shape (samples,)
+        Share of permutations (the data among them) whose neighbours resemble each other at least as much.
+    """
+    n = d.shape[1]
+    if n < 3:
+        return np.ones(d.shape[0])
+    ranks = np.asarray(scipy.stats.rankdata(d, axis=1)) - (n + 1) / 2
+    s = (ranks[:, 1:] * ranks[:, :-1]).sum(axis=1) - 1e-9
+    if n > _EXACT:
+        variance = (ranks**2).mean(axis=1)
+        z = (s + variance) / np.sqrt(n * np.maximum(variance, _SLACK) ** 2)
+        return np.asarray(scipy.special.ndtr(-z), dtype=float)
+    # without ties the ranks are 1 … n: one null distribution serves all samples
+    beyond = _PERMUTATIONS - np.searchsorted(_lag1_null(n), s)
+    tied = (ranks**2).sum(axis=1) < n * (n * n - 1) / 12 - 1e-6
+    for row in np.flatnonzero(tied):
+        r = ranks[row][_permutations(n)]
+        beyond[row] = ((r[:, 1:] * r[:, :-1]).sum(axis=1) >= s[row]).sum()
+    return np.asarray((1 + beyond) / (_PERMUTATIONS + 1), dtype=float)

@@ -1,0 +1,209 @@
+"""What every statistical result has in common: its numbers, its words, and how it shows itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import StatsError
+from ..metrics import METRICS, format_value
+
+__all__ = ["Result", "finite", "html_table", "percent", "plain", "quantity", "spread", "unit_of"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Result:
+    """A statement with what it rests on.
+
+    Attributes
+    ----------
+    n : int
+        Independent observations: runs, paired rounds or deployments; never seconds or packets.
+    confidence : float
+        Confidence that the interval really has, which may differ from the one asked for.
+    method : str
+        Name of the method.
+    assumptions : tuple of str
+        What must hold for the statement to hold.
+    warnings : tuple of str
+        What the reader must know before relying on it.
+    """
+
+    n: int
+    confidence: float
+    method: str
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The result in a sentence, made from the data."""
+        raise NotImplementedError
+
+    @property
+    def sentence(self) -> str:
+        """The same as `words`."""
+        return self.words
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field and the words, in types that JSON knows; what is not finite is None."""
+        return {f.name: plain(getattr(self, f.name)) for f in fields(self)} | {"words": self.words}
+
+    def __repr__(self) -> str:
+        notes = "".join(f"\n  ! {w}" for w in self.warnings)
+        return f"{type(self).__name__}: {self.words}\n  {self.basis}{notes}"
+
+    @property
+    def basis(self) -> str:
+        """What the statement rests on, in a line."""
+        return f"n={self.n}, {percent(self.confidence)} interval, {self.method}"
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<li>{escape(w)}</li>" for w in self.warnings)
+        return f"<p><strong>{escape(self.words)}</strong><br><small>{escape(self.basis)}</small></p>" + (
+            f"<ul>{notes}</ul>" if notes else ""
+        )
+
+
+def plain(value: Any) -> Any:
+    """Return `value` in types that JSON knows; a float that is not finite becomes None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [plain(v) for v in value]
+    return value
+
+
+def finite(values: npt.ArrayLike, what: str = "values") -> tuple[Floats, int]:
+    """Return the finite ones of one-dimensional `values`, and how many were not.
+
+    Raises
+    ------
+    StatsError
+        Not a row of numbers.
+    """
+    x = numbers(values, what)
+    ok = np.isfinite(x)
+    return x[ok], int(x.size - ok.sum())
+
+
+def numbers(values: npt.ArrayLike, what: str = "values") -> Floats:
+    """Return one-dimensional `values` as floats; what is missing (None, pandas' NA) is NaN.
+
+    Raises
+    ------
+    StatsError
+        Not a row of numbers.
+    """
+    try:
+        if hasattr(values, "to_numpy"):  # pandas: its nullable types need to be told what a missing value becomes
+            values = values.to_numpy(dtype=float, na_value=np.nan)
+        x = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise StatsError(f"{what} must be numbers, one a run; got {type(values).__name__}") from None
+    if x.ndim != 1:
+        raise StatsError(f"{what} must be one row of numbers, one a run; got an array of shape {x.shape}")
+    return x
+
+
+def check_share(value: float, name: str, *, below: float = 1.0, above: float = 0.0) -> float:
+    """Return `value` when it lies strictly between `above` and `below`.
+
+    Raises
+    ------
+    StatsError
+        It does not.
+    """
+    if not above < value < below:
+        raise StatsError(f"{name} must lie between {above:g} and {below:g}; got {value!r}")
+    return float(value)
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage: ``95 %``, ``96.9 %``, ``4.2 %``."""
+    p = 100 * share
+    digits = 0 if abs(p - round(p)) < 0.05 else 1 if abs(p) < 99.95 else 2
+    return f"{p:.{digits}f} %"
+
+
+def _change(ratio: float) -> str:
+    """Size of a ratio without its direction: ``32 %``, ``4.2 times``, ``1/12``."""
+    if ratio >= 3:
+        return f"{ratio:.2g} times" if ratio < 10 else f"{ratio:.0f} times"
+    if ratio <= 0.1:
+        return f"1/{1 / ratio:.0f}" if ratio > 0 else "any factor"
+    size = 100 * abs(ratio - 1)
+    return f"{size:.0f} %" if size >= 9.95 else f"{size:.1f} %"
+
+
+def direction(ratio: float) -> str:
+    """Name a ratio with its direction: ``32 % lower``, ``4.2 times``, ``the same``."""
+    if not math.isfinite(ratio):
+        return "unbounded"
+    size = _change(ratio)
+    if size.endswith("%"):
+        return "the same" if size == "0.0 %" else f"{size} {'higher' if ratio > 1 else 'lower'}"
+    return size
+
+
+def difference(ratio: float, bound: float, a: str, b: str, what: str) -> str:
+    """Say that `a` differs from `b`: the estimate, and the end of the interval that is nearer to no difference."""
+    size = direction(ratio)
+    least = _change(bound)
+    if size.endswith(("higher", "lower")):
+        return f"{a}: {size} {what} than {b}, at least {least}"
+    near = least if ratio > 1 and not least.endswith("%") else direction(bound)
+    return f"{a}: {size} the {what} of {b}, {'at least' if ratio > 1 else 'at most'} {near}"
+
+
+def spread(low: float, high: float) -> str:
+    """Say an interval of a ratio: ``between 3.1 % lower and 8.0 % higher``."""
+    return f"between {direction(low)} and {direction(high)}"
+
+
+def quantity(metric: str) -> str:
+    """How a sentence calls a metric: ``one-way latency (99th percentile)``; an unknown name stands for itself."""
+    if metric not in METRICS:
+        return metric
+    name, _, statistic = METRICS[metric].label.partition(", ")
+    if name[1:2].islower():
+        name = name[0].lower() + name[1:]
+    return f"{name} ({statistic})" if statistic else name
+
+
+def unit_of(metric: str) -> str:
+    """Unit of a metric's stored numbers, empty when it is not known."""
+    return METRICS[metric].unit if metric in METRICS else ""
+
+
+def value_words(value: float, unit: str) -> str:
+    """Write a value with its unit."""
+    return format_value(value, unit) if unit else f"{value:.4g}"
+
+
+def plural(n: int, noun: str) -> str:
+    """Count things: ``1 round``, ``7 rounds``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def html_table(head: Iterable[str], rows: Iterable[Iterable[object]], note: str = "") -> str:
+    """Write a plain HTML table, everything in it escaped."""
+    top = "".join(f"<th>{escape(h)}</th>" for h in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>" + (
+        f"<p><small>{escape(note)}</small></p>" if note else ""
+    )
