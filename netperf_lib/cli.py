@@ -175,7 +175,7 @@ def ingest(folder: Path) -> None:
 @as_json
 def compare(folder: Path, as_json: bool) -> None:
     """Print the verdicts on the contrasts that the experiment declares."""
-    from .stats import compare as do
+    from .stats.family import compare as do
     from .store import load
 
     family = do(load(folder))

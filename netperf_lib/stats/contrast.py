@@ -62,6 +62,8 @@ class Comparison(Result):
         Name of the metric, and how the sentence calls it.
     names : tuple of str
         What the sentence calls A and B.
+    context : str
+        Levels that both sides share, for example "8 streams".
     scope : str
         What the statement holds for, for example "for this VM pair".
     """
@@ -82,13 +84,14 @@ class Comparison(Result):
     metric: str = ""
     quantity: str = "value"
     names: tuple[str, str] = ("A", "B")
+    context: str = ""
     scope: str = ""
 
     @property
     def words(self) -> str:
         """The result in a sentence that names the direction in the metric's words."""
         a, b = self.names
-        tail = f", {self.scope}" if self.scope else ""
+        tail = (f" ({self.context})" if self.context else "") + (f", {self.scope}" if self.scope else "")
         if self.verdict in ("better", "worse"):
             return difference(self.ratio, self.low if self.ratio > 1 else self.high, a, b, self.quantity) + tail
         if self.verdict == "equivalent":
@@ -98,10 +101,10 @@ class Comparison(Result):
         if self.verdict == "inconclusive":
             return f"{a} against {b}: {self.quantity} inconclusive, {spread(self.low, self.high)}{tail}; {self.reason}"
         if not math.isfinite(self.ratio):
-            return f"{a} against {b}: no verdict on {self.quantity}{tail}; {self.reason}"
+            return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
         return (
-            f"{a} against {b}: no verdict on {self.quantity}, {direction(self.ratio)} in these runs "
-            f"({spread(self.low, self.high)}, {percent(self.confidence)}){tail}; {self.reason}"
+            f"{a} against {b}: {self.quantity} {direction(self.ratio)} in these runs "
+            f"({spread(self.low, self.high)}, {percent(self.confidence)}){tail}; no verdict: {self.reason}"
         )
 
     @property
@@ -259,6 +262,7 @@ def compare(
     metric: str = "",
     quantity: str = "value",
     names: tuple[str, str] = ("A", "B"),
+    context: str = "",
     scope: str = "",
 ) -> Comparison:
     """Compare condition A with condition B.
@@ -285,8 +289,8 @@ def compare(
         Name of the metric, and how the sentence calls it.
     names : tuple of str
         How the sentence calls A and B.
-    scope : str
-        What the statement holds for.
+    context, scope : str
+        Levels that both sides share, and what the statement holds for.
 
     Returns
     -------
@@ -422,5 +426,6 @@ def compare(
         metric=metric,
         quantity=quantity,
         names=names,
+        context=context,
         scope=scope,
     )

@@ -6,11 +6,10 @@ import dataclasses
 import itertools
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from ..errors import StatsError
 from ..metrics import METRICS, format_value
@@ -18,6 +17,9 @@ from ..model import Contrast
 from .contrast import Comparison
 from .contrast import compare as compare_values
 from .result import html_table, percent, plural, quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Family", "compare"]
 
@@ -104,7 +106,9 @@ class Family(Sequence[Comparison]):
 
     def to_frame(self) -> pd.DataFrame:
         """Return a tidy table: one row a contrast."""
-        names = [f.name for f in dataclasses.fields(Comparison) if f.name not in ("names", "assumptions", "scope")]
+        import pandas as pd
+
+        names = [f.name for f in dataclasses.fields(Comparison) if f.name not in ("names", "assumptions")]
         rows = [
             {"contrast": " / ".join(c.names), "a": c.names[0], "b": c.names[1]}
             | {name: getattr(c, name) for name in names}
@@ -163,6 +167,16 @@ class Family(Sequence[Comparison]):
     def __repr__(self) -> str:
         lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}", *(f"  {c.words}" for c in self)]
         return "\n".join(lines + [f"  ! {w}" for w in self.warnings])
+
+    def __rich__(self) -> Any:
+        """Return the table for the terminal."""
+        from rich.table import Table
+
+        colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
+        table = Table(*HEAD, caption=self.note, caption_justify="left", show_lines=True)
+        for c, row in zip(self, self.rows(), strict=True):
+            table.add_row(*row, style=colour.get(c.verdict))
+        return table
 
     def _repr_html_(self) -> str:
         return html_table(HEAD, self.rows(), "; ".join((self.note, *self.warnings)))
@@ -267,6 +281,8 @@ class _Table:
     """The table of runs with what every contrast asks of it, looked up once."""
 
     def __init__(self, runs: pd.DataFrame) -> None:
+        import pandas as pd
+
         if not isinstance(runs, pd.DataFrame):
             raise StatsError(f"compare needs the table of runs (a DataFrame); got {type(runs).__name__}")
         if runs.empty:
@@ -286,6 +302,8 @@ class _Table:
     def _excluded(self) -> Mask:
         if "excluded" not in self.runs:
             return np.zeros(len(self.runs), dtype=bool)
+        import pandas as pd
+
         cause = self.runs["excluded"]
         return np.array([bool(c) and not pd.isna(c) if pd.api.types.is_scalar(c) else bool(c) for c in cause])
 
@@ -293,10 +311,12 @@ class _Table:
         have = [c for c in columns if c in self.runs]
         if not have:
             return np.zeros(len(self.runs), dtype=np.intp)
-        return self.runs.groupby(have, sort=False, dropna=False).ngroup().to_numpy(dtype=np.intp)
+        return np.asarray(self.runs.groupby(have, sort=False, dropna=False).ngroup(), dtype=np.intp)
 
     def levels(self, factor: str) -> tuple[npt.NDArray[np.intp], dict[Hashable, int]]:
         """Codes of a column's levels, and the code of each level; null is the level None."""
+        import pandas as pd
+
         if factor not in self._levels:
             if factor not in self.runs:
                 known = ", ".join(c for c in FACTORS if c in self.runs)
@@ -317,6 +337,8 @@ class _Table:
 
     def values(self, metric: str) -> npt.NDArray[np.float64]:
         """One value a run."""
+        import pandas as pd
+
         if metric not in self._values:
             if metric not in self.runs:
                 import difflib
@@ -330,6 +352,13 @@ class _Table:
                 dtype=float, na_value=np.nan
             )
         return self._values[metric]
+
+    def level_of(self, factor: str, row: np.intp) -> Any:
+        """Level of a factor in a row."""
+        import pandas as pd
+
+        value = self.runs[factor].iloc[int(row)]
+        return None if pd.isna(value) else value
 
     def varying(self, rows: npt.NDArray[np.intp], columns: Iterable[str], named: Factors) -> dict[str, list[Hashable]]:
         """Columns not named in the contrast that have several levels in these rows."""
@@ -385,12 +414,11 @@ def _judge(
     table: _Table, c: Contrast, margin: float, alpha: float, family: int, declared: bool, paired: bool
 ) -> Comparison:
     """Judge one contrast."""
-    names, common = _names(c)
-    what = quantity(c.metric) + (f" ({common})" if common else "")
     values = table.values(c.metric)
     sides = [np.flatnonzero(table.mask(f) & table.ok) for f in (c.a, c.b)]
     lost = int(sum((table.mask(f) & ~table.ok).sum() for f in (c.a, c.b)))
     have = [rows[np.isfinite(values[rows])] for rows in sides]
+    names, common = _names(table, c, have)
     warnings = _mixed(table, c, have, names)
     if lost:
         warnings.append(f"{plural(lost, 'run')} of this contrast failed or were excluded")
@@ -413,7 +441,8 @@ def _judge(
         paired=paired,
         declared=declared,
         metric=c.metric,
-        quantity=what,
+        quantity=quantity(c.metric),
+        context=common,
         names=names,
         scope=_scope(table, c, have),
     )
@@ -454,14 +483,9 @@ def _mixed(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]], nam
         every = np.concatenate(have)
         for factor in table.varying(every, (*FACTORS, *CONTEXT), named):
             if factor not in both[0] and factor not in both[1]:
-                one, two = (_shown(table, factor, rows[0]) for rows in have)
+                one, two = (_level_words(factor, table.level_of(factor, rows[0])) for rows in have)
                 found.append(f"the sides also differ in {factor} ({one} and {two}): the difference may be due to that")
     return found
-
-
-def _shown(table: _Table, factor: str, row: np.intp) -> str:
-    value = table.runs[factor].iloc[int(row)]
-    return _level_words(factor, None if pd.isna(value) else value)
 
 
 def _scope(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]]) -> str:
@@ -476,7 +500,9 @@ def _scope(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]]) -> 
 def _level_words(factor: str, level: Any) -> str:
     """How a sentence calls a level of a factor."""
     if factor == "accelerated":
-        return {True: "accelerated", False: "not accelerated"}.get(level, "acceleration not known")
+        return {True: "accelerated networking", False: "no accelerated networking"}.get(
+            level, "accelerated networking not known"
+        )
     if factor == "tcp_buffer_bytes":
         return "default TCP buffer" if level is None else f"{format_value(level, 'bytes')} TCP buffer"
     if factor == "message_bytes":
@@ -488,10 +514,18 @@ def _level_words(factor: str, level: Any) -> str:
     return f"{factor}={level}"
 
 
-def _names(c: Contrast) -> tuple[tuple[str, str], str]:
-    """Names of both sides from what differs, and the words for what they share."""
+def _names(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]]) -> tuple[tuple[str, str], str]:
+    """Names of both sides from what differs between them, and the words for what they share."""
     factors = list(dict.fromkeys([*c.a, *c.b]))
-    moved = [f for f in factors if (f in c.a) != (f in c.b) or c.a.get(f) != c.b.get(f)]
-    a, b = (" ".join(_level_words(f, side[f]) for f in moved if f in side) or "all" for side in (c.a, c.b))
-    common = ", ".join(_level_words(f, c.a[f]) for f in factors if f not in moved)
-    return (a, b), common
+    sides = [dict(c.a), dict(c.b)]
+    for side, rows in zip(sides, have, strict=True):
+        # a factor that only the other side names: the runs themselves tell its level here
+        for factor in factors:
+            if factor not in side and rows.size and not table.varying(rows, [factor], {}):
+                side[factor] = table.level_of(factor, rows[0])
+    one, two = sides
+    moved = [f for f in factors if (f in one) != (f in two) or one.get(f) != two.get(f)]
+    a, b = (", ".join(_level_words(f, side[f]) for f in moved if f in side) or "all" for side in sides)
+    measured = np.flatnonzero(table.ok & np.isfinite(table.values(c.metric)))
+    telling = table.varying(measured, factors, {})
+    return (a, b), ", ".join(_level_words(f, one[f]) for f in factors if f not in moved and f in telling)

@@ -129,7 +129,7 @@ def level(values: npt.ArrayLike, confidence: float = 0.95, *, metric: str = "") 
     Examples
     --------
     >>> level([58.1, 57.9, 58.4, 58.0, 58.8, 58.3, 58.2], metric="latency_oneway_us").words
-    'one-way latency (mean): 58.2 µs (57.9 µs to 58.6 µs, 95 %, 7 runs)'
+    'one-way latency: 58.2 µs (57.97 µs to 58.51 µs, 95 %, 7 runs)'
     """
     check_share(confidence, "confidence", above=0.5)
     x, dropped = finite(values)

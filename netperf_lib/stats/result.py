@@ -140,34 +140,36 @@ def percent(share: float) -> str:
     return f"{p:.{digits}f} %"
 
 
-def _change(ratio: float) -> str:
-    """Size of a ratio without its direction: ``32 %``, ``4.2 times``, ``1/12``."""
+def _size(ratio: float, *, cautious: bool = False) -> str:
+    """Size of a ratio without its direction: ``32 %``, ``4.2 times``; `cautious` never rounds away from 1."""
     if ratio >= 3:
-        return f"{ratio:.2g} times" if ratio < 10 else f"{ratio:.0f} times"
-    if ratio <= 0.1:
-        return f"1/{1 / ratio:.0f}" if ratio > 0 else "any factor"
+        step = 0.1 if ratio < 20 else 1
+        times = math.floor(ratio / step + 1e-9) * step if cautious else ratio
+        return f"{times:.1f} times" if step < 1 else f"{times:.0f} times"
     size = 100 * abs(ratio - 1)
-    return f"{size:.0f} %" if size >= 9.95 else f"{size:.1f} %"
+    digits = 1 if size < 9.95 or (ratio < 1 and size >= 98.5) else 0
+    if cautious:
+        size = math.floor(size * 10**digits + 1e-9) / 10**digits
+    return f"{size:.{digits}f} %"
 
 
 def direction(ratio: float) -> str:
-    """Name a ratio with its direction: ``32 % lower``, ``4.2 times``, ``the same``."""
+    """Name a ratio with its direction: ``32 % lower``, ``4.2 times as high``, ``the same``."""
     if not math.isfinite(ratio):
-        return "unbounded"
-    size = _change(ratio)
-    if size.endswith("%"):
-        return "the same" if size == "0.0 %" else f"{size} {'higher' if ratio > 1 else 'lower'}"
-    return size
+        return "without bound"
+    size = _size(ratio)
+    if size == "0.0 %":
+        return "the same"
+    return f"{size} as high" if size.endswith("times") else f"{size} {'higher' if ratio > 1 else 'lower'}"
 
 
 def difference(ratio: float, bound: float, a: str, b: str, what: str) -> str:
     """Say that `a` differs from `b`: the estimate, and the end of the interval that is nearer to no difference."""
-    size = direction(ratio)
-    least = _change(bound)
-    if size.endswith(("higher", "lower")):
-        return f"{a}: {size} {what} than {b}, at least {least}"
-    near = least if ratio > 1 and not least.endswith("%") else direction(bound)
-    return f"{a}: {size} the {what} of {b}, {'at least' if ratio > 1 else 'at most'} {near}"
+    size, least = _size(ratio), _size(bound, cautious=True)
+    if size.endswith("times"):
+        least += "" if least.endswith("times") else " higher"
+        return f"{a}: {size} the {what} of {b}, at least {least}"
+    return f"{a}: {size} {'higher' if ratio > 1 else 'lower'} {what} than {b}, at least {least}"
 
 
 def spread(low: float, high: float) -> str:
@@ -180,9 +182,10 @@ def quantity(metric: str) -> str:
     if metric not in METRICS:
         return metric
     name, _, statistic = METRICS[metric].label.partition(", ")
+    name = name.removesuffix(" at the receiver")  # the headline: the sender's view says so
     if name[1:2].islower():
         name = name[0].lower() + name[1:]
-    return f"{name} ({statistic})" if statistic else name
+    return f"{name} ({statistic})" if statistic not in ("", "mean") else name
 
 
 def unit_of(metric: str) -> str:
@@ -192,7 +195,7 @@ def unit_of(metric: str) -> str:
 
 def value_words(value: float, unit: str) -> str:
     """Write a value with its unit."""
-    return format_value(value, unit) if unit else f"{value:.4g}"
+    return format_value(value, unit, 4) if unit else f"{value:.4g}"
 
 
 def plural(n: int, noun: str) -> str:
