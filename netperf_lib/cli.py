@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -57,7 +58,7 @@ def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
     for name in rows[0] if rows else ():
         table.add_column(name)
     for row in rows:
-        table.add_row(*("–" if v is None else str(v) for v in row.values()))
+        table.add_row(*("–" if v is None else escape(str(v)) for v in row.values()))
     return table
 
 
