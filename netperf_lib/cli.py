@@ -89,9 +89,9 @@ def doctor(as_json: bool) -> None:
 @as_json
 def plan(experiment: Path, rounds: str | None, duration: float | None, seed: int | None, as_json: bool) -> None:
     """Show what an experiment would measure, how long it takes and which contrasts it can decide."""
-    from .plan import load_experiment, schedule
+    from .pipeline import plan as do
 
-    scheduled = schedule(load_experiment(experiment, rounds=rounds, duration_s=duration), seed=seed)
+    scheduled = do(experiment, rounds=rounds, duration_s=duration, seed=seed)
     if as_json:
         click.echo(json.dumps(scheduled.to_dict(), indent=2))
     else:
@@ -126,7 +126,7 @@ def run(
     pdf: Path | None,
 ) -> None:
     """Do all of it: place the hosts, measure, read, report, take the hosts down."""
-    from .run import run as do
+    from .pipeline import run as do
 
     made = do(
         experiment,
@@ -154,7 +154,7 @@ def collect(
     experiment: Path, root: Path, rounds: str | None, duration: float | None, seed: int | None, anew: bool
 ) -> None:
     """Measure; the same command goes on where a killed one stopped."""
-    from .run import collect as do
+    from .pipeline import collect as do
 
     store = do(experiment, root=root, rounds=rounds, duration_s=duration, seed=seed, anew=anew, say=_say)
     click.echo(store.path)
@@ -215,7 +215,7 @@ def report(folder: Path, notebooks: tuple[str, ...], parameters: tuple[str, ...]
 @root
 def up(experiment: Path, root: Path) -> None:
     """Place the hosts of an experiment, prove where they are, and leave them running."""
-    from .run import up as do
+    from .pipeline import up as do
 
     for deployment in do(experiment, root=root):
         click.echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
@@ -226,7 +226,7 @@ def up(experiment: Path, root: Path) -> None:
 @root
 def down(experiment: Path, root: Path) -> None:
     """Take the hosts of an experiment away; safe to repeat."""
-    from .run import down as do
+    from .pipeline import down as do
 
     do(experiment, root=root)
 

@@ -70,3 +70,9 @@ def test_schema_describes_the_example_experiments() -> None:
     schema = json.loads(npl("schema").stdout)
     assert {"name", "hosts", "pairs", "tests"} <= set(schema["required"])
     assert list((REPO / "data" / "experiments").glob("*.yaml"))
+
+
+def test_a_verb_stays_a_function_whatever_was_imported_before() -> None:
+    code = "import netperf_lib.plan, netperf_lib.doctor, netperf_lib as npl; npl.doctor(); assert callable(npl.plan)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

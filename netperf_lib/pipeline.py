@@ -14,9 +14,20 @@ from .model import Deployment, Experiment
 from .plan import Plan, load_experiment, schedule
 from .store import Store
 
-__all__ = ["collect", "down", "run", "up"]
+__all__ = ["collect", "down", "plan", "run", "up"]
 
 PathLike = str | os.PathLike[str]
+
+
+def plan(
+    experiment: PathLike,
+    *,
+    rounds: str | int | None = None,
+    duration_s: float | None = None,
+    seed: int | None = None,
+) -> Plan:
+    """What an experiment would measure: trials, duration, and which contrasts it can decide. Parameters as in `run`."""
+    return schedule(_load(experiment, rounds, duration_s), seed=seed)
 
 
 def run(
@@ -100,13 +111,13 @@ def collect(
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The measurement made before is kept in {aside}")
-    plan = _plan(store, declared, seed)
+    scheduled = _schedule(store, declared, seed)
     for number in range(1, declared.deployments + 1):
         with hosts.deployed(declared, number=number, state=store.hosts_dir) as deployment:
             store.write_deployment(number, deployment)
             if deployment.notice:
                 say(deployment.notice)
-            measure(plan, deployment, store, number=number)
+            measure(scheduled, deployment, store, number=number)
     return store
 
 
@@ -116,16 +127,16 @@ def _load(experiment: PathLike, rounds: str | int | None = None, duration_s: flo
     return declared
 
 
-def _plan(store: Store, declared: Experiment, seed: int | None) -> Plan:
+def _schedule(store: Store, declared: Experiment, seed: int | None) -> Plan:
     """The schedule: a stored one is kept as long as it stands, so that the order of its seed is kept."""
     store.declare(declared)
     kept = store.read_plan()
     stored_seed = int(kept["seed"]) if kept else None
     if seed is not None and stored_seed is not None and seed != stored_seed and any(store.runs()):
         raise UsageError(f"{store.path} was begun with seed {stored_seed}; leave --seed out, or choose another root")
-    plan = schedule(declared, seed=stored_seed if seed is None else seed)
-    store.write_plan(plan.to_dict())
-    return plan
+    scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
+    store.write_plan(scheduled.to_dict())
+    return scheduled
 
 
 def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
