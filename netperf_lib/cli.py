@@ -236,6 +236,72 @@ def lab() -> None:
     """Emulated hosts on this machine: no cloud account, real tools, real SSH."""
 
 
+lab_folder = click.option(
+    "--folder", type=click.Path(path_type=Path), help="Where the lab lives (default: the user's)."
+)
+
+
+@lab.command("up")
+@click.argument("experiment", required=False, type=click.Path(path_type=Path))
+@click.option("--realtime", is_flag=True, help="Real-time priority for steadier delays; needs root.")
+@lab_folder
+def lab_up(experiment: Path | None, realtime: bool, folder: Path | None) -> None:
+    """Hold a lab open until interrupted: the default one, or that of an EXPERIMENT."""
+    from . import hosts
+    from .hosts import lab as source
+
+    options = source.Options()
+    if experiment:
+        from .plan import load_experiment
+
+        options = hosts.options(load_experiment(experiment))
+    source.run_foreground(options.model_copy(update={"realtime": options.realtime or realtime}), folder)
+
+
+@lab.command("status")
+@lab_folder
+@as_json
+def lab_status(folder: Path | None, as_json: bool) -> None:
+    """Show the lab that runs, its hosts and what it found out about itself."""
+    from .hosts import lab as source
+
+    running = source.status(folder)
+    deployment = running.deployment if running else None
+    if as_json:
+        found = asdict(deployment) if deployment else None
+        click.echo(json.dumps({"pid": running.pid if running else None, "deployment": found}, indent=2))
+    elif running is None:
+        click.echo(f"no lab runs in {folder or source.default_folder()}")
+    elif deployment is None:
+        click.echo(f"process {running.pid} is making a lab in {running.folder}")
+    else:
+        shown = ("name", "data_address", "region", "zone", "ppg", "accelerated", "port")
+        out.print(_table([{k: getattr(h, k) for k in shown} for h in deployment.hosts], deployment.notice))
+        for proof in deployment.proofs:
+            holds = {True: "holds", False: "does not hold", None: "not known"}[proof.holds]
+            _say(f"{proof.claim}: {holds} ({proof.evidence})")
+
+
+@lab.command("down")
+@lab_folder
+def lab_down(folder: Path | None) -> None:
+    """End the lab, whoever started it."""
+    from .hosts import lab as source
+
+    click.echo("ended" if source.stop(folder) else "no lab was running")
+
+
+@lab.command("shell", context_settings={"ignore_unknown_options": True})
+@click.argument("host")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@lab_folder
+def lab_shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
+    """Open a shell on a HOST of the running lab, or run a COMMAND there."""
+    from .hosts import lab as source
+
+    sys.exit(source.shell(host, folder, command))
+
+
 def main() -> None:
     """Entry point: one line for what a user can cause, the exit code of the error's kind."""
     try:
