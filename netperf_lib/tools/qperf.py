@@ -34,7 +34,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     options: list[str] = []
     if trial.message_bytes is not None:
         options += ["-m", str(trial.message_bytes)]
-    if trial.tcp_buffer_bytes is not None and trial.pair.tcp_buffer_bytes is None:
+    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
         options += ["-sb", str(trial.tcp_buffer_bytes)]
     seconds = str(math.ceil(spec.duration_s))  # qperf cuts fractions off
     return Commands(

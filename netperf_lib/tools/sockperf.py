@@ -55,7 +55,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     both = ["-i", server_address, "-p", str(port)]
     if given["protocol"] == "tcp":
         both.append("--tcp")
-    if trial.tcp_buffer_bytes is not None and trial.pair.tcp_buffer_bytes is None:
+    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
         both += ["--buffer-size", str(trial.tcp_buffer_bytes)]
     options = ["-t", str(math.ceil(spec.duration_s))]
     if trial.message_bytes is not None:
