@@ -39,7 +39,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 from types import ModuleType
 
 from ..errors import ParseError, UsageError
@@ -190,5 +189,5 @@ def _segments(text: str) -> Iterator[tuple[int, int, list[ModuleType]]]:
             for offset in module.sightings(text):
                 claims.setdefault(offset, []).append(module)
     starts = sorted(claims)
-    for start, end in pairwise([*starts, len(text)]):
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         yield start, end, claims[start]
