@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -57,7 +58,7 @@ def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
     for name in rows[0] if rows else ():
         table.add_column(name)
     for row in rows:
-        table.add_row(*("–" if v is None else str(v) for v in row.values()))
+        table.add_row(*("–" if v is None else escape(str(v)) for v in row.values()))
     return table
 
 
@@ -88,9 +89,9 @@ def doctor(as_json: bool) -> None:
 @as_json
 def plan(experiment: Path, rounds: str | None, duration: float | None, seed: int | None, as_json: bool) -> None:
     """Show what an experiment would measure, how long it takes and which contrasts it can decide."""
-    from .plan import load_experiment, schedule
+    from .pipeline import plan as do
 
-    scheduled = schedule(load_experiment(experiment, rounds=rounds, duration_s=duration), seed=seed)
+    scheduled = do(experiment, rounds=rounds, duration_s=duration, seed=seed)
     if as_json:
         click.echo(json.dumps(scheduled.to_dict(), indent=2))
     else:
@@ -125,7 +126,7 @@ def run(
     pdf: Path | None,
 ) -> None:
     """Do all of it: place the hosts, measure, read, report, take the hosts down."""
-    from .run import run as do
+    from .pipeline import run as do
 
     made = do(
         experiment,
@@ -153,7 +154,7 @@ def collect(
     experiment: Path, root: Path, rounds: str | None, duration: float | None, seed: int | None, anew: bool
 ) -> None:
     """Measure; the same command goes on where a killed one stopped."""
-    from .run import collect as do
+    from .pipeline import collect as do
 
     store = do(experiment, root=root, rounds=rounds, duration_s=duration, seed=seed, anew=anew, say=_say)
     click.echo(store.path)
@@ -214,7 +215,7 @@ def report(folder: Path, notebooks: tuple[str, ...], parameters: tuple[str, ...]
 @root
 def up(experiment: Path, root: Path) -> None:
     """Place the hosts of an experiment, prove where they are, and leave them running."""
-    from .run import up as do
+    from .pipeline import up as do
 
     for deployment in do(experiment, root=root):
         click.echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
@@ -225,7 +226,7 @@ def up(experiment: Path, root: Path) -> None:
 @root
 def down(experiment: Path, root: Path) -> None:
     """Take the hosts of an experiment away; safe to repeat."""
-    from .run import down as do
+    from .pipeline import down as do
 
     do(experiment, root=root)
 
@@ -233,6 +234,72 @@ def down(experiment: Path, root: Path) -> None:
 @npl.group()
 def lab() -> None:
     """Emulated hosts on this machine: no cloud account, real tools, real SSH."""
+
+
+lab_folder = click.option(
+    "--folder", type=click.Path(path_type=Path), help="Where the lab lives (default: the user's)."
+)
+
+
+@lab.command("up")
+@click.argument("experiment", required=False, type=click.Path(path_type=Path))
+@click.option("--realtime", is_flag=True, help="Real-time priority for steadier delays; needs root.")
+@lab_folder
+def lab_up(experiment: Path | None, realtime: bool, folder: Path | None) -> None:
+    """Hold a lab open until interrupted: the default one, or that of an EXPERIMENT."""
+    from . import hosts
+    from .hosts import lab as source
+
+    options = source.Options()
+    if experiment:
+        from .plan import load_experiment
+
+        options = hosts.options(load_experiment(experiment))
+    source.run_foreground(options.model_copy(update={"realtime": options.realtime or realtime}), folder)
+
+
+@lab.command("status")
+@lab_folder
+@as_json
+def lab_status(folder: Path | None, as_json: bool) -> None:
+    """Show the lab that runs, its hosts and what it found out about itself."""
+    from .hosts import lab as source
+
+    running = source.status(folder)
+    deployment = running.deployment if running else None
+    if as_json:
+        found = asdict(deployment) if deployment else None
+        click.echo(json.dumps({"pid": running.pid if running else None, "deployment": found}, indent=2))
+    elif running is None:
+        click.echo(f"no lab runs in {folder or source.default_folder()}")
+    elif deployment is None:
+        click.echo(f"process {running.pid} is making a lab in {running.folder}")
+    else:
+        shown = ("name", "data_address", "region", "zone", "ppg", "accelerated", "port")
+        out.print(_table([{k: getattr(h, k) for k in shown} for h in deployment.hosts], deployment.notice))
+        for proof in deployment.proofs:
+            holds = {True: "holds", False: "does not hold", None: "not known"}[proof.holds]
+            _say(f"{proof.claim}: {holds} ({proof.evidence})")
+
+
+@lab.command("down")
+@lab_folder
+def lab_down(folder: Path | None) -> None:
+    """End the lab, whoever started it."""
+    from .hosts import lab as source
+
+    click.echo("ended" if source.stop(folder) else "no lab was running")
+
+
+@lab.command("shell", context_settings={"ignore_unknown_options": True})
+@click.argument("host")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@lab_folder
+def lab_shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
+    """Open a shell on a HOST of the running lab, or run a COMMAND there."""
+    from .hosts import lab as source
+
+    sys.exit(source.shell(host, folder, command))
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ __all__ = ["Finding", "doctor"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked for."""
+    """One thing that was looked for; where it is missing, the remedy says how to get it."""
 
     what: str
     needed_for: str
@@ -25,19 +25,22 @@ class Finding:
     found: str
     remedy: str = ""
 
+    def __post_init__(self) -> None:
+        if self.ok:
+            object.__setattr__(self, "remedy", "")
+
 
 def _program(name: str, package: str, needed_for: str) -> Finding:
     place = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     apt = "" if os.geteuid() == 0 else "sudo "
-    remedy = "" if place else f"{apt}apt-get install {package}"
-    return Finding(name, needed_for, place is not None, place or "not found", remedy)
+    return Finding(name, needed_for, place is not None, place or "not found", f"{apt}apt-get install {package}")
 
 
 def _tun() -> Finding:
     place = Path("/dev/net/tun")
     ok = place.exists() and os.access(place, os.R_OK | os.W_OK)
     found = "usable" if ok else "not writable" if place.exists() else "not there"
-    return Finding(str(place), "local lab", ok, found, "" if ok else "sudo modprobe tun && sudo chmod 666 /dev/net/tun")
+    return Finding(str(place), "local lab", ok, found, "sudo modprobe tun && sudo chmod 666 /dev/net/tun")
 
 
 def _namespaces() -> Finding:
@@ -72,6 +75,5 @@ def doctor() -> list[Finding]:
     az = shutil.which("az")
     bundled = importlib.util.find_spec("azure") is not None and importlib.util.find_spec("azure.cli") is not None
     found = az or ("python -m azure.cli" if bundled else "not found")
-    remedy = "" if az or bundled else "pip install 'netperf_lib[azure]'"
-    findings.append(Finding("az", "Azure", bool(az or bundled), found, remedy))
+    findings.append(Finding("az", "Azure", bool(az or bundled), found, "pip install 'netperf_lib[azure]'"))
     return findings

@@ -14,6 +14,7 @@ __all__ = [
     "SSHError",
     "StatsError",
     "StoreError",
+    "UnreachableError",
     "UsageError",
 ]
 
@@ -63,6 +64,10 @@ class HostError(NetperfError):
 
 class SSHError(HostError):
     """A command could not be run on a host."""
+
+
+class UnreachableError(SSHError):
+    """There is no connection to a host, or it broke."""
 
 
 class LabError(HostError):

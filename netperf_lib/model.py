@@ -212,8 +212,8 @@ class Trial:
             self.pair.placement,
             self.test.tool,
             self.test.test,
-            self.test.duration_s,
-            self.test.omit_s,
+            float(self.test.duration_s),  # a default may be an int: 10 and 10.0 are one condition
+            float(self.test.omit_s),
             self.streams,
             self.tcp_buffer_bytes,
             self.message_bytes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,22 @@ from .result import (
     spread,
 )
 
-__all__ = ["Better", "Comparison", "Verdict", "compare", "rounds_required"]
+__all__ = ["About", "Better", "Comparison", "Verdict", "compare", "rounds_required"]
 
 Verdict = Literal["better", "worse", "equivalent", "inconclusive", "no verdict"]
 Better = Literal["higher", "lower"]
+
+
+class About(TypedDict, total=False):
+    """What a contrast is about, for its words: fields of `Comparison`."""
+
+    declared: bool
+    metric: str
+    quantity: str
+    names: tuple[str, str]
+    context: str
+    scope: str
+
 
 DEPENDENT = 0.01
 """Rounds whose lag-1 rank permutation test falls below this are not independent, and get no verdict."""
@@ -249,6 +261,36 @@ def more_rounds(n: int, estimate: float, half_width: float, margin: float) -> in
     return max(1, math.ceil(n * (half_width / target) ** 2 * 1.44) - n)
 
 
+def check_options(margin: float, alpha: float, family: int, better: Better | None) -> None:
+    """Refuse impossible options of a contrast.
+
+    Raises
+    ------
+    StatsError
+        An option is out of its range.
+    """
+    check_share(margin, "margin")
+    check_share(alpha, "alpha", below=0.5)
+    if family < 1 or int(family) != family:
+        raise StatsError(f"family must be the number of contrasts that share alpha, 1 or more; got {family!r}")
+    if better not in ("higher", "lower", None):
+        raise StatsError(f"better must be 'higher', 'lower' or None; got {better!r}")
+
+
+def conclude(code: int, low: float, high: float, better: Better | None, declared: bool) -> tuple[Verdict, str]:
+    """Turn a code of `verdict_of` into the user's word, and the reason where there is something to say."""
+    if not declared:
+        return "no verdict", "not declared before the data"
+    if code == 2:
+        sure = low > 0 or high < 0
+        return "equivalent", "a difference is certain, and smaller than the margin" if sure else ""
+    if code == 0:
+        return "inconclusive", ""
+    if better is None:
+        return "no verdict", "it differs, but neither direction is better"
+    return "better" if (code == 1) == (better == "higher") else "worse", ""
+
+
 def compare(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
@@ -258,12 +300,7 @@ def compare(
     family: int = 1,
     better: Better | None = "higher",
     paired: bool = True,
-    declared: bool = True,
-    metric: str = "",
-    quantity: str = "value",
-    names: tuple[str, str] = ("A", "B"),
-    context: str = "",
-    scope: str = "",
+    **about: Unpack[About],
 ) -> Comparison:
     """Compare condition A with condition B.
 
@@ -283,14 +320,9 @@ def compare(
     paired : bool, default True
         False: the values were not measured in common rounds. The verdict then carries whatever drifted between the
         two sides, and says so.
-    declared : bool, default True
-        False: the contrast was found by looking at the data; it gets an interval and no verdict.
-    metric, quantity : str
-        Name of the metric, and how the sentence calls it.
-    names : tuple of str
-        How the sentence calls A and B.
-    context, scope : str
-        Levels that both sides share, and what the statement holds for.
+    **about
+        For the words: `declared` (False: found by looking at the data; an interval and no verdict), `metric`,
+        `quantity`, `names`, `context`, `scope`; see `Comparison`.
 
     Returns
     -------
@@ -299,13 +331,15 @@ def compare(
     Raises
     ------
     StatsError
-        Sides of different length, a negative value, or an option out of its range.
+        Sides of different length, values that are no numbers, or an option out of its range.
 
     Notes
     -----
     Paired: the Hodges-Lehmann estimate of the log ratio and the exact signed-rank interval; unpaired: the
     Hodges-Lehmann shift of the logs and the Mann-Whitney interval. No verdict is given below `rounds_required`, nor
-    when the lag-1 rank permutation test shows rounds that are not independent (p < 0.01).
+    when the lag-1 rank permutation test shows rounds that are not independent (p < 0.01), nor for values of zero or
+    less, which have no ratio. `more_rounds` is for planning the next experiment; to look again and again while
+    rounds come in, use `stop_rule`.
 
     Examples
     --------
@@ -314,87 +348,46 @@ def compare(
     >>> compare(a, b, better="lower", quantity="one-way latency", names=("ppg", "same-zone")).words
     'ppg: 32 % lower one-way latency than same-zone, at least 31 %'
     """
-    check_share(margin, "margin")
-    check_share(alpha, "alpha", below=0.5)
-    if family < 1 or int(family) != family:
-        raise StatsError(f"family must be the number of contrasts that share alpha, 1 or more; got {family!r}")
-    if better not in ("higher", "lower", None):
-        raise StatsError(f"better must be 'higher', 'lower' or None; got {better!r}")
-    x, y = numbers(a, "a"), numbers(b, "b")
-    if paired:
-        if x.size != y.size:
-            raise StatsError(
-                f"a holds {plural(x.size, 'value')} and b {y.size}: paired values belong to the same rounds; "
-                "give both in round order with NaN where a round is missing, or say paired=False"
-            )
-        ok = np.isfinite(x) & np.isfinite(y)
-        x, y, dropped = x[ok], y[ok], int(ok.size - ok.sum())
-    else:
-        gone = [int(z.size - np.isfinite(z).sum()) for z in (x, y)]
-        x, y, dropped = x[np.isfinite(x)], y[np.isfinite(y)], sum(gone)
-    if (x < 0).any() or (y < 0).any():
-        raise StatsError(f"a ratio of {quantity} needs values above zero; a or b holds a negative one")
-    n = min(x.size, y.size)
-    need = rounds_required(alpha, family)
-    unit = "round" if paired else "run"
+    check_options(margin, alpha, family, better)
+    x, y, dropped = _sides(a, b, paired)
+    n, need = min(x.size, y.size), rounds_required(alpha, family)
+    unit, side = ("round", "") if paired else ("run", " a side")
+    ratio, low, high, confidence, more = math.nan, 0.0, math.inf, 0.0, 0
+    verdict: Verdict = "no verdict"
     warnings = []
     if dropped:
         warnings.append(f"{plural(dropped, unit)} dropped: a value is missing")
     if not paired:
         warnings.append("unblocked: what drifted between the two sides' measurements is part of the difference")
-    verdict: Verdict = "no verdict"
-    reason, more, confidence = "", 0, 0.0
-    ratio, low, high = math.nan, 0.0, math.inf
-    zeros = int((x == 0).sum() + (y == 0).sum())
-    family_words = f" for a family of {family} contrasts" if family > 1 else ""
-    if zeros:
-        reason = f"{plural(zeros, 'value')} of zero: a ratio of {quantity} is not defined"
+
+    if below := int((x <= 0).sum() + (y <= 0).sum()):
+        reason = f"{plural(below, 'value')} of zero or less: there is no ratio"
     elif n < need:
         more = need - n
-        have = plural(n, "paired round") if paired else f"{plural(n, 'run')} on a side"
-        reason = f"{have}, at least {need} are needed{family_words} ({more} more)"
-        if paired and n:
-            d = np.log(x / y)
-            w = walsh(d[None, :])[0]
-            ratio, low, high = (math.exp(v) for v in (float(np.median(w)), float(d.min()), float(d.max())))
-            confidence = 1 - 2.0 ** (1 - n)
-        elif n:
-            w = (np.log(x)[:, None] - np.log(y)[None, :]).ravel()
-            ratio, low, high = (math.exp(v) for v in (float(np.median(w)), float(w.min()), float(w.max())))
-            confidence = max(0.0, 1 - 2 / math.comb(x.size + y.size, x.size))
+        shared = f" for a family of {family} contrasts" if family > 1 else ""
+        reason = f"{plural(n, unit)}{side}, at least {need} are needed{shared} ({more} more)"
+        if n:
+            ratio, low, high, confidence = _range(x, y, paired)
     else:
-        if paired:
-            judged = judge_paired(np.log(x / y)[None, :], margin, alpha, family)
-        else:
-            judged = judge_unpaired(np.log(x)[None, :], np.log(y)[None, :], margin, alpha, family)
+        judge = judge_paired(np.log(x / y)[None, :], margin, alpha, family) if paired else None
+        judged = judge or judge_unpaired(np.log(x)[None, :], np.log(y)[None, :], margin, alpha, family)
         estimate, lo, hi = (float(v[0]) for v in (judged.estimate, judged.low, judged.high))
-        ratio, low, high = math.exp(estimate), math.exp(lo), math.exp(hi)
-        confidence = judged.confidence
-        code = int(judged.code[0])
-        if code == -2:
+        ratio, low, high, confidence = math.exp(estimate), math.exp(lo), math.exp(hi), judged.confidence
+        verdict, reason = conclude(int(judged.code[0]), lo, hi, better, about.get("declared", True))
+        if judged.code[0] == -2:
+            verdict = "no verdict"
             reason = (
-                f"the {unit}s are not independent (neighbours resemble each other, p = {judged.lag1[0]:.3f}): "
+                f"the {unit}s are not independent (neighbours resemble each other, p = {judged.lag1[0]:.2g}): "
                 "measure with more time between rounds"
             )
-        elif not declared:
-            reason = "not declared before the data"
-        elif code == 2:
-            verdict = "equivalent"
-            if lo > 0 or hi < 0:
-                reason = "a difference is certain, and smaller than the margin"
-        elif code == 0:
-            verdict = "inconclusive"
+        elif verdict == "inconclusive":
             more = more_rounds(n, estimate, (hi - lo) / 2, margin)
-            reason = f"about {plural(more, f'more {unit}')}{'' if paired else ' a side'} would settle it"
-        elif better is None:
-            reason = f"it differs, but neither direction of {quantity} is better"
-        else:
-            verdict = "better" if (code == 1) == (better == "higher") else "worse"
+            reason = f"about {more} more {unit}s{side} would settle it"
         if judged.factor[0] > 1.25:
             warnings.append(
                 f"neighbouring {unit}s resemble each other: the interval was widened {judged.factor[0]:.1f} times"
             )
-    if not declared and reason and "declared" not in reason:
+    if not about.get("declared", True) and "declared" not in reason:
         reason += "; nor was it declared before the data"
     return Comparison(
         verdict=verdict,
@@ -405,11 +398,7 @@ def compare(
         reason=reason,
         more_rounds=more,
         confidence=confidence,
-        method=(
-            "paired by round, Hodges-Lehmann, exact signed rank"
-            if paired
-            else "unblocked, Hodges-Lehmann shift, Mann-Whitney"
-        ),
+        method="paired by round, Hodges-Lehmann, exact signed rank" if paired else "unblocked, Mann-Whitney shift",
         assumptions=(
             ("rounds are independent blocks", "log ratios are spread symmetrically")
             if paired
@@ -422,10 +411,31 @@ def compare(
         better=better,
         unit=unit,
         dropped=dropped,
-        declared=declared,
-        metric=metric,
-        quantity=quantity,
-        names=names,
-        context=context,
-        scope=scope,
+        **about,
     )
+
+
+def _sides(a: npt.ArrayLike, b: npt.ArrayLike, paired: bool) -> tuple[Floats, Floats, int]:
+    """Both sides without what is missing, and how many rounds (or runs) that was."""
+    x, y = numbers(a, "a"), numbers(b, "b")
+    if not paired:
+        one, two = np.isfinite(x), np.isfinite(y)
+        return x[one], y[two], int(x.size + y.size - one.sum() - two.sum())
+    if x.size != y.size:
+        raise StatsError(
+            f"a holds {plural(x.size, 'value')} and b {y.size}: paired values belong to the same rounds; "
+            "give both in round order with NaN where a round is missing, or say paired=False"
+        )
+    ok = np.isfinite(x) & np.isfinite(y)
+    return x[ok], y[ok], int(ok.size - ok.sum())
+
+
+def _range(x: Floats, y: Floats, paired: bool) -> tuple[float, float, float, float]:
+    """Ratio, the range that the data span, and its confidence, where there is too little for more."""
+    if paired:
+        d = np.log(x / y)
+        middle, confidence = float(np.median(walsh(d[None, :])[0])), 1 - 2.0 ** (1 - d.size)
+    else:
+        d = (np.log(x)[:, None] - np.log(y)[None, :]).ravel()
+        middle, confidence = float(np.median(d)), max(0.0, 1 - 2 / math.comb(x.size + y.size, x.size))
+    return math.exp(middle), math.exp(d.min()), math.exp(d.max()), confidence

@@ -4,55 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import StatsError
-from ..metrics import METRICS, format_value
+from ..metrics import METRICS
 from ..model import Contrast
-from .contrast import Comparison
+from .contrast import About, Comparison
 from .contrast import compare as compare_values
+from .deployments import DEPLOYMENTS, placement
 from .result import html_table, percent, plural, quantity
+from .table import CONTEXT, FACTORS, HOSTS, PLACES, Factors, Rows, RunsTable, Values, level_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Family", "compare"]
-
-FACTORS = (
-    "placement",
-    "accelerated",
-    "tool",
-    "test",
-    "streams",
-    "tcp_buffer_bytes",
-    "message_bytes",
-    "protocol",
-    "direction",
-    "duration_s",
-    "omit_s",
-)
-"""What an experiment varies: a group in which one of these varies, unnamed, mixes conditions."""
-CONTEXT = (
-    "client_vm_size",
-    "server_vm_size",
-    "congestion_control",
-    "kernel",
-    "tool_version",
-    "nic_driver",
-    "vf_up",
-)
-"""What should stay the same and may not: a difference between the sides is a second explanation."""
-HOSTS = ("client", "server")
-PLACES = ("placement", "client", "server", "client_zone", "server_zone", "client_region", "server_region")
-"""Factors that stand for where the VMs landed."""
-
-Factors = Mapping[str, Any]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -233,7 +203,7 @@ def compare(
     StatsError
         No such column, nothing to compare, or a table without runs.
     """
-    table = _Table(runs)
+    table = RunsTable(runs)
     experiment: Mapping[str, Any] = runs.attrs.get("experiment") or {}
     declared = [_contrast(c) for c in experiment.get("contrasts") or ()]
     alpha = alpha if alpha is not None else float(experiment.get("alpha") or 0.05)
@@ -277,103 +247,6 @@ def compare(
     )
 
 
-class _Table:
-    """The table of runs with what every contrast asks of it, looked up once."""
-
-    def __init__(self, runs: pd.DataFrame) -> None:
-        import pandas as pd
-
-        if not isinstance(runs, pd.DataFrame):
-            raise StatsError(f"compare needs the table of runs (a DataFrame); got {type(runs).__name__}")
-        if runs.empty:
-            raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
-        order = [c for c in ("deployment", "round", "order") if c in runs]
-        self.runs = runs.sort_values(order, kind="stable") if order else runs
-        n = len(runs)
-        self.excluded = self._excluded()
-        status = self.runs["status"].to_numpy(dtype=object) if "status" in runs else np.full(n, "ok", dtype=object)
-        self.ok: Mask = (status == "ok") & ~self.excluded
-        self.failed: Mask = (status != "ok") & ~self.excluded
-        self.deployment = self._codes("deployment")
-        self.block = self._codes("deployment", "round")
-        self._levels: dict[str, tuple[npt.NDArray[np.intp], dict[Hashable, int]]] = {}
-        self._values: dict[str, npt.NDArray[np.float64]] = {}
-
-    def _excluded(self) -> Mask:
-        if "excluded" not in self.runs:
-            return np.zeros(len(self.runs), dtype=bool)
-        import pandas as pd
-
-        cause = self.runs["excluded"]
-        return np.array([bool(c) and not pd.isna(c) if pd.api.types.is_scalar(c) else bool(c) for c in cause])
-
-    def _codes(self, *columns: str) -> npt.NDArray[np.intp]:
-        have = [c for c in columns if c in self.runs]
-        if not have:
-            return np.zeros(len(self.runs), dtype=np.intp)
-        return np.asarray(self.runs.groupby(have, sort=False, dropna=False).ngroup(), dtype=np.intp)
-
-    def levels(self, factor: str) -> tuple[npt.NDArray[np.intp], dict[Hashable, int]]:
-        """Codes of a column's levels, and the code of each level; null is the level None."""
-        import pandas as pd
-
-        if factor not in self._levels:
-            if factor not in self.runs:
-                known = ", ".join(c for c in FACTORS if c in self.runs)
-                raise StatsError(f"the table of runs has no column {factor!r} (factors: {known})")
-            codes, levels = pd.factorize(self.runs[factor].astype(object), use_na_sentinel=True)
-            names: dict[Hashable, int] = {v: i for i, v in enumerate(levels)}
-            names[None] = -1
-            self._levels[factor] = codes, names
-        return self._levels[factor]
-
-    def mask(self, factors: Factors) -> Mask:
-        """Runs in which every factor has the level asked for."""
-        found = np.ones(len(self.runs), dtype=bool)
-        for factor, level in factors.items():
-            codes, names = self.levels(factor)
-            found &= codes == names.get(level, -2)
-        return found
-
-    def values(self, metric: str) -> npt.NDArray[np.float64]:
-        """One value a run."""
-        import pandas as pd
-
-        if metric not in self._values:
-            if metric not in self.runs:
-                import difflib
-
-                near = difflib.get_close_matches(metric, [str(c) for c in self.runs.columns], n=3)
-                raise StatsError(
-                    f"the table of runs has no column {metric!r}"
-                    + (f"; did you mean {', '.join(near)}?" if near else "")
-                )
-            self._values[metric] = pd.to_numeric(self.runs[metric], errors="coerce").to_numpy(
-                dtype=float, na_value=np.nan
-            )
-        return self._values[metric]
-
-    def level_of(self, factor: str, row: np.intp) -> Any:
-        """Level of a factor in a row."""
-        import pandas as pd
-
-        value = self.runs[factor].iloc[int(row)]
-        return None if pd.isna(value) else value
-
-    def varying(self, rows: npt.NDArray[np.intp], columns: Iterable[str], named: Factors) -> dict[str, list[Hashable]]:
-        """Columns not named in the contrast that have several levels in these rows."""
-        found = {}
-        for column in columns:
-            if column in named or column not in self.runs:
-                continue
-            codes, names = self.levels(column)
-            here = np.unique(codes[rows])
-            if here.size > 1:
-                by_code = {code: level for level, code in names.items()}
-                found[column] = [by_code[int(c)] for c in here]
-        return found
-
-
 def _contrast(c: Contrast | Mapping[str, Any]) -> Contrast:
     if isinstance(c, Contrast):
         return c
@@ -389,7 +262,7 @@ def _same(c: Contrast, d: Contrast) -> bool:
     return c.metric == d.metric and ((c.a, c.b) == (d.a, d.b) or (c.a, c.b) == (d.b, d.a))
 
 
-def _by(table: _Table, metric: str, by: str, baseline: Any, where: Factors, margin: float | None) -> list[Contrast]:
+def _by(table: RunsTable, metric: str, by: str, baseline: Any, where: Factors, margin: float | None) -> list[Contrast]:
     table.values(metric)
     codes, names = table.levels(by)
     use = table.mask(where) & np.isfinite(table.values(metric)) & table.ok
@@ -411,7 +284,7 @@ def _scalar(v: Any) -> Any:
 
 
 def _judge(
-    table: _Table, c: Contrast, margin: float, alpha: float, family: int, declared: bool, paired: bool
+    table: RunsTable, c: Contrast, margin: float, alpha: float, family: int, declared: bool, paired: bool
 ) -> Comparison:
     """Judge one contrast."""
     values = table.values(c.metric)
@@ -422,30 +295,19 @@ def _judge(
     warnings = _mixed(table, c, have, names)
     if lost:
         warnings.append(f"{plural(lost, 'run')} of this contrast failed or were excluded")
-    if paired:
-        (block_a, a), (block_b, b) = (_one_a_block(table.block[rows], values[rows]) for rows in have)
-        blocks = np.union1d(block_a, block_b)
-        left, right = np.full(blocks.size, np.nan), np.full(blocks.size, np.nan)
-        left[np.searchsorted(blocks, block_a)] = a
-        right[np.searchsorted(blocks, block_b)] = b
-    else:
-        left, right = values[have[0]], values[have[1]]
     info = METRICS.get(c.metric)
-    result = compare_values(
-        left,
-        right,
-        margin=margin,
-        alpha=alpha,
-        family=family,
-        better=info.better if info else "higher",
-        paired=paired,
-        declared=declared,
-        metric=c.metric,
-        quantity=quantity(c.metric),
-        context=common,
-        names=names,
-        scope=_scope(table, c, have),
-    )
+    better = info.better if info else "higher"
+    about = About(declared=declared, metric=c.metric, quantity=quantity(c.metric), names=names, context=common)
+    moved = _other_hosts(table, c, have)
+    if moved and all(np.unique(table.deployment[rows]).size >= DEPLOYMENTS for rows in have):
+        one, two = (_by_deployment(table.deployment[rows], values[rows]) for rows in have)
+        result = placement(one, two, margin=margin, alpha=alpha, family=family, better=better, **about)
+    else:
+        about["scope"] = _scope(table, have) if moved else ""
+        left, right = _by_round(table, values, have) if paired else (values[have[0]], values[have[1]])
+        result = compare_values(
+            left, right, margin=margin, alpha=alpha, family=family, better=better, paired=paired, **about
+        )
     reason = result.reason
     for rows, name in zip(have, names, strict=True):
         if not rows.size:
@@ -453,9 +315,33 @@ def _judge(
     return dataclasses.replace(result, warnings=(*warnings, *result.warnings), reason=reason)
 
 
-def _one_a_block(
-    blocks: npt.NDArray[np.intp], values: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+def _by_deployment(deployments: Rows, values: Values) -> list[Values]:
+    return [values[deployments == d] for d in np.unique(deployments)]
+
+
+def _by_round(table: RunsTable, values: Values, have: Sequence[Rows]) -> tuple[Values, Values]:
+    """Values of both sides by deployment and round; NaN where a side has none."""
+    (block_a, a), (block_b, b) = (_one_a_block(table.block[rows], values[rows]) for rows in have)
+    blocks = np.union1d(block_a, block_b)
+    left, right = np.full(blocks.size, np.nan), np.full(blocks.size, np.nan)
+    left[np.searchsorted(blocks, block_a)] = a
+    right[np.searchsorted(blocks, block_b)] = b
+    return left, right
+
+
+def _other_hosts(table: RunsTable, c: Contrast, have: Sequence[Rows]) -> bool:
+    """Whether the sides were measured on different VMs, so that where these landed is part of the difference."""
+    if any(c.a.get(f) != c.b.get(f) for f in PLACES):
+        return True
+    for host in HOSTS:
+        if host in table.runs:
+            codes, _ = table.levels(host)
+            if not np.array_equal(np.unique(codes[have[0]]), np.unique(codes[have[1]])):
+                return True
+    return False
+
+
+def _one_a_block(blocks: Rows, values: Values) -> tuple[Rows, Values]:
     """One value a round: the median where a side has several runs in it."""
     unique, first, count = np.unique(blocks, return_index=True, return_counts=True)
     if (count == 1).all():
@@ -463,7 +349,7 @@ def _one_a_block(
     return unique, np.array([np.median(values[blocks == b]) for b in unique])
 
 
-def _mixed(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]], names: tuple[str, str]) -> list[str]:
+def _mixed(table: RunsTable, c: Contrast, have: Sequence[Rows], names: tuple[str, str]) -> list[str]:
     """Warn of a second factor: inside a side, or between the sides."""
     found = []
     named = {**c.a, **c.b}
@@ -473,7 +359,7 @@ def _mixed(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]], nam
         if several and not inside:
             inside = table.varying(rows, HOSTS, named)
         for factor, levels in inside.items():
-            shown = ", ".join(_level_words(factor, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
+            shown = ", ".join(level_words(factor, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
             how = "the median of a round's runs stands for it" if several else "rounds are not alike"
             found.append(f"{factor} varies within {name} ({shown}): {how}; name {factor} in the contrast")
         if several and not inside:
@@ -483,38 +369,20 @@ def _mixed(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]], nam
         every = np.concatenate(have)
         for factor in table.varying(every, (*FACTORS, *CONTEXT), named):
             if factor not in both[0] and factor not in both[1]:
-                one, two = (_level_words(factor, table.level_of(factor, rows[0])) for rows in have)
+                one, two = (level_words(factor, table.level_of(factor, rows[0])) for rows in have)
                 found.append(f"the sides also differ in {factor} ({one} and {two}): the difference may be due to that")
     return found
 
 
-def _scope(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]]) -> str:
-    """What a claim about placement holds for: one act of placing VMs is one draw."""
-    moved = {f for f in {**c.a, **c.b} if c.a.get(f) != c.b.get(f)}
-    if not moved & set(PLACES) or "deployment" not in table.runs:
+def _scope(table: RunsTable, have: Sequence[Rows]) -> str:
+    """What a claim about other VMs holds for: one act of placing them is one draw."""
+    if "deployment" not in table.runs:
         return ""
     n = np.unique(table.deployment[np.concatenate(have)]).size
     return "for this VM pair" if n <= 1 else f"for these {n} deployments"
 
 
-def _level_words(factor: str, level: Any) -> str:
-    """How a sentence calls a level of a factor."""
-    if factor == "accelerated":
-        return {True: "accelerated networking", False: "no accelerated networking"}.get(
-            level, "accelerated networking not known"
-        )
-    if factor == "tcp_buffer_bytes":
-        return "default TCP buffer" if level is None else f"{format_value(level, 'bytes')} TCP buffer"
-    if factor == "message_bytes":
-        return "default message size" if level is None else f"{format_value(level, 'bytes')} messages"
-    if factor == "streams":
-        return "default streams" if level is None else plural(int(level), "stream")
-    if factor in ("placement", "tool", "test"):
-        return f"no {factor}" if level is None else str(level)
-    return f"{factor}={level}"
-
-
-def _names(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]]) -> tuple[tuple[str, str], str]:
+def _names(table: RunsTable, c: Contrast, have: Sequence[Rows]) -> tuple[tuple[str, str], str]:
     """Names of both sides from what differs between them, and the words for what they share."""
     factors = list(dict.fromkeys([*c.a, *c.b]))
     sides = [dict(c.a), dict(c.b)]
@@ -525,7 +393,7 @@ def _names(table: _Table, c: Contrast, have: Sequence[npt.NDArray[np.intp]]) -> 
                 side[factor] = table.level_of(factor, rows[0])
     one, two = sides
     moved = [f for f in factors if (f in one) != (f in two) or one.get(f) != two.get(f)]
-    a, b = (", ".join(_level_words(f, side[f]) for f in moved if f in side) or "all" for side in sides)
+    a, b = (", ".join(level_words(f, side[f]) for f in moved if f in side) or "all" for side in sides)
     measured = np.flatnonzero(table.ok & np.isfinite(table.values(c.metric)))
     telling = table.varying(measured, factors, {})
-    return (a, b), ", ".join(_level_words(f, one[f]) for f in factors if f not in moved and f in telling)
+    return (a, b), ", ".join(level_words(f, one[f]) for f in factors if f not in moved and f in telling)

@@ -39,6 +39,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from types import ModuleType
 
 from ..errors import ParseError, UsageError
@@ -189,5 +190,5 @@ def _segments(text: str) -> Iterator[tuple[int, int, list[ModuleType]]]:
             for offset in module.sightings(text):
                 claims.setdefault(offset, []).append(module)
     starts = sorted(claims)
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, end in pairwise([*starts, len(text)]):
         yield start, end, claims[start]

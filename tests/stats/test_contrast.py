@@ -105,14 +105,13 @@ def test_the_direction_is_the_users(better, ratio, expected):
 def test_zeros_have_no_ratio():
     c = stats.compare([0.0] * 5 + [1.0] * 5, [1.0] * 10, quantity="retransmitted segments")
     assert c.verdict == "no verdict"
-    assert "5 values of zero" in c.words
+    assert "5 values of zero or less: there is no ratio" in c.words
 
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
         (lambda: stats.compare([1, 2], [1]), "paired=False"),
-        (lambda: stats.compare([-1.0] * 8, [1.0] * 8), "negative"),
         (lambda: stats.compare([1], [1], margin=5), "margin must lie between"),
         (lambda: stats.compare([1], [1], alpha=0), "alpha must lie between"),
         (lambda: stats.compare([1], [1], family=0), "family"),

@@ -1,0 +1,172 @@
+"""What a host is and what its counters say: what to read there, beside how to read it.
+
+Both are short shell scripts that only read files of the kernel and ask the usual tools where they are installed; a part
+that a host cannot tell is absent. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["COUNTERS", "FACTS", "difference", "read_counters", "read_facts", "warnings"]
+
+CPU_BUSY, CPU_STOLEN, RETRANSMITTED, CLOCK_JUMP_S = 0.9, 0.05, 0.05, 0.25
+"""From these shares, and from this step of the clock, on a run carries a warning."""
+
+FACTS = r"""
+address=$1; shift
+PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"; export LC_ALL=C
+part() { printf '\n@%s\n' "$1"; }
+nic=$(ip -o addr show 2>/dev/null | grep -F " $address/" | head -n 1 | { read -r _ name _; echo "${name%%@*}"; })
+part kernel; uname -r
+part machine; uname -m
+part os; cat /etc/os-release
+part cpu; grep -m 1 'model name' /proc/cpuinfo; nproc
+part memory; grep MemTotal /proc/meminfo
+part clocksource; cat /sys/devices/system/clocksource/clocksource0/current_clocksource
+part vendor; cat /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name
+part nic; echo "$nic"
+part driver; ethtool -i "$nic"
+part link; cat "/sys/class/net/$nic/mtu" "/sys/class/net/$nic/operstate" "/sys/class/net/$nic/address"
+part offloads; ethtool -k "$nic" | grep -E '^(tcp-seg|generic-|large-receive|rx-check|tx-check)'
+part queues; ls "/sys/class/net/$nic/queues"
+part qdisc; tc qdisc show dev "$nic"
+part functions
+for d in /sys/class/net/*; do
+  [ "$(cat "$d/address")" = "$(cat "/sys/class/net/$nic/address")" ] && [ "${d##*/}" != "$nic" ] &&
+    echo "${d##*/} $(basename "$(readlink "$d/device/driver")") $(cat "$d/operstate")"
+done
+part sysctl
+for s in net/ipv4/tcp_congestion_control net/ipv4/tcp_available_congestion_control net/ipv4/tcp_rmem \
+  net/ipv4/tcp_wmem net/core/rmem_max net/core/wmem_max net/core/default_qdisc net/ipv4/tcp_window_scaling \
+  net/ipv4/tcp_timestamps net/ipv4/tcp_sack net/ipv4/tcp_no_metrics_save net/ipv4/tcp_mtu_probing; do
+  [ -r "/proc/sys/$s" ] && echo "$s $(cat "/proc/sys/$s")"
+done
+for t in "$@"; do part "tool $t"; command -v "${t%% *}" && timeout 5 $t 2>&1 </dev/null | head -n 5; done
+exit 0
+"""
+"""``$1`` is the data address; every further argument is the command that prints a tool's version."""
+
+COUNTERS = r"""
+nic=$1
+PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"; export LC_ALL=C
+printf '@time\n'; date +%s.%N; cat /proc/uptime
+printf '@cpu\n'; head -n 1 /proc/stat
+printf '@tcp\n'; cat /proc/net/snmp /proc/net/netstat
+printf '@nic\n'
+for f in "/sys/class/net/$nic/statistics/"*; do read -r v <"$f"; echo "${f##*/} $v"; done
+printf '@ethtool\n'; ethtool -S "$nic" 2>/dev/null
+printf '@state\n'
+read -r v </proc/sys/net/ipv4/tcp_congestion_control; echo "congestion_control $v"
+for d in /sys/class/net/*; do read -r v <"$d/operstate"; echo "link.${d##*/} $v"; done
+exit 0
+"""
+"""``$1`` is the network interface."""
+
+
+def _parts(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("@"):
+            part = found.setdefault(line[1:], [])
+        elif line.strip() and found:
+            part.append(line.strip())
+    return found
+
+
+def read_facts(text: str) -> dict[str, Any]:
+    """Read what `FACTS` printed: a document of what the host is; what it did not tell is absent or null."""
+    parts = _parts(text)
+
+    def first(name: str) -> str | None:
+        return next(iter(parts.get(name, ())), None)
+
+    def pairs(name: str, separator: str) -> dict[str, str]:
+        split = (line.partition(separator) for line in parts.get(name, ()))
+        return {k.strip(): v.strip().strip('"') for k, s, v in split if s}
+
+    cpu, driver, sysctl = parts.get("cpu", []), pairs("driver", ":"), pairs("sysctl", " ")
+    link = parts.get("link", [])
+    functions = [dict(zip(("name", "driver", "state"), f.split(), strict=False)) for f in parts.get("functions", ())]
+    virtual = driver.get("driver") == "hv_netvsc"
+    tools = {k.removeprefix("tool ").split()[0]: v for k, v in parts.items() if k.startswith("tool ")}
+    return {
+        "kernel": first("kernel"),
+        "machine": first("machine"),
+        "os": pairs("os", "=").get("PRETTY_NAME"),
+        "cpu": cpu[0].partition(":")[2].strip() if len(cpu) == 2 else None,
+        "cpus": int(cpu[-1]) if cpu and cpu[-1].isdigit() else None,
+        "memory_kib": next((int(w) for w in (first("memory") or "").split() if w.isdigit()), None),
+        "clocksource": first("clocksource"),
+        "vendor": " ".join(parts.get("vendor", ())) or None,
+        "nic": first("nic"),
+        "nic_driver": driver.get("driver"),
+        "nic_driver_version": driver.get("version") or None,
+        "mtu": int(link[0]) if link and link[0].isdigit() else None,
+        "mac": link[2] if len(link) == 3 else None,
+        "queues": sum(name.startswith("tx-") for name in parts.get("queues", ())) or None,
+        "offloads": pairs("offloads", ":"),
+        "qdisc": parts.get("qdisc", []),
+        # Azure pairs the synthetic interface with a virtual function of the same hardware address
+        "functions": functions,
+        "vf_up": any(f.get("state") == "up" for f in functions) if virtual else None,
+        "congestion_control": sysctl.get("net/ipv4/tcp_congestion_control"),
+        "sysctl": {name.replace("/", "."): " ".join(value.split()) for name, value in sysctl.items()},
+        # the first line is where the program lies
+        "tools": {name: "\n".join(lines[1:]) or None for name, lines in tools.items() if lines},
+    }
+
+
+def read_counters(text: str) -> dict[str, Any]:
+    """Read what `COUNTERS` printed: flat numbers, and the settings that should not change while a test runs."""
+    parts = _parts(text)
+    found: dict[str, Any] = {}
+    time = parts.get("time", [])
+    if len(time) == 2:
+        found |= {"time_s": float(time[0]), "uptime_s": float(time[1].split()[0])}
+    if parts.get("cpu"):
+        user, nice, system, idle, wait, irq, soft, steal = map(int, parts["cpu"][0].split()[1:9])
+        found |= {"cpu.busy": user + nice + system + irq + soft + steal, "cpu.steal": steal, "cpu.softirq": soft}
+        found |= {"cpu.total": user + nice + system + irq + soft + steal + idle + wait}
+    lines = parts.get("tcp", [])
+    for names, values in zip(lines[::2], lines[1::2], strict=False):
+        group, *keys = names.split()
+        found |= {f"{group.rstrip(':')}.{k}": int(v) for k, v in zip(keys, values.split()[1:], strict=False)}
+    for part, separator in (("nic", " "), ("ethtool", ":")):
+        for line in parts.get(part, ()):
+            key, _, value = line.rpartition(separator)
+            if value.strip().lstrip("-").isdigit():
+                found[f"{part}.{key.strip()}"] = int(value)
+    found["state"] = dict(line.split(" ", 1) for line in parts.get("state", ()) if " " in line)
+    return found
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, int | float]:
+    """Return how much each counter grew; those that did not move are left out."""
+    return {
+        name: value - before[name]
+        for name, value in after.items()
+        if isinstance(value, int | float) and name in before and value != before[name]
+    }
+
+
+def warnings(before: Mapping[str, Any], after: Mapping[str, Any], host: str) -> list[str]:
+    """Say what happened on a host while a test ran that makes its numbers doubtful."""
+    moved, said = difference(before, after), []
+    for name, value in before.get("state", {}).items():
+        now = after.get("state", {}).get(name)
+        if now != value:
+            said.append(f"{host}: {name} changed from {value} to {now} during the run")
+    total = moved.get("cpu.total", 0)
+    if total > 20:  # clock ticks of 10 ms: less says nothing
+        if (busy := moved.get("cpu.busy", 0) / total) > CPU_BUSY:
+            said.append(f"{host}: CPU {100 * busy:.0f} % busy: the number may be the machine's, not the network's")
+        if (steal := moved.get("cpu.steal", 0) / total) > CPU_STOLEN:
+            said.append(f"{host}: {100 * steal:.0f} % of the CPU went to other machines on its hardware")
+    sent, again = moved.get("Tcp.OutSegs", 0), moved.get("Tcp.RetransSegs", 0)
+    if again > 100 and again > RETRANSMITTED * sent:
+        said.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were sent again")
+    if "time_s" in moved and abs(jump := moved["time_s"] - moved.get("uptime_s", 0)) > CLOCK_JUMP_S:
+        said.append(f"{host}: the clock jumped by {jump:+.2f} s during the run")
+    return said

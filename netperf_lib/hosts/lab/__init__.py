@@ -1,0 +1,327 @@
+"""The local lab: emulated hosts on this machine, reached over real SSH, with real TCP over links of chosen delay.
+
+For learning, for teaching and for testing without a cloud account. Hosts are network namespaces; no root is needed
+where ordinary users may make namespaces and open /dev/net/tun. A lab lives in one supervisor process and is gone when
+that or its caller ends, in whatever way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import LabError, UsageError
+from ...model import Deployment, Experiment, Host
+from ...tools import tools
+from . import deployment as _deployment
+from . import lock, supervisor
+from .requirements import check
+from .topology import LabHost, Link, Options
+
+__all__ = [
+    "EPHEMERAL",
+    "LabHost",
+    "Link",
+    "Options",
+    "Status",
+    "check",
+    "default_folder",
+    "down",
+    "run_foreground",
+    "shell",
+    "ssh_command",
+    "status",
+    "stop",
+    "up",
+]
+
+EPHEMERAL = True
+
+_START_S, _STOP_S = 60, 5
+
+_started: dict[Path, subprocess.Popen[str]] = {}
+_joined: set[Path] = set()
+"""Labs that this process found running: it uses them, and leaves them running."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A lab that runs."""
+
+    folder: Path
+    pid: int
+    """Its supervisor."""
+    deployment: Deployment | None
+    """None while it is being made."""
+
+
+def default_folder() -> Path:
+    """Where a lab lives when no folder is named: one for each user, not shared."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime, "netperf-lab") if runtime else Path("/tmp", f"netperf-lab-{os.geteuid()}")  # noqa: S108
+
+
+def up(experiment: Experiment, *, number: int = 1, state: Path) -> Deployment:
+    """Start the lab of an experiment, or join the one that runs in `state` already and is the same.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Its `hosts.options` are read as `Options`.
+    number : int
+        Which deployment, from 1.
+    state : Path
+        Folder of the lab.
+
+    Raises
+    ------
+    LabError
+        It cannot run on this machine, or a different one runs in `state`.
+    UsageError
+        The options are wrong.
+    """
+    from .. import options as read_options  # the package discovers this module
+
+    _check_tools(experiment)
+    options: Options = read_options(experiment)
+    folder = state.absolute()
+    if running := status(folder):
+        if _is_same(running, options, number):
+            if folder not in _started:
+                _joined.add(folder)
+            assert running.deployment is not None
+            return running.deployment
+        if folder not in _started:
+            raise LabError(
+                f"process {running.pid} runs a lab with other options in {folder}: end it with 'npl lab down --folder "
+                f"{folder}', or choose another folder"
+            )
+        stop(folder)
+    return _start(options, folder, number)
+
+
+def down(experiment: Experiment, *, state: Path) -> None:
+    """End the lab in `state`, and remove its files; one that this process only joined is left running."""
+    if state.absolute() in _joined:
+        _joined.discard(state.absolute())
+        return
+    stop(state)
+
+
+def run_foreground(
+    options: Options | None = None,
+    folder: Path | None = None,
+    *,
+    number: int = 1,
+    ready: Callable[[Deployment], None] | None = None,
+) -> None:
+    """Run a lab until it is interrupted (control-C, SIGTERM) or ended from elsewhere.
+
+    Parameters
+    ----------
+    options : Options, optional
+        The default lab, when not given.
+    folder : Path, optional
+        `default_folder()`, when not given.
+    number : int
+        Which deployment, from 1.
+    ready : callable, optional
+        Told the deployment once everything runs; by default the SSH commands are printed.
+
+    Raises
+    ------
+    LabError
+        It cannot run on this machine, another one runs in `folder`, or it broke.
+    """
+    folder = (folder or default_folder()).absolute()
+    if running := status(folder):
+        raise LabError(f"process {running.pid} runs a lab in {folder} already: end it with 'npl lab down'")
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        deployment = _start(options or Options(), folder, number)
+        (ready or _print_ready)(deployment)
+        code = _started[folder].wait()
+    except KeyboardInterrupt:
+        code = 0
+    finally:
+        stop(folder)
+        signal.signal(signal.SIGTERM, previous)
+    if code:
+        raise LabError(f"the lab in {folder} broke (exit {code}; log: {folder / 'lab.log'})")
+
+
+def status(folder: Path | None = None) -> Status | None:
+    """Return the lab that runs in `folder`, if any."""
+    folder = (folder or default_folder()).absolute()
+    pid = lock.holder(folder / "lock")
+    return None if pid is None else Status(folder=folder, pid=pid, deployment=_deployment.read(folder))
+
+
+def ssh_command(host: Host, *command: str) -> list[str]:
+    """Return the command line that runs `command`, or else a shell, on a host of the lab."""
+    assert host.ssh_config is not None, "every host of a lab has it"
+    return ["ssh", "-F", host.ssh_config, host.name, *command]
+
+
+def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) -> int:
+    """Open a shell on a host of the running lab, or run `command` there; return the exit code.
+
+    Raises
+    ------
+    LabError
+        No lab runs in `folder`.
+    UsageError
+        It has no such host.
+    """
+    running = status(folder)
+    if running is None or running.deployment is None:
+        where = (folder or default_folder()).absolute()
+        raise LabError(f"no lab runs in {where}: start one with 'npl lab up' in another terminal")
+    try:
+        found = running.deployment.host(host)
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from None
+    return subprocess.run(ssh_command(found, *command), check=False).returncode
+
+
+def stop(folder: Path | None = None) -> bool:
+    """End the lab that runs in `folder`, whoever started it, and remove its files; say whether there was one.
+
+    Raises
+    ------
+    LabError
+        It belongs to another user.
+    """
+    folder = (folder or default_folder()).absolute()
+    pid = lock.holder(folder / "lock")
+    if pid is not None:
+        _end(pid, folder)
+    if (process := _started.pop(folder, None)) is not None:
+        process.wait()
+    _joined.discard(folder)
+    if folder.is_dir() and lock.holder(folder / "lock") is None:
+        supervisor.clean(folder)
+    return pid is not None
+
+
+def _end(pid: int, folder: Path) -> None:
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if lock.holder(folder / "lock") != pid:
+            return  # it ended, and its number may be another process by now
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+        if not select.select([handle], [], [], _STOP_S)[0]:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            select.select([handle], [], [], _STOP_S)
+    except PermissionError:
+        raise LabError(f"the lab in {folder} belongs to another user (process {pid})") from None
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(handle)
+
+
+def _start(options: Options, folder: Path, number: int) -> Deployment:
+    check()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.geteuid():
+            raise LabError(f"the lab's folder {folder} belongs to another user: choose another one")
+        (folder / "options.json").write_text(options.model_dump_json(indent=2))
+    except OSError as error:
+        raise LabError(f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one") from None
+    package_root = str(Path(__file__).parents[3])
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__, str(folder), str(number), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a group of its own: control-C in a terminal must reach the caller alone, who then takes the lab down in order
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))},
+    )
+    try:
+        said = _first_line(process)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stderr.close()
+    if "error" in said:
+        process.wait()
+        raise LabError(said["error"])
+    _started[folder] = process
+    deployment = _deployment.read(folder)
+    assert deployment is not None, "written before it is ready"
+    return deployment
+
+
+def _first_line(process: subprocess.Popen[str]) -> dict[str, str]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    if not select.select([process.stdout], [], [], _START_S)[0]:
+        raise LabError(f"the lab was not ready after {_START_S} s: this machine is too busy for it")
+    if line := process.stdout.readline():
+        said: dict[str, str] = json.loads(line)
+        return said
+    process.kill()
+    trouble = process.stderr.read().strip().splitlines()
+    return {"error": f"the lab's supervisor died at its start: {trouble[-1] if trouble else 'without a word'}"}
+
+
+def _is_same(running: Status, options: Options, number: int) -> bool:
+    """Whether the lab that runs is the one that is wanted; waits for one that is being made."""
+    deadline = time.monotonic() + _START_S
+    while running.deployment is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+        again = status(running.folder)
+        if again is None:
+            return False
+        running = again
+    with contextlib.suppress(OSError, ValueError):
+        theirs = Options.model_validate_json((running.folder / "options.json").read_text())
+        return running.deployment is not None and (theirs, f"lab-{number}") == (
+            options,
+            running.deployment.deployment_id,
+        )
+    return False
+
+
+def _check_tools(experiment: Experiment) -> None:
+    """The hosts share this machine's programs, so what is missing here is missing there."""
+    known = tools()
+    for name in sorted({test.tool for test in experiment.tests} & known.keys()):
+        tool = known[name]
+        if hasattr(tool, "VERSION") and not shutil.which(tool.VERSION[0]):
+            raise LabError(
+                f"the experiment uses {name}, which is not installed here: run 'sudo apt-get install {tool.PACKAGE}'"
+            )
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _print_ready(deployment: Deployment) -> None:
+    print(deployment.notice)
+    for host in deployment.hosts:
+        print(f"  {' '.join(ssh_command(host))}    # {host.data_address}")
+    print("ready; control-C ends it", flush=True)

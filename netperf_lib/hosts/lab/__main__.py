@@ -1,0 +1,61 @@
+"""The supervisor's own process: ``python -m netperf_lib.hosts.lab FOLDER NUMBER CALLER``, started by `lab.up`.
+
+It reads `options.json` in the folder, says one line of JSON on its standard output (ready, or what went wrong), and
+runs until it is told to end or its caller is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+from ...errors import LabError
+from . import lock
+from .deployment import describe, write
+from .supervisor import Supervisor, clean
+from .topology import Options
+
+log = logging.getLogger("netperf_lib.hosts.lab")
+
+
+def main(folder: Path, number: int, caller: int) -> int:
+    """Run a lab; return the exit code."""
+    answer = os.fdopen(os.dup(1), "w")
+    os.set_inheritable(answer.fileno(), False)
+    if (other := lock.acquire(folder / "lock")) is not None:
+        print(json.dumps({"error": f"process {other} runs a lab in {folder} already"}), file=answer, flush=True)
+        return 1
+    options = Options.model_validate_json((folder / "options.json").read_text())
+    clean(folder)  # what a killed one left
+    _log_to(folder / "lab.log")
+    supervisor = Supervisor(options, folder)
+    try:
+        supervisor.start()
+        write(describe(supervisor, number), folder)
+        print(json.dumps({"ready": True}), file=answer, flush=True)
+        answer.close()
+        log.info("ends: %s", supervisor.wait(caller))
+    except LabError as error:
+        log.error("%s", error)  # noqa: TRY400  the message says it all
+        print(json.dumps({"error": str(error)}), file=answer, flush=True)
+        return 1
+    finally:
+        supervisor.stop()
+        clean(folder)
+    return 0
+
+
+def _log_to(file: Path) -> None:
+    """Send the log and whatever the parts print to `file`: nobody reads the terminal of a supervisor."""
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))

@@ -1,0 +1,111 @@
+"""What a running lab tells the rest of the library: its hosts, and proofs of what was measured of them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from ...metrics import format_value
+from ...model import Deployment, Host, Proof
+from .supervisor import Calibration, Reached, Supervisor
+
+__all__ = ["describe", "read", "write"]
+
+_FILE = "deployment.json"
+_ADAPTER = TypeAdapter(Deployment)
+_NOTICE = (
+    "Emulated hosts: network namespaces of one Linux machine, linked by software that adds delay and limits rates as "
+    "it was told to; these numbers say nothing about a real network or cloud"
+)
+
+
+def describe(supervisor: Supervisor, number: int) -> Deployment:
+    """Put into the library's words what a started `supervisor` runs, as deployment `number`."""
+    options, folder = supervisor.options, supervisor.folder
+    calibration = supervisor.calibration
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    reached = {r.host: r for r in calibration.reached} if calibration else {}
+    hosts = tuple(
+        Host(
+            name=h.name,
+            address="127.0.0.1",
+            port=supervisor.ports[h.name],
+            data_address=options.address(h.name),
+            user=user,
+            ssh_config=str(folder / "ssh_config"),
+            identity=str(folder / "id"),
+            known_hosts=str(folder / "known_hosts"),
+            owned=True,
+            region=h.region,
+            zone=h.zone,
+            ppg=h.ppg,
+            accelerated=h.accelerated,
+            proofs=(
+                *((_delay(options.hosts[0].name, reached[h.name]),) if h.name in reached else ()),
+                *(Proof(claim="set up as asked", holds=False, evidence=w) for w in supervisor.warnings[h.name]),
+            ),
+        )
+        for h in options.hosts
+    )
+    noise = "; this machine was busy when they were made, so short delays are not to be believed"
+    return Deployment(
+        deployment_id=f"lab-{number}",
+        source="lab",
+        hosts=hosts,
+        notice=_NOTICE + (noise if calibration and calibration.noisy else "") + ".",
+        created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        proofs=(
+            _floor(calibration),
+            Proof(
+                claim="every host has a file system of its own",
+                holds=False,
+                evidence="they see that of this machine and the same home; only /tmp, /var/tmp and /run are their own",
+            ),
+        ),
+    )
+
+
+def _floor(calibration: Calibration | None) -> Proof:
+    claim = "what the emulation adds to a delay is small and steady"
+    if calibration is None:
+        return Proof(
+            claim=claim, holds=None, evidence="not calibrated: delays are longer than asked for by an unknown part"
+        )
+    measured = ", ".join(f"{floor:.1f}" for floor in calibration.floors_us)
+    evidence = (
+        f"{measured} µs one way in {len(calibration.floors_us)} measurements; the median is taken off every delay"
+    )
+    if calibration.noisy:
+        evidence += (
+            "; this machine is busy: end other programs, or as root try the option 'realtime: true', and trust medians"
+        )
+    return Proof(claim=claim, holds=not calibration.noisy, evidence=evidence)
+
+
+def _delay(first: str, reached: Reached) -> Proof:
+    asked, measured = (format_value(v, "us") for v in (reached.asked_us, reached.measured_us))
+    low, high = (format_value(v, "us") for v in reached.quartiles_us)
+    return Proof(
+        claim=f"one way between {first} and {reached.host} takes {asked}",
+        holds=abs(reached.measured_us - reached.asked_us) <= 5 + 0.15 * reached.asked_us,
+        evidence=f"half a TCP round trip: median {measured}, quartiles {low} and {high}",
+    )
+
+
+def write(deployment: Deployment, folder: Path) -> None:
+    """Leave `deployment` in the lab's folder, for whoever comes to use the lab."""
+    part = folder / f"{_FILE}.part"
+    part.write_bytes(_ADAPTER.dump_json(deployment, indent=2))
+    part.replace(folder / _FILE)
+
+
+def read(folder: Path) -> Deployment | None:
+    """Return the deployment that runs in `folder`; None while it is being made."""
+    try:
+        return _ADAPTER.validate_json((folder / _FILE).read_bytes())
+    except FileNotFoundError:
+        return None

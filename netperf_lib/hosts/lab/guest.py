@@ -1,0 +1,196 @@
+"""One emulated host: process 1 of its own namespaces, which sets its network up and answers SSH.
+
+The socket that it accepts SSH connections on was made *before* it left the network namespace of its starter, and a
+socket stays where it was made. So ``ssh -p PORT 127.0.0.1`` ends inside the host, without a management network that
+would show up in what is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from . import namespace, stopwatch
+from .rtnetlink import Rtnetlink
+
+__all__ = ["SSHD_FOLDER", "Guest"]
+
+SSHD_FOLDER = Path("/run/netperf-lab")
+"""Where a host's own sshd finds its files, inside."""
+
+_INTERFACE, _PREFIX = "eth0", 24
+_PACKETS_WAITING = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """What process 1 has to know.
+
+    Parameters
+    ----------
+    name, address : str
+        Host name, and address inside the lab.
+    folder : Path
+        Its own folder outside, with `sshd_config`, `host_key` and `authorized_keys`.
+    names : str
+        Content of its /etc/hosts.
+    sysctls : dict
+        Kernel settings of its network namespace.
+    mtu : int
+        Largest packet, bytes.
+    udp_bps : float
+        What it may send over UDP, bits per second.
+    realtime : bool
+        Run everything in it with real-time priority.
+    sshd : str
+        Path of the SSH server.
+    """
+
+    name: str
+    address: str
+    folder: Path
+    names: str
+    sysctls: dict[str, str]
+    mtu: int
+    udp_bps: float
+    realtime: bool
+    sshd: str
+
+    def start(self, listener: socket.socket) -> tuple[int, socket.socket]:
+        """Fork the host; return the process that stands for it outside, and the socket that controls it.
+
+        The first message on that socket tells the host's warnings and brings its TUN device (`control.receive`). The
+        host ends, with all that runs in it, when the socket is closed or the calling process dies, in whatever way.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            return pid, ours
+        try:
+            namespace.close_all_but(listener.fileno(), theirs.fileno())
+            namespace.enter_own()
+            namespace.die_with_parent(parent)
+            middle = os.getpid()
+            if child := os.fork():  # a new process namespace begins with the next child
+                theirs.close()
+                listener.close()
+                os.waitpid(child, 0)
+                os._exit(0)
+            self._live(middle, listener, theirs)
+        except BaseException as error:  # noqa: BLE001  whatever it is, the supervisor has to hear of it
+            with contextlib.suppress(OSError):
+                theirs.send(json.dumps({"error": f"{error}"}).encode())
+        finally:
+            os._exit(1)
+
+    def _live(self, parent: int, listener: socket.socket, control: socket.socket) -> NoReturn:
+        # the parent is in another process namespace, where it has no number that could be compared
+        namespace.die_with_parent(0)
+        namespace.private_mounts()
+        steps = list(self._furnish())
+        log = self._prepare_sshd()
+        warnings = list(_tolerate(steps))
+        tun = namespace.open_tun(_INTERFACE)
+        self._connect(warnings)
+        if self.realtime:
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        socket.send_fds(control, [json.dumps({"warnings": warnings}).encode()], [tun])
+        os.close(tun)
+        os.chdir("/")
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries whatever ends in here
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        while True:
+            ready, _, _ = select.select([listener, control], [], [])
+            if control in ready:
+                message = control.recv(4096)
+                if not message:
+                    os._exit(0)  # and the kernel ends all other processes of this namespace
+                self._child(partial(stopwatch.answer, json.loads(message), control))
+            if listener in ready:
+                connection, _ = listener.accept()
+                self._child(partial(self._answer_ssh, connection, log))
+                connection.close()
+
+    def _furnish(self) -> Iterable[tuple[str, Callable[[], None]]]:
+        """Steps that make the inside look like a host of its own; a container may forbid some of them."""
+        yield "/proc shows the processes of the whole machine", partial(namespace.mount, "proc", "/proc")
+        yield "/sys shows the interfaces of the machine", partial(namespace.mount, "sysfs", "/sys")
+        yield "it has the machine's name", partial(namespace.set_hostname, self.name)
+        names = self.folder / "hosts"
+        names.write_text(self.names)
+        # open before the first is hidden, because the lab's folder may lie below /tmp or /run
+        shown = {"/etc/hosts": os.open(names, os.O_PATH)}
+        for place in ("/tmp", "/var/tmp"):  # noqa: S108  these are hidden, not used
+            own = self.folder / place.strip("/").replace("/", "-")
+            own.mkdir()
+            own.chmod(0o1777)
+            shown[place] = os.open(own, os.O_PATH)
+        for place, fd in shown.items():
+            yield f"{place} is shared by the hosts", partial(namespace.bind, fd, place)
+
+    def _prepare_sshd(self) -> int:
+        """Give the host a /run of its own with what sshd reads; return the descriptor of its log."""
+        log = os.open(self.folder / "sshd.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        files = {name: (self.folder / name).read_bytes() for name in ("sshd_config", "host_key", "authorized_keys")}
+        namespace.mount("tmpfs", "/run", "mode=755")
+        Path("/run/sshd").mkdir(mode=0o755)  # a server of root wants it
+        SSHD_FOLDER.mkdir(mode=0o700)
+        for name, content in files.items():
+            (SSHD_FOLDER / name).touch(mode=0o600)
+            (SSHD_FOLDER / name).write_bytes(content)
+        return log
+
+    def _connect(self, warnings: list[str]) -> None:
+        link = Rtnetlink()
+        link.up("lo")
+        link.up(_INTERFACE, mtu=self.mtu, queue=_PACKETS_WAITING)
+        link.address(_INTERFACE, self.address, _PREFIX)
+        warnings += _tolerate(
+            [("UDP is not paced here, fast UDP tests lose datagrams", partial(link.cap_udp, _INTERFACE, self.udp_bps))]
+        )
+        link.close()
+        warnings += _tolerate(
+            (f"sysctl {key}={value} has no effect", partial(_sysctl, key, value)) for key, value in self.sysctls.items()
+        )
+
+    @staticmethod
+    def _child(work: Callable[[], None]) -> None:
+        if os.fork() == 0:
+            try:
+                for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_DFL)
+                work()
+            finally:
+                os._exit(1)
+
+    def _answer_ssh(self, connection: socket.socket, log: int) -> None:
+        for standard, fd in enumerate((connection.fileno(), connection.fileno(), log)):
+            os.dup2(fd, standard)
+        os.closerange(3, 1024)
+        os.setsid()
+        os.execv(self.sshd, [self.sshd, "-i", "-e", "-f", str(SSHD_FOLDER / "sshd_config")])  # noqa: S606
+
+
+def _tolerate(steps: Iterable[tuple[str, Callable[[], None]]]) -> Iterable[str]:
+    """Take each step; of those that are refused, say what that means."""
+    for meaning, step in steps:
+        try:
+            step()
+        except OSError as error:
+            yield f"{meaning} ({error})"
+
+
+def _sysctl(key: str, value: str) -> None:
+    Path("/proc/sys", *key.split(".")).write_text(value)

@@ -1,0 +1,38 @@
+"""Who holds a folder: a lock of the kernel, which goes when its holder does, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+__all__ = ["acquire", "holder"]
+
+# struct flock on 64-bit Linux: type, whence, start, length, process
+_FLOCK = struct.Struct("@hhqqi4x")
+
+
+def acquire(file: Path) -> int | None:
+    """Hold `file` until this process ends; return None, or the process that holds it already."""
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return holder(file) or 0
+    return None  # the descriptor stays open on purpose: closing it would give the lock back
+
+
+def holder(file: Path) -> int | None:
+    """Return the process that holds `file`, if there is one."""
+    try:
+        fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    finally:
+        os.close(fd)
+    kind, _, _, _, pid = _FLOCK.unpack(answer)
+    return None if kind == fcntl.F_UNLCK else pid

@@ -1,0 +1,131 @@
+"""The system calls that Python does not offer (before 3.12): namespaces, mounts, the death signal, and the TUN device.
+
+Nothing of the lab lives here; see namespaces(7), mount(2), prctl(2) and the kernel's tuntap documentation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+__all__ = [
+    "VNET_HEADER",
+    "bind",
+    "close_all_but",
+    "die_with_parent",
+    "enter_own",
+    "exact_timers",
+    "mount",
+    "open_tun",
+    "private_mounts",
+    "set_hostname",
+]
+
+_NEW_MOUNTS = 0x00020000
+_NEW_UTS = 0x04000000
+_NEW_IPC = 0x08000000
+_NEW_USER = 0x10000000
+_NEW_PIDS = 0x20000000
+_NEW_NET = 0x40000000
+
+_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
+_PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
+_SIGKILL = 9
+
+_TUNSETIFF, _TUNSETOFFLOAD = 0x400454CA, 0x400454D0
+_IFF_TUN, _IFF_NO_PI, _IFF_VNET_HDR = 0x0001, 0x1000, 0x4000
+_TUN_F_CSUM, _TUN_F_TSO4, _TUN_F_TSO6 = 1, 2, 4
+
+VNET_HEADER = 10
+"""Bytes of `struct virtio_net_hdr` before each packet that a TUN device gives and takes."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def enter_own() -> None:
+    """Leave the namespaces of network, mounts, name, processes and IPC for new ones.
+
+    That of processes is entered by the next child only. Who is not root makes a user namespace first, in which he is
+    himself. A mapping to root would look handier, but sshd as root wants to call setgroups(), which is forbidden there.
+    """
+    kinds = _NEW_NET | _NEW_MOUNTS | _NEW_UTS | _NEW_PIDS | _NEW_IPC
+    uid, gid = os.geteuid(), os.getegid()
+    _check(_libc.unshare(kinds if uid == 0 else kinds | _NEW_USER), "unshare")
+    if uid:
+        proc = Path("/proc/self")
+        (proc / "setgroups").write_text("deny")
+        (proc / "uid_map").write_text(f"{uid} {uid} 1")
+        (proc / "gid_map").write_text(f"{gid} {gid} 1")
+
+
+def mount(kind: str, where: str, options: str = "") -> None:
+    """Mount a fresh file system of `kind` (proc, sysfs, tmpfs)."""
+    raw = kind.encode()
+    _check(_libc.mount(raw, where.encode(), raw, ctypes.c_ulong(0), options.encode() or None), f"mount {where}")
+
+
+def bind(what: int, where: str) -> None:
+    """Show the file or folder that the descriptor `what` stands for in place of `where`."""
+    source = f"/proc/self/fd/{what}".encode()
+    _check(_libc.mount(source, where.encode(), None, ctypes.c_ulong(_MS_BIND), None), f"bind {where}")
+
+
+def private_mounts() -> None:
+    """Make sure that nothing mounted from now on is seen outside."""
+    _check(_libc.mount(None, b"/", None, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), None), "mount --make-rprivate /")
+
+
+def set_hostname(name: str) -> None:
+    """Set the name of the current UTS namespace."""
+    raw = name.encode()
+    _check(_libc.sethostname(raw, ctypes.c_size_t(len(raw))), "sethostname")
+
+
+def _prctl(option: int, value: int) -> None:
+    _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed by the kernel when the process `parent`, which has to be the parent, dies in whatever way."""
+    _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    if os.getppid() != parent:  # it died before the call above could see it
+        os._exit(1)
+
+
+def exact_timers() -> None:
+    """Wake up on time: the kernel may otherwise be 50 µs late on purpose, to save power."""
+    _prctl(_PR_SET_TIMERSLACK, 1)
+
+
+def close_all_but(*kept: int) -> None:
+    """Close what a fork inherited: a copied socket or pipe in one process would hide its closing from another."""
+    for fd in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208  only the names are needed
+        if fd > 2 and fd not in kept:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+def open_tun(name: str) -> int:
+    """Make the TUN interface `name` in the current network namespace; it lives as long as the descriptor is open.
+
+    Its packets carry a `virtio_net_hdr`, so the kernel hands over TCP super-packets of up to 64 KB whole and with the
+    checksum left out: what makes a few Gbit/s possible for one process.
+    """
+    fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI | _IFF_VNET_HDR))
+        fcntl.ioctl(fd, _TUNSETOFFLOAD, _TUN_F_CSUM | _TUN_F_TSO4 | _TUN_F_TSO6)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

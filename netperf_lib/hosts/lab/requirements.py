@@ -1,0 +1,114 @@
+"""What this machine has to offer before a lab can run on it: one check, one sentence, one remedy each."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import shutil
+import sys
+from pathlib import Path
+
+from ...errors import LabError
+from . import namespace
+
+__all__ = ["check", "sshd"]
+
+_TUN = Path("/dev/net/tun")
+_APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+
+
+def check() -> None:
+    """Find out whether a lab can run here.
+
+    Raises
+    ------
+    LabError
+        It cannot: why, and what to do about it.
+    """
+    if not sys.platform.startswith("linux"):
+        raise LabError(
+            f"the lab needs Linux, and this is {sys.platform}: run it in a Linux machine (a VM, or WSL 2 on Windows)"
+        )
+    _check_programs()
+    _check_user()
+    _check_tun()
+    _check_namespaces()
+
+
+def sshd() -> str | None:
+    """Path of the SSH server, which is seldom on an ordinary user's PATH."""
+    return shutil.which("sshd", path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin")))
+
+
+def _check_programs() -> None:
+    for program, found, package in (
+        ("sshd", sshd(), "openssh-server"),
+        ("ssh", shutil.which("ssh"), "openssh-client"),
+        ("ssh-keygen", shutil.which("ssh-keygen"), "openssh-client"),
+    ):
+        if not found:
+            raise LabError(
+                f"the lab needs {program}, which is not installed here: run 'sudo apt-get install {package}'"
+            )
+
+
+def _check_user() -> None:
+    try:
+        shell = pwd.getpwuid(os.geteuid()).pw_shell or "/bin/sh"
+    except KeyError:
+        raise LabError(
+            f"user number {os.geteuid()} has no entry in /etc/passwd, so sshd lets nobody in: add one"
+        ) from None
+    if not os.access(shell, os.X_OK) or Path(shell).name in ("nologin", "false"):
+        raise LabError(f"the login shell of this user, {shell}, runs no commands: change it ('chsh -s /bin/sh')")
+
+
+def _check_tun() -> None:
+    if not _TUN.exists():
+        raise LabError(
+            f"the lab needs {_TUN}, which is missing: run 'sudo modprobe tun', or in a container start that with "
+            f"'--device {_TUN} --cap-add NET_ADMIN --cap-add SYS_ADMIN'"
+        )
+    try:
+        os.close(os.open(_TUN, os.O_RDWR))
+    except OSError as error:
+        remedy = f"run 'sudo chmod 666 {_TUN}'" if os.geteuid() else "allow the device in this container"
+        raise LabError(f"the lab may not open {_TUN} ({error.strerror}): {remedy}, or run the lab as root") from None
+
+
+def _check_namespaces() -> None:
+    """Try in a child what every host will do: make namespaces, and a TUN device in them."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        failed, at_device = 0, 0
+        try:
+            namespace.enter_own()
+            at_device = 1
+            namespace.open_tun("probe")
+        except OSError as error:
+            failed = error.errno or errno.EIO
+        finally:
+            os.write(writing, f"{failed} {at_device}".encode())
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        failed, at_device = map(int, pipe.read().split())
+    os.waitpid(child, 0)
+    if not failed:
+        return
+    why = os.strerror(failed)
+    if at_device:
+        raise LabError(
+            f"the lab cannot make a network device through {_TUN} ({why}): load the tun module of this kernel"
+        )
+    if os.geteuid() == 0:
+        remedy = "in a container, start that with '--privileged'"
+    elif _APPARMOR.exists() and _APPARMOR.read_text().strip() == "1":
+        allow = f"sudo sysctl kernel.{_APPARMOR.name}=0"
+        remedy = f"AppArmor forbids them to ordinary users: run the lab with sudo, or '{allow}'"
+    elif failed == errno.ENOSPC:
+        remedy = "none are left: raise user.max_net_namespaces and user.max_user_namespaces, or run the lab as root"
+    else:
+        remedy = "run the lab with sudo, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+    raise LabError(f"the lab may not make network namespaces here ({why}): {remedy}")

@@ -1,0 +1,84 @@
+"""A ping-pong over TCP between two hosts, to find what the emulation itself costs.
+
+It does what `qperf tcp_lat` does, a byte to and fro, so what it finds is what the tools will find; Python adds about
+a microsecond.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+import time
+from typing import Any
+
+from .control import ask
+
+__all__ = ["answer", "one_way_us"]
+
+
+def one_way_us(client: socket.socket, server: socket.socket, server_address: str, seconds: float) -> tuple[float, ...]:
+    """Measure half a round trip between two hosts, in microseconds.
+
+    Parameters
+    ----------
+    client, server : socket.socket
+        Control sockets of the hosts.
+    server_address : str
+        Address of the server inside the lab.
+    seconds : float
+        How long.
+
+    Returns
+    -------
+    tuple of float
+        Lower quartile, median, upper quartile.
+
+    Raises
+    ------
+    OSError
+        A host could not.
+    """
+    port = ask(server, {"do": "echo", "address": server_address})["port"]
+    found = ask(client, {"do": "time", "address": server_address, "port": port, "seconds": seconds})
+    return tuple(found["quartiles_us"])
+
+
+def answer(asked: dict[str, Any], control: socket.socket) -> None:
+    """Do, in a child of the host's process 1, what `one_way_us` asks for; ends the process."""
+    try:
+        if asked["do"] == "echo":
+            _echo(asked["address"], control)
+        else:
+            quartiles = _time(asked["address"], asked["port"], asked["seconds"])
+            control.send(json.dumps({"quartiles_us": quartiles}).encode())
+    except (OSError, statistics.StatisticsError) as error:
+        control.send(json.dumps({"error": str(error)}).encode())
+    os._exit(0)
+
+
+def _echo(address: str, control: socket.socket) -> None:
+    with socket.create_server((address, 0)) as server:
+        server.settimeout(5)
+        control.send(json.dumps({"port": server.getsockname()[1]}).encode())
+        connection, _ = server.accept()
+    with connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while byte := connection.recv(1):
+            connection.send(byte)
+
+
+def _time(address: str, port: int, seconds: float) -> list[float]:
+    halves: list[float] = []
+    with socket.create_connection((address, port), timeout=5) as connection:
+        connection.setblocking(True)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        clock = time.perf_counter_ns
+        end = clock() + round(seconds * 1e9)
+        while (start := clock()) < end or len(halves) < 4:
+            connection.send(b"x")
+            connection.recv(1)
+            halves.append((clock() - start) / 2000)
+    # the first ones pay for waking everything up
+    return statistics.quantiles(halves[len(halves) // 10 :] if len(halves) > 20 else halves, n=4)

@@ -1,0 +1,306 @@
+"""The process that a lab lives in: it makes the hosts and the fabric between them, and takes them along when it ends.
+
+Nothing has to be cleaned up after it but files: the hosts have no names in the system, and the kernel kills them (their
+first process asked for that) when the supervisor is gone, be it by ``kill -9``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pwd
+import select
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ...errors import LabError
+from . import namespace, requirements
+from .control import receive
+from .fabric import Fabric
+from .guest import SSHD_FOLDER, Guest
+from .stopwatch import one_way_us
+from .topology import Options
+
+__all__ = ["Calibration", "Reached", "Supervisor"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """How long it takes from the first host to another, one way, microseconds."""
+
+    host: str
+    asked_us: float
+    measured_us: float
+    """Median."""
+    quartiles_us: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What the emulation costs by itself, microseconds, and what the delays are with that taken off."""
+
+    floors_us: tuple[float, ...]
+    reached: tuple[Reached, ...] = ()
+
+    @property
+    def floor_us(self) -> float:
+        """Median of the measurements."""
+        return max(0.0, statistics.median(self.floors_us))
+
+    @property
+    def spread_us(self) -> float:
+        """Largest minus smallest measurement."""
+        return max(self.floors_us) - min(self.floors_us)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether this machine is too busy for delays of some 50 µs to be believed."""
+        return self.floor_us > 40 or self.spread_us > 15
+
+
+class Supervisor:
+    """A lab, from its start to its end.
+
+    Parameters
+    ----------
+    options : Options
+        What it looks like.
+    folder : Path
+        Absolute; for keys, configuration and logs.
+    """
+
+    def __init__(self, options: Options, folder: Path) -> None:
+        self.options, self.folder = options, folder
+        self.ports: dict[str, int] = {}
+        self.warnings: dict[str, list[str]] = {}
+        self.calibration: Calibration | None = None
+        self._guests: dict[str, int] = {}
+        self._controls: dict[str, socket.socket] = {}
+        self._tuns: dict[str, int] = {}
+        self._fabric: tuple[int, int] | None = None
+
+    def start(self) -> None:
+        """Make everything, and show that it works.
+
+        Raises
+        ------
+        LabError
+            Something of it cannot be made here.
+        """
+        sshd = requirements.sshd()
+        assert sshd is not None, "checked before"
+        _keygen(self.folder / "id")
+        for host in self.options.hosts:
+            self._start_guest(host.name, sshd)
+        self._write_ssh_files()
+        self._start_fabric(0)
+        self._try_ssh(self.options.hosts[0].name)
+        if self.options.calibrate:
+            self._calibrate()
+
+    def wait(self, caller: int | None) -> str:
+        """Wait for a reason to end, and return it: a signal, the end of `caller`, or a part that broke."""
+        assert self._fabric is not None
+        watched = {os.pidfd_open(pid): f"host {name} ended" for name, pid in self._guests.items()}
+        watched[os.pidfd_open(self._fabric[0])] = "the fabric ended"
+        if caller is not None:
+            try:
+                watched[os.pidfd_open(caller)] = "the caller ended"
+            except ProcessLookupError:
+                return "the caller ended"
+            if os.getppid() != caller:
+                return "the caller ended"
+        ready, _, _ = select.select([*watched, _signals()], [], [])
+        return watched.get(ready[0], "asked to")
+
+    def stop(self) -> None:
+        """End the hosts and the fabric; when this returns they are gone."""
+        self._stop_fabric()
+        for control in self._controls.values():
+            control.close()
+        for pid in self._guests.values():
+            _bury(pid)
+        for fd in self._tuns.values():
+            os.close(fd)
+        self._guests, self._controls, self._tuns = {}, {}, {}
+
+    def _start_guest(self, name: str, sshd: str) -> None:
+        options, host = self.options, self.options.host(name)
+        folder = self.folder / "hosts" / name
+        folder.mkdir(parents=True)
+        _keygen(folder / "host_key")
+        (folder / "authorized_keys").write_bytes((self.folder / "id.pub").read_bytes())
+        (folder / "sshd_config").write_text(_sshd_config())
+        names = "".join(f"{options.address(h.name)} {h.name}\n" for h in options.hosts)
+        guest = Guest(
+            name=name,
+            address=options.address(name),
+            folder=folder,
+            names=f"127.0.0.1 localhost\n{names}",
+            sysctls=options.sysctls | host.sysctls,
+            mtu=options.mtu,
+            udp_bps=min(options.udp_bps, host.egress_bps),
+            realtime=options.realtime,
+            sshd=sshd,
+        )
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.ports[name] = listener.getsockname()[1]
+            self._guests[name], self._controls[name] = guest.start(listener)
+        try:
+            said, tun = receive(self._controls[name])
+        except OSError as error:
+            raise LabError(f"the lab's host {name} cannot be made: {error}") from None
+        assert tun is not None
+        self._tuns[name] = tun
+        self.warnings[name] = said["warnings"]
+        for warning in said["warnings"]:
+            log.warning("%s: %s", name, warning)
+
+    def _write_ssh_files(self) -> None:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        config, known = "", ""
+        for name, port in self.ports.items():
+            config += f"Host {name}\n  HostName 127.0.0.1\n  Port {port}\n"
+            known += f"[127.0.0.1]:{port} {(self.folder / 'hosts' / name / 'host_key.pub').read_text()}"
+        config += (
+            f'Host *\n  User {user}\n  IdentityFile "{self.folder}/id"\n  IdentitiesOnly yes\n  IdentityAgent none\n'
+            f'  UserKnownHostsFile "{self.folder}/known_hosts"\n  GlobalKnownHostsFile /dev/null\n'
+            "  StrictHostKeyChecking yes\n  BatchMode yes\n  LogLevel ERROR\n"
+        )
+        (self.folder / "known_hosts").write_text(known)
+        (self.folder / "ssh_config").write_text(config)
+
+    def _try_ssh(self, name: str) -> None:
+        done = subprocess.run(
+            ["ssh", "-F", str(self.folder / "ssh_config"), name, "hostname"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        if done.returncode or done.stdout.split() != [name]:
+            server = self.folder / "hosts" / name / "sshd.log"
+            said = (done.stderr + (server.read_text() if server.exists() else "") + done.stdout).strip().splitlines()
+            raise LabError(f"nobody can log in to the lab's host {name}: {'; '.join(said[-3:])} (log: {server})")
+
+    def _start_fabric(self, overhead_us: float) -> None:
+        reading, writing = os.pipe()
+        supervisor = os.getpid()
+        pid = os.fork()
+        if pid:
+            os.close(reading)
+            self._fabric = pid, writing
+            return
+        try:
+            namespace.close_all_but(reading, *self._tuns.values())
+            namespace.die_with_parent(supervisor)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            if self.options.realtime:
+                os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))  # the hosts have 1
+            counters = Fabric(self.options, self._tuns, overhead_us=overhead_us).run(reading)
+            log.info("fabric: %s", json.dumps(asdict(counters)))
+        except Exception:
+            log.exception("the fabric broke")
+        finally:
+            os._exit(0)
+
+    def _stop_fabric(self) -> None:
+        if self._fabric is not None:
+            pid, pipe = self._fabric
+            os.close(pipe)
+            _bury(pid)
+            self._fabric = None
+
+    def _calibrate(self) -> None:
+        """Find what the emulation adds to the shortest path, take that off all paths, and look at each of them."""
+        first, *others = (h.name for h in self.options.hosts)
+
+        def asked_us(other: str) -> float:
+            path = self.options.path(first, other)
+            return path.delay_us + path.jitter_us / 2
+
+        def measured_us(other: str, seconds: float) -> tuple[float, ...]:
+            address = self.options.address(other)
+            return one_way_us(self._controls[first], self._controls[other], address, seconds)
+
+        nearest = min(others, key=asked_us)
+        try:
+            floors = tuple(measured_us(nearest, 0.25)[1] - asked_us(nearest) for _ in range(3))
+            calibration = Calibration(floors_us=floors)
+            self._stop_fabric()
+            self._start_fabric(calibration.floor_us)
+            reached = []
+            for other in others:
+                low, median, high = measured_us(other, 0.1)
+                reached.append(
+                    Reached(host=other, asked_us=asked_us(other), measured_us=median, quartiles_us=(low, high))
+                )
+        except OSError as error:
+            raise LabError(f"the hosts of the lab do not reach each other: {error}") from None
+        self.calibration = Calibration(floors_us=floors, reached=tuple(reached))
+        log.info("calibration: %s", json.dumps(asdict(self.calibration)))
+
+
+def clean(folder: Path) -> None:
+    """Remove what a lab left in its folder, except its lock and its log."""
+    for name in ("id", "id.pub", "known_hosts", "ssh_config", "deployment.json"):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "hosts", ignore_errors=True)
+
+
+def _sshd_config() -> str:
+    path = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin") + ":/usr/sbin:/sbin"
+    return (
+        f"HostKey {SSHD_FOLDER}/host_key\n"
+        f"AuthorizedKeysFile {SSHD_FOLDER}/authorized_keys\n"
+        f'SetEnv "PATH={path}"\n'  # the hosts find the tools that are found here
+        "AuthenticationMethods publickey\n"
+        "PermitRootLogin prohibit-password\n"
+        "PermitUserRC no\n"
+        "UsePAM no\n"
+        "UseDNS no\n"
+        "PrintMotd no\n"
+        "PrintLastLog no\n"
+        "PidFile none\n"
+        "MaxSessions 200\n"
+        "Subsystem sftp internal-sftp\n"
+    )
+
+
+def _keygen(file: Path) -> None:
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "netperf_lib lab", "-f", str(file)],
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def _signals() -> int:
+    """Return a descriptor that becomes readable when this process is told to end."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    return reading
+
+
+def _bury(pid: int, patience_s: float = 2) -> None:
+    """Wait for a child to end, and kill it when it does not."""
+    deadline = time.monotonic() + patience_s
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return
+        time.sleep(0.01)

@@ -1,0 +1,169 @@
+"""The verbs that join the parts: place the hosts, measure, read, report, take the hosts down."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from . import hosts
+from .collect import collect as measure
+from .errors import HostError, UsageError
+from .model import Deployment, Experiment
+from .plan import Plan, load_experiment, schedule
+from .store import Store
+
+__all__ = ["collect", "down", "plan", "run", "up"]
+
+PathLike = str | os.PathLike[str]
+
+
+def plan(
+    experiment: PathLike,
+    *,
+    rounds: str | int | None = None,
+    duration_s: float | None = None,
+    seed: int | None = None,
+) -> Plan:
+    """What an experiment would measure: trials, duration, and which contrasts it can decide. Parameters as in `run`."""
+    return schedule(_load(experiment, rounds, duration_s), seed=seed)
+
+
+def run(
+    experiment: PathLike,
+    *,
+    root: PathLike = "results",
+    rounds: str | int | None = None,
+    duration_s: float | None = None,
+    seed: int | None = None,
+    anew: bool = False,
+    recorded: PathLike | None = None,
+    pdf: PathLike | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Path]:
+    """Measure an experiment and report on it; an interrupted one goes on where it stopped.
+
+    Parameters
+    ----------
+    experiment : path
+        The experiment's yaml file.
+    root : path
+        The data root.
+    rounds : int or str, optional
+        Rounds to measure; ``"+6"`` adds six to those declared.
+    duration_s : float, optional
+        Seconds for every test, instead of those declared.
+    seed : int, optional
+        Seed of the random order.
+    anew : bool
+        Set a complete or different measurement of this name aside first.
+    recorded : path, optional
+        An experiment folder to report on where the hosts cannot be had here.
+    pdf : path, optional
+        Where to put a copy of the combined report.
+    say : callable
+        Told in a sentence what happens.
+
+    Returns
+    -------
+    list of Path
+        The PDFs; the combined report is the last.
+    """
+    from .report import report
+
+    try:
+        store = collect(experiment, root=root, rounds=rounds, duration_s=duration_s, seed=seed, anew=anew, say=say)
+    except HostError as error:
+        if recorded is None:
+            raise
+        say(f"Nothing can be measured here: {error}")
+        say(f"The report is made from recorded data instead: {recorded}")
+        store = _copy(Path(recorded), Path(root))
+    say(f"{store.ingest()} runs read into tables under {store.path}")
+    made = report(store.path)
+    if pdf is not None:
+        shutil.copyfile(made[-1], pdf)
+        made.append(Path(pdf))
+    return made
+
+
+def _copy(recorded: Path, root: Path) -> Store:
+    """Recorded data may lie where nothing can be written: work on a copy."""
+    source = Store.at(recorded)
+    target = root / f"{source.experiment}-recorded"
+    shutil.copytree(source.path, target, dirs_exist_ok=True)
+    return Store.at(target)
+
+
+def collect(
+    experiment: PathLike,
+    *,
+    root: PathLike = "results",
+    rounds: str | int | None = None,
+    duration_s: float | None = None,
+    seed: int | None = None,
+    anew: bool = False,
+    say: Callable[[str], None] = print,
+) -> Store:
+    """Measure an experiment; the same call goes on where a killed one stopped. Parameters as in `run`."""
+    declared = _load(experiment, rounds, duration_s)
+    store = Store(root, declared.name)
+    if anew and (aside := store.set_aside_unless_open(declared)):
+        say(f"The measurement made before is kept in {aside}")
+    scheduled = _schedule(store, declared, seed)
+    for number in range(1, declared.deployments + 1):
+        with hosts.deployed(declared, number=number, state=store.hosts_dir) as deployment:
+            store.write_deployment(number, deployment)
+            if deployment.notice:
+                say(deployment.notice)
+            measure(scheduled, deployment, store, number=number)
+    return store
+
+
+def _load(experiment: PathLike, rounds: str | int | None = None, duration_s: float | None = None) -> Experiment:
+    declared = load_experiment(experiment, rounds=rounds, duration_s=duration_s)
+    hosts.options(declared)
+    return declared
+
+
+def _schedule(store: Store, declared: Experiment, seed: int | None) -> Plan:
+    """The schedule: a stored one is kept as long as it stands, so that the order of its seed is kept."""
+    store.declare(declared)
+    kept = store.read_plan()
+    stored_seed = int(kept["seed"]) if kept else None
+    if seed is not None and stored_seed is not None and seed != stored_seed and any(store.runs()):
+        raise UsageError(f"{store.path} was begun with seed {stored_seed}; leave --seed out, or choose another root")
+    scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
+    store.write_plan(scheduled.to_dict())
+    return scheduled
+
+
+def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
+    """Place the hosts of an experiment and leave them running; safe to repeat.
+
+    Raises
+    ------
+    UsageError
+        The hosts live only as long as the process that placed them.
+    """
+    declared = _load(experiment)
+    source = hosts.source(declared.hosts.source)
+    if source.EPHEMERAL:
+        raise UsageError(
+            f"hosts of source {declared.hosts.source!r} live only while they are measured; "
+            "use `npl run` or `npl collect`, or `npl lab up` to hold a lab open"
+        )
+    store = Store(root, declared.name)
+    store.declare(declared)
+    made = []
+    for number in range(1, declared.deployments + 1):
+        made.append(source.up(declared, number=number, state=store.hosts_dir))
+        store.write_deployment(number, made[-1])
+    return made
+
+
+def down(experiment: PathLike, *, root: PathLike = "results") -> None:
+    """Take the hosts of an experiment away; safe to repeat."""
+    declared = _load(experiment)
+    hosts.source(declared.hosts.source).down(declared, state=Store(root, declared.name).hosts_dir)

@@ -1,0 +1,341 @@
+"""iperf3 as people read it: rows per interval, a rule, and a row of results for the sender and one for the receiver."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..metrics import to_bytes
+from ..model import ParsedRun
+from ._iperf_text import Interval, Row, Unreadable, columns, consistent, counter, row
+
+NAME = "iperf3"
+
+ERROR = re.compile(
+    r"iperf3(?:\.exe)?: (?P<text>(?:error|interrupt|warning|the server|unable|parameter)\b.*"
+    r"|unrecognized option.*|(?:command )?not found.*)"
+)
+_TCP = re.compile(r"\s+(?P<retr>-?\d+)(?:\s+(?P<cwnd>-?\d+(?:\.\d+)?)\s+(?P<unit>[KMGT]?)Bytes)?\s*$")
+_UDP = re.compile(
+    r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+) \((?P<percent>[-+.\deE]+|-?nan)%\)\s*$"
+)
+_SENT = re.compile(r"\s+(?P<packets>\d+)\s*$")
+_VERBOSE = re.compile(
+    r"Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d+) streams, (?P<block>\d+) byte blocks, "
+    r"omitting (?P<omit>\d+) seconds, (?:(?P<seconds>\d+) second test)?"
+)
+
+
+@dataclass
+class _Side:
+    """The rows of results of one direction, seen from one end."""
+
+    streams: dict[str, Row] = field(default_factory=dict)
+    total: Row | None = None
+
+
+@dataclass
+class _Log:
+    """What the lines of one run say."""
+
+    serving: bool = False
+    reverse: bool = False
+    udp: bool = False
+    bidir: bool = False
+    finished: bool = False
+    """A rule and a new header came: what follows are results."""
+    closed: bool = False
+    """`iperf Done.`, or a server that listens again: what follows is no part of the test."""
+    error: str | None = None
+    damage: str | None = None
+    intervals: list[Interval] = field(default_factory=list)
+    sides: dict[tuple[str, str], _Side] = field(default_factory=dict)
+    """(direction, ``sender`` or ``receiver`` or ``""`` where the row does not say) -> rows."""
+    details: dict[int, dict[str, Any]] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    version: str | None = None
+    connections: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+def read_text(text: str) -> list[ParsedRun]:
+    """Read one run."""
+    log = _Log()
+    lines = text.split("\n")
+    rule = False
+    previous: Row | None = None
+    for index, line in enumerate(lines):
+        if "[" in line:
+            try:
+                found = row(line, index)
+            except Unreadable as e:
+                log.damage = log.damage or str(e)
+                continue
+            if found is not None:
+                if previous is not None and found.text.strip() == previous.text.strip() and not log.finished:
+                    log.warnings.append("an interval is printed twice; counted once")
+                else:
+                    _take(log, found)
+                previous = found
+                continue
+            if "[ ID]" in line and "Interval" in line:
+                log.finished |= rule
+                log.udp |= "Datagrams" in line or "Jitter" in line
+                rule = False
+                continue
+        stripped = line.strip(" >")
+        if stripped.endswith(("- - - - -", "---")) and "Server" not in stripped:
+            rule = True
+        elif stripped == "Server output:" or "Server output:" in stripped[-20:]:
+            break
+        elif stripped.endswith("iperf Done."):
+            log.closed = True
+        elif "error" in line or "iperf3" in line or "iperf 3" in line:
+            _message(log, line)
+        elif stripped and not stripped.startswith("-"):
+            _context(log, line)
+    return [_run(log, text)]
+
+
+def _message(log: _Log, line: str) -> None:
+    if m := ERROR.search(line):
+        if not m["text"].startswith("warning") and log.error is None:
+            log.error = m["text"].strip()
+    elif m := re.search(r"(?:^|\s)iperf (3\.\S+)\s*$", line):
+        log.version = m[1]
+
+
+def _context(log: _Log, line: str) -> None:
+    if m := re.search(r"Connecting to host (\S+), port (\d+)", line):
+        log.parameters |= {"server": m[1], "port": int(m[2])}
+    elif "Accepted connection from" in line:
+        log.serving = True
+    elif "Reverse mode, remote host" in line:
+        log.reverse = True
+    elif " connected to " in line and " local " in line:
+        log.connections += 1
+    elif "Server listening on" in line and log.sides:
+        log.closed = True
+    elif m := _VERBOSE.search(line):
+        log.udp |= m["protocol"] == "UDP"
+        log.parameters |= {"message_bytes": int(m["block"]), "omit_s": int(m["omit"])}
+        if m["seconds"]:
+            log.parameters["duration_s"] = int(m["seconds"])
+    elif m := re.search(r"snd_tcp_congestion (\S+)", line):
+        log.parameters["congestion_control"] = m[1]
+
+
+def _direction(log: _Log, found: Row) -> str:
+    if found.role:
+        log.bidir = True
+        return "forward" if found.role in ("TX-C", "RX-S") else "reverse"
+    return "reverse" if log.reverse else "forward"
+
+
+def _take(log: _Log, found: Row) -> None:
+    direction = _direction(log, found)
+    rest = found.rest.rstrip()
+    role = ""
+    for name in ("sender", "receiver"):
+        if rest.endswith(name):
+            role, rest = name, rest[: -len(name)].rstrip()
+    omitted = rest.endswith("(omitted)")
+    rest = rest.removesuffix("(omitted)").rstrip()
+    details: dict[str, Any] = {}
+    if m := _UDP.match(rest):
+        log.udp = True
+        details = {"jitter": m["jitter"], "lost": m["lost"], "total": m["total"], "percent": m["percent"]}
+    elif m := _TCP.match(rest):
+        if log.udp and m["cwnd"] is None:
+            details["packets"] = int(m["retr"])
+        else:
+            details["retransmits"] = counter(m["retr"])
+            if m["cwnd"] is not None and float(m["cwnd"]) > 0:
+                details["cwnd"] = to_bytes(float(m["cwnd"]), m["unit"] + "i" if m["unit"] else "")
+    elif m := _SENT.match(rest):
+        details["packets"] = int(m["packets"])
+    elif rest.strip():
+        log.damage = log.damage or f"a row is damaged or cut short: {found.text.strip()!r}"
+        return
+    log.details[found.index] = details
+    if role or log.finished:
+        side = log.sides.setdefault((direction, role), _Side())
+        if found.stream == "SUM":
+            side.total = found
+        else:
+            side.streams[found.stream] = found
+        return
+    if not found.stream.isdigit() and found.stream != "SUM":
+        log.damage = log.damage or f"a row of no stream: {found.text.strip()!r}"
+        return
+    log.intervals.append(
+        Interval(
+            stream=-1 if found.stream == "SUM" else int(found.stream),
+            direction=direction,
+            row=found,
+            omitted=omitted,
+            retransmits=details.get("retransmits"),
+            cwnd_bytes=details.get("cwnd"),
+        )
+    )
+
+
+def _run(log: _Log, text: str) -> ParsedRun:
+    metrics: dict[str, float] = {}
+    error = log.error
+    if error and log.serving and log.closed and error.startswith("interrupt"):
+        error = None  # the server was stopped while it waited for another test
+    if error is None:
+        error = log.damage
+    if error is None:
+        try:
+            metrics = _metrics(log)
+        except Unreadable as e:
+            error = str(e)
+        else:
+            if not metrics and log.intervals:
+                error = "the test has no result: the log ends after its intervals"
+            elif not metrics:
+                error = "the test did not run: there are no intervals and no result"
+    seen = bool(log.intervals or log.sides)
+    streams = {i.stream for i in log.intervals} - {-1}
+    parameters = dict(log.parameters)
+    # Rows of intervals show what they are over; results alone may hold nothing that only one protocol has.
+    protocol = "udp" if log.udp else "tcp" if log.intervals or "retransmits_count" in metrics else None
+    if protocol:
+        parameters["protocol"] = protocol
+    if seen:
+        parameters["direction"] = "bidir" if log.bidir else "reverse" if log.reverse else "forward"
+        if count := len(streams) or max((len(s.streams) for s in log.sides.values()), default=0):
+            parameters["streams"] = count // 2 if log.bidir and count > 1 else count
+    return ParsedRun(
+        tool=NAME,
+        tool_version=log.version,
+        test=protocol,
+        status="ok" if error is None else "partial" if seen else "failed",
+        error=error,
+        warnings=tuple(log.warnings),
+        metrics=metrics if error is None else {},
+        parameters=parameters,
+        intervals=columns(log.intervals, single=not any(i.stream == -1 for i in log.intervals)),
+    )
+
+
+def _total(side: _Side | None, what: str) -> Row | None:
+    """Return the row for all streams of a side, after a look whether they add up."""
+    if side is None:
+        return None
+    rows = list(side.streams.values())
+    if side.total is None:
+        if len(rows) > 1:
+            raise Unreadable(f"the row [SUM] of the {what or 'result'} is missing: the log is cut short or damaged")
+        return rows[0] if rows else None
+    if rows and not consistent(
+        side.total.rate_bps, [r.rate_bps for r in rows], 2 * max(r.tolerance for r in [*rows, side.total])
+    ):
+        raise Unreadable(f"the row [SUM] contradicts its streams: {side.total.text.strip()!r}")
+    return side.total
+
+
+def _metrics(log: _Log) -> dict[str, float]:
+    found: dict[str, float] = {}
+    directions = sorted({d for d, _ in log.sides})
+    for direction in directions:
+        word = "_reverse" if log.bidir and direction == "reverse" else ""
+        both = {role: log.sides.get((direction, role)) for role in ("sender", "receiver", "")}
+        sent, received, plain = (_total(side, role) for role, side in both.items())
+        if plain is not None and sent is None and received is None:
+            # before 3.2 UDP has one row of results: the sender's rate, the receiver's loss and jitter
+            sent, received = (None, plain) if log.serving else (plain, None)
+            loss: Row | None = plain
+        elif received is None and not log.serving:
+            raise Unreadable("the receiver's row of the result is missing: the log is cut short or damaged")
+        elif sent is None and not log.serving:
+            raise Unreadable("the sender's row of the result is missing: the log is cut short or damaged")
+        else:
+            loss = received
+            counts = [len(side.streams) for side in both.values() if side is not None and side.streams]
+            if not log.serving and len(set(counts)) > 1:
+                raise Unreadable("a row of the result is missing: sender and receiver differ in their streams")
+        for r, rate, size in (
+            (sent, f"throughput{word}_sent_bps", f"sent{word}_bytes"),
+            (received, f"throughput{word}_bps", f"transferred{word}_bytes"),
+        ):
+            if r is None:
+                continue
+            if not r.rate_bps and not r.size_bytes:
+                if r is received and not log.serving:
+                    raise Unreadable("the receiver's figures are missing from the result")
+                continue
+            found[rate], found[size] = r.rate_bps, r.size_bytes
+        if not word and (r := received or sent) is not None:
+            found["duration_measured_s"] = r.length_s
+        if sent is not None and (count := log.details[sent.index].get("retransmits")) is not None:
+            found[f"retransmits{word}_count"] = count
+            _check_retransmits(log, both["sender"], sent, direction, count)
+        if loss is not None:
+            _loss(log, found, loss, both["receiver"] or both[""], word)
+        if not word:
+            _windows(log, found, direction)
+    return found
+
+
+def _check_retransmits(log: _Log, side: _Side | None, total: Row, direction: str, count: int) -> None:
+    streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
+    if (
+        side
+        and side.total is total
+        and streams
+        and None not in streams
+        and sum(s for s in streams if s is not None) != count
+    ):
+        raise Unreadable(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
+    mine = [i for i in log.intervals if i.direction == direction and not i.omitted and i.row.length_s > 0]
+    rows = [i for i in mine if i.stream == -1] or mine
+    each = [i.retransmits for i in rows]
+    covered = sum(i.row.length_s for i in rows)
+    if each and None not in each and abs(covered - total.length_s) < 0.02 * len(rows) + 0.1:
+        off = count - sum(e for e in each if e is not None)
+        if off:
+            log.warnings.append(f"the result counts {count} retransmits, its intervals {count - off}")
+
+
+def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, word: str) -> None:
+    details = log.details[total.index]
+    if "lost" not in details:
+        return
+    lost, packets = counter(details["lost"]), counter(details["total"])
+    if not packets:
+        return
+    each = [log.details[r.index] for r in side.streams.values()] if side else []
+    if side and side.total is total and each:
+        for key, value in (("lost", lost), ("total", packets)):
+            parts = [counter(d[key]) for d in each if key in d]
+            if None not in parts and sum(p for p in parts if p is not None) != value:
+                raise Unreadable(f"the datagrams contradict those of the streams: {total.text.strip()!r}")
+    found[f"packets{word}_count"] = packets
+    if lost is None or lost > packets:
+        log.warnings.append(f"{details['lost']} of {details['total']} datagrams lost cannot be and is left out")
+    else:
+        percent = 100 * lost / packets
+        said = float(details["percent"])
+        if abs(percent - said) > max(0.05 * percent, 1e-9) + 0.5 * (percent >= 10):
+            raise Unreadable(f"the loss contradicts itself: {total.text.strip()!r}")
+        found[f"lost{word}_count"], found[f"lost{word}_ratio"] = lost, lost / packets
+    jitter = float(details["jitter"])
+    if jitter > 1e3 * max(total.length_s, 0):
+        log.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
+    else:
+        found[f"jitter{word}_us"] = jitter * 1e3
+
+
+def _windows(log: _Log, found: dict[str, float], direction: str) -> None:
+    windows: dict[int, list[float]] = {}
+    for i in log.intervals:
+        if i.direction == direction and i.stream != -1 and i.cwnd_bytes and not i.omitted:
+            windows.setdefault(i.stream, []).append(i.cwnd_bytes)
+    streams = {i.stream for i in log.intervals if i.direction == direction} - {-1}
+    if windows and len(windows) == len(streams):
+        found["cwnd_bytes"] = sum(w[-1] for w in windows.values())
+        found["cwnd_max_bytes"] = sum(max(w) for w in windows.values())

@@ -1,0 +1,242 @@
+"""iperf3: throughput over TCP, UDP and SCTP, with the retransmits, windows and round-trip times that the kernel knows.
+
+What it prints is read from its JSON (3.0 and later), its JSON stream (3.17 and later) and its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import orjson
+
+from ..errors import UsageError
+from ..model import ParsedRun, Trial
+from . import Commands
+from . import _iperf3_json as as_json
+from . import _iperf3_text as as_text
+
+NAME = "iperf3"
+MARKS = (
+    '"start"',
+    '"event"',
+    '"bits_per_second"',
+    "iperf3",
+    "iperf 3.",
+    "connected to",
+    "Connecting to host",
+    "[ ID]",
+    " sec ",
+)
+PACKAGE = "iperf3"
+VERSION = ("iperf3", "--version")
+TESTS = ("tcp", "udp")
+OPTIONS: Final = {
+    "reverse": bool,
+    "bidir": bool,
+    "bitrate": str,
+    "congestion": str,
+    "mss": int,
+    "zerocopy": bool,
+    "interval_s": float,
+}
+"""What `TestSpec.options` may hold, and of which kind."""
+
+_START = re.compile(
+    r'(?P<json>\{\s*"(?:start|intervals|streams|error)"\s*:)'
+    r'|(?P<event>\{\s*"event"\s*:\s*"(?P<kind>\w+)")'
+    r'|(?P<part>"(?:sum_sent|sum_received|bits_per_second)"\s*:)'
+    r"|(?P<banner>^[^\n]{0,40}?\biperf 3\.\d+[^\n]*$)"
+    r"|(?P<client>Connecting to host \S+, port \d+)"
+    r"|(?P<server>Accepted connection from )"
+    r"|(?P<done>iperf Done\.)"
+    r"|(?P<nested>Server output:)"
+    r"|(?P<error>\biperf3(?:\.exe)?: (?!warning)\S)|(?P<usage>^Usage: iperf3 )"
+    r"|(?P<header>\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate))"
+    r"|(?P<local>\]\s+local \S+ port \d+ connected to )"
+    r"|(?P<row>\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes)",
+    re.MULTILINE,
+)
+
+
+def sightings(text: str) -> Iterator[int]:
+    """Offsets where a run starts."""
+    begun, kind = -1, ""
+    for m in _START.finditer(text):
+        now = m.lastgroup or ""
+        if m["kind"]:
+            now = "event"
+        at = m.start()
+        line = text.rfind("\n", 0, at) + 1
+        if now == "json":
+            before = text[line:at].rstrip()
+            if before:
+                nested = before[-1] in ":[,"
+            else:
+                nested = at != line and kind in ("json", "part") and text[:line].rstrip()[-1:] in (":", "[", ",")
+            if nested:
+                continue
+            yield_at, new = at, True
+        elif now == "event":
+            first = m["kind"] == "start"
+            new = (
+                first
+                or kind != "event"
+                or (m["kind"] == "error" and '"event":"end"' in text[begun:at].replace(" ", ""))
+            )
+            yield_at = at
+        elif now == "part":
+            new, yield_at = kind not in ("json", "event", "part"), _fragment(text, line)
+        elif now == "banner":
+            new, yield_at = (
+                "\nConnecting to" in text[at : at + 600] or "\nServer listening" in text[at : at + 600],
+                line,
+            )
+            now = "banner" if new else kind
+        elif now == "client":
+            new, yield_at = kind != "banner", line
+        elif now == "server":
+            new, yield_at = kind != "nested", line
+        elif now == "nested":
+            kind = "nested" if kind == "client" else kind
+            continue
+        elif now == "done":
+            kind = ""
+            continue
+        elif now in ("error", "usage"):
+            told = kind in ("json", "event") and '"error"' in text[begun:at]
+            new, yield_at = not kind or told or kind == "error", line
+            if now == "usage" or kind == "usage":
+                new = not kind
+            now = "error" if now == "error" else "usage"
+            if not new and kind in ("json", "event"):
+                now = ""  # a message on stderr closes the document that it belongs to
+            elif not new:
+                now = kind
+        elif now == "header":
+            plain = text[line:at].strip(" >\t")
+            told = any(
+                w in text[at : text.find("\n", at) + 1 or None]
+                for w in ("Retr", "Bitrate", "Total Datagrams", "[Role]")
+            )
+            again = (
+                kind in ("fragment", "client")
+                and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
+            )
+            new = (not kind and told) or (again and kind == "fragment")
+            yield_at, now = _rule_above(text, line), "fragment"
+            if len(plain) > 60:
+                continue
+        elif now == "local":
+            new, yield_at, now = not kind, line, "fragment"
+        else:
+            new, yield_at, now = not kind and "connected with" not in text[:at], line, "fragment"
+        if new:
+            begun = yield_at
+            kind = "client" if now == "client" else now
+            yield yield_at
+        elif now == "client":
+            kind = "client"
+
+
+def _fragment(text: str, line: int) -> int:
+    """Return where a piece of JSON without a document around it starts: at the first of its lines."""
+    above = text.rfind("\n\n", 0, line)
+    at = above + 2 if above >= 0 else 0
+    while at < line and text[at : text.find("\n", at)].strip()[:1] not in ('"', "{", "}", "[", "]"):
+        at = text.find("\n", at) + 1
+    return at
+
+
+def _rule_above(text: str, line: int) -> int:
+    above = text.rfind("\n", 0, max(line - 1, 0)) + 1
+    return above if text[above:line].strip(" >\n").startswith("- - -") else line
+
+
+def read(text: str) -> list[ParsedRun]:
+    """Read one run, of whichever format."""
+    head = text.lstrip()
+    if head.startswith("{"):
+        if re.match(r'\{\s*"event"\s*:', head):
+            return as_json.read_events(text)
+        doc, after, warnings = as_json.decode_documents(head)
+        if doc is not None and "bits_per_second" in doc:
+            row = {"intervals": [{"streams": [doc]}]}
+            return [
+                as_json.read_document(row, warnings=warnings, cut="one row of an interval, and no document around it")
+            ]
+        if doc is not None and ("start" in doc or "intervals" in doc or "end" in doc or "error" in doc):
+            return [as_json.read_document(doc, after=after, warnings=warnings)]
+        return [as_json.salvage(text)] if '"bits_per_second"' in text or '"start"' in text else []
+    if '"bits_per_second"' in text and "bits/sec" not in text:
+        return [as_json.salvage(text)]
+    return as_text.read_text(text)
+
+
+def read_whole(data: bytes) -> list[ParsedRun] | None:
+    """Read a large file that is one JSON document."""
+    head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not re.match(rb'\{\s*"start"\s*:', head) or not data[-200:].rstrip().endswith(b"}"):
+        return None
+    try:
+        doc = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(doc, dict) or as_json.has_doubles(doc):
+        return None
+    return [as_json.read_document(doc)]
+
+
+def commands(trial: Trial, server_address: str, port: int) -> Commands:
+    """Argument lists of both ends for one trial.
+
+    Raises
+    ------
+    UsageError
+        The trial asks for something that iperf3 does not offer.
+    """
+    spec = trial.test
+    if spec.test not in TESTS:
+        raise UsageError(f"iperf3 has no test {spec.test!r} (known: {', '.join(TESTS)})")
+    for name, value in spec.options.items():
+        if name not in OPTIONS:
+            raise UsageError(f"iperf3 has no option {name!r} (known: {', '.join(OPTIONS)})")
+        if not isinstance(value, OPTIONS[name]) and not (
+            OPTIONS[name] in (float, str) and isinstance(value, int | float)
+        ):
+            raise UsageError(f"option {name!r} of iperf3 is {value!r}; it must be of type {OPTIONS[name].__name__}")
+    if spec.duration_s != int(spec.duration_s) or spec.omit_s != int(spec.omit_s):
+        raise UsageError(
+            f"iperf3 counts whole seconds, not {spec.duration_s:g} and {spec.omit_s:g}; round duration_s and omit_s"
+        )
+    o = spec.options
+    if o.get("reverse") and o.get("bidir"):
+        raise UsageError("iperf3 takes reverse or bidir, not both")
+    client = ["iperf3", "-c", server_address, "-p", str(port), "-J", "-t", str(int(spec.duration_s))]
+    client += ["-i", f"{float(o.get('interval_s', 1)):g}", "--connect-timeout", "5000"]
+    if spec.omit_s:
+        client += ["-O", str(int(spec.omit_s))]
+    if trial.streams > 1:
+        client += ["-P", str(trial.streams)]
+    if trial.tcp_buffer_bytes is not None:
+        client += ["-w", str(trial.tcp_buffer_bytes)]
+    if trial.message_bytes is not None:
+        client += ["-l", str(trial.message_bytes)]
+    if spec.test == "udp":
+        # without a rate iperf3 sends one Mbit/s of UDP; 0 is as fast as it can
+        client += ["-u", "-b", str(o.get("bitrate", 0))]
+    elif "bitrate" in o:
+        client += ["-b", str(o["bitrate"])]
+    for name, flag in (("congestion", "-C"), ("mss", "-M")):
+        if name in o:
+            client += [flag, str(o[name])]
+    for name, flag in (("reverse", "-R"), ("bidir", "--bidir"), ("zerocopy", "-Z")):
+        if o.get(name):
+            client.append(flag)
+    return Commands(
+        client=tuple(client),
+        server=("iperf3", "-s", "-1", "-p", str(port), "-J"),
+        listens=(("tcp", port),),
+        timeout_s=spec.duration_s + spec.omit_s + 30,
+    )

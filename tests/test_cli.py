@@ -1,0 +1,78 @@
+"""The command line as a user types it: real processes, exit codes, one line for an error and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netperf_lib.doctor import Finding, doctor
+
+from .conftest import REPO
+
+
+def npl(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "netperf_lib", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+
+
+def test_help_names_every_verb() -> None:
+    text = npl("--help").stdout
+    verbs = ("plan", "up", "collect", "ingest", "compare", "report", "down", "run", "parse", "doctor", "lab")
+    assert [v for v in verbs if f"  {v} " not in text and f"  {v}\n" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["no-such-verb"], 2, "no-such-verb"),
+        (["plan"], 2, "EXPERIMENT"),
+        (["plan", "no-such-file.yaml"], 2, "no-such-file.yaml"),
+        (["ingest", "no-such-folder"], 1, "no experiment here"),
+        (["compare", "no-such-folder"], 1, "no experiment here"),
+        (["report", "no-such-folder"], 1, "no experiment here"),
+    ],
+)
+def test_a_users_mistake_is_one_clear_line(words: list[str], code: int, said: str) -> None:
+    done = npl(*words)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
+    python = Path(sys.executable)
+    (tmp_path / "python").symlink_to(python)
+    done = npl("doctor", "--json", PATH=str(tmp_path))
+    findings = {f["what"]: f for f in json.loads(done.stdout)}
+    assert findings["Python"]["ok"] is True
+    if not Path("/usr/sbin/iperf3").exists():
+        assert done.returncode == 1
+        assert findings["iperf3"]["ok"] is False
+        assert findings["iperf3"]["remedy"].endswith("apt-get install iperf3")
+
+
+def test_doctor_looks_for_every_tool_that_the_project_runs() -> None:
+    looked_for = {f.what for f in doctor()}
+    assert {"qperf", "iperf3", "iperf", "sockperf", "ssh", "sshd", "az"} <= looked_for
+
+
+def test_a_remedy_is_given_only_where_something_is_missing() -> None:
+    assert Finding("x", "y", ok=True, found="here", remedy="install x").remedy == ""
+    assert Finding("x", "y", ok=False, found="not found", remedy="install x").remedy == "install x"
+
+
+def test_schema_describes_the_example_experiments() -> None:
+    schema = json.loads(npl("schema").stdout)
+    assert {"name", "hosts", "pairs", "tests"} <= set(schema["required"])
+    assert list((REPO / "data" / "experiments").glob("*.yaml"))
+
+
+def test_a_verb_stays_a_function_whatever_was_imported_before() -> None:
+    code = "import netperf_lib.plan, netperf_lib.doctor, netperf_lib as npl; npl.doctor(); assert callable(npl.plan)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,135 @@
+"""qperf and sockperf: what to run really runs here, and what it prints is read."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netperf_lib import tools
+from netperf_lib.errors import UsageError
+from netperf_lib.model import Pair, ParsedRun, TestSpec, Trial
+
+PAIR = Pair(client="a", server="b", placement="same-zone")
+
+
+def trial(tool: str, test: str, *, pair: Pair = PAIR, **levels: object) -> Trial:
+    options = levels.pop("options", {})
+    spec = TestSpec.model_validate({"tool": tool, "test": test, "duration_s": 1, "options": options})
+    return Trial(deployment=1, round=1, order=0, pair=pair, test=spec, **levels)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Yield a port that is free, with a free one after it, for TCP and for UDP."""
+    for first in range(40000 + time.time_ns() % 9000, 60000, 2):
+        sockets: list[socket.socket] = []
+        try:
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                for p in (first, first + 1):
+                    sockets.append(socket.socket(socket.AF_INET, kind))
+                    sockets[-1].bind(("127.0.0.1", p))
+        except OSError:
+            continue
+        finally:
+            for s in sockets:
+                s.close()
+        yield first
+        return
+
+
+def listening(protocol: str, port: int) -> bool:
+    rows = [r.split() for f in (protocol, f"{protocol}6") for r in Path("/proc/net", f).read_text().splitlines()[1:]]
+    state = "0A" if protocol == "tcp" else "07"
+    return any(int(r[1].rpartition(":")[2], 16) == port and r[3] == state for r in rows)
+
+
+def run(trial: Trial, port: int) -> ParsedRun:
+    if not shutil.which(trial.test.tool):
+        pytest.skip(f"{trial.test.tool} is not installed")
+    todo = tools.tool(trial.test.tool).commands(trial, "127.0.0.1", port)
+    with subprocess.Popen(todo.server, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            deadline = time.monotonic() + 20
+            while not all(listening(*end) for end in todo.listens):
+                assert server.poll() is None, "the server ended"
+                assert time.monotonic() < deadline, f"nothing listens on {todo.listens}"
+                time.sleep(0.05)
+            done = subprocess.run(todo.client, capture_output=True, text=True, timeout=todo.timeout_s)
+        finally:
+            server.kill()
+    assert done.returncode == 0, done.stderr
+    [found] = tools.parse(done.stdout)
+    assert found.status == "ok", found.error
+    return found
+
+
+@pytest.mark.parametrize(
+    ("test", "metric"),
+    [
+        ("tcp_lat", "latency_oneway_us"),
+        ("udp_lat", "latency_oneway_us"),
+        ("tcp_bw", "throughput_bps"),
+        ("udp_bw", "throughput_sent_bps"),
+    ],
+)
+def test_qperf_runs_and_is_read(test: str, metric: str, port: int) -> None:
+    found = run(trial("qperf", test, message_bytes=1400), port)
+    assert found.test == test
+    assert found.metrics[metric] > 0
+    assert found.parameters["message_bytes"] == 1400
+    assert 0.9 < found.metrics["duration_measured_s"] < 2
+    assert {"cpu_client_ratio", "cpu_server_ratio", "message_rate_per_s", "messages_count"} <= set(found.metrics)
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+@pytest.mark.parametrize("test", ["ping-pong", "under-load"])
+def test_sockperf_latency_runs_and_is_read(test: str, protocol: str, port: int) -> None:
+    options = {"protocol": protocol, "mps": 2000, "reply_every": 10} if test == "under-load" else {"protocol": protocol}
+    found = run(trial("sockperf", test, message_bytes=64, options=options), port)
+    assert (found.test, found.parameters["protocol"], found.parameters["port"]) == (test, protocol, port)
+    m = found.metrics
+    assert m["latency_oneway_min_us"] <= m["latency_oneway_p50_us"] <= m["latency_oneway_p99_us"]
+    assert found.percentile_basis == "latency_oneway"
+    assert all(p.beyond is not None and 0 <= p.beyond < m["messages_count"] for p in found.percentiles)
+
+
+def test_sockperf_full_round_trips_are_another_metric(port: int) -> None:
+    found = run(trial("sockperf", "ping-pong", options={"full_rtt": True}), port)
+    assert found.percentile_basis == "rtt"
+    assert found.metrics["rtt_us"] > 0
+    assert not any(name.startswith("latency_oneway") for name in found.metrics)
+
+
+def test_sockperf_keeps_every_packet_when_asked(port: int) -> None:
+    found = run(trial("sockperf", "ping-pong", options={"protocol": "tcp", "samples": True}), port)
+    [batch] = found.samples()
+    assert found.samples_count == len(batch["latency_us"]) == found.metrics["messages_count"]
+    assert max(batch["latency_us"]) == pytest.approx(found.metrics["latency_oneway_max_us"], abs=0.0011)
+    assert min(batch["t_s"]) == batch["t_s"][0] == 0
+    assert max(batch["t_s"]) == pytest.approx(found.metrics["duration_measured_s"], abs=0.05)
+
+
+def test_sockperf_throughput_is_the_senders(port: int) -> None:
+    found = run(trial("sockperf", "throughput", message_bytes=1000), port)
+    assert found.metrics["throughput_sent_bps"] == pytest.approx(found.metrics["message_rate_per_s"] * 8000, rel=1e-4)
+    assert "throughput_bps" not in found.metrics
+
+
+def test_the_buffer_is_set_only_where_it_is_no_property_of_the_hosts() -> None:
+    tuned = PAIR.model_copy(update={"tcp_buffer_bytes": 65536})
+    for tool, test, flag in (("qperf", "tcp_bw", "-sb"), ("sockperf", "ping-pong", "--buffer-size")):
+        commands = tools.tool(tool).commands
+        assert flag in commands(trial(tool, test, tcp_buffer_bytes=65536), "h", 5000).client
+        assert flag not in commands(trial(tool, test, tcp_buffer_bytes=65536, pair=tuned), "h", 5000).client
+
+
+@pytest.mark.parametrize("options", [{"protocol": "sctp"}, {"mpps": 3}])
+def test_an_impossible_option_of_sockperf_is_told(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"protocol|mpps"):
+        tools.tool("sockperf").commands(trial("sockperf", "ping-pong", options=options), "h", 5000)
