@@ -1,7 +1,49 @@
-"""What the data support, and what they do not: levels, contrasts, families of contrasts."""
+"""What the data support, and what they do not.
+
+The run is the unit: seconds and packets within a run are autocorrelated, and are never the sample size. Everything
+here is pure: arrays or tables in, frozen results out, each with its words, interval and the confidence it really has.
+"""
 
 from .contrast import Comparison, compare, rounds_required
+from .deployments import placement
+from .diagnostics import Diagnosis, diagnose
 from .family import Family
 from .levels import Level, level
+from .planning import RoundsNeeded, StopDecision, rounds_needed, stop_rule
+from .quantiles import Quantiles, percentiles, shift, tails
+from .scaling import Streams, streams
+from .steady import Warmup, steady, warmup
+from .table import by_round
+from .windows import BufferAdvice, Buffers, Ceiling, buffer_needed, buffers, mathis
 
-__all__ = ["Comparison", "Family", "Level", "compare", "level", "rounds_required"]
+__all__ = [
+    "BufferAdvice",
+    "Buffers",
+    "Ceiling",
+    "Comparison",
+    "Diagnosis",
+    "Family",
+    "Level",
+    "Quantiles",
+    "RoundsNeeded",
+    "StopDecision",
+    "Streams",
+    "Warmup",
+    "buffer_needed",
+    "buffers",
+    "by_round",
+    "compare",
+    "diagnose",
+    "level",
+    "mathis",
+    "percentiles",
+    "placement",
+    "rounds_needed",
+    "rounds_required",
+    "shift",
+    "steady",
+    "stop_rule",
+    "streams",
+    "tails",
+    "warmup",
+]

@@ -349,7 +349,7 @@ def compare(
     'ppg: 32 % lower one-way latency than same-zone, at least 31 %'
     """
     check_options(margin, alpha, family, better)
-    x, y, dropped = _sides(a, b, paired)
+    x, y, dropped = sides(a, b, paired)
     n, need = min(x.size, y.size), rounds_required(alpha, family)
     unit, side = ("round", "") if paired else ("run", " a side")
     ratio, low, high, confidence, more = math.nan, 0.0, math.inf, 0.0, 0
@@ -415,7 +415,7 @@ def compare(
     )
 
 
-def _sides(a: npt.ArrayLike, b: npt.ArrayLike, paired: bool) -> tuple[Floats, Floats, int]:
+def sides(a: npt.ArrayLike, b: npt.ArrayLike, paired: bool) -> tuple[Floats, Floats, int]:
     """Both sides without what is missing, and how many rounds (or runs) that was."""
     x, y = numbers(a, "a"), numbers(b, "b")
     if not paired:

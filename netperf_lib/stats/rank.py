@@ -11,7 +11,7 @@ import scipy
 
 from .result import Floats
 
-__all__ = ["hodges_lehmann", "lag1_p", "rank_sum_cut", "signed_rank_cut", "walsh"]
+__all__ = ["hodges_lehmann", "lag1_p", "permutations", "rank_sum_cut", "signed_rank_cut", "walsh"]
 
 _EXACT = 400
 """Up to this many values the exact distribution costs milliseconds; beyond it the normal one is exact enough."""
@@ -106,14 +106,14 @@ def hodges_lehmann(x: Floats) -> float:
 
 
 @lru_cache(maxsize=64)
-def _permutations(n: int) -> npt.NDArray[np.intp]:
+def permutations(n: int) -> npt.NDArray[np.intp]:
     """The same random permutations for the same n: a verdict does not change when it is computed again."""
     return np.random.default_rng(n).permuted(np.tile(np.arange(n), (_PERMUTATIONS, 1)), axis=1)
 
 
 @lru_cache(maxsize=512)
 def _lag1_null(n: int) -> Floats:
-    r = _permutations(n) - (n - 1) / 2
+    r = permutations(n) - (n - 1) / 2
     return np.sort((r[:, 1:] * r[:, :-1]).sum(axis=1))
 
 
@@ -143,6 +143,6 @@ def lag1_p(d: Floats) -> Floats:
     beyond = _PERMUTATIONS - np.searchsorted(_lag1_null(n), s)
     tied = (ranks**2).sum(axis=1) < n * (n * n - 1) / 12 - 1e-6
     for row in np.flatnonzero(tied):
-        r = ranks[row][_permutations(n)]
+        r = ranks[row][permutations(n)]
         beyond[row] = ((r[:, 1:] * r[:, :-1]).sum(axis=1) >= s[row]).sum()
     return np.asarray((1 + beyond) / (_PERMUTATIONS + 1), dtype=float)

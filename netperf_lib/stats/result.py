@@ -136,6 +136,8 @@ def check_share(value: float, name: str, *, below: float = 1.0, above: float = 0
 def percent(share: float) -> str:
     """Write a share as a percentage: ``95 %``, ``96.9 %``, ``4.2 %``."""
     p = 100 * share
+    if 0 < abs(p) < 1:
+        return f"{p:.2g} %"
     digits = 0 if abs(p - round(p)) < 0.05 else 1 if abs(p) < 99.95 else 2
     return f"{p:.{digits}f} %"
 

@@ -1,0 +1,276 @@
+"""Tails: percentiles of very many packets, and how two distributions differ from end to end.
+
+The run stays the unit: a percentile is one value a run, however many packets it is made of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import StatsError
+from ..model import Percentile
+from .contrast import About, Better, Comparison, compare
+from .result import Result, html_table, plural
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Quantiles", "percentiles", "shift", "tails"]
+
+SHIFT = (1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+FEW = 10
+"""A percentile with fewer observations beyond it rests on too few packets."""
+
+Samples = npt.ArrayLike | Callable[[], Iterable[npt.ArrayLike]]
+_CHUNK = 1 << 18
+_HALF = 1 << 16
+
+
+def _chunks(samples: Samples) -> Iterator[npt.NDArray[np.uint32]]:
+    """Bits of the samples, as single-precision numbers, in pieces that fit the processor's cache."""
+    parts = samples() if callable(samples) else (samples,)
+    for part in parts:
+        x = np.asarray(part)
+        if x.ndim != 1:
+            raise StatsError(f"samples must be one row of latencies; got an array of shape {x.shape}")
+        for start in range(0, x.size, _CHUNK):
+            yield np.ascontiguousarray(x[start : start + _CHUNK], dtype=np.float32).view(np.uint32)
+
+
+def percentiles(samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99.9, 99.99)) -> tuple[Percentile, ...]:
+    """Percentiles of latencies, exact, without a sorted copy of them.
+
+    Parameters
+    ----------
+    samples : array_like, shape (packets,), or callable
+        Latencies (not negative), or a function that gives them anew in batches each time it is called: then they are
+        never in memory whole.
+    percentiles : sequence of float
+        In 0 … 100.
+
+    Returns
+    -------
+    tuple of Percentile
+        Values in the unit of the samples (of single precision: 7 digits), interpolated linearly between neighbours
+        as `numpy.percentile` does, and how many observations lie beyond each. Empty where there are no samples.
+
+    Raises
+    ------
+    StatsError
+        A percentile outside 0 … 100; a latency that is negative or not a number.
+
+    Notes
+    -----
+    Two passes of a radix selection: the bits of numbers that are not negative sort like the numbers, so a histogram
+    of the upper half of the bits finds the bin of each rank, and one of the lower half, in these bins only, its value.
+    """
+    for p in percentiles:
+        if not 0 <= p <= 100:
+            raise StatsError(f"a percentile lies between 0 and 100; got {p!r}")
+    upper = np.zeros(_HALF, dtype=np.int64)
+    for bits in _chunks(samples):
+        upper += np.bincount(bits >> 16, minlength=_HALF)
+    n = int(upper.sum())
+    if not n:
+        return ()
+    wrong = int(upper[0x7F80:].sum())  # from here on: infinite, not a number, negative
+    if wrong:
+        raise StatsError(f"{plural(wrong, 'sample')} negative or not finite: latencies must be numbers from 0 up")
+    place = np.array([(n - 1) * p / 100 for p in percentiles])
+    below = np.floor(place).astype(np.int64)
+    ranks = np.unique(np.concatenate([below, np.minimum(below + 1, n - 1)]))
+    start = np.cumsum(upper) - upper
+    bins, slot_of_rank = np.unique(np.searchsorted(start, ranks, side="right") - 1, return_inverse=True)
+    lower = _lower_halves(samples, bins)
+    within = ranks - start[bins[slot_of_rank]]
+    values = np.empty(ranks.size, dtype=np.uint32)
+    for i, (slot, rank) in enumerate(zip(slot_of_rank, within, strict=True)):
+        values[i] = (int(bins[slot]) << 16) | int(np.searchsorted(np.cumsum(lower[slot]), rank, side="right"))
+    found = dict(zip(ranks.tolist(), values.view(np.float32).astype(float).tolist(), strict=True))
+    made = []
+    for p, at, k in zip(percentiles, place, below.tolist(), strict=True):
+        low, high = found[k], found[min(k + 1, n - 1)]
+        made.append(Percentile(float(p), low + (float(at) - k) * (high - low), n - 1 - k))
+    return tuple(made)
+
+
+def _lower_halves(samples: Samples, bins: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Histogram of the lower half of the bits in each of these bins, shape (bins, 2 ** 16)."""
+    slot = np.full(_HALF, -1, dtype=np.int32)
+    slot[bins] = np.arange(bins.size)
+    wanted = slot >= 0
+    counts = np.zeros(bins.size * _HALF, dtype=np.int64)
+    waiting: list[npt.NDArray[np.uint32]] = []
+    size = 0
+
+    def count() -> None:
+        for part in waiting:
+            np.add.at(counts, slot[part >> 16].astype(np.int64) * _HALF + (part & 0xFFFF), 1)
+
+    for bits in _chunks(samples):
+        part = bits[wanted[bits >> 16]]
+        waiting.append(part)
+        size += part.size
+        if size > 16 * _CHUNK:
+            count()
+            waiting, size = [], 0
+    count()
+    return counts.reshape(bins.size, _HALF)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Quantiles(Result):
+    """How two conditions differ at several percentiles.
+
+    Attributes
+    ----------
+    comparisons : tuple of Comparison
+        One a percentile; they share `alpha` among them and with the rest of the family.
+    percentiles : tuple of float
+    beyond : tuple of int or None
+        Fewest observations beyond each percentile in any run; None where the logs do not tell.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    percentiles: tuple[float, ...]
+    beyond: tuple[int | None, ...]
+
+    @property
+    def flagged(self) -> tuple[float, ...]:
+        """Percentiles with fewer than 10 observations beyond them in some run."""
+        return tuple(p for p, k in zip(self.percentiles, self.beyond, strict=True) if k is not None and k < FEW)
+
+    @property
+    def words(self) -> str:
+        """One sentence a percentile, a line each."""
+        return "\n".join(c.words for c in self.comparisons)
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self.comparisons)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy table: one row a percentile."""
+        import pandas as pd
+
+        rows = zip(self.percentiles, self.beyond, self.comparisons, strict=True)
+        return pd.DataFrame(
+            [
+                {
+                    "percentile": p,
+                    "verdict": c.verdict,
+                    "ratio": c.ratio,
+                    "low": c.low,
+                    "high": c.high,
+                    "n": c.n,
+                    "beyond": k,
+                    "flagged": p in self.flagged,
+                    "words": c.words,
+                }
+                for p, k, c in rows
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name_of(p), f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})", c.verdict, "–" if k is None else k)
+            for p, k, c in zip(self.percentiles, self.beyond, self.comparisons, strict=True)
+        ]
+        head = ("percentile", "ratio (interval)", "verdict", "fewest observations beyond")
+        return html_table(head, rows, "; ".join((self.basis, *self.warnings)))
+
+
+def name_of(percentile: float) -> str:
+    """Name a percentile: ``median``, ``99.9th percentile``."""
+    if percentile == 50:
+        return "median"
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(int(percentile) % 10, "th") if percentile == int(percentile) else "th"
+    return f"{percentile:g}{'th' if percentile in (11, 12, 13) else ending} percentile"
+
+
+Run = npt.ArrayLike | Sequence[Percentile]
+
+
+def _points(run: Run, wanted: Sequence[float]) -> list[tuple[float, int | None]]:
+    """Value and observations beyond it, of each percentile of a run; NaN where the run does not tell."""
+    told: Iterable[Any] = run if isinstance(run, Sequence) and run and isinstance(run[0], Percentile) else ()
+    known = {q.percentile: q for q in told}
+    if not known:
+        known = {q.percentile: q for q in percentiles(np.asarray(run, dtype=np.float32), wanted)}
+    return [(known[p].latency_us, known[p].beyond) if p in known else (math.nan, None) for p in wanted]
+
+
+def tails(
+    a: Sequence[Run],
+    b: Sequence[Run],
+    *,
+    percentiles: Sequence[float] = (99.0, 99.9),
+    margin: float = 0.05,
+    alpha: float = 0.05,
+    family: int = 1,
+    better: Better | None = "lower",
+    **about: Unpack[About],
+) -> Quantiles:
+    """Compare percentiles of two conditions, one value a run.
+
+    Parameters
+    ----------
+    a, b : sequence of array_like or of Percentile
+        The runs of each side by round: the latencies of each run, or its percentiles where its log tells only these.
+    percentiles : sequence of float
+        Percentiles to compare, in 0 … 100.
+    margin, alpha, better, **about
+        As in `compare`.
+    family : int, default 1
+        Contrasts that share `alpha`, this call counted as one; its percentiles share that part.
+
+    Returns
+    -------
+    Quantiles
+
+    Raises
+    ------
+    StatsError
+        Sides of different length, or latencies that cannot be read.
+    """
+    wanted = tuple(float(p) for p in percentiles)
+    left, right = ([_points(run, wanted) for run in side] for side in (a, b))
+    what = about.get("quantity", "latency")
+    made, fewest = [], []
+    for i, p in enumerate(wanted):
+        told: About = {**about, "quantity": f"{what} ({name_of(p)})"}
+        sides = [[run[i][0] for run in side] for side in (left, right)]
+        shared = family * len(wanted)
+        made.append(compare(*sides, margin=margin, alpha=alpha, family=shared, better=better, **told))
+        counts = [run[i][1] for side in (left, right) for run in side]
+        known = [k for k in counts if k is not None]
+        fewest.append(min(known) if known else None)
+    warnings = [
+        f"{name_of(p)}: a run has only {plural(k, 'observation')} beyond it, fewer than {FEW}"
+        for p, k in zip(wanted, fewest, strict=True)
+        if k is not None and k < FEW
+    ]
+    return Quantiles(
+        comparisons=tuple(made),
+        percentiles=wanted,
+        beyond=tuple(fewest),
+        n=min((c.n for c in made), default=0),
+        confidence=min((c.confidence for c in made), default=0.0),
+        method="percentiles of each run, paired by round, exact signed rank",
+        assumptions=("rounds are independent blocks", "packets are never counted as observations"),
+        warnings=tuple(warnings),
+    )
+
+
+def shift(a: Sequence[Run], b: Sequence[Run], **options: Any) -> Quantiles:
+    """Shift function: how A differs from B at 11 percentiles, from the 1st to the 99.99th.
+
+    Takes and gives what `tails` does; the percentiles share `alpha` (Bonferroni), so at least 9 rounds are needed.
+    Introduced by Doksum (Ann. Statist. 2 (1974) 267-277); here with the run as the unit.
+    """
+    return tails(a, b, **{"percentiles": SHIFT, **options})

@@ -1,0 +1,213 @@
+"""Where a run becomes steady: one common cut for all conditions, found on their mean curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import StatsError
+from .result import Floats, Result, html_table, plural
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Warmup", "mser", "steady", "warmup"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Warmup(Result):
+    """How much of the start of every run to leave out.
+
+    Attributes
+    ----------
+    cut_s : float
+        The common cut: the longest of the conditions' own, and `extra_s` more.
+    cuts : mapping of str to float
+        Where each condition's mean curve becomes steady, in seconds.
+    duration_s : float
+        Length of the shortest condition's curve.
+    flagged : bool
+        Whether the cut reaches half the run: then the runs are too short to say where they become steady.
+    """
+
+    cut_s: float
+    cuts: Mapping[str, float]
+    duration_s: float
+    flagged: bool
+
+    @property
+    def words(self) -> str:
+        """The result in a sentence."""
+        if self.flagged:
+            return (
+                f"the runs ({self.duration_s:g} s) are too short: the warm-up takes {self.cut_s:g} s, half of a run "
+                f"or more; measure at least {math.ceil(4 * self.cut_s):g} s"
+            )
+        return f"leave out the first {self.cut_s:g} s of every run, of all conditions alike"
+
+    @property
+    def basis(self) -> str:
+        """What the statement rests on, in a line."""
+        return f"{plural(self.n, 'run')}, {self.method}"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{cut:g} s") for name, cut in self.cuts.items()]
+        return html_table(("condition", "steady from"), rows, "; ".join((self.words, self.basis, *self.warnings)))
+
+
+def mser(curve: Floats) -> int:
+    """How many points to leave out at the start of a curve, at most half of them.
+
+    Parameters
+    ----------
+    curve : ndarray, shape (n,)
+        Values at even steps of time.
+
+    Notes
+    -----
+    White, "An effective truncation heuristic for bias reduction in simulation output", Simulation 69 (1997) 323-334:
+    the cut d that minimises the squared standard error of the mean of what is left, sum((x - mean)²) / (n - d)².
+    Searched in the first half only: at the end of a curve a few points that happen to agree would win.
+    """
+    n = curve.size
+    if n < 4:
+        return 0
+    rest = np.cumsum(curve[::-1] - curve.mean())[::-1]
+    squares = np.cumsum(((curve - curve.mean()) ** 2)[::-1])[::-1]
+    left = n - np.arange(n)
+    error = (squares - rest**2 / left) / left**2
+    return int(np.argmin(error[: n // 2 + 1]))
+
+
+def warmup(
+    intervals: pd.DataFrame,
+    conditions: Mapping[str, Any] | pd.Series[Any] | None = None,
+    *,
+    value: str = "throughput_bps",
+    extra_s: float = 2.0,
+) -> Warmup:
+    """Find one common cut for the start of all runs.
+
+    Two conditions with the same plateau and different ramps differ falsely when the ramp is left in, and when each is
+    cut at its own place; so all are cut at the longest.
+
+    Parameters
+    ----------
+    intervals : DataFrame
+        The table of intervals: `run_id`, `start_s`, `value`; `stream` -1 (the sum) is used where there is one, and
+        the streams are added up where there is not.
+    conditions : mapping or Series, optional
+        run_id to the name of its condition; default: the column `condition`, or all runs are of one condition.
+    value : str
+        Column to look at.
+    extra_s : float
+        Seconds beyond the longest warm-up.
+
+    Returns
+    -------
+    Warmup
+
+    Raises
+    ------
+    StatsError
+        The table lacks a column, or holds no value.
+
+    Notes
+    -----
+    `mser` on the mean curve of each condition.
+    """
+    data = _sums(intervals, value)
+    if conditions is not None:
+        data["condition"] = data["run_id"].map(conditions)
+    elif "condition" in intervals:
+        data["condition"] = data["run_id"].map(dict(zip(intervals["run_id"], intervals["condition"], strict=True)))
+    else:
+        data["condition"] = "all runs"
+    unknown = data["condition"].isna()
+    warnings = []
+    if unknown.any():
+        warnings.append(f"{plural(int(data.loc[unknown, 'run_id'].nunique()), 'run')} without a condition left out")
+        data = data[~unknown]
+    if data.empty:
+        raise StatsError("no interval belongs to a condition: nothing to find the warm-up in")
+    cuts: dict[str, float] = {}
+    lengths = []
+    for condition, part in data.groupby("condition", sort=False):
+        curve = part.groupby(part["start_s"].round(3), sort=True)["value"].agg(["mean", "size"])
+        # the last interval is often short, and only some runs have it
+        curve = curve[curve["size"] >= curve["size"].max() / 2]
+        starts = curve.index.to_numpy(dtype=float)
+        step = float(np.median(np.diff(starts))) if starts.size > 1 else 0.0
+        cut = mser(curve["mean"].to_numpy(dtype=float))
+        cuts[str(condition)] = float(starts[cut] - starts[0]) if cut else 0.0
+        lengths.append(float(starts[-1] - starts[0] + step))
+    cut_s, duration = max(cuts.values()) + extra_s, min(lengths)
+    flagged = cut_s >= duration / 2
+    if flagged:
+        warnings.append("the cut reaches half the run")
+    return Warmup(
+        cut_s=cut_s,
+        cuts=cuts,
+        duration_s=duration,
+        flagged=flagged,
+        n=int(data["run_id"].nunique()),
+        confidence=0.0,
+        method=f"MSER on the mean curve of each condition, the longest and {extra_s:g} s more",
+        assumptions=("runs of a condition warm up alike", "the second half of a run is steady"),
+        warnings=tuple(warnings),
+    )
+
+
+def steady(intervals: pd.DataFrame, cut_s: float, *, value: str = "throughput_bps") -> pd.Series[float]:
+    """One value a run: the mean over its intervals that start at `cut_s` or later.
+
+    Parameters
+    ----------
+    intervals : DataFrame
+        The table of intervals.
+    cut_s : float
+        Seconds to leave out, as `warmup` found.
+    value : str
+        Column to average; intervals count by their length.
+
+    Returns
+    -------
+    Series
+        Indexed by run_id; a run that ends before the cut is NaN.
+
+    Raises
+    ------
+    StatsError
+        The table lacks a column, or holds no value.
+    """
+    data = _sums(intervals, value)
+    first = data.groupby("run_id")["start_s"].transform("min")
+    data = data.assign(weight=data["length_s"].where(data["start_s"] - first >= cut_s - 1e-6, 0.0))
+    data["weighted"] = data["value"] * data["weight"]
+    total = data.groupby("run_id", sort=False)[["weighted", "weight"]].sum()
+    return (total["weighted"] / total["weight"].where(total["weight"] > 0)).rename(value)
+
+
+def _sums(intervals: pd.DataFrame, value: str) -> pd.DataFrame:
+    """One row a run and interval: the sum of all streams, without what the tool itself omitted."""
+    missing = {"run_id", "start_s", value} - set(intervals.columns)
+    if missing:
+        raise StatsError(f"the table of intervals has no column {', '.join(sorted(missing))}")
+    data = intervals
+    if "omitted" in data:
+        data = data[~data["omitted"].fillna(False).astype(bool)]
+    data = data[data[value].notna()]
+    if data.empty:
+        raise StatsError(f"the table of intervals holds no {value}")
+    if "stream" in data:
+        total = data["stream"] == -1
+        data = data[total | ~data["run_id"].isin(data.loc[total, "run_id"].unique())]
+    ends = data["end_s"] if "end_s" in data else data["start_s"] + 1.0
+    data = data.assign(length_s=(ends - data["start_s"]).astype(float), start_s=data["start_s"].astype(float))
+    keys = ["run_id", "start_s"]
+    data = data.groupby(keys, sort=True, as_index=False).agg(value=(value, "sum"), length_s=("length_s", "max"))
+    return data.assign(value=data["value"].astype(float))

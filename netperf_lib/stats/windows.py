@@ -1,0 +1,404 @@
+"""TCP buffers and the bandwidth-delay product: what limits a stream, and which buffer a rate needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import StatsError
+from ..metrics import format_value
+from .contrast import Comparison, compare
+from .levels import Level, level
+from .result import Floats, Result, html_table, percent, plural, value_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BufferAdvice", "Buffers", "Ceiling", "buffer_needed", "buffers", "mathis", "window_fit"]
+
+_PAGE = 4096
+_LARGEST = 2**31 - 1
+"""The kernel keeps these limits in a signed 32-bit number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferAdvice:
+    """Which TCP buffer a rate needs, and how to set it.
+
+    Attributes
+    ----------
+    target_bps, rtt_us : float
+        The rate wanted of one stream, and the round-trip time that it sees under load.
+    eta : float
+        Share of the buffer that is in flight.
+    buffer_bytes : int
+        Largest buffer to allow, in whole pages.
+    sysctl : tuple of str
+        Lines for ``/etc/sysctl.d``, for both ends.
+    """
+
+    target_bps: float
+    rtt_us: float
+    eta: float
+    buffer_bytes: int
+    sysctl: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The advice in a sentence."""
+        return (
+            f"one stream needs a TCP buffer of {format_value(self.buffer_bytes, 'bytes', 4)} for "
+            f"{format_value(self.target_bps, 'bps')} at a round-trip time of {format_value(self.rtt_us, 'us')} "
+            f"({percent(self.eta)} of a buffer is in flight)"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p><strong>{escape(self.words)}</strong></p><pre>{escape(chr(10).join(self.sysctl))}</pre>"
+
+
+def buffer_needed(target_bps: float, rtt_us: float, eta: float = 0.5) -> BufferAdvice:
+    """Say which TCP buffer one stream needs for a rate, and the sysctl lines that allow it.
+
+    Parameters
+    ----------
+    target_bps : float
+        Rate wanted, bits per second.
+    rtt_us : float
+        Round-trip time under load, microseconds.
+    eta : float, default 0.5
+        Share of the buffer that is in flight; measured by `buffers`. Linux keeps half a receive buffer for its own
+        bookkeeping by default (``tcp_adv_win_scale`` = 1).
+
+    Returns
+    -------
+    BufferAdvice
+
+    Raises
+    ------
+    StatsError
+        A value that is not above zero, or a buffer that no kernel takes.
+
+    Examples
+    --------
+    >>> advice = buffer_needed(10e9, 30_000, eta=0.5)
+    >>> advice.buffer_bytes
+    75001856
+    >>> advice.sysctl[2]
+    'net.ipv4.tcp_rmem = 4096 131072 75001856'
+    """
+    for name, v in {"target_bps": target_bps, "rtt_us": rtt_us, "eta": eta}.items():
+        if not (v > 0 and math.isfinite(v)):
+            raise StatsError(f"{name} must be above zero; got {v!r}")
+    size = math.ceil(target_bps * rtt_us * 1e-6 / 8 / eta / _PAGE) * _PAGE
+    if size > _LARGEST:
+        raise StatsError(
+            f"{format_value(target_bps, 'bps')} at {format_value(rtt_us, 'us')} needs a buffer of "
+            f"{format_value(size, 'bytes')}, more than Linux takes (2 GiB): use several streams"
+        )
+    return BufferAdvice(
+        target_bps=target_bps,
+        rtt_us=rtt_us,
+        eta=eta,
+        buffer_bytes=size,
+        sysctl=(
+            f"net.core.rmem_max = {size}",
+            f"net.core.wmem_max = {size}",
+            # least, default and largest; the first two are the kernel's own defaults
+            f"net.ipv4.tcp_rmem = 4096 131072 {size}",
+            f"net.ipv4.tcp_wmem = 4096 16384 {size}",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """What loss alone would allow: a plausibility check, not a measurement.
+
+    Attributes
+    ----------
+    throughput_bps : float
+    plausible : bool or None
+        Whether the measured throughput lies below twice the ceiling; None where none was given.
+    words : str
+    """
+
+    throughput_bps: float
+    plausible: bool | None
+    words: str
+
+
+def mathis(rtt_us: float, loss_ratio: float, *, mss_bytes: int = 1448, measured_bps: float | None = None) -> Ceiling:
+    """Ceiling of one Reno stream's throughput under random loss: MSS / RTT · sqrt(3/2) / sqrt(p).
+
+    Parameters
+    ----------
+    rtt_us : float
+        Round-trip time, microseconds.
+    loss_ratio : float
+        Share of segments lost, in 0 … 1 (0 excluded).
+    mss_bytes : int
+        Payload of a segment.
+    measured_bps : float, optional
+        Throughput to hold against it.
+
+    Notes
+    -----
+    Mathis, Semke, Mahdavi and Ott, "The macroscopic behavior of the TCP congestion avoidance algorithm", ACM CCR 27(3)
+    (1997) 67-82. It holds for Reno with every segment acknowledged; CUBIC and BBR exceed it on long paths. A
+    plausibility check only.
+    """
+    if not (0 < loss_ratio < 1 and rtt_us > 0 and mss_bytes > 0):
+        raise StatsError(f"loss must lie between 0 and 1 and the round-trip time above 0; got {loss_ratio}, {rtt_us}")
+    rate = 8 * mss_bytes / (rtt_us * 1e-6) * math.sqrt(1.5 / loss_ratio)
+    said = (
+        f"plausibility check (Mathis et al., Reno only): {percent(loss_ratio)} loss allows {format_value(rate, 'bps')}"
+    )
+    plausible = None
+    if measured_bps is not None:
+        plausible = measured_bps <= 2 * rate
+        said += f"; {format_value(measured_bps, 'bps')} measured is {'plausible' if plausible else 'far above that'}"
+    return Ceiling(throughput_bps=rate, plausible=plausible, words=said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Buffers(Result):
+    """What the bandwidth-delay product explains: throughput = min(cap, eta · window / RTT).
+
+    Attributes
+    ----------
+    eta : Level or None
+        Share of the buffer in flight; None where no buffer limits.
+    cap : Level or None
+        Throughput that no buffer exceeds, bits per second; None where it was not reached.
+    fits : mapping of int to Comparison
+        Buffer size to measured against predicted; each round is predicted from the other rounds.
+    rtt_us : float
+        Median round-trip time of the data.
+    equivalent : bool
+        Whether the model is shown to be equivalent to the data at every buffer size.
+    """
+
+    eta: Level | None
+    cap: Level | None
+    fits: Mapping[int, Comparison]
+    rtt_us: float
+    equivalent: bool
+
+    @property
+    def words(self) -> str:
+        """The result in a few sentences."""
+        said = []
+        if self.eta:
+            e = self.eta
+            said.append(
+                f"{percent(e.median)} of a buffer is in flight ({percent(e.low)} to {percent(e.high)}, "
+                f"{percent(e.confidence)})"
+            )
+        else:
+            said.append("no buffer size limits the throughput")
+        if self.cap:
+            low, high = (value_words(v, "bps") for v in (self.cap.low, self.cap.high))
+            said.append(f"larger buffers stop helping at {value_words(self.cap.median, 'bps')} ({low} to {high})")
+        else:
+            said.append("the largest buffer still limits")
+        margin = next((c.margin for c in self.fits.values()), 0.1)
+        if self.equivalent:
+            said.append(f"the model agrees with the data within {percent(margin)} at every buffer size")
+        else:
+            off = [format_value(k, "bytes") for k, c in self.fits.items() if c.verdict != "equivalent"]
+            said.append(f"the model is not shown to agree with the data at {', '.join(off)}")
+        return "; ".join(said)
+
+    def needed(self, target_bps: float, rtt_us: float | None = None) -> BufferAdvice:
+        """Say which buffer a rate needs, with the cautious end of what was measured (see `buffer_needed`)."""
+        return buffer_needed(target_bps, rtt_us or self.rtt_us, self.eta.low if self.eta else 0.5)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy table: one row a buffer size, measured against predicted."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "buffer_bytes": k,
+                    "ratio": c.ratio,
+                    "low": c.low,
+                    "high": c.high,
+                    "n": c.n,
+                    "verdict": c.verdict,
+                    "words": c.words,
+                }
+                for k, c in self.fits.items()
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (format_value(k, "bytes"), f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})", c.verdict)
+            for k, c in self.fits.items()
+        ]
+        head = ("buffer", "measured / predicted", "verdict")
+        return html_table(head, rows, "; ".join((self.words, self.basis, *self.warnings)))
+
+
+def window_fit(x: Floats, y: Floats) -> tuple[float, float]:
+    """Least squares of y = min(cap, eta + x), all logs: the best of all splits into limited and not limited.
+
+    Parameters
+    ----------
+    x, y : ndarray, shape (n,)
+        Log of window / RTT and of throughput, both in bits per second.
+
+    Returns
+    -------
+    eta, cap : float
+        Logs; infinite where the data do not tell (no point is limited by the window; all are).
+    """
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    best = (math.inf, math.inf, math.inf)
+    for k in range(x.size + 1):
+        if 0 < k < x.size and x[k] == x[k - 1]:
+            continue  # equal windows are limited alike
+        eta = float((y[:k] - x[:k]).mean()) if k else math.inf
+        cap = float(y[k:].mean()) if k < x.size else math.inf
+        error = float(((y - np.minimum(cap, eta + x)) ** 2).sum())
+        if error < best[0] - 1e-15:
+            best = (error, eta, cap)
+    return best[1], best[2]
+
+
+def buffers(
+    runs: pd.DataFrame,
+    *,
+    rtt: str | float = "rtt_loaded_us",
+    window: str = "tcp_buffer_bytes",
+    throughput: str = "throughput_bps",
+    margin: float = 0.1,
+    alpha: float = 0.05,
+) -> Buffers:
+    """Hold the bandwidth-delay product model against measured throughput.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row a run: the window, the throughput, the round-trip time and (`deployment`, `round`); several buffer
+        sizes in each round. Where there is a column `streams`, the windows of a run's streams add up.
+    rtt : str or float
+        Column of round-trip times under load (microseconds), or one value for all runs.
+    window, throughput : str
+        Columns of the buffer (bytes) and of the throughput (bits per second).
+    margin : float, default 0.1
+        The model agrees with the data when measured / predicted is equivalent to 1 within this margin.
+    alpha : float, default 0.05
+        Chance to find agreement falsely, over all buffer sizes.
+
+    Returns
+    -------
+    Buffers
+
+    Raises
+    ------
+    StatsError
+        A column is missing, or fewer than two buffer sizes have values.
+
+    Notes
+    -----
+    eta and cap are fitted in each round and then given as levels over the rounds: a fit over all runs at once would
+    take runs of one round as independent.
+    """
+    import pandas as pd
+
+    columns = [window, throughput, *([rtt] if isinstance(rtt, str) else [])]
+    missing = [c for c in columns if c not in runs]
+    if missing:
+        raise StatsError(f"the table has no column {', '.join(missing)}")
+    keys = [c for c in ("deployment", "round") if c in runs]
+    if not keys:
+        raise StatsError("the table needs a column round: the model is fitted in each round")
+    usable = runs if "status" not in runs else runs[runs["status"] == "ok"]
+    data = pd.DataFrame(
+        {
+            "block": usable.groupby(keys, sort=True).ngroup(),
+            "window": pd.to_numeric(usable[window]).astype(float),
+            "rate": pd.to_numeric(usable[throughput]).astype(float),
+            "rtt": pd.to_numeric(usable[rtt]).astype(float) if isinstance(rtt, str) else float(rtt),
+            "streams": usable["streams"].astype(float).fillna(1.0) if "streams" in usable else 1.0,
+        }
+    )
+    whole = data.dropna()
+    whole = whole[(whole[["window", "rate", "rtt"]] > 0).all(axis=1)]
+    dropped = len(data) - len(whole)
+    sizes = np.unique(whole["window"].to_numpy())
+    if sizes.size < 2:
+        raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes.size}")
+    x = np.log((8e6 * whole["window"] * whole["streams"] / whole["rtt"]).to_numpy())
+    y = np.log(whole["rate"].to_numpy())
+    blocks = whole["block"].to_numpy()
+    rounds = np.unique(blocks)
+    fitted = np.array([window_fit(x[blocks == b], y[blocks == b]) for b in rounds])
+    fits = _held_out(x, y, blocks, rounds, whole["window"].to_numpy(), fitted, margin, alpha)
+    # a limit counts when most rounds show it
+    eta, cap = (
+        level(np.exp(column[np.isfinite(column)])) if np.isfinite(column).mean() > 0.5 else None
+        for column in (fitted[:, 0], fitted[:, 1])
+    )
+    return Buffers(
+        eta=eta,
+        cap=cap,
+        fits=fits,
+        rtt_us=float(whole["rtt"].median()),
+        equivalent=all(c.verdict == "equivalent" for c in fits.values()),
+        n=rounds.size,
+        confidence=min(v.confidence for v in (eta, cap) if v is not None),
+        method="bandwidth-delay product fitted by round; each round predicted from the others",
+        assumptions=("rounds are independent blocks", "the round-trip time is the one under load"),
+        warnings=(f"{plural(dropped, 'run')} left out: buffer, throughput or RTT is missing",) if dropped else (),
+    )
+
+
+def _held_out(
+    x: Floats,
+    y: Floats,
+    blocks: npt.NDArray[Any],
+    rounds: npt.NDArray[Any],
+    windows: Floats,
+    fitted: Floats,
+    margin: float,
+    alpha: float,
+) -> dict[int, Comparison]:
+    """Measured against predicted for each buffer size, each round predicted from the other rounds."""
+    predicted = np.full(y.size, np.nan)
+    for i, b in enumerate(rounds):
+        others = np.delete(fitted, i, axis=0)
+        if len(others):
+            eta, cap = np.median(others, axis=0)
+            here = blocks == b
+            predicted[here] = np.minimum(cap, eta + x[here])
+    sizes = np.unique(windows)
+    made = {}
+    for size in sizes:
+        sides = np.full((2, rounds.size), np.nan)
+        for i, b in enumerate(rounds):
+            here = (blocks == b) & (windows == size)
+            if here.any():
+                sides[:, i] = math.exp(np.median(y[here])), math.exp(np.median(predicted[here]))
+        made[int(size)] = compare(
+            sides[0],
+            sides[1],
+            margin=margin,
+            alpha=alpha,
+            family=sizes.size,
+            better=None,
+            metric="throughput_bps",
+            quantity="throughput",
+            names=("measured", "predicted"),
+            context=f"{format_value(float(size), 'bytes')} buffer",
+        )
+    return made
