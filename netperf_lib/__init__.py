@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import plots as plots
     from .doctor import doctor as doctor
     from .logs import parse as parse
     from .pipeline import collect as collect
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
     from .pipeline import run as run
     from .pipeline import up as up
     from .report import report as report
+    from .report.advice import contrasts as contrasts
+    from .report.levels import levels as levels
+    from .report.levels import measured as measured
+    from .report.levels import select as select
+    from .report.origin import cover as cover
+    from .report.origin import provenance as provenance
+    from .report.origin import require as require
+    from .report.show import callout as callout
+    from .report.show import cards as cards
+    from .report.show import findings as findings
+    from .report.show import headline as headline
+    from .report.show import say as say
+    from .report.show import table as table
+    from .report.show import verdicts as verdicts
     from .stats import compare as compare
     from .store import Store as Store
     from .store import ingest as ingest
@@ -29,22 +44,38 @@ __version__ = "0.1.0"
 # Where the names people type come from. They are imported when first used, so that the command line answers at once.
 _HOME = {
     "Store": "store",
+    "callout": "report.show",
+    "cards": "report.show",
     "collect": "pipeline",
     "compare": "stats",
+    "contrasts": "report.advice",
+    "cover": "report.origin",
     "doctor": "doctor",
     "down": "pipeline",
+    "findings": "report.show",
+    "headline": "report.show",
     "ingest": "store",
+    "levels": "report.levels",
     "load": "store",
+    "measured": "report.levels",
     "parse": "logs",
     "plan": "pipeline",
+    "provenance": "report.origin",
     "report": "report",
+    "require": "report.origin",
     "run": "pipeline",
+    "say": "report.show",
+    "select": "report.levels",
+    "table": "report.show",
     "up": "pipeline",
+    "verdicts": "report.show",
 }
-__all__ = sorted(_HOME)
+__all__ = sorted([*_HOME, "plots"])
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plots":
+        return importlib.import_module(".plots", __name__)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r} (it offers {', '.join(__all__)})")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

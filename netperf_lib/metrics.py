@@ -15,7 +15,7 @@ from .errors import UsageError
 __all__ = ["METRICS", "Metric", "format_value", "metric", "to_bps", "to_bytes", "to_us"]
 
 Better = Literal["higher", "lower"]
-Basis = Literal["one-way", "round trip", "round trip under load"]
+Basis = Literal["one-way", "one-way under load", "round trip", "round trip under load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Metric:
         Unit of the stored numbers: ``us``, ``bps``, ``bytes``, ``s``, ``count``, ``ratio``, ``per_s``.
     better : {"higher", "lower"} or None
         Which direction is good for the user; None where neither is.
-    basis : {"one-way", "round trip", "round trip under load"} or None
+    basis : {"one-way", "one-way under load", "round trip", "round trip under load"} or None
         For latencies: which way was timed. Different bases are never merged.
     """
 
@@ -60,6 +60,7 @@ _STATISTICS = {
 }
 _LATENCIES: dict[str, tuple[str, Basis]] = {
     "latency_oneway": ("One-way latency", "one-way"),
+    "latency_oneway_loaded": ("One-way latency under load", "one-way under load"),
     "rtt": ("Round-trip time", "round trip"),
     "rtt_loaded": ("Round-trip time under load", "round trip under load"),
 }
@@ -82,8 +83,8 @@ def _registry() -> dict[str, Metric]:
         Metric("sent_reverse_bytes", "Data sent, reverse", "bytes", None),
         Metric("retransmits_count", "Retransmitted segments", "count", "lower"),
         Metric("retransmits_reverse_count", "Retransmitted segments, reverse", "count", "lower"),
-        Metric("cwnd_bytes", "Congestion window, last", "bytes", None),
-        Metric("cwnd_max_bytes", "Congestion window, largest", "bytes", None),
+        Metric("cwnd_bytes", "Congestion window, all streams, last", "bytes", None),
+        Metric("cwnd_max_bytes", "Congestion window, all streams, largest", "bytes", None),
         Metric("jitter_us", "Jitter (RFC 1889)", "us", "lower"),
         Metric("jitter_reverse_us", "Jitter (RFC 1889), reverse", "us", "lower"),
         Metric("lost_count", "Lost datagrams", "count", "lower"),

@@ -1,1 +1,21 @@
 """Notebook and parameters in, executed notebook and PDF out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .run import notebooks, parse_parameters, report
+
+if TYPE_CHECKING:
+    from .typst import TypstExporter, TypstPDFExporter
+
+__all__ = ["TypstExporter", "TypstPDFExporter", "notebooks", "parse_parameters", "report"]
+
+
+def __getattr__(name: str) -> Any:
+    # nbconvert takes a while to import: only where something is converted
+    if name in ("TypstExporter", "TypstPDFExporter"):
+        from . import typst
+
+        return getattr(typst, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

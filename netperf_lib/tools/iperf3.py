@@ -59,6 +59,9 @@ _START = re.compile(
     re.MULTILINE,
 )
 
+_OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
+"""Heads of columns that iperf 2 does not have."""
+
 
 def sightings(text: str) -> Iterator[int]:
     """Offsets where a run starts."""
@@ -116,10 +119,7 @@ def sightings(text: str) -> Iterator[int]:
                 now = kind
         elif now == "header":
             plain = text[line:at].strip(" >\t")
-            told = any(
-                w in text[at : text.find("\n", at) + 1 or None]
-                for w in ("Retr", "Bitrate", "Total Datagrams", "[Role]")
-            )
+            told = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
             again = (
                 kind in ("fragment", "client")
                 and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
@@ -219,7 +219,8 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
         client += ["-O", str(int(spec.omit_s))]
     if trial.streams > 1:
         client += ["-P", str(trial.streams)]
-    if trial.tcp_buffer_bytes is not None:
+    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
+        # a level of the test; what the hosts of the pair allow is theirs, and -w would switch off autotuning
         client += ["-w", str(trial.tcp_buffer_bytes)]
     if trial.message_bytes is not None:
         client += ["-l", str(trial.message_bytes)]

@@ -1,0 +1,180 @@
+"""Tables that fit a page: widths, sizes, and parts for a table that is too wide for any size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+__all__ = ["HtmlTable", "fitted", "parse"]
+
+WIDTH = 166.0
+"""Millimetres between the margins."""
+CHARACTER = 1.62
+"""Millimetres of an average character at nine points."""
+GAP = 4.3
+"""Millimetres that a column's padding takes at nine points."""
+LONG = 34
+"""Characters above which a column of text wraps."""
+SMALLEST = 6.5
+"""Points below which a table is cut into parts rather than made smaller."""
+
+NUMBER = re.compile(r"[-−+±]?\s*[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?\s*[^\s\d]{0,7}(?:/s)?")
+
+
+def numeric(cells: Sequence[str]) -> bool:
+    """Whether a column holds numbers, with or without a unit; missing values do not count."""
+    told = [c for c in cells if c.strip() not in ("", "–", "-", "NaN", "nan", "None", "NaT", "<NA>")]
+    return bool(told) and all(NUMBER.fullmatch(c.strip()) for c in told)
+
+
+def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, caption: str | None) -> dict[str, Any]:
+    """Lay a table out: every cell of every row is kept, whatever it takes.
+
+    Parameters
+    ----------
+    header : sequence of rows of str
+        One or more rows of column headings.
+    rows : sequence of rows of str
+        The cells.
+    caption : str or None
+        Goes above the table.
+
+    Returns
+    -------
+    dict
+        ``caption``, ``size`` in points, and ``parts``, each with ``header``, ``rows``, ``align``, ``widths`` (None: as
+        wide as its content, else a share of what is left) and ``note``.
+    """
+    columns = list(zip(*header, *rows, strict=True))
+    heads = len(header)
+    right = [numeric(c[heads:]) for c in columns]
+    # a heading may wrap at its spaces, a number never
+    longest = [
+        max([max(map(len, h.split() or [""])) for h in c[:heads]] + [len(x) for x in c[heads:]], default=0)
+        for c in columns
+    ]
+    wraps = [n > LONG and not r for n, r in zip(longest, right, strict=True)]
+    # a word without a space cannot wrap, but Typst breaks nothing inside: give it room
+    need = [(min(n, LONG) if w else max(n, 2)) * CHARACTER + GAP for n, w in zip(longest, wraps, strict=True)]
+    size = 9.0 if sum(need) <= WIDTH else max(SMALLEST, 9 * WIDTH / sum(need))
+    room = WIDTH * 9 / size
+    parts: list[list[int]] = [[]]
+    used = 0.0
+    for i, width in enumerate(need):
+        if parts[-1] and used + width > room * 1.001:
+            parts.append([0])
+            used = need[0]
+        parts[-1].append(i)
+        used += width
+    return {
+        "caption": caption,
+        "size": round(size, 2),
+        "parts": [
+            {
+                "header": [[breakable(h[i]) for i in part] for h in header],
+                "rows": [[breakable(r[i]) for i in part] for r in rows],
+                "align": ["right" if right[i] else "left" for i in part],
+                "widths": [longest[i] if wraps[i] else None for i in part],
+                "note": f"Columns {part[1] + 1 if n else 1} to {part[-1] + 1} of {len(columns)}",
+            }
+            for n, part in enumerate(parts)
+        ],
+    }
+
+
+def breakable(text: str) -> str:
+    """Let a word that is longer than a column break after punctuation, or anywhere when it has none."""
+    return re.sub(r"\S{28,}", lambda w: re.sub(r"([/_.:,;=-]|[^/_.:,;=-]{24})", "\\1\u200b", w[0]), text)
+
+
+@dataclass
+class HtmlTable:
+    """A table read from HTML, its spans filled."""
+
+    header: list[list[str]] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    caption: str | None = None
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[HtmlTable] = []
+        self.row: list[str] = []
+        self.cell: list[str] | None = None
+        self.span = (1, 1)
+        self.pending: dict[int, tuple[int, str]] = {}
+        self.in_head = self.in_caption = False
+        self.only_head = True
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self.found.append(HtmlTable())
+            self.pending = {}
+        elif tag == "thead":
+            self.in_head = True
+        elif tag == "caption":
+            self.in_caption, self.cell = True, []
+        elif tag == "tr":
+            self.row, self.only_head = [], True
+        elif tag in ("td", "th"):
+            given = dict(attrs)
+            self.span = (int(given.get("colspan") or 1), int(given.get("rowspan") or 1))
+            self.cell = []
+            self.only_head &= tag == "th"
+        elif tag == "br" and self.cell is not None:
+            self.cell.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if self.cell is not None:
+            self.cell.append(data)
+
+    def _fill(self) -> None:
+        """Put what spans down from rows above where it belongs."""
+        while len(self.row) in self.pending:
+            at = len(self.row)
+            left, text = self.pending.pop(at)
+            if left > 1:
+                self.pending[at] = (left - 1, text)
+            self.row.append(text)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.found:
+            return
+        table = self.found[-1]
+        if tag == "thead":
+            self.in_head = False
+        elif tag == "caption" and self.cell is not None:
+            table.caption, self.cell, self.in_caption = "".join(self.cell).strip(), None, False
+        elif tag in ("td", "th") and self.cell is not None:
+            text = " ".join("".join(self.cell).split())
+            self.cell = None
+            wide, deep = self.span
+            for i in range(wide):
+                self._fill()
+                shown = text if i == 0 or self.in_head else ""
+                if deep > 1:
+                    self.pending[len(self.row)] = (deep - 1, shown)
+                self.row.append(shown)
+        elif tag == "tr":
+            self._fill()
+            if self.row:
+                (table.header if self.in_head or (self.only_head and not table.rows) else table.rows).append(self.row)
+
+
+def parse(html: str) -> list[HtmlTable]:
+    """Read the tables of a piece of HTML; every row has as many cells as the widest."""
+    reader = _Reader()
+    reader.feed(re.sub(r"<style.*?</style>", "", html, flags=re.DOTALL | re.IGNORECASE))
+    reader.close()
+    for table in reader.found:
+        rows = [*table.header, *table.rows]
+        wide = max(map(len, rows), default=0)
+        for row in rows:
+            row.extend([""] * (wide - len(row)))
+        if not table.header:
+            table.header = [[""] * wide]
+    return [t for t in reader.found if t.rows or any(any(h) for h in t.header)]

@@ -1,0 +1,411 @@
+"""A notebook as Typst source, and as a PDF: without LaTeX, without a browser.
+
+Everything a notebook shows goes as data into ``data.json``, which the template ``report.typ`` reads, so that nothing
+needs escaping; only markdown becomes markup, through pandoc. The same notebook gives the same bytes: no clock, no
+random name, and no system font takes part.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nbconvert.exporters.exporter import Exporter
+from traitlets import Bool, List
+
+from ..errors import ReportError
+from . import glyphs, tables
+from .show import MIME, NOTHING
+
+__all__ = ["TypstExporter", "TypstPDFExporter"]
+
+TEMPLATE = Path(__file__).parent / "typst"
+MARKDOWN = (
+    "markdown+alerts+tex_math_dollars+pipe_tables+autolink_bare_uris+lists_without_preceding_blankline+strikeout"
+    "+task_lists+footnotes-smart-citations-implicit_figures-raw_attribute-raw_tex"
+)
+LINE = 94
+"""Characters of the monospaced font that fit on a line."""
+LINES = 400
+"""Lines of printed output that a report shows; the middle of a longer output is left out, and that is said."""
+PICTURES = {"image/svg+xml": ".svg", "image/png": ".png", "image/jpeg": ".jpg"}
+
+
+class TypstExporter(Exporter):
+    """Notebook to Typst source; the files that the source reads are in ``resources["outputs"]``."""
+
+    export_from_notebook = "Report as Typst source"
+    output_mimetype = "text/x-typst"
+    code = Bool(default_value=False, help="show the code too").tag(config=True)
+    contents = Bool(default_value=True, help="show the contents after the first page").tag(config=True)
+
+    def _file_extension_default(self) -> str:
+        return ".typ"
+
+    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, Any]:
+        """Convert a notebook; see nbconvert's `Exporter.from_notebook_node`."""
+        nb, resources = super().from_notebook_node(nb, resources, **kw)
+        page = _Page(nb, base=resources.get("metadata", {}).get("path"), code=self.code, contents=self.contents)
+        page.file = resources.get("metadata", {}).get("name") or "Report"
+        source, files = page.render()
+        resources["outputs"] = {**(resources.get("outputs") or {}), **files}
+        resources["output_extension"] = ".typ"
+        return source, resources
+
+
+class TypstPDFExporter(TypstExporter):
+    """Notebook to a tagged PDF (PDF/UA-1) through Typst."""
+
+    export_from_notebook = "Report as PDF (Typst)"
+    output_mimetype = "application/pdf"
+    pdf_standards = List(["ua-1"], help="standards that the PDF must meet").tag(config=True)
+
+    def _file_extension_default(self) -> str:
+        return ".pdf"
+
+    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, Any]:
+        """Convert a notebook.
+
+        Raises
+        ------
+        ReportError
+            Typst refuses the document; the text holds its diagnosis.
+        """
+        source, resources = super().from_notebook_node(nb, resources, **kw)
+        with tempfile.TemporaryDirectory(prefix="netperf-report-") as folder:
+            for name, data in resources["outputs"].items():
+                Path(folder, name).write_bytes(data)
+            Path(folder, "main.typ").write_text(source, "utf-8")
+            pdf = _compile(Path(folder), stamp(nb), list(self.pdf_standards))
+        resources["outputs"] = {}
+        resources["output_extension"] = ".pdf"
+        return pdf, resources
+
+
+def _compile(folder: Path, when: dt.datetime, standards: list[Any]) -> bytes:
+    import typst
+
+    try:
+        pdf = typst.compile(
+            str(folder / "main.typ"),
+            root=str(folder),
+            font_paths=[str(p) for p in glyphs.font_folders()],
+            ignore_system_fonts=True,
+            format="pdf",
+            pdf_standards=standards,
+            timestamp=when,
+            package_path=str(folder / "no-packages"),
+        )
+    except typst.TypstError as error:
+        raise ReportError(f"the report could not be typeset: {getattr(error, 'diagnostic', None) or error}") from None
+    return bytes(pdf)
+
+
+def stamp(nb: Any) -> dt.datetime:
+    """Date of the document: SOURCE_DATE_EPOCH, else the last measurement, else when papermill was done."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch:
+        return dt.datetime.fromtimestamp(int(epoch), dt.UTC)
+    cover = next((b for b in _blocks(nb) if b.get("kind") == "cover"), {})
+    when = cover.get("date") or nb.metadata.get("papermill", {}).get("end_time") or "1980-01-01T00:00:00+00:00"
+    return dt.datetime.fromisoformat(when).replace(microsecond=0)
+
+
+def _blocks(nb: Any) -> Iterator[dict[str, Any]]:
+    for cell in nb.cells:
+        for output in cell.get("outputs", ()):
+            found = output.get("data", {}).get(MIME)
+            if found:
+                yield found
+
+
+class _Page:
+    """One document in the making: its data, its files, its markup."""
+
+    def __init__(self, nb: Any, *, base: str | None, code: bool, contents: bool) -> None:
+        self.nb, self.base, self.code = nb, Path(base or "."), code
+        self.data: list[Any] = []
+        self.files: dict[str, bytes] = {}
+        self.images: dict[str, str] = {}
+        self.missing: set[str] = set()
+        covers = [b for b in _blocks(nb) if b["kind"] == "cover"]
+        self.cover = covers[0] if covers else None
+        self.name: str = nb.metadata.get("title", "")
+        self.file = "Report"
+        self.chapters = bool(nb.metadata.get("netperf", {}).get("chapters"))
+        self.wants_contents = contents
+
+    # -- pieces ----------------------------------------------------------------------------------------------------
+
+    def call(self, function: str, data: Any) -> str:
+        """Markup that gives `data` to a function of the template."""
+        self.data.append(data)
+        return f"\n#r.{function}(d.blocks.at({len(self.data) - 1}))\n"
+
+    def keep(self, data: bytes, suffix: str) -> str:
+        """Keep a file that the source reads; return its name."""
+        name = f"{hashlib.blake2s(data, digest_size=8).hexdigest()}{suffix}"
+        self.files[name] = data
+        return name
+
+    # -- the whole -------------------------------------------------------------------------------------------------
+
+    def render(self) -> tuple[str, dict[str, bytes]]:
+        self._title()
+        words = self._markdown()
+        body, provenance = [], []
+        seen_contents = False
+        for index, cell in enumerate(self.nb.cells):
+            if cell.cell_type == "markdown":
+                body.append(words[index])
+            elif cell.cell_type == "code":
+                tags = cell.metadata.get("tags", [])
+                hidden = {"parameters", "injected-parameters", "hide-input", "remove-input"} & set(tags)
+                if self.code and cell.source.strip() and not hidden:
+                    body.append(self.call("code", {"source": wrap(cell.source.strip()), "lang": "python"}))
+                for output in cell.get("outputs", ()):
+                    block = output.get("data", {}).get(MIME, {})
+                    if block.get("kind") == "provenance":
+                        if block not in provenance:
+                            provenance.append(block)
+                        continue
+                    body.append(words.get((index, id(output))) or self._output(output))
+                    if block.get("kind") == "verdicts" and self.cover and self.wants_contents and not seen_contents:
+                        body.append("\n#r.contents()\n#pagebreak(weak: true)\n")
+                        seen_contents = True
+        body += [self.call("provenance", self._parameters(p)) for p in provenance]
+        head = ['#import "report.typ" as r', '#import "report.typ": horizontalrule', '#let d = json("data.json")']
+        head += ["#let local-image(src, alt) = box(image(d.images.at(src), alt: alt))", "#show: r.report.with(d.meta)"]
+        if self.cover:
+            head.append("#r.cover(d.cover)")
+        elif self.name:
+            head.append("#r.plain-title()")
+        source, data = (
+            "\n".join([*head, *body]) + "\n",
+            {
+                "meta": self._meta(),
+                "cover": self.cover,
+                "blocks": self.data,
+                "images": self.images,
+            },
+        )
+        text = json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True)
+        source, text, fonts = glyphs.printable(source, text)
+        if fonts:
+            text = json.dumps(
+                json.loads(text) | {"meta": self._meta() | {"fonts": fonts}}, ensure_ascii=False, indent=1
+            )
+        files = self.files | {"data.json": text.encode(), "report.typ": (TEMPLATE / "report.typ").read_bytes()}
+        return source, files
+
+    def _title(self) -> None:
+        """Take the first heading as the title; the cover or the title line shows it."""
+        first = next((c for c in self.nb.cells if c.cell_type == "markdown" and c.source.strip()), None)
+        found = re.match(r"\s*#\s+(.+?)\s*(?:\n|\Z)", first.source) if first else None
+        if first and found and not self.chapters:
+            self.name = self.name or found[1]
+            subtitle = first.source[found.end() :].strip()
+            if self.cover is not None and subtitle and "\n\n" not in subtitle and len(subtitle) < 300:
+                self.cover = self.cover | {"subtitle": re.sub(r"[*_`]", "", " ".join(subtitle.split()))}
+                subtitle = ""
+            first.source = subtitle
+
+    def _meta(self) -> dict[str, Any]:
+        papermill = self.nb.metadata.get("papermill", {})
+        given = {**papermill.get("default_parameters", {}), **papermill.get("parameters", {})}
+        given.pop("experiment", None)
+        cover = self.cover or {}
+        return {
+            "title": self.name or self.file,
+            "authors": [a["name"] for a in self.nb.metadata.get("authors", [])],
+            "keywords": [f"{k}={v}" for k, v in given.items()],
+            "description": cover.get("headline"),
+            "running": cover.get("running", ""),
+            "notice": cover.get("notice_short"),
+            "footer": "netperf_lib",
+            "fonts": [],
+        }
+
+    def _parameters(self, block: dict[str, Any]) -> dict[str, Any]:
+        chapters = self.nb.metadata.get("netperf", {}).get("parameters", {})
+        groups = [
+            {
+                "title": f"parameters of {name}",
+                "rows": [[k, _plain(v)] for k, v in values.items() if k != "experiment"] or [["none", ""]],
+            }
+            for name, values in chapters.items()
+        ]
+        return {**block, "narrow": [*block["narrow"], *groups]}
+
+    # -- markdown --------------------------------------------------------------------------------------------------
+
+    def _markdown(self) -> dict[Any, str]:
+        """Every piece of markdown, by where it stands, as markup: one pandoc for all of them."""
+        pieces: dict[Any, str] = {}
+        for index, cell in enumerate(self.nb.cells):
+            if cell.cell_type == "markdown":
+                pieces[index] = self._with_images(cell)
+            for output in cell.get("outputs", ()):
+                data = output.get("data", {})
+                block = data.get(MIME, {})
+                if block.get("kind") in ("callout", "words"):
+                    pieces[index, id(output)] = block["text"]
+                elif MIME not in data and "text/markdown" in data and not PICTURES.keys() & data.keys():
+                    pieces[index, id(output)] = _text(data["text/markdown"])
+        done = dict(zip(pieces, _pandoc(list(pieces.values()), shift=0 if self.chapters else -1), strict=True))
+        for index, cell in enumerate(self.nb.cells):
+            for output in cell.get("outputs", ()):
+                block = output.get("data", {}).get(MIME, {})
+                if block.get("kind") == "callout":
+                    title = json.dumps(block["title"], ensure_ascii=False) if block["title"] else "none"
+                    body = done[index, id(output)]
+                    done[index, id(output)] = f'\n#r.callout("{block["level"]}", {title})[\n{body}\n]\n'
+        return done
+
+    def _with_images(self, cell: Any) -> str:
+        """Markdown whose pictures, attached or lying beside the notebook, are files of the report."""
+        source = str(cell.source)
+        for name, bundle in (cell.get("attachments") or {}).items():
+            mime, data = next(iter(bundle.items()))
+            kept = self.keep(base64.b64decode(data), PICTURES.get(mime, ".png"))
+            self.images[kept] = kept
+            source = source.replace(f"attachment:{name}", kept)
+
+        def local(found: re.Match[str]) -> str:
+            target = found[2]
+            place = self.base / target
+            if target in self.images:
+                return found[0]
+            if "://" not in target and place.is_file() and place.suffix.lower() in PICTURES.values():
+                self.images[target] = self.keep(place.read_bytes(), place.suffix.lower())
+                return found[0]
+            return f"**picture not found: `{target}`**"
+
+        return re.sub(r"!\[([^\]]*)\]\(([^)\s]+)[^)]*\)", local, source)
+
+    # -- outputs ---------------------------------------------------------------------------------------------------
+
+    def _output(self, output: Any) -> str:
+        kind = output["output_type"]
+        if kind == "stream":
+            return "" if output["name"] == "stderr" else self.call("stream", {"text": printed(_text(output["text"]))})
+        if kind == "error":
+            if output["ename"] == NOTHING:
+                return self.call("not-here", {"text": output["evalue"]})
+            text = printed("\n".join(output["traceback"]))
+            return self.call("error", {"title": output["ename"], "text": text})
+        data = output.get("data", {})
+        if MIME in data:
+            return self._block(data[MIME], data)
+        for mime, suffix in PICTURES.items():
+            if mime in data:
+                raw = _text(data[mime])
+                picture = _svg(raw) if suffix == ".svg" else base64.b64decode(raw)
+                alt = _text(data.get("text/plain", "")) or "Chart without a description"
+                return self.call("picture", {"path": self.keep(picture, suffix), "caption": None, "alt": alt})
+        if "text/html" in data and "<table" in _text(data["text/html"]):
+            return "".join(
+                self.call("data-table", tables.fitted(t.header, t.rows, caption=t.caption))
+                for t in tables.parse(_text(data["text/html"]))
+            )
+        if "text/html" in data and "<script" not in _text(data["text/html"]):
+            return "\n" + _pandoc([_text(data["text/html"])], source="html")[0] + "\n"
+        if "text/latex" in data:
+            return "\n" + _pandoc([_text(data["text/latex"])])[0] + "\n"
+        if "text/plain" in data and "application/vnd.jupyter.widget-view+json" not in data:
+            return self.call("stream", {"text": printed(_text(data["text/plain"]))})
+        return ""
+
+    def _block(self, block: dict[str, Any], data: Any) -> str:
+        kind = block["kind"]
+        if kind == "cover":
+            if not self.chapters or block is self.cover or not block.get("headline"):
+                return ""
+            return self.call("lead", block["headline"])
+        if kind == "figure":
+            found = re.search(r"data:image/svg\+xml;base64,([^\"]+)", _text(data["text/html"]))
+            if not found:
+                raise ReportError(
+                    f"the figure {block['caption'][:60]!r} has lost its picture; execute the notebook again"
+                )
+            path = self.keep(_svg(base64.b64decode(found[1]).decode()), ".svg")
+            return self.call("picture", {"path": path, "caption": block["caption"], "alt": block["alt"]})
+        if kind == "table":
+            return self.call("data-table", tables.fitted([block["columns"]], block["rows"], caption=block["caption"]))
+        if kind == "verdicts":
+            return self.call("verdicts", block)
+        if kind == "cards":
+            return self.call("cards", block["facts"])
+        raise ReportError(f"a cell shows something of an unknown kind {kind!r}; is the notebook of another version?")
+
+
+def _svg(text: str) -> bytes:
+    return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).encode()
+
+
+def _text(value: Any) -> str:
+    return "".join(value) if isinstance(value, list) else str(value)
+
+
+def _plain(value: Any) -> str:
+    return "none" if value is None else ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def wrap(text: str) -> str:
+    """Break lines that are too long for the page."""
+    lines = text.expandtabs().split("\n")
+    return "\n".join(line[i : i + LINE] for line in lines for i in range(0, max(len(line), 1), LINE))
+
+
+def printed(text: str) -> str:
+    """Printed output as a page can hold it: no control sequences, no endless lines, no endless list of lines."""
+    text = re.sub(r"\x1b\[[0-9;?]*[ -/]*[@-~]", "", text)
+    text = re.sub(r"^.*\r(?!\n)", "", text, flags=re.MULTILINE).rstrip()
+    lines = wrap("".join(c for c in text if c in "\n\t" or c >= " ")).split("\n")
+    if len(lines) > LINES:
+        left = len(lines) - LINES
+        note = f"… {left:,} lines are left out here; the executed notebook holds them …"
+        lines = [*lines[: LINES // 2], "", note, "", *lines[-LINES // 2 :]]
+    return "\n".join(lines)
+
+
+def _pandoc(pieces: list[str], *, source: str = MARKDOWN, shift: int = 0) -> list[str]:
+    """Convert pieces of text to Typst markup, all in one go where no piece spills into the next."""
+    if not pieces:
+        return []
+    mark = "netperfpiece" + hashlib.blake2s("".join(pieces).encode(), digest_size=6).hexdigest()
+    whole = _run_pandoc(f"\n\n{mark}\n\n".join(pieces), source, shift)
+    parts = re.split(rf"(?m)^{mark}\s*$", whole)
+    if len(parts) != len(pieces):  # an open fence or tag swallowed a mark
+        parts = [_run_pandoc(piece, source, shift) for piece in pieces]
+    return [p.strip() for p in parts]
+
+
+def _run_pandoc(text: str, source: str, shift: int) -> str:
+    import pypandoc
+
+    command = [
+        pypandoc.get_pandoc_path(),
+        "-f",
+        source,
+        "-t",
+        "typst",
+        "--wrap=none",
+        "-L",
+        str(TEMPLATE / "markdown.lua"),
+    ]
+    if shift:
+        command.append(f"--shift-heading-level-by={shift}")
+    done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=120, check=False)
+    if done.returncode:
+        raise ReportError(f"pandoc could not read a text of the notebook: {done.stderr.decode().strip()}")
+    return done.stdout.decode()

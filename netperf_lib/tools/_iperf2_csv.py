@@ -1,0 +1,175 @@
+"""iperf 2's CSV (``-y C``): a row an interval and a stream, the last one over the whole test; the sum has the id -1.
+
+The columns are timestamp, this end's address and port, the other end's, id, interval, bytes, bits per second; for UDP,
+where it is received, also jitter, lost, datagrams, percent lost and out of order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..model import Columns, ParsedRun
+
+NAME = "iperf2"
+
+_LINE = re.compile(
+    r"^(?P<time>\d{14}(?:\.\d{3})?(?:[-+]\d{4})?),(?P<local>[^,\n]*),(?P<local_port>\d+),(?P<remote>[^,\n]*),"
+    r"(?P<remote_port>\d+),(?P<id>-?\d+),(?P<start>\d+\.\d+)-(?P<end>\d+\.\d+),(?P<rest>[^\n]*)$",
+    re.MULTILINE,
+)
+_FIGURES = re.compile(
+    r"(?P<bytes>-?\d+),(?P<bps>-?\d+)"
+    r"(?:,(?P<jitter>-?[\d.]+),(?P<lost>-?\d+),(?P<packets>-?\d+),(?P<percent>-?[\d.]+|-?nan),(?P<disorder>-?\d+))?\s*$"
+)
+
+
+def sightings(text: str) -> Iterator[int]:
+    """Offsets where a run starts: a stream that has its result, or another port, is of another run."""
+    ports: dict[str, tuple[str, str]] = {}
+    begun = False
+    for m in _LINE.finditer(text):
+        key = (m["local_port"], m["remote_port"])
+        if m["id"] != "-1" and ports.setdefault(m["id"], key) != key:
+            ports, begun = {m["id"]: key}, False
+        if not begun:
+            begun = True
+            yield m.start()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    start: float
+    end: float
+    size: int
+    bps: int
+    index: int
+    udp: re.Match[str] | None = None
+
+
+@dataclass
+class _Found:
+    streams: dict[int, list[_Row]] = field(default_factory=dict)
+    damage: str | None = None
+    wrong: dict[int, str] = field(default_factory=dict)
+    """Rows of which the bytes contradict the rate: iperf 2.0.5 with -P prints such results of single streams."""
+
+
+def read_csv(text: str) -> list[ParsedRun]:
+    """Read one run."""
+    found = _Found()
+    time = ""
+    for index, line in enumerate(text.split("\n")):
+        m = _LINE.match(line)
+        f = _FIGURES.match(m["rest"]) if m else None
+        if m is None or f is None:
+            if line.count(",") >= 5:
+                found.damage = found.damage or f"a row is damaged or cut short: {line.strip()!r}"
+            continue
+        time = time or m["time"]
+        start, end, size, bps = float(m["start"]), float(m["end"]), int(f["bytes"]), int(f["bps"])
+        # times are cut to 0.1 s; over so short a time they check nothing
+        slack = 0.15 / (end - start) if end > start else 1.0
+        if end < start or size < 0 or bps < 0:
+            found.damage = found.damage or f"a row is damaged: {line.strip()!r}"
+            continue
+        if slack < 0.5 and abs(size * 8 - bps * (end - start)) > slack * max(size * 8, 8):
+            found.wrong[index] = line.strip()
+        found.streams.setdefault(int(m["id"]), []).append(
+            _Row(start, end, size, bps, index, f if f["packets"] is not None else None)
+        )
+    return [_run(found, time)]
+
+
+def _run(found: _Found, time: str) -> ParsedRun:
+    metrics: dict[str, float] = {}
+    warnings: list[str] = []
+    error = found.damage
+    streams = {k: v for k, v in found.streams.items() if k != -1}
+    totals = [v[-1] for v in streams.values() if v[-1].start == v[0].start and (len(v) > 1 or v[0].end != 1)]
+    udp = any(r.udp is not None for v in streams.values() for r in v)
+    if error is None and len(totals) < len(streams):
+        error = "the test has no result: the log ends before the row over the whole test"
+    if error is None and not totals:
+        error = "no stream has a row"
+    total: _Row | None = None
+    if error is None:
+        summed = found.streams.get(-1, [])
+        total = (
+            totals[0] if len(totals) == 1 else summed[-1] if summed and summed[-1].start == totals[0].start else None
+        )
+        if total is None or (len(totals) > 1 and total.end < max(t.end for t in totals) - 0.2):
+            error = "the row of the sum over the whole test is missing"
+        elif sum(t.size for t in totals) != total.size:
+            error = "the bytes of the sum contradict those of its streams"
+        elif total.index in found.wrong:
+            error = f"the bytes of a row contradict its rate: {found.wrong[total.index]!r}"
+        elif (wrong := _wrong(streams, totals)) is not None:
+            error = wrong
+    if error is None and total is not None:
+        # The rows do not say which end they are from; only a receiver of UDP prints loss.
+        rate, size = ("throughput_bps", "transferred_bytes") if udp else ("throughput_sent_bps", "sent_bytes")
+        if not udp:
+            warnings.append(
+                "the rows do not say whether they are the sender's; the throughput is taken as the sender's"
+            )
+        metrics = {rate: total.bps, size: total.size, "duration_measured_s": total.end - total.start}
+        if udp:
+            error = _datagrams(metrics, totals)
+    warnings += [f"the bytes of a row contradict its rate: {line!r}" for line in found.wrong.values()]
+    rows = sorted((r.index, k, r) for k, v in found.streams.items() for r in v if error is not None or r not in totals)
+    kept = [(k, r) for _, k, r in rows if error is not None or r is not total]
+    parameters: dict[str, str | int] = {"protocol": "udp" if udp else "tcp", "streams": len(streams)}
+    if time and not time.startswith("1970"):
+        parameters["started_local"] = f"{time[:4]}-{time[4:6]}-{time[6:8]}T{time[8:10]}:{time[10:12]}:{time[12:14]}"
+    return ParsedRun(
+        tool=NAME,
+        test="udp" if udp else "tcp",
+        status="ok" if error is None else "partial",
+        error=error,
+        warnings=tuple(warnings),
+        metrics=metrics if error is None else {},
+        parameters=parameters,
+        intervals=_columns(kept, set(found.wrong), single=-1 not in found.streams),
+    )
+
+
+def _wrong(streams: dict[int, list[_Row]], totals: list[_Row]) -> str | None:
+    for rows, total in zip(streams.values(), totals, strict=True):
+        each = sum(r.size for r in rows[:-1])
+        if len(rows) > 1 and abs(each - total.size) > 0.05 * total.size + max(r.size for r in rows[:-1]):
+            return "the bytes of the intervals contradict those of the test"
+    return None
+
+
+def _datagrams(metrics: dict[str, float], totals: list[_Row]) -> str | None:
+    matches = [t.udp for t in totals if t.udp is not None]
+    lost, packets, disorder = (sum(int(m[k]) for m in matches) for k in ("lost", "packets", "disorder"))
+    for m in matches:
+        count = int(m["packets"])
+        if count and abs(100 * int(m["lost"]) / count - float(m["percent"])) > 0.001:
+            return "the loss contradicts itself"
+    if packets > 0 and 0 <= lost <= packets:
+        metrics |= {"packets_count": packets, "lost_count": lost, "lost_ratio": lost / packets}
+        metrics |= {"jitter_us": 1e3 * sum(float(m["jitter"]) for m in matches) / len(matches)}
+        metrics |= {"out_of_order_count": disorder}
+    return None
+
+
+def _columns(rows: list[tuple[int, _Row]], wrong: set[int], *, single: bool) -> Columns:
+    if not rows:
+        return {}
+    every = [x for k, r in rows for x in ((k, r), (-1, r))] if single else rows
+    none = [None] * len(every)
+    return {
+        "stream": [k for k, _ in every],
+        "direction": ["forward"] * len(every),
+        "start_s": [r.start for _, r in every],
+        "end_s": [r.end for _, r in every],
+        "omitted": [False] * len(every),
+        "throughput_bps": [r.bps if r.end > r.start and r.index not in wrong else None for _, r in every],
+        "retransmits_count": none,
+        "rtt_loaded_us": none,
+        "cwnd_bytes": none,
+    }

@@ -1,0 +1,175 @@
+"""Reports: what is refused, what fails, and what the pages hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pypdf
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.errors import ReportError, UsageError
+from netperf_lib.report.run import parameters_of, parse_parameters
+
+from . import made
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made.experiment(tmp_path_factory.mktemp("results"))
+
+
+def notebook(folder: Path, *sources: str, name: str = "mine") -> Path:
+    """A notebook with a parameters cell and the given code."""
+    first: Any = nbformat.v4.new_code_cell(
+        'experiment = "here"  # folder\nlimit = 3  # a number\nfree: float | None = None'
+    )
+    first.metadata["tags"] = ["parameters"]
+    cells = [nbformat.v4.new_markdown_cell("# Mine"), first, *map(nbformat.v4.new_code_cell, sources)]
+    place = folder / f"{name}.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), place)
+    return place
+
+
+def text(pdf: Path) -> str:
+    return "\n".join(page.extract_text() for page in pypdf.PdfReader(pdf).pages)
+
+
+@pytest.fixture(scope="module")
+def placement(experiment: Path) -> Path:
+    (made_file,) = npl.report(experiment, notebooks=["01-placement"])
+    return made_file
+
+
+def test_a_report_stands_beside_its_executed_notebook(placement: Path) -> None:
+    assert placement.name == "01-placement.pdf"
+    assert placement.with_suffix(".ipynb").is_file()
+
+
+def test_the_verdicts_on_the_page_are_those_of_compare(placement: Path, experiment: Path) -> None:
+    page = " ".join(text(placement).split())
+    runs = npl.load(experiment)
+    for c in npl.compare(runs, contrasts=npl.contrasts(runs, "placement")):
+        assert " ".join(c.words.split()) in page
+
+
+def test_every_page_carries_the_notice(placement: Path) -> None:
+    for page in pypdf.PdfReader(placement).pages:
+        assert "Made-up numbers for a test" in page.extract_text()
+
+
+def test_the_pdf_is_tagged_titled_and_embeds_its_fonts(placement: Path) -> None:
+    reader = pypdf.PdfReader(placement)
+    assert reader.metadata is not None
+    assert reader.metadata.title == "Placement"
+    root: Any = reader.trailer["/Root"]
+    assert root["/MarkInfo"]["/Marked"]
+    assert b"pdfuaid" in root["/Metadata"].get_data()
+    pages: Any = reader.pages
+    fonts = [f.get_object() for page in pages for f in page["/Resources"]["/Font"].values()]
+    assert fonts
+    for font in fonts:
+        inner = font["/DescendantFonts"][0].get_object() if "/DescendantFonts" in font else font
+        assert {"/FontFile", "/FontFile2", "/FontFile3"} & set(inner["/FontDescriptor"]), font["/BaseFont"]
+
+
+def test_the_same_data_give_the_same_bytes(placement: Path, experiment: Path) -> None:
+    before = placement.read_bytes()
+    (again,) = npl.report(experiment, notebooks=["01-placement"])
+    assert again.read_bytes() == before
+
+
+def test_a_failing_notebook_says_where_and_leaves_no_pdf(experiment: Path, tmp_path: Path) -> None:
+    good = notebook(tmp_path, "1 + 1")
+    (pdf,) = npl.report(experiment, notebooks=[good])
+    assert pdf.is_file()
+    bad = notebook(tmp_path, "x = 1", "1 / 0", "print('after')")
+    with pytest.raises(ReportError, match=r"mine: cell 4 failed: ZeroDivisionError.*mine\.ipynb"):
+        npl.report(experiment, notebooks=[bad])
+    assert not pdf.exists(), "the report of an earlier execution looks finished"
+    kept = nbformat.read(pdf.with_suffix(".ipynb"), as_version=4)
+    assert any(o.get("ename") == "ZeroDivisionError" for c in kept.cells for o in c.get("outputs", ()))
+
+
+def test_leaving_the_kernel_early_is_a_failure(experiment: Path, tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="1 cells were not executed"):
+        npl.report(experiment, notebooks=[notebook(tmp_path, "import sys; sys.exit(0)", "print(1)", name="early")])
+
+
+def test_a_dying_kernel_is_a_failure(experiment: Path, tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="kernel died"):
+        npl.report(experiment, notebooks=[notebook(tmp_path, "import os; os._exit(3)", name="dying")])
+
+
+def test_nothing_to_report_is_said_and_is_no_failure(experiment: Path, tmp_path: Path) -> None:
+    book = notebook(
+        tmp_path,
+        "import netperf_lib as npl\nruns = npl.load(experiment)\nnpl.require(runs, 'client_vm_size')",
+        "print('never seen')",
+        name="nothing",
+    )
+    (pdf,) = npl.report(experiment, notebooks=[book])
+    assert "at least 2 levels of client_vm_size; the experiment holds made-up" in " ".join(text(pdf).split())
+    assert "never seen" not in text(pdf)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"margen": 1}, r"no parameter 'margen' in mine \(parameters: free, limit\)"),
+        ({"limit": "many"}, "parameter limit of mine takes an integer, not 'many'"),
+        ({"limit": 2.5}, "takes an integer"),
+        ({"limit": True}, "takes an integer"),
+        ({"free": "x"}, "takes a number or null"),
+        ({"experiment": "elsewhere"}, "no parameter 'experiment'"),
+    ],
+)
+def test_unknown_and_ill_typed_parameters_are_refused(
+    experiment: Path, tmp_path: Path, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        npl.report(experiment, notebooks=[notebook(tmp_path, "1")], parameters=given)
+
+
+def test_parameters_of_the_command_line_get_the_notebooks_types(experiment: Path, tmp_path: Path) -> None:
+    book = notebook(tmp_path, "print(repr((limit, free)))", name="typed")
+    (pdf,) = npl.report(experiment, notebooks=[book], parameters=parse_parameters(["limit=8", "free=2.5"]))
+    assert "(8, 2.5)" in text(pdf)
+
+
+def test_parameters_without_a_value_are_refused() -> None:
+    with pytest.raises(UsageError, match="name=value"):
+        parse_parameters(["metric"])
+
+
+def test_an_unknown_notebook_is_refused_with_those_that_exist(experiment: Path) -> None:
+    with pytest.raises(UsageError, match="01-placement"):
+        npl.report(experiment, notebooks=["02-placement"])
+
+
+def test_html_is_one_file_without_code_unless_asked(experiment: Path) -> None:
+    (page,) = npl.report(experiment, notebooks=["01-placement"], to="html")
+    body = page.read_text("utf-8")
+    assert "Made-up numbers" in body
+    assert "npl.load(" not in body
+    assert "data:image/svg+xml;base64" in body
+    (page,) = npl.report(experiment, notebooks=["01-placement"], to="html", code=True)
+    assert re.search(r"npl</span>.*load", page.read_text("utf-8"))
+
+
+def test_every_notebook_has_a_commented_parameters_cell() -> None:
+    for book in npl_notebooks().values():
+        cells = [c for c in nbformat.read(book, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
+        assert len(cells) == 1, book.name
+        for line in cells[0].source.splitlines():
+            assert "  # " in line, f"{book.name}: {line}: a parameter without a comment"
+        assert "experiment" in parameters_of(book), book.name
+
+
+def npl_notebooks() -> dict[str, Path]:
+    from netperf_lib.report import notebooks
+
+    return notebooks()
