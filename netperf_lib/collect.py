@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
-import json
 import logging
 import threading
 import uuid
@@ -251,10 +250,7 @@ class _Collector:
                 record |= {"status": "failed", "error": str(error)}
             record["ended_utc"] = _now()
             self._read(run)
-            record["files"] = {
-                f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(folder.iterdir()) if f.is_file()
-            }
-            (folder / "run.json").write_text(json.dumps(record, indent=1, ensure_ascii=False), "utf-8")
+            self.store.write_record(folder, record)
         past.spent += record["started_utc"] is not None
         past.done = record["status"] == "ok" and record["log"]["status"] == "ok"
         if past.done or past.spent >= self.plan.experiment.attempts:
@@ -292,7 +288,6 @@ class _Collector:
             "counters": {"client": {}, "server": {}},
             "warnings": [],
             "log": {"status": None, "error": None},
-            "files": {},
         }
 
     async def _measure(self, run: _Run) -> None:
