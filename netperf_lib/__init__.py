@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .report.show import say as say
     from .report.show import table as table
     from .report.show import verdicts as verdicts
-    from .stats import compare as compare
+    from .stats.family import compare as compare
     from .store import Store as Store
     from .store import ingest as ingest
     from .store import load as load
@@ -47,7 +47,7 @@ _HOME = {
     "callout": "report.show",
     "cards": "report.show",
     "collect": "pipeline",
-    "compare": "stats",
+    "compare": "stats.family",
     "contrasts": "report.advice",
     "cover": "report.origin",
     "doctor": "doctor",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -192,7 +192,9 @@ def compare(folder: Path, as_json: bool) -> None:
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the notebooks.")
 @click.option("--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True)
 @click.option("--code", is_flag=True, help="Show the code too.")
-def report(folder: Path, notebooks: tuple[str, ...], parameters: tuple[str, ...], to: str, code: bool) -> None:
+def report(
+    folder: Path, notebooks: tuple[str, ...], parameters: tuple[str, ...], to: Literal["pdf", "html"], code: bool
+) -> None:
     """Execute the notebooks on an experiment and make PDFs of them."""
     from .report import parse_parameters
     from .report import report as do

@@ -46,14 +46,14 @@ def _tun() -> Finding:
 def _namespaces() -> Finding:
     if os.geteuid() == 0:
         return Finding("network namespaces", "local lab", Path("/proc/self/ns/net").exists(), "as root")
-    limits = {
-        "/proc/sys/user/max_user_namespaces": lambda v: v == "0",
-        "/proc/sys/kernel/unprivileged_userns_clone": lambda v: v == "0",
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": lambda v: v == "1",
+    closed_at = {
+        "/proc/sys/user/max_user_namespaces": "0",
+        "/proc/sys/kernel/unprivileged_userns_clone": "0",
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
     }
-    for name, closed in limits.items():
+    for name, value in closed_at.items():
         place = Path(name)
-        if place.exists() and closed(place.read_text().strip()):
+        if place.exists() and place.read_text().strip() == value:
             remedy = f"run as root, or open {name.removeprefix('/proc/sys/').replace('/', '.')} with sysctl"
             return Finding("network namespaces", "local lab", False, f"closed by {name}", remedy)
     return Finding("network namespaces", "local lab", True, "in a user namespace")
