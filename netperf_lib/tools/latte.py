@@ -1,0 +1,71 @@
+"""latte: round trips on Windows, the mean of many iterations and on request a histogram.
+
+Both ends print the same block, and nothing says which end it is, so the processor's share is kept for neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..model import ParsedRun
+from ._histogram import histogram
+
+NAME = "latte"
+MARKS = ("SendMethod", "Latency(usec)")
+
+_START = re.compile(r"^[ \t>]*Protocol[ \t]+\w+\n[ \t>]*SendMethod[ \t]", re.MULTILINE)
+_LINE = re.compile(r"[ \t>]*([A-Z][\w()/%]*)[ \t]+(\S+)(?:[ \t]+\(([\d.]+)/iteration\))?[ \t]*")
+_LAST = "Interrupt/sec"
+
+
+def sightings(text: str) -> Iterator[int]:
+    """Offsets of ``Protocol`` lines."""
+    return (m.start() for m in _START.finditer(text))
+
+
+def read(text: str) -> list[ParsedRun]:
+    """Read one block."""
+    found: dict[str, str] = {}
+    lines = text.split("\n")
+    for row in lines[: 40 if len(lines) > 40 else None]:
+        if (m := _LINE.fullmatch(row)) and m[1] not in found:
+            found[m[1]] = m[2]
+        if m and m[1] == _LAST:
+            break
+
+    def failed(error: str) -> list[ParsedRun]:
+        return [ParsedRun(tool=NAME, status="failed", error=error)]
+
+    if "Latency(usec)" not in found:
+        return failed("no line 'Latency(usec)': the log ends before its result, or that line is damaged")
+    if not re.fullmatch(r"\d+\.\d\d", found["Latency(usec)"]):
+        return failed(f"not a latency with two decimals: {found['Latency(usec)']!r}")
+    mean = float(found["Latency(usec)"])
+    if mean == 0:
+        return failed("the latency is 0.00: nothing was measured")
+    parameters: dict[str, str | int | float | bool] = {}
+    if re.fullmatch(r"TCP|UDP", found.get("Protocol", "")):
+        parameters["protocol"] = found["Protocol"].lower()
+    if found.get("MsgSize(byte)", "").isdecimal():
+        parameters["message_bytes"] = int(found["MsgSize(byte)"])
+    metrics: dict[str, float] = {"rtt_us": mean}
+    warnings = []
+    if not found.get("Iterations", "").isdecimal():
+        warnings.append("the number of iterations is missing")
+    else:
+        metrics["messages_count"] = int(found["Iterations"])
+    points, named, warning = histogram(text, mean, metrics.get("messages_count"), "rtt")
+    if warning:
+        warnings.append(warning)
+    return [
+        ParsedRun(
+            tool=NAME,
+            status="ok",
+            metrics=metrics | named,
+            parameters=parameters,
+            percentiles=points,
+            percentile_basis="rtt" if points else None,
+            warnings=tuple(warnings),
+        )
+    ]

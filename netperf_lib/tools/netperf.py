@@ -1,0 +1,340 @@
+"""netperf: bulk transfer and request/response, in the tables of old and in the outputs of omni (2.4 to 2.7).
+
+Units of transfers: capital letters are bytes in powers of two, ``10^6bits`` are decimal (netperf.man, ``-f``). Over TCP
+all that was sent has arrived when the clock stops; over UDP the figure of omni is the sender's, and the table has both
+ends. -1 stands for "not measured".
+The latencies of omni are round trips in request/response tests; in streams they time the send call alone, and in
+connect/request/response tests the connection as well: then they are not kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..model import Columns, ParsedRun, Percentile
+
+NAME = "netperf"
+MARKS = (" TEST from ", "THROUGHPUT=", "establish control", "netperf: ")
+
+_BANNER = re.compile(
+    r"^[ \t>]*(?:MIGRATED )?(?P<name>[A-Z][A-Za-z/ _-]*?) TEST(?:\([^)\n]*\))? from \S+ .* to\s(?P<server>\S+)",
+    re.MULTILINE,
+)
+_KEYS = re.compile(r"^THROUGHPUT=", re.MULTILINE)
+_COMPLAINT = re.compile(
+    r"^(?:establish control: are you sure.*|netperf: .*(?:fail|cannot|error|invalid).*)", re.MULTILINE
+)
+_RATE = re.compile(r"(10\^[369]bits|[KMG]?Bytes|Trans)/s(?:ec)?")
+_FACTORS = {
+    "10^3bits": 1e3,
+    "10^6bits": 1e6,
+    "10^9bits": 1e9,
+    "Bytes": 8.0,
+    "KBytes": 8.0 * 2**10,
+    "MBytes": 8.0 * 2**20,
+    "GBytes": 8.0 * 2**30,
+}
+
+
+def sightings(text: str) -> Iterator[int]:
+    """Offsets of banners; of the first key or the complaint where no banner is before it."""
+    starts = [m.start() for m in _BANNER.finditer(text)]
+    for pattern in (_KEYS, _COMPLAINT):
+        for m in pattern.finditer(text):
+            before = [s for s in starts if s < m.start()]
+            if not before or (pattern is _KEYS and _KEYS.search(text, before[-1], m.start())):
+                starts.append(m.start())
+                starts.sort()
+    return iter(sorted(starts))
+
+
+def read(text: str) -> list[ParsedRun]:
+    """Read one run."""
+    banner = _BANNER.match(text)
+    parameters: dict[str, str | int | float | bool] = {}
+    test = None
+    if banner:
+        test = banner["name"].strip()
+        parameters["server"] = banner["server"]
+        if m := re.match(r"TCP|UDP|SCTP", test):
+            parameters["protocol"] = m[0].lower()
+        if "MAERTS" in test:
+            parameters["direction"] = "reverse"
+
+    def result(**what: Any) -> list[ParsedRun]:
+        return [ParsedRun(tool=NAME, test=test, parameters=parameters, **what)]
+
+    body = text[banner.end() :] if banner else text
+    intervals = _interim(text, "reverse" if "MAERTS" in (test or "") else "forward")
+    try:
+        figures, notes = _figures(body, test or "")
+    except ValueError as e:
+        return result(status="failed", error=str(e))
+    if not figures:
+        if said := _COMPLAINT.search(text):
+            return result(status="failed", error=said[0].strip())
+        if intervals["start_s"]:
+            return result(status="partial", error="the log ends before its result", intervals=intervals)
+        return result(status="failed", error="no result: the log ends before it")
+    metrics, points = _metrics(figures, test or "", notes)
+    if not metrics:
+        return result(status="failed", error="nothing was measured: every figure is missing or -1")
+    if "message" in figures:
+        parameters["message_bytes"] = int(figures["message"])
+    notes += [
+        w.strip() for w in re.findall(r"^!!! (Desired confidence .*|Confidence intervals: .*)", text, re.MULTILINE)
+    ]
+    return result(
+        status="ok",
+        metrics=metrics,
+        percentiles=points,
+        percentile_basis="rtt" if points else None,
+        intervals=intervals if intervals["start_s"] else {},
+        warnings=tuple(notes),
+    )
+
+
+def _bps(number: str, unit: str, line: str) -> float:
+    """Convert a rate of data.
+
+    Raises
+    ------
+    ValueError
+        A unit that netperf does not print.
+    """
+    m = _RATE.fullmatch(unit)
+    if not m or m[1] == "Trans" or not re.fullmatch(r"\d+\.\d\d", number):
+        raise ValueError(f"unknown unit {unit!r} or damaged number {number!r} in {line.strip()!r}")
+    return round(float(number) * _FACTORS[m[1]], 3)
+
+
+# --- the three ways to print a result ---------------------------------------------------------------------------------
+
+
+def _figures(body: str, test: str) -> tuple[dict[str, Any], list[str]]:
+    """Read the result by name: those of omni in capitals, and ``bps``, ``sent_bps``, ``rate``, ``seconds`` …
+
+    Raises
+    ------
+    ValueError
+        A result that is there and cannot be read.
+    """
+    lines = body.split("\n")
+    whole = lines[:-1]  # a line without its end may be cut
+    if any(re.match(r"[A-Z0-9_]+=", line) for line in whole):
+        return _keyed(whole), []
+    at = next((i for i, line in enumerate(whole) if line.startswith("Throughput,")), None)
+    if at is not None:
+        return _separated(whole[at:])
+    at = next(
+        (i for i, line in enumerate(whole) if re.match(r"(?:Local|Remote|Throughput|Elapsed) +Throughput", line)), None
+    )
+    if at is not None or (whole[1:2] and whole[1].startswith("Throughput ")):
+        return _columns(whole[at if at is not None else 1 :])
+    return _table(whole, test), []
+
+
+_TITLES = {
+    "Throughput": "THROUGHPUT",
+    "Throughput Units": "THROUGHPUT_UNITS",
+    "Elapsed Time (sec)": "ELAPSED_TIME",
+    "Mean Latency Microseconds": "MEAN_LATENCY",
+    "Minimum Latency Microseconds": "MIN_LATENCY",
+    "Maximum Latency Microseconds": "MAX_LATENCY",
+    "Stddev Latency Microseconds": "STDDEV_LATENCY",
+    "50th Percentile Latency Microseconds": "P50_LATENCY",
+    "90th Percentile Latency Microseconds": "P90_LATENCY",
+    "99th Percentile Latency Microseconds": "P99_LATENCY",
+    "Local CPU Util %": "LOCAL_CPU_UTIL",
+    "Remote CPU Util %": "REMOTE_CPU_UTIL",
+    "Local Transport Retransmissions": "LOCAL_TRANSPORT_RETRANS",
+    "Local Send Throughput": "LOCAL_SEND_THROUGHPUT",
+    "Remote Recv Throughput": "REMOTE_RECV_THROUGHPUT",
+}
+
+
+def _keyed(lines: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for line in lines:
+        m = re.fullmatch(r"([A-Z0-9_]+)=(.*?)[ \t]*", line)
+        if m and found.setdefault(m[1], m[2]) != m[2]:
+            raise ValueError(f"two different values of {m[1]}")
+    return found
+
+
+def _separated(lines: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Read titles and values with commas; titles may be wrapped by an editor."""
+    row = next((i for i, line in enumerate(lines) if re.match(r"-?\d", line)), None)
+    if row is None:
+        return {}, []
+    titles = [t.strip() for t in " ".join(lines[:row]).split(",")]
+    values = lines[row].split(",")
+    notes = []
+    if len(values) < len(titles):
+        raise ValueError(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
+    if len(values) > len(titles):
+        notes.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
+    return {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}, notes
+
+
+def _columns(lines: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Read the columns for people: a title goes over several lines, at the place of its value."""
+    row = next((i for i, line in enumerate(lines) if re.match(r"-?\d", line)), None)
+    if row is None:
+        return {}, []
+    starts = [m.start() for m in re.finditer(r"\S+", lines[0])]
+    spans = list(zip(starts, [*starts[1:], None], strict=True))
+    titles = [" ".join(" ".join(line[a:b].strip() for line in lines[:row]).split()) for a, b in spans]
+    values = [lines[row][a:b].strip() for a, b in spans]
+    if any(not re.fullmatch(r"-?[\d.]+|[\w^/]+", v) for v in values):
+        raise ValueError(f"the columns do not stand under their titles: {lines[row].strip()!r}")
+    return {_TITLES.get(t, t): v for t, v in zip(titles, values, strict=True)}, []
+
+
+def _table(lines: list[str], test: str) -> dict[str, Any]:
+    """Read the table of a classic test: the row of numbers under the line of units."""
+    at = next((i for i, line in enumerate(lines) if re.match(r"[ \t>]*bytes +bytes", line, re.IGNORECASE)), None)
+    if at is None:
+        return {}
+    rows = [line for line in lines[at + 1 :] if line.strip()]
+    if not rows or not re.match(r"[ \t>]*\d", rows[0]):
+        return {}
+    values = rows[0].strip(" \t>").split()
+    second = rows[1].split() if len(rows) > 1 and re.match(r"[ \t>]*\d", rows[1]) else []
+    # decimals that are always two show that the row is whole
+    if not all(re.fullmatch(r"-?\d+(?:\.\d+)?", v) for v in (*values, *second)):
+        raise ValueError(f"not readable: {rows[0].strip()!r}")
+    units = lines[at].strip(" \t>").split()
+    names: tuple[str, ...]
+    if "REQUEST/RESPONSE" in test.upper():
+        if lines[at].count("per sec") != 1:
+            raise ValueError(f"unknown units: {lines[at].strip()!r}")
+        names = ("", "", "message", "", "seconds", "rate", "cpu_local", "cpu_remote", "", "")
+    elif "UDP STREAM" in test:
+        names = ("", "message", "seconds", "packets", "", "sent", "cpu_local", "")
+    else:
+        names = ("", "", "message", "seconds", "throughput", "cpu_local", "cpu_remote", "", "")
+    needed = max(i for i, n in enumerate(names) if n in ("rate", "sent", "throughput")) + 1
+    if not needed <= len(values) <= len(names):
+        raise ValueError(f"not a row of {test}: {rows[0].strip()!r}")
+    found: dict[str, Any] = {n: v for n, v in zip(names, values, strict=False) if n}
+    for name in ("seconds", "rate", "sent", "throughput"):
+        if name in found and not re.fullmatch(r"\d+\.\d\d", found[name]):
+            raise ValueError(f"damaged number {found[name]!r} in {rows[0].strip()!r}")
+    unit = next((u for u in units if _RATE.fullmatch(u)), units[-1])
+    if "throughput" in found:
+        found["bps"] = _bps(found["throughput"], unit, lines[at])
+    if "sent" in found:
+        found["sent_bps"] = _bps(found["sent"], unit, lines[at])
+        if len(second) < 4:
+            raise ValueError("the row of the receiver is missing")
+        found |= {"received_packets": second[2], "bps": _bps(second[3], unit, lines[at])}
+        size, seconds = float(found["message"]), float(found["seconds"])
+        for packets, bps in ((float(found["packets"]), found["sent_bps"]), (float(second[2]), found["bps"])):
+            if abs(packets * size * 8 - bps * seconds) > bps * 0.02 + size * 8 + 0.01 * seconds * _FACTORS["10^6bits"]:
+                raise ValueError(f"{packets:.0f} messages of {size:.0f} bytes in {seconds:g} s, {bps / 1e6:.2f} Mbit/s")
+    verbose = next(
+        (i for i, line in enumerate(lines) if line.startswith("Send   Recv    Send   Recv    usec/Tran")), None
+    )
+    trips = lines[verbose + 1 : verbose + 2] if verbose else []
+    if "rate" in found and trips and re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", trips[0]):  # -v 2
+        trip, rate = trips[0].split()[4:6]
+        if abs(float(rate) - float(found["rate"])) > 0.01 or abs(float(trip) * float(rate) - 1e6) > 0.001 * float(rate):
+            raise ValueError(f"the figures contradict each other, the log is damaged: {trips[0].strip()!r}")
+        found["trip_us"] = trip
+    return found
+
+
+# --- names and units of the library -----------------------------------------------------------------------------------
+
+
+def _number(text: Any) -> float | None:
+    """Give a number; None for what is missing and for -1, netperf's word for it."""
+    if text is None or not re.fullmatch(r"-?\d+(?:\.\d+)?", str(text)):
+        return None
+    value = float(text)
+    return None if value < 0 else value
+
+
+def _metrics(found: Mapping[str, Any], test: str, notes: list[str]) -> tuple[dict[str, float], tuple[Percentile, ...]]:
+    metrics: dict[str, float | None] = {
+        "throughput_bps": found.get("bps"),
+        "throughput_sent_bps": found.get("sent_bps"),
+        "transaction_rate_per_s": _number(found.get("rate")),
+        "rtt_us": _number(found.get("trip_us")),
+        "duration_measured_s": _number(found.get("seconds", found.get("ELAPSED_TIME"))),
+        "retransmits_count": _number(found.get("LOCAL_TRANSPORT_RETRANS")),
+        "packets_count": _number(found.get("packets")),
+    }
+    for name, key in (("cpu_client_ratio", "local"), ("cpu_server_ratio", "remote")):
+        share = _number(found.get(f"cpu_{key}", found.get(f"{key.upper()}_CPU_UTIL")))
+        metrics[name] = None if share is None else round(share / 100, 7)
+    received = _number(found.get("received_packets"))
+    if received is not None and metrics["packets_count"]:
+        lost = metrics["packets_count"] - received
+        metrics |= {"lost_count": lost, "lost_ratio": lost / metrics["packets_count"]}
+    points: tuple[Percentile, ...] = ()
+    if "THROUGHPUT" in found:
+        number, unit = found["THROUGHPUT"], found.get("THROUGHPUT_UNITS", "")
+        if unit == "Trans/s":
+            metrics["transaction_rate_per_s"] = _number(number)
+        else:  # counted at this end: over UDP that is what was sent
+            name = "throughput_sent_bps" if "UDP STREAM" in test else "throughput_bps"
+            metrics[name] = _bps(number, unit, f"{number} {unit}")
+            for name, key in (("throughput_sent_bps", "LOCAL_SEND"), ("throughput_bps", "REMOTE_RECV")):
+                if _number(found.get(f"{key}_THROUGHPUT")) is not None:
+                    metrics[name] = _bps(found[f"{key}_THROUGHPUT"], unit, f"{found[f'{key}_THROUGHPUT']} {unit}")
+            if not test:
+                notes.append("no banner tells the test: taken for a transfer over TCP")
+        latencies = {
+            name: _number(found.get(f"{key}_LATENCY"))
+            for name, key in (
+                ("rtt_us", "MEAN"),
+                ("rtt_min_us", "MIN"),
+                ("rtt_p50_us", "P50"),
+                ("rtt_p90_us", "P90"),
+                ("rtt_p99_us", "P99"),
+                ("rtt_max_us", "MAX"),
+                ("rtt_stdev_us", "STDDEV"),
+            )
+        }
+        if any(v is not None for v in latencies.values()):
+            if unit != "Trans/s":
+                notes.append("the latencies are those of the send call, not of the network: left out")
+            elif "CONNECT" in test.upper():
+                notes.append("the latencies hold the time to connect: left out")
+            else:
+                ordered = [v for k, v in latencies.items() if v is not None and k not in ("rtt_us", "rtt_stdev_us")]
+                if ordered != sorted(ordered):
+                    raise ValueError("the figures contradict each other, the log is damaged: latencies out of order")
+                metrics |= latencies
+                points = tuple(
+                    Percentile(float(p), v) for p in (50, 90, 99) if (v := latencies[f"rtt_p{p}_us"]) is not None
+                )
+    kept = {k: int(v) if k.endswith("_count") else v for k, v in metrics.items() if v is not None}
+    return kept, points
+
+
+_INTERIM = re.compile(
+    r"^Interim result: +(\d+\.\d\d) (\S+) over (\d+\.\d+) seconds ending at (\d+\.\d+)[ \t]*$", re.MULTILINE
+)
+
+
+def _interim(text: str, direction: str) -> Columns:
+    """Read the interim results of a transfer (``-D``); those of transactions have no place in the table."""
+    rows = [(float(n), m[1], float(s), float(t)) for n, u, s, t in _INTERIM.findall(text) if (m := _RATE.fullmatch(u))]
+    rows = [r for r in rows if r[1] != "Trans"]
+    start = rows[0][3] - rows[0][2] if rows else 0.0
+    return {
+        "stream": [-1] * len(rows),
+        "direction": [direction] * len(rows),
+        "start_s": [max(0.0, round(t - s - start, 3)) for _, _, s, t in rows],
+        "end_s": [round(t - start, 3) for _, _, _, t in rows],
+        "omitted": [False] * len(rows),
+        "throughput_bps": [round(n * _FACTORS[u], 3) for n, u, _, _ in rows],
+        "retransmits_count": [None] * len(rows),
+        "rtt_loaded_us": [None] * len(rows),
+        "cwnd_bytes": [None] * len(rows),
+    }
