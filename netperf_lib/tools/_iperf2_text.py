@@ -23,7 +23,7 @@ ERROR = re.compile(
 )
 _LOCAL = re.compile(r"\[\s*(?P<id>[^\]]+?)\s*\] local \S+ port \d+ connected with \S+ port \d+(?P<rest>.*)")
 _FLOAT = r"-?\d+(?:\.\d+)?"
-_FOUR = rf"(?P<mean>{_FLOAT})/\s*(?P<low>{_FLOAT})/\s*(?P<high>{_FLOAT})/\s*(?P<stdev>{_FLOAT}) (?P<unit>\w+)"
+_FOUR = rf"(?P<mean>{_FLOAT})/\s*(?P<low>{_FLOAT})/\s*(?P<high>{_FLOAT})/\s*(?P<stdev>{_FLOAT}) (?P<unit>ms)"
 _FORMS = (
     re.compile(
         r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<retr>-?\d+)"
@@ -91,7 +91,13 @@ class _Log:
     local: int = 0
     full_duplex: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
-    known_columns: bool = True
+    columns: str = ""
+    """What the head of the table promises behind the rate."""
+
+    @property
+    def known_columns(self) -> bool:
+        """Whether this is a table that the forms of rows below are for."""
+        return not self.columns or self.columns.startswith(_COLUMNS)
 
 
 def read_text(text: str) -> list[ParsedRun]:
@@ -136,8 +142,7 @@ def _special(log: _Log, line: str, reports: set[str]) -> bool:
         return True
     if "[ ID]" in line and "Interval" in line:
         log.udp |= "Jitter" in line or "PPS" in line
-        extra = line.partition("Bandwidth")[2].strip() or line.partition("Bitrate")[2].strip()
-        log.known_columns = not extra or extra.startswith(_COLUMNS)
+        log.columns = line.partition("Bandwidth")[2].strip() or line.partition("Bitrate")[2].strip()
         return True
     if m := _CONNECT.search(line):
         log.connect_mean_us = to_us(float(m["mean"]), m["unit"])
@@ -178,6 +183,12 @@ def _take(log: _Log, found: Row, reports: set[str]) -> None:
             if not any("columns" in w for w in log.warnings):
                 log.warnings.append(f"columns that are not known are left out: {found.rest.strip()!r}")
     name = found.stream
+    short = ("lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in found.rest) or (
+        "retr" in details and "cwnd" not in details and "Cwnd" in log.columns and not name.startswith("SUM")
+    )
+    if short:
+        log.damage = log.damage or f"a row is cut short: {found.text.strip()!r}"
+        return
     if name.startswith(("SUM", "FD")):
         log.sums.setdefault(name[:3], _Stream()).rows.append((found, details))
         return
@@ -348,7 +359,7 @@ def _datagrams(
     gone = sum(x for x in lost if x)
     found |= {f"packets{word}_count": count, f"lost{word}_count": gone, f"lost{word}_ratio": gone / count}
     found[f"jitter{word}_us"] = to_us(sum(float(d["jitter"]) for _, d in seen) / len(seen), "ms")
-    if not word:
+    if not word and log.disorder:
         found["out_of_order_count"] = sum(log.disorder.get(k, 0) for k in streams)
 
 

@@ -424,14 +424,18 @@ def _path(
     sockets = {s.get("socket") for s in senders}
     rows = [r for iv in intervals for r in _list(_dict(iv).get("streams")) if _dict(r).get("socket") in sockets]
     means, lows, highs = ([_count(s.get(k)) for s in senders] for k in ("mean_rtt", "min_rtt", "max_rtt"))
+    every = [(r, x.get("omitted")) for x in rows if (r := _count(x.get("rtt")))]
     if all(means) and all(lows) and all(highs):
-        mean = sum(m for m in means if m) / len(means)
-        low, high = min(x for x in lows if x), max(x for x in highs if x)
-        rtts = [r for x in rows if (r := _count(_dict(x).get("rtt")))]
-        if rtts and not (min(rtts) == low and max(rtts) == high and _mean_fits(senders, rows)):
+        ends = min(x for x in lows if x), max(x for x in highs if x)
+        if not every:
+            found |= {"rtt_loaded_us": sum(m for m in means if m) / len(means)}
+            found |= {"rtt_loaded_min_us": ends[0], "rtt_loaded_max_us": ends[1]}
+        elif (min(r for r, _ in every), max(r for r, _ in every)) != ends or not _mean_fits(senders, rows):
             warnings.append("the round-trip times of the result contradict those of the intervals and are left out")
-        else:
-            found |= {"rtt_loaded_us": mean, "rtt_loaded_min_us": low, "rtt_loaded_max_us": high}
+        elif counted := [r for r, omitted in every if not omitted]:
+            # iperf3's own mean, least and largest count the omitted seconds too
+            found |= {"rtt_loaded_us": sum(counted) / len(counted)}
+            found |= {"rtt_loaded_min_us": min(counted), "rtt_loaded_max_us": max(counted)}
     windows: dict[Any, dict[Any, int]] = {}
     for row in rows:
         window = _count(_dict(row).get("snd_cwnd"))

@@ -43,6 +43,8 @@ class _Log:
     reverse: bool = False
     udp: bool = False
     bidir: bool = False
+    old: bool = False
+    """Before 3.2 the column was called Bandwidth, and a result of UDP did not say whose it is."""
     finished: bool = False
     """A rule and a new header came: what follows are results."""
     closed: bool = False
@@ -82,6 +84,7 @@ def read_text(text: str) -> list[ParsedRun]:
             if "[ ID]" in line and "Interval" in line:
                 log.finished |= rule
                 log.udp |= "Datagrams" in line or "Jitter" in line
+                log.old = "Bandwidth" in line
                 rule = False
                 continue
         stripped = line.strip(" >")
@@ -160,7 +163,14 @@ def _take(log: _Log, found: Row) -> None:
         return
     log.details[found.index] = details
     if role or log.finished:
+        if not role and ("lost" not in details or not log.old):
+            log.damage = log.damage or f"a row of the result does not say whose it is: {found.text.strip()!r}"
+            return
         side = log.sides.setdefault((direction, role), _Side())
+        if found.stream in side.streams or (found.stream == "SUM" and side.total is not None):
+            log.damage = (
+                log.damage or f"a second result: the head of another test is damaged above {found.text.strip()!r}"
+            )
         if found.stream == "SUM":
             side.total = found
         else:
@@ -243,6 +253,11 @@ def _metrics(log: _Log) -> dict[str, float]:
     directions = sorted({d for d, _ in log.sides})
     for direction in directions:
         word = "_reverse" if log.bidir and direction == "reverse" else ""
+        measured = {i.stream for i in log.intervals if i.direction == direction} - {-1}
+        expected = len(measured) or (0 if log.bidir else log.connections)
+        for side in (log.sides.get((direction, role)) for role in ("sender", "receiver", "")):
+            if side is not None and expected and len(side.streams) != expected:
+                raise Unreadable(f"the result is of {len(side.streams)} streams, and the test of {expected}")
         both = {role: log.sides.get((direction, role)) for role in ("sender", "receiver", "")}
         sent, received, plain = (_total(side, role) for role, side in both.items())
         if plain is not None and sent is None and received is None:
