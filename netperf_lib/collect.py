@@ -14,12 +14,12 @@ import logging
 import threading
 import uuid
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from . import facts, tools
 from .errors import CollectError, HostError, NetperfError, ParseError
@@ -149,6 +149,11 @@ class _Run:
     record: dict[str, Any]
     parsed: ParsedRun | None = None
     processes: list[Process] = field(default_factory=list)
+    files: ExitStack = field(default_factory=ExitStack)
+
+    def file(self, name: str) -> BinaryIO:
+        """Open a file of the run folder, so that what arrives is there at once."""
+        return self.files.enter_context((self.folder / name).open("wb", buffering=0))
 
 
 class _Collector:
@@ -199,6 +204,7 @@ class _Collector:
         self.log.info("begin: %d of %d trials open, seed %d", len(open_trials), len(self.trials), self.plan.seed)
         self.watch.begin(len(self.trials), self.tally.before, sum(self.remaining.values()))
         try:
+            await self._greet_all(open_trials)
             for _, trials in groupby(open_trials, key=lambda t: t.round):
                 await self._round(list(trials))
         finally:
@@ -248,7 +254,9 @@ class _Collector:
                 await self._measure(run)
             except NetperfError as error:
                 record |= {"status": "failed", "error": str(error)}
-            record["ended_utc"] = _now()
+            finally:
+                run.files.close()
+            record["ended_utc"] = record["ended_utc"] or _now()
             self._read(run)
             self.store.write_record(folder, record)
         past.spent += record["started_utc"] is not None
@@ -257,9 +265,9 @@ class _Collector:
             self.remaining.pop(trial.run_id, None)
         if not past.done:
             self.tally.attempts_failed += 1
-        error = None if past.done else record["error"] or record["log"]["error"]
-        self.log.log(logging.INFO if past.done else logging.WARNING, "%s %s", run_id, error or "ok")
-        self.watch.ended(trial, run_id, error, run.parsed, sum(self.remaining.values()))
+        why = None if past.done else record["error"] or record["log"]["error"]
+        self.log.log(logging.INFO if past.done else logging.WARNING, "%s %s", run_id, why or "ok")
+        self.watch.ended(trial, run_id, why, run.parsed, sum(self.remaining.values()))
         return record
 
     def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
@@ -312,13 +320,14 @@ class _Collector:
         try:
             process = await client.start(
                 commands.client,
-                out=run.folder / "client.out",
-                err=run.folder / "client.err",
+                out=run.file("client.out"),
+                err=run.file("client.err"),
                 limit_s=commands.timeout_s,
             )
             record["exit"]["client"] = code = await process.wait()
+            record["ended_utc"] = _now()
         finally:
-            record["exit"]["server"] = await listener.stop() if listener else None
+            record["exit"]["server"] = await listener.stop(grace_s=0.5 * commands.server_ends) if listener else None
         after = await asyncio.gather(self._counters(client), self._counters(server))
         for side, remote, old, new in zip(("client", "server"), (client, server), counted, after, strict=True):
             record["counters"][side] = {
@@ -351,8 +360,8 @@ class _Collector:
                 return commands, None
             process = await server.start(
                 commands.server,
-                out=run.folder / "server.out",
-                err=run.folder / "server.err",
+                out=run.file("server.out"),
+                err=run.file("server.err"),
                 limit_s=commands.timeout_s + 20,
                 listens=commands.listens,
             )
@@ -389,6 +398,16 @@ class _Collector:
         run.record["log"] = read
 
     # -- hosts -------------------------------------------------------------------------------------------------------
+
+    async def _greet_all(self, trials: list[Trial]) -> None:
+        """Meet every host before the first trial, all at once; one that cannot be met fails its own trials later."""
+        names = dict.fromkeys(n for t in trials for n in (t.pair.client, t.pair.server))
+        for outcome in await asyncio.gather(*(self._greet(self.remotes[n]) for n in names), return_exceptions=True):
+            if isinstance(outcome, NetperfError):
+                self.log.error("%s", outcome)
+                self.watch.say(str(outcome))
+            elif outcome is not None:
+                raise outcome
 
     async def _greet(self, remote: Remote) -> None:
         """Connect where needed; at each new connection clear up what an earlier one left."""

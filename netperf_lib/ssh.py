@@ -1,9 +1,9 @@
 """Run commands on a host: one connection, kept alive; argument lists, never shell text; nothing outlives its time.
 
-Every tool runs under a guard, a few lines of POSIX shell on the host that
+Everything runs under a worker, a few lines of POSIX shell on the host that
 
 - mark it (an environment variable), so that a leftover of a killed collector is told from other people's processes;
-- end it when its time is over, and when the connection dies: the guard waits for the end of its standard input;
+- end it when its time is over, and when the connection dies: the worker waits for the end of its standard input;
 - say when a server listens, by looking where the kernel says so, with no probe that would count as a client.
 """
 
@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
+import secrets
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import asyncssh
 
@@ -35,30 +36,44 @@ GRACE_S = 10.0
 """Time beyond a command's own limit after which the host hangs, not the command."""
 
 MISSING, BUSY = 127, 98
-"""Exit codes of the guard: the program is not installed; something else listens on the port."""
+"""Exit codes of a worker: the program is not installed; something else listens on the port."""
 
-_READY = b"\0listening\0"
-_GUARD = r"""
-marker=$1 limit=$2 listens=$3; shift 3
-export NETPERF_LIB="$marker" LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"
+_WORKER = r"""
+export NETPERF_LIB="$1" LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"
+word=$2
 exec 3<&0 </dev/null
-command -v "$1" >/dev/null || exit 127
-open() {
+say() { printf '\000%s %s\000' "$word" "$1"; printf '\000%s %s\000' "$word" "$1" >&2; }
+listens() {
   case $1 in tcp) state=0A;; *) state=07;; esac
   grep -qis ":$(printf %04X "$2") [0-9A-F]*:0000 $state " "/proc/net/$1" "/proc/net/${1}6"
 }
-for l in $listens; do if open "${l%:*}" "${l#*:}"; then exit 98; fi; done
-timeout -k 3 "$limit" "$@" 3<&- & tool=$!
-( read -r _ <&3; kill -TERM $tool; sleep 2; kill -KILL -$tool ) >/dev/null 2>&1 & watch=$!
-poll=
-if [ "$listens" ]; then
-  ( for l in $listens; do until open "${l%:*}" "${l#*:}"; do sleep 0.01; done; done
-    printf '\000listening\000' >&2 ) 3<&- & poll=$!
-fi
-wait $tool; code=$?
-kill $watch $poll 2>/dev/null
-exit $code
+any() { for s in $sockets; do listens "${s%:*}" "${s#*:}" && return; done; false; }
+all() { for s in $sockets; do listens "${s%:*}" "${s#*:}" || return; done; }
+say ready
+while IFS= read -r limit <&3; do
+  [ "$limit" = stop ] && continue
+  IFS= read -r sockets <&3
+  command=
+  while IFS= read -r line <&3 && [ "$line" != "$word" ]; do command="$command$line
+"; done
+  eval "set -- $command"
+  command -v "$1" >/dev/null || { say 127; continue; }
+  if [ "$sockets" ] && any; then say 98; continue; fi
+  timeout -k 3 "$limit" "$@" 3<&- & tool=$!
+  ( read -r _ <&3; kill -TERM $tool; sleep 2; kill -KILL -$tool ) >/dev/null 2>&1 & watch=$!
+  poll=
+  if [ "$sockets" ]; then
+    ( until all; do sleep 0.01; done; printf '\000%s listening\000' "$word" >&2 ) 3<&- & poll=$!
+  fi
+  wait $tool; code=$?
+  kill $watch $poll 2>/dev/null; wait $watch $poll 2>/dev/null
+  kill -KILL -$tool 2>/dev/null
+  say $code
+done
 """
+"""A shell that runs one command after the other, as they are handed to it: its time limit, the sockets that show that
+it is ready, and its quoted words up to a line with the worker's own word. A line `stop`, or the end of the input, ends
+the command. One login shell, whose start-up files may take their time, serves a whole measurement."""
 
 _END_LEFTOVERS = r"""
 ended=0
@@ -98,6 +113,7 @@ class Remote:
         self._connection: asyncssh.SSHClientConnection | None = None
         self._lock = asyncio.Lock()
         self._failed: tuple[float, UnreachableError] | None = None
+        self._idle: list[_Worker] = []
 
     def __str__(self) -> str:
         return f"host {self.host.name} ({self.host.address}{f':{self.host.port}' if self.host.port != 22 else ''})"
@@ -128,6 +144,7 @@ class Remote:
                 self._failed = (time.monotonic(), refused)
                 raise refused from None
             self._failed = None
+            self._idle = []
             return True
 
     def _options(self) -> dict[str, Any]:
@@ -179,49 +196,42 @@ class Remote:
         SSHError
             It took longer than `limit_s`.
         """
-        command = ["timeout", "-k", "3", f"{limit_s:g}", "sh", "-c", text, "sh", *arguments]
-        try:
-            async with asyncio.timeout(limit_s + GRACE_S):
-                process = await self._open(command)
-                process.stdin.write_eof()
-                out, err = await asyncio.gather(process.stdout.read(), process.stderr.read())
-                await process.wait_closed()
-        except TimeoutError:
-            self.abort()
-            raise SSHError(
-                f"{self} hangs: it did not answer for {limit_s + GRACE_S:g} s; look at its console"
-            ) from None
-        except (OSError, asyncssh.Error) as error:
-            raise self._lost(error) from None
-        code = process.returncode
-        if code is None:
-            raise self._lost(None)
+        out, err = io.BytesIO(), io.BytesIO()
+        process = await self.start(["sh", "-c", text, "sh", *arguments], out=out, err=err, limit_s=limit_s)
+        code = await process.wait()
         if code == 124:
             raise SSHError(f"{self}: a command of {limit_s:g} s at most was not done in time; is the host overloaded?")
-        return Output(code, _text(out), _text(err))
+        return Output(code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err)))
 
     async def end_leftovers(self) -> int:
-        """End what an earlier collector of this measurement left running here; return how many processes."""
-        done = await self.script(_END_LEFTOVERS, self.marker)
-        return int(done.out or 0)
+        """End what an earlier collector of this measurement left running here; return how many processes.
+
+        To be called before anything is started here.
+        """
+        command = ["timeout", f"{CONNECT_S:g}", "sh", "-c", _END_LEFTOVERS, "sh", self.marker]
+        async with self._within(CONNECT_S + GRACE_S, "it answers no command"):
+            done = await self._connected().run(shlex.join(command))
+        # a start-up file of the login shell may have had something to say before
+        last = str(done.stdout or "").split()[-1:]
+        return int(last[0]) if last and last[0].isdigit() else 0
 
     async def start(
         self,
         command: Sequence[str],
         *,
-        out: Path,
-        err: Path,
+        out: BinaryIO,
+        err: BinaryIO,
         limit_s: float,
         listens: Iterable[tuple[str, int]] = (),
     ) -> Process:
-        """Start a tool under the guard.
+        """Start a command.
 
         Parameters
         ----------
         command : sequence of str
             Program and arguments: no part of it is read by a shell.
-        out, err : Path
-            Files here that receive what it prints, as it prints it.
+        out, err : binary file
+            Receive what it prints, as it prints it.
         limit_s : float
             It is ended after so many seconds.
         listens : iterable of (str, int)
@@ -233,71 +243,115 @@ class Remote:
             No connection, or it broke.
         """
         sockets = " ".join(f"{protocol}:{port}" for protocol, port in listens)
-        guard = ["sh", "-c", _GUARD, "guard", self.marker, f"{limit_s:g}", sockets, *command]
-        try:
-            async with asyncio.timeout(GRACE_S):
-                process = await self._open(guard)
-        except TimeoutError:
-            self.abort()
-            raise UnreachableError(f"{self} hangs: it starts no command; look at its console") from None
-        except (OSError, asyncssh.Error) as error:
-            raise self._lost(error) from None
-        return Process(self, command, process, out, err, limit_s)
+        async with self._within(CONNECT_S + GRACE_S, "it starts no command"):
+            worker = self._idle.pop() if self._idle else await self._worker()
+            worker.process.stdin.write(f"{limit_s:g}\n{sockets}\n{shlex.join(command)}\n{worker.word}\n".encode())
+        return Process(self, worker, command, out, err, limit_s)
 
-    async def _open(self, command: Sequence[str]) -> asyncssh.SSHClientProcess[bytes]:
+    async def _worker(self) -> _Worker:
+        word = secrets.token_hex(8)
+        line = shlex.join(["sh", "-c", _WORKER, "worker", self.marker, word])
+        worker = _Worker(await self._connected().create_process(line, encoding=None), word)
+        await asyncio.gather(
+            *(_pump(s, io.BytesIO(), word, lambda said: said == "ready") for s in (worker.out, worker.err))
+        )
+        return worker
+
+    def _connected(self) -> asyncssh.SSHClientConnection:
         if self._connection is None:
             raise UnreachableError(f"{self}: there is no connection")
-        return await self._connection.create_process(shlex.join(command), encoding=None)
+        return self._connection
 
-    def _lost(self, error: BaseException | None) -> UnreachableError:
-        why = f" ({error})" if error and str(error) else ""
-        return UnreachableError(f"{self}: the connection broke{why}; is the machine still running?")
+    @contextlib.asynccontextmanager
+    async def _within(self, seconds: float, otherwise: str) -> AsyncIterator[None]:
+        """Turn what a connection can do to a command into errors of this project."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            self.abort()
+            raise UnreachableError(f"{self} hangs: {otherwise} within {seconds:g} s; look at its console") from None
+        except (asyncssh.Error, ConnectionError, EOFError) as error:
+            why = f" ({error})" if str(error) else ""
+            self.abort()
+            raise UnreachableError(f"{self}: the connection broke{why}; is the machine still running?") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    process: asyncssh.SSHClientProcess[bytes]
+    word: str
+
+    @property
+    def out(self) -> Any:
+        return self.process.stdout
+
+    @property
+    def err(self) -> Any:
+        return self.process.stderr
+
+
+async def _pump(stream: Any, sink: BinaryIO, word: str, heard: Callable[[str], bool]) -> None:
+    """Copy a stream of a worker to `sink`, without the worker's own words; until `heard` is content with one."""
+    token = b"\0" + word.encode() + b" "
+    held = b""
+    while chunk := await stream.read(1 << 17):
+        held += chunk
+        while (at := held.find(token)) >= 0 and (end := held.find(b"\0", at + 1)) >= 0:
+            sink.write(held[:at])
+            said, held = held[at + len(token) : end].decode(), held[end + 1 :]
+            if heard(said):
+                return
+        # a word that came in part is completed by the next chunk
+        start = at if at >= 0 else held.rfind(b"\0", max(0, len(held) - len(token)))
+        keep = len(held) if start < 0 else start
+        sink.write(held[:keep])
+        held = held[keep:]
+    sink.write(held)
+    raise EOFError
 
 
 class Process:
-    """A tool that runs on a host."""
+    """A command that runs on a host."""
 
     def __init__(
         self,
         remote: Remote,
+        worker: _Worker,
         command: Sequence[str],
-        process: asyncssh.SSHClientProcess[bytes],
-        out: Path,
-        err: Path,
+        out: BinaryIO,
+        err: BinaryIO,
         limit_s: float,
     ) -> None:
         self.remote, self.command, self.limit_s = remote, tuple(command), limit_s
-        self._process = process
+        self._worker = worker
+        self._code: int | None = None
         self._listening = asyncio.Event()
-        self._pumps = asyncio.gather(self._pump(process.stdout, out, b""), self._pump(process.stderr, err, _READY))
+        self._done: asyncio.Future[tuple[None, None]] = asyncio.gather(
+            _pump(worker.out, out, worker.word, self._heard), _pump(worker.err, err, worker.word, self._heard)
+        )
+        self._done.add_done_callback(self._release)
 
-    async def _pump(self, stream: Any, place: Path, token: bytes) -> None:
-        """Write a stream to a file, without the guard's own word in it."""
-        held = b""
-        with place.open("wb", buffering=0) as file:
-            while chunk := await stream.read(1 << 16):
-                if token:
-                    held += chunk
-                    if token not in held:
-                        # a token that came in halves is completed by the next chunk
-                        keep = next((n for n in range(len(token) - 1, 0, -1) if held.endswith(token[:n])), 0)
-                        chunk, held = held[: len(held) - keep], held[len(held) - keep :]
-                    else:
-                        chunk, held, token = held.replace(token, b"", 1), b"", b""
-                        self._listening.set()
-                file.write(chunk)
-            file.write(held)
+    def _release(self, done: asyncio.Future[tuple[None, None]]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self.remote._idle.append(self._worker)
+
+    def _heard(self, said: str) -> bool:
+        if said == "listening":
+            self._listening.set()
+            return False
+        self._code = int(said)
+        return True
 
     async def listening(self, limit_s: float = 10) -> bool:
         """Wait until it listens; False when it ended before, or did not listen in time."""
-        ready = asyncio.ensure_future(self._listening.wait())
-        closed = asyncio.ensure_future(self._process.wait_closed())
+        ready: asyncio.Future[Any] = asyncio.ensure_future(self._listening.wait())
+        both: set[asyncio.Future[Any]] = {ready, self._done}
         try:
-            await asyncio.wait({ready, closed}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-            return self._listening.is_set() and not closed.done()
+            await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            return self._listening.is_set() and not self._done.done()
         finally:
             ready.cancel()
-            closed.cancel()
 
     async def wait(self) -> int:
         """Wait until it ends; return its exit code (124: its time was over).
@@ -305,41 +359,26 @@ class Process:
         Raises
         ------
         UnreachableError
-            The connection broke.
-        SSHError
-            The host hangs.
+            The connection broke, or the host hangs.
         OSError
             What it printed cannot be written here.
         """
-        try:
-            async with asyncio.timeout(self.limit_s + GRACE_S):
-                await self._pumps
-                await self._process.wait_closed()
-        except TimeoutError:
-            self.remote.abort()
-            raise UnreachableError(
-                f"{self.remote} hangs: {self.command[0]} did not end in {self.limit_s + GRACE_S:g} s"
-            ) from None
-        except asyncssh.Error as error:
-            raise self.remote._lost(error) from None
-        code = self._process.returncode
-        if code is None:
-            raise self.remote._lost(None)
-        return code
+        async with self.remote._within(self.limit_s + GRACE_S, f"{self.command[0]} did not end"):
+            await asyncio.shield(self._done)
+        assert self._code is not None
+        return self._code
 
-    async def stop(self, limit_s: float = 6) -> int | None:
-        """End it where it still runs; return its exit code, None when even that failed."""
-        with contextlib.suppress(OSError, asyncssh.Error):
-            self._process.stdin.write_eof()
-        try:
+    async def stop(self, *, grace_s: float = 0, limit_s: float = 8) -> int | None:
+        """End it where it still runs after `grace_s`; return its exit code, None when even that failed."""
+        with contextlib.suppress(TimeoutError, UnreachableError):
+            if grace_s and not self._done.done():
+                await asyncio.wait({self._done}, timeout=grace_s)
+            if not self._done.done():
+                with contextlib.suppress(OSError, asyncssh.Error):
+                    self._worker.process.stdin.write(b"stop\n")
             async with asyncio.timeout(limit_s):
                 return await self.wait()
-        except (TimeoutError, SSHError):
-            return None
-
-
-def _text(data: Any) -> str:
-    return bytes(data or b"").decode("utf-8", errors="replace")
+        return None
 
 
 def _reason(error: BaseException, host: Host) -> str:

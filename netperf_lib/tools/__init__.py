@@ -61,6 +61,8 @@ class Commands:
     """What shows that the server is ready: (``"tcp"`` or ``"udp"``, port) that it listens on."""
     timeout_s: float
     """The client is hung when it takes longer than this."""
+    server_ends: bool = False
+    """The server ends by itself after its client: it is given the time to print its side."""
 
 
 @cache

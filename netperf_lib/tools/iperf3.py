@@ -240,4 +240,5 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
         server=("iperf3", "-s", "-1", "-p", str(port), "-J"),
         listens=(("tcp", port),),
         timeout_s=spec.duration_s + spec.omit_s + 30,
+        server_ends=True,
     )
