@@ -36,8 +36,12 @@ if TYPE_CHECKING:
     from .report.show import verdicts as verdicts
     from .stats.family import compare as compare
     from .store import Store as Store
+    from .store import compact as compact
+    from .store import experiments as experiments
     from .store import ingest as ingest
     from .store import load as load
+    from .store import scan as scan
+    from .store import verify as verify
 
 __version__ = "0.1.0"
 
@@ -47,11 +51,13 @@ _HOME = {
     "callout": "report.show",
     "cards": "report.show",
     "collect": "pipeline",
+    "compact": "store",
     "compare": "stats.family",
     "contrasts": "report.advice",
     "cover": "report.origin",
     "doctor": "doctor",
     "down": "pipeline",
+    "experiments": "store",
     "findings": "report.show",
     "headline": "report.show",
     "ingest": "store",
@@ -65,10 +71,12 @@ _HOME = {
     "require": "report.origin",
     "run": "pipeline",
     "say": "report.show",
+    "scan": "store",
     "select": "report.levels",
     "table": "report.show",
     "up": "pipeline",
     "verdicts": "report.show",
+    "verify": "store",
 }
 __all__ = sorted([*_HOME, "plots"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,9 +25,11 @@ out = Console()
 err = Console(stderr=True)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a machine.")
-root = click.option(
-    "--root", default="results", show_default=True, type=click.Path(path_type=Path), help="The data root."
+root = click.option("--root", default="results", show_default=True, help="The data root: a folder, or abfs://…")
+workers = click.option(
+    "--workers", type=click.IntRange(min=1), default=None, help="Processes on this machine (default: all its cores)."
 )
+scheduler = click.option("--scheduler", help="Work on the Dask cluster with this scheduler (tcp://host:port).")
 experiment_file = click.argument("experiment", type=click.Path(path_type=Path))
 rounds = click.option("--rounds", help="Measure this many rounds; +N adds N to those declared.")
 duration = click.option("--duration", type=click.FloatRange(min=0, min_open=True), help="Seconds for every test.")
@@ -117,7 +120,7 @@ def schema() -> None:
 @click.option("--pdf", type=click.Path(path_type=Path), help="Also put the report here.")
 def run(
     experiment: Path,
-    root: Path,
+    root: str,
     rounds: str | None,
     duration: float | None,
     seed: int | None,
@@ -151,7 +154,7 @@ def run(
 @seed
 @anew
 def collect(
-    experiment: Path, root: Path, rounds: str | None, duration: float | None, seed: int | None, anew: bool
+    experiment: Path, root: str, rounds: str | None, duration: float | None, seed: int | None, anew: bool
 ) -> None:
     """Measure; the same command goes on where a killed one stopped."""
     from .pipeline import collect as do
@@ -161,20 +164,52 @@ def collect(
 
 
 @npl.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-def ingest(folder: Path) -> None:
-    """Read the raw logs of an experiment into its tables."""
+@click.argument("folder")
+@workers
+@scheduler
+def ingest(folder: str, workers: int | None, scheduler: str | None) -> None:
+    """Read the raw logs of an experiment, or of all under a data root, into their tables."""
     from .store import ingest as do
 
     with _progress("reading") as progress:
-        n = do(folder, progress)
+        n = do(folder, progress, workers=workers or os.cpu_count() or 1, scheduler=scheduler)
     click.echo(f"{n} new runs read")
 
 
 @npl.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder")
+def compact(folder: str) -> None:
+    """Merge small parts of the tables into few."""
+    from .store import compact as do
+
+    with _progress("merging") as progress:
+        n = do(folder, progress)
+    click.echo(f"{n} parts fewer")
+
+
+@npl.command()
+@click.argument("folder")
+@workers
+@scheduler
 @as_json
-def compare(folder: Path, as_json: bool) -> None:
+def verify(folder: str, workers: int | None, scheduler: str | None, as_json: bool) -> None:
+    """Check that raw runs are as measured and that the tables say what the logs say; change nothing."""
+    from .store import verify as do
+
+    with _progress("checking") as progress:
+        found = do(folder, progress, workers=workers or os.cpu_count() or 1, scheduler=scheduler)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        click.echo("\n".join(found) or "everything holds")
+    if found:
+        sys.exit(1)
+
+
+@npl.command()
+@click.argument("folder")
+@as_json
+def compare(folder: str, as_json: bool) -> None:
     """Print the verdicts on the contrasts that the experiment declares."""
     from .stats.family import compare as do
     from .store import load
@@ -187,13 +222,13 @@ def compare(folder: Path, as_json: bool) -> None:
 
 
 @npl.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder")
 @click.option("--notebook", "notebooks", multiple=True, help="Only this notebook; may be given again.")
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the notebooks.")
 @click.option("--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True)
 @click.option("--code", is_flag=True, help="Show the code too.")
 def report(
-    folder: Path, notebooks: tuple[str, ...], parameters: tuple[str, ...], to: Literal["pdf", "html"], code: bool
+    folder: str, notebooks: tuple[str, ...], parameters: tuple[str, ...], to: Literal["pdf", "html"], code: bool
 ) -> None:
     """Execute the notebooks on an experiment and make PDFs of them."""
     from .report import parse_parameters
@@ -215,7 +250,7 @@ def report(
 @npl.command()
 @experiment_file
 @root
-def up(experiment: Path, root: Path) -> None:
+def up(experiment: Path, root: str) -> None:
     """Place the hosts of an experiment, prove where they are, and leave them running."""
     from .pipeline import up as do
 
@@ -226,7 +261,7 @@ def up(experiment: Path, root: Path) -> None:
 @npl.command()
 @experiment_file
 @root
-def down(experiment: Path, root: Path) -> None:
+def down(experiment: Path, root: str) -> None:
     """Take the hosts of an experiment away; safe to repeat."""
     from .pipeline import down as do
 

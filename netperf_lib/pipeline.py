@@ -80,8 +80,8 @@ def run(
         say(f"Nothing can be measured here: {error}")
         say(f"The report is made from recorded data instead: {recorded}")
         store = _copy(Path(recorded), Path(root))
-    say(f"{store.ingest()} runs read into tables under {store.path}")
-    made = report(store.path)
+    say(f"{store.ingest()} runs read into tables under {store.url}")
+    made = report(store.url)
     if pdf is not None:
         shutil.copyfile(made[-1], pdf)
         made.append(Path(pdf))
@@ -133,7 +133,7 @@ def _schedule(store: Store, declared: Experiment, seed: int | None) -> Plan:
     kept = store.read_plan()
     stored_seed = int(kept["seed"]) if kept else None
     if seed is not None and stored_seed is not None and seed != stored_seed and any(store.runs()):
-        raise UsageError(f"{store.path} was begun with seed {stored_seed}; leave --seed out, or choose another root")
+        raise UsageError(f"{store.url} was begun with seed {stored_seed}; leave --seed out, or choose another root")
     scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
     store.write_plan(scheduled.to_dict())
     return scheduled

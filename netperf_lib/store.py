@@ -9,86 +9,63 @@
     <root>/<experiment>/tables/<table>/part-*.parquet   delete at will
     <root>/<experiment>/reports/                        delete at will
 
-Only this module builds these paths.
+The root is a folder or the URL of an object store; see `netperf_lib.files`. Only this module builds these paths.
+
+How the tables stay true: a batch of runs is one part of the same name in every table. Workers write the large parts;
+the part of ``runs`` comes last, from the one process that holds the lock, and is what makes the batch count. A part
+without its part of ``runs`` is not read, and is removed by the next ingest. A name is used once, so a part never
+changes. Merging parts (`compact`) switches from many to one by the same act.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import json
 import os
-import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+from uuid import uuid4
 
 import orjson
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs
 import pyarrow.parquet as pq
 import yaml
 
 from . import logs
-from .errors import ParseError, StoreError
-from .metrics import METRICS
+from .engine import Engine
+from .errors import ParseError, StoreError, UsageError
+from .files import Folder, LocalFolder, Location, folder, is_url, split
 from .model import Deployment, Experiment, ParsedRun
+from .tables import SCHEMAS, PartWriter, TableName, detail, evolve, run_row
 
-__all__ = ["SCHEMAS", "SCHEMA_VERSION", "RunState", "Store", "ingest", "load"]
+__all__ = ["RunState", "Store", "compact", "experiments", "ingest", "load", "scan", "stores", "verify"]
 
-SCHEMA_VERSION = 1
-"""Version of the tables; a table of an older version still loads."""
 PARSER_VERSION = 1
 """Raised when the same log would give other numbers, so that tables made before are made anew."""
 
-TableName = Literal["runs", "intervals", "percentiles", "samples"]
+Progress = Callable[[int, int], None]
 
-_TEXT = (
-    "experiment run_id status error placement client server protocol direction client_vm_size server_vm_size "
-    "client_region server_region client_zone server_zone client_zone_physical server_zone_physical tool test "
-    "tool_version command kernel congestion_control nic_driver notice raw_path raw_sha256"
-).split()
-_INTEGER = "round order deployment attempt streams tcp_buffer_bytes message_bytes parser_version".split()
-_FLAG = "accelerated vf_up".split()
-_REAL = "duration_s omit_s".split()
+BATCH_RUNS = 1000
+BATCH_BYTES = 256 << 20
+"""A batch is closed at so many runs or so many bytes of raw logs: what a dead worker's successor must do again."""
+PART_BYTES = 128 << 20
+PART_RUNS = 100_000
+"""`compact` merges parts until they have so many bytes, or runs."""
+WAIT_S = 600
+"""How long one who needs the tables waits for another to finish them."""
 
-SCHEMAS: dict[TableName, pa.Schema] = {
-    "runs": pa.schema(
-        [(c, pa.string()) for c in _TEXT]
-        + [(c, pa.int64()) for c in _INTEGER]
-        + [(c, pa.bool_()) for c in _FLAG]
-        + [(c, pa.float64()) for c in _REAL]
-        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
-        + [(name, pa.float64()) for name in METRICS]
-    ),
-    "intervals": pa.schema(
-        [
-            ("run_id", pa.string()),
-            ("stream", pa.int32()),
-            ("direction", pa.string()),
-            ("start_s", pa.float64()),
-            ("end_s", pa.float64()),
-            ("omitted", pa.bool_()),
-            ("throughput_bps", pa.float64()),
-            ("retransmits_count", pa.float64()),
-            ("rtt_loaded_us", pa.float64()),
-            ("cwnd_bytes", pa.float64()),
-        ]
-    ),
-    "percentiles": pa.schema(
-        [
-            ("run_id", pa.string()),
-            ("basis", pa.string()),
-            ("percentile", pa.float64()),
-            ("latency_us", pa.float64()),
-            ("beyond", pa.int64()),
-        ]
-    ),
-    "samples": pa.schema([("run_id", pa.string()), ("t_s", pa.float64()), ("latency_us", pa.float32())]),
-}
+_DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +84,23 @@ class Store:
 
     Parameters
     ----------
-    root : path
-        The data root.
+    root : path or URL
+        The data root: a folder, or the URL of an object store (``abfs://container/folder``).
     experiment : str
         Name of the experiment: a folder under the root.
     """
 
-    def __init__(self, root: str | os.PathLike[str], experiment: str) -> None:
+    def __init__(self, root: Location, experiment: str) -> None:
         self.experiment = experiment
-        self.path = Path(root) / experiment
+        url = f"{str(root).rstrip('/')}/{experiment}" if is_url(root) else str(Path(root) / experiment)
+        self._files = folder(url)
+        self.url = self._files.url
+        """Where the data are."""
+        self.path = self._files.path if isinstance(self._files, LocalFolder) else _work_folder(url)
+        """The experiment's folder on this machine; of a store elsewhere, the folder for what must be local."""
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str]) -> Store:
+    def at(cls, path: Location) -> Store:
         """The store whose experiment folder is `path`.
 
         Raises
@@ -126,26 +108,30 @@ class Store:
         StoreError
             There is no experiment in that folder.
         """
-        folder = Path(path).resolve()
-        if not (folder / "experiment.yaml").is_file():
-            inside = sorted(p.parent.name for p in folder.glob("*/experiment.yaml")) if folder.is_dir() else []
-            hint = f"; it holds the experiments {', '.join(inside)}" if inside else ""
+        parent, name = split(path)
+        store = cls(parent, name)
+        if not store._files.exists("experiment.yaml"):
+            inside = experiments(path)
+            hint = f"; it holds the experiments {', '.join(split(e)[1] for e in inside)}" if inside else ""
             raise StoreError(f"{path}: no experiment here (no experiment.yaml){hint}")
-        return cls(folder.parent, folder.name)
+        return store
 
     def __repr__(self) -> str:
-        return f"Store({str(self.path)!r})"
+        return f"Store({self.url!r})"
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str, str]]:
+        return Store, (split(self.url)[0] if is_url(self.url) else str(self.path.parent), self.experiment)
 
     # -- places --------------------------------------------------------------------------------------------------
 
     @property
     def hosts_dir(self) -> Path:
-        """Folder for what the source of the hosts keeps."""
+        """Folder for what the source of the hosts keeps; always on this machine: it may hold keys."""
         return self._made(self.path / "hosts")
 
     @property
     def reports_dir(self) -> Path:
-        """Folder for executed notebooks and PDFs."""
+        """Folder on this machine for executed notebooks and PDFs; see `publish`."""
         return self._made(self.path / "reports")
 
     @property
@@ -154,16 +140,24 @@ class Store:
         return self._made(self.path) / "collect.log"
 
     def raw_dir(self, run_id: str) -> Path:
-        """Folder of a run that is complete."""
+        """Folder of a run that is complete, where the data root is on this machine."""
         return self.path / "raw" / run_id
 
     @staticmethod
-    def _made(folder: Path) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    def _made(place: Path) -> Path:
+        place.mkdir(parents=True, exist_ok=True)
+        return place
 
-    def _table_dir(self, table: TableName) -> Path:
-        return self.path / "tables" / table
+    def publish(self, made: Iterable[Path]) -> list[str]:
+        """Bring files of `reports_dir` to where the data are; return their paths or URLs there."""
+        places = []
+        for file in made:
+            if not isinstance(self._files, LocalFolder):
+                self._files.write(f"reports/{file.name}", file.read_bytes())
+                places.append(f"{self.url}/reports/{file.name}")
+            else:
+                places.append(str(file))
+        return places
 
     # -- what was declared and scheduled ---------------------------------------------------------------------------
 
@@ -178,29 +172,28 @@ class Store:
         text = yaml.safe_dump(
             experiment.model_dump(mode="json", exclude_unset=True), sort_keys=False, allow_unicode=True
         )
-        place = self.path / "experiment.yaml"
-        if place.exists() and self.declared() != experiment:
+        if self._files.exists("experiment.yaml") and (known := self.declared()) != experiment:
             free = {"rounds": 0, "contrasts": (), "title": "", "attempts": 1, "seed": None}
-            if self.declared().model_copy(update=free) != experiment.model_copy(update=free) and any(self.runs()):
+            if known.model_copy(update=free) != experiment.model_copy(update=free) and any(self.runs()):
                 raise StoreError(
-                    f"{self.path}: runs were measured here under another declaration of {experiment.name!r}; "
+                    f"{self.url}: runs were measured here under another declaration of {experiment.name!r}; "
                     "give the changed experiment a name of its own, or another data root"
                 )
-        self._write(place, text.encode())
+        self._files.write("experiment.yaml", text.encode())
 
     def declared(self) -> Experiment:
         """Return the experiment as declared."""
-        return Experiment.model_validate(yaml.safe_load((self.path / "experiment.yaml").read_text("utf-8")))
+        return Experiment.model_validate(yaml.safe_load(self._files.read("experiment.yaml")))
 
-    def set_aside_unless_open(self, experiment: Experiment) -> Path | None:
+    def set_aside_unless_open(self, experiment: Experiment) -> Path | str | None:
         """Make room for measuring `experiment` anew; a half-done measurement of the same declaration is kept open.
 
         Returns
         -------
-        Path or None
+        path, URL or None
             Where the measurement made before lies now.
         """
-        if not (self.path / "experiment.yaml").exists() or not self.run_ids():
+        if not self._files.exists("experiment.yaml") or not self.run_ids():
             return None
         plan = self.read_plan() or {"trials": []}
         measured = {s.trial for s in self.runs()}
@@ -209,36 +202,34 @@ class Store:
         with self.lock():
             first = min(str(self.run(i).get("started_utc")) for i in self.run_ids())
             stamp = "".join(c for c in first[:19] if c.isalnum())
-            aside = self.path.with_name(f"{self.experiment}-{stamp}")
-            self.path.rename(aside)
-        return aside
+            parent = folder(split(self.url)[0])
+            aside = f"{self.experiment}-{stamp}"
+            parent.move(self.experiment, aside)
+        return self.path.with_name(aside) if isinstance(self._files, LocalFolder) else f"{parent.url}/{aside}"
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Keep the schedule (a JSON document)."""
-        self._write(self.path / "plan.json", orjson.dumps(plan, option=orjson.OPT_INDENT_2))
+        self._files.write("plan.json", orjson.dumps(plan, option=orjson.OPT_INDENT_2))
 
     def read_plan(self) -> dict[str, Any] | None:
         """Return the schedule, or None where none was made."""
-        place = self.path / "plan.json"
-        return orjson.loads(place.read_bytes()) if place.exists() else None
+        plan: dict[str, Any] | None = self._read_json("plan.json")
+        return plan
 
     def write_deployment(self, number: int, deployment: Deployment) -> None:
         """Keep where the hosts of deployment `number` were placed, and what proves it."""
-        self._write(self.hosts_dir / f"deployment-{number:02d}.json", _json(asdict(deployment)))
+        self._files.write(f"hosts/deployment-{number:02d}.json", _json(asdict(deployment)))
 
     def deployments(self) -> list[dict[str, Any]]:
         """Return every deployment kept, in order."""
-        return [json.loads(p.read_text("utf-8")) for p in sorted((self.path / "hosts").glob("deployment-*.json"))]
+        names = [n for n in self._files.names("hosts") if n.startswith("deployment-") and n.endswith(".json")]
+        return [json.loads(self._files.read(f"hosts/{n}")) for n in names]
 
-    @staticmethod
-    def _write(place: Path, data: bytes) -> None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        aside = place.with_name(f".{place.name}.{os.getpid()}")
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(place)
+    def _read_json(self, name: str) -> Any:
+        try:
+            return orjson.loads(self._files.read(name))
+        except FileNotFoundError:
+            return None
 
     # -- raw runs --------------------------------------------------------------------------------------------------
 
@@ -251,50 +242,32 @@ class Store:
         StoreError
             Another collector is at work on this experiment.
         """
-        self._made(self.path)
-        with (self.path / ".lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                raise StoreError(
-                    f"{self.path}: another collector is at work here (process {file.read().strip() or 'unknown'}); "
-                    "wait for it or stop it"
-                ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            for left in self._made(self.path / "raw").glob(".staging-*"):
-                shutil.rmtree(left, ignore_errors=True)  # what a killed collector left; never a complete run
+        with self._files.lock(".lock", "another collector"):
+            self._files.tidy("raw")  # what a killed collector left; never a complete run
             yield
 
     @contextmanager
-    def new_run(self, run_id: str) -> Iterator[Path]:
+    def new_run(self, run_id: str, *, durable: bool = True) -> Iterator[Path]:
         """A folder to write a run into; it becomes ``raw/<run_id>`` whole when the block ends well.
+
+        Parameters
+        ----------
+        run_id : str
+            Name of the run.
+        durable : bool
+            Wait until the disk has it; what can be made again needs not.
 
         Raises
         ------
         StoreError
             The run exists already, or the block wrote no run.json.
         """
-        final = self.raw_dir(run_id)
-        if final.exists():
-            raise StoreError(f"{final}: this run exists already; raw runs are never overwritten")
-        raw = self._made(final.parent)
-        staging = Path(tempfile.mkdtemp(prefix=".staging-", dir=raw))
-        try:
+        if self._files.exists(f"raw/{run_id}/run.json"):
+            raise StoreError(f"{self.url}/raw/{run_id}: this run exists already; raw runs are never overwritten")
+        with self._files.new_folder(f"raw/{run_id}", last="run.json", durable=durable) as staging:
             yield staging
             if not (staging / "run.json").is_file():
                 raise StoreError(f"run {run_id}: no run.json was written")
-            for file in staging.iterdir():
-                _fsync(file)
-            staging.chmod(0o755)
-            _fsync(staging)
-            staging.rename(final)
-            _fsync(raw)
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
 
     @staticmethod
     def write_record(folder: Path, record: Mapping[str, Any]) -> None:
@@ -304,11 +277,7 @@ class Store:
 
     def run_ids(self) -> list[str]:
         """Ids of the complete runs, sorted."""
-        try:
-            with os.scandir(self.path / "raw") as entries:
-                return sorted(e.name for e in entries if not e.name.startswith("."))
-        except FileNotFoundError:
-            return []
+        return self._files.names("raw", complete_with="run.json")
 
     def run(self, run_id: str) -> dict[str, Any]:
         """Return the run.json of a run.
@@ -318,12 +287,15 @@ class Store:
         StoreError
             It is missing or damaged.
         """
-        place = self.raw_dir(run_id) / "run.json"
         try:
-            record: dict[str, Any] = orjson.loads(place.read_bytes())
-        except (OSError, orjson.JSONDecodeError) as error:
-            raise StoreError(f"{place}: cannot be read ({error}); restore the run folder from a copy") from None
-        return record
+            return _record(self._files.read(f"raw/{run_id}/run.json"))
+        except (OSError, ValueError) as error:
+            raise self._damaged(run_id, error) from None
+
+    def _damaged(self, run_id: str, error: Exception) -> StoreError:
+        return StoreError(
+            f"{self.url}/raw/{run_id}/run.json: cannot be read ({error}); restore the run folder from a copy"
+        )
 
     def runs(self) -> Iterator[RunState]:
         """Every complete run, without reading its logs."""
@@ -340,88 +312,15 @@ class Store:
         StoreError
             No such run.
         """
-        if not self.raw_dir(run_id).is_dir():
-            raise StoreError(f"{self.path}: no run {run_id!r} to exclude")
-        self._write(self.path / "exclusions.json", _json({**self.exclusions(), run_id: cause}))
+        if not self._files.exists(f"raw/{run_id}/run.json"):
+            raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
+        self._files.write("exclusions.json", _json({**self.exclusions(), run_id: cause}))
 
     def exclusions(self) -> dict[str, str]:
         """Runs left out: id to cause."""
-        place = self.path / "exclusions.json"
-        return json.loads(place.read_text("utf-8")) if place.exists() else {}
+        return self._read_json("exclusions.json") or {}
 
-    # -- tables ----------------------------------------------------------------------------------------------------
-
-    def ingest(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Read the raw runs that are not in the tables yet; return how many.
-
-        A batch's rows appear in every table or in none: the ``runs`` part is written last, and the other tables are
-        read only for batches that have one.
-
-        Parameters
-        ----------
-        progress : callable, optional
-            Called with (runs read, runs to read).
-        """
-        new = sorted(set(self.run_ids()) - self._ingested())
-        for start in range(0, len(new), 1000):
-            batch = new[start : start + 1000]
-            name = hashlib.blake2s("\n".join(batch).encode(), digest_size=8).hexdigest()
-            rows: dict[TableName, list[pa.Table]] = {t: [] for t in SCHEMAS}
-            for done, run_id in enumerate(batch, start + 1):
-                for table, part in self._read_run(run_id).items():
-                    rows[table].append(part)
-                if progress:
-                    progress(done, len(new))
-            for table in ("samples", "percentiles", "intervals", "runs"):
-                if rows[table]:
-                    self._write_part(table, name, pa.concat_tables(rows[table]))
-        return len(new)
-
-    def _ingested(self) -> set[str]:
-        known: set[str] = set()
-        for part in self._table_dir("runs").glob("part-*.parquet"):
-            table = pq.read_table(part, columns=["run_id", "parser_version"])
-            if any(v != PARSER_VERSION for v in table["parser_version"].to_pylist()):
-                part.unlink()  # made by an older reader of the same logs: read them anew
-            else:
-                known.update(table["run_id"].to_pylist())
-        return known
-
-    def _write_part(self, table: TableName, name: str, data: pa.Table) -> None:
-        folder = self._made(self._table_dir(table))
-        aside = folder / f".part-{name}.{os.getpid()}"
-        data = data.replace_schema_metadata({"netperf_schema": str(SCHEMA_VERSION)})
-        pq.write_table(data, aside, compression="zstd")
-        _fsync(aside)
-        aside.replace(folder / f"part-{name}.parquet")
-
-    def _read_run(self, run_id: str) -> dict[TableName, pa.Table]:
-        record = self.run(run_id)
-        digest = hashlib.sha256()
-        parsed: list[ParsedRun] = []
-        error: str | None = None
-        folder = self.raw_dir(run_id)
-        for file in sorted(folder.glob("client*.out")):
-            with file.open("rb") as opened:
-                while chunk := opened.read(1 << 20):
-                    digest.update(chunk)
-            try:
-                parsed += logs.parse(file)
-            except ParseError as e:
-                error = str(e)
-        row = _row(record, parsed, error)
-        row |= {"raw_path": f"raw/{run_id}", "raw_sha256": digest.hexdigest()}
-        found: dict[TableName, pa.Table] = {"runs": pa.Table.from_pylist([row], schema=SCHEMAS["runs"])}
-        intervals = [_columns("intervals", run_id, p.intervals) for p in parsed if p.intervals]
-        if intervals:
-            found["intervals"] = pa.concat_tables(intervals)
-        points = [{"run_id": run_id, "basis": p.percentile_basis, **asdict(q)} for p in parsed for q in p.percentiles]
-        if points:
-            found["percentiles"] = pa.Table.from_pylist(points, schema=SCHEMAS["percentiles"])
-        samples = [_columns("samples", run_id, batch) for p in parsed if p.samples_count for batch in p.samples()]
-        if samples:
-            found["samples"] = pa.concat_tables(samples)
-        return found
+    # -- tables: reading -------------------------------------------------------------------------------------------
 
     def table(self, name: TableName) -> pa.Table:
         """Return a table, ingesting first what is new.
@@ -431,13 +330,38 @@ class Store:
         StoreError
             There is nothing to read.
         """
-        self.ingest()
-        batches = {p.name for p in self._table_dir("runs").glob("part-*.parquet")}
+        schema = _schema(name)
+        _freshen([self])
+        for attempt in range(3):
+            try:
+                parts = [evolve(pq.read_table(p, filesystem=f), schema, p) for p, f in self._parts(name).values()]
+                break
+            except FileNotFoundError:  # merged while it was read
+                if attempt == 2:
+                    raise
+        return pa.concat_tables([schema.empty_table(), *parts])
+
+    def _parts(self, name: TableName) -> dict[str, tuple[str, pyarrow.fs.FileSystem]]:
+        """Every part of a table that counts: its path, and the file system that has it."""
+        batches = self._batches()
         if not batches:
-            raise StoreError(f"{self.path}: nothing was measured here yet; `npl collect` first")
-        schema = SCHEMAS[name]
-        parts = [p for p in sorted(self._table_dir(name).glob("part-*.parquet")) if p.name in batches]
-        return pa.concat_tables([schema.empty_table(), *(_evolve(pq.read_table(p), schema) for p in parts)])
+            raise StoreError(f"{self.url}: nothing was measured here yet; `npl collect` first")
+        sizes = self._files.sizes(f"tables/{name}")
+        present = [b for b in batches if b in sizes]
+        cached = self._files.each(lambda b: self._files.cached(f"tables/{name}/{b}", sizes[b]), present)
+        local, (remote, base) = pyarrow.fs.LocalFileSystem(), self._files.arrow
+        return {
+            batch: (str(copy), local) if copy else (f"{base}/tables/{name}/{batch}", remote)
+            for batch, copy in zip(present, cached, strict=True)
+        }
+
+    def _batches(self) -> list[str]:
+        """Names of the parts that count."""
+        found = self._files.sizes("tables/runs")
+        merging = self._read_json("tables/merging.json")
+        if merging and merging["into"] in found:
+            found = {n: s for n, s in found.items() if n not in merging["parts"]}
+        return sorted(found)
 
     def load(self, table: TableName = "runs") -> pd.DataFrame:
         """Return a table as a data frame; see `load`."""
@@ -455,99 +379,509 @@ class Store:
             notices = sorted(frame["notice"].dropna().unique())
             frame.attrs["notice"] = " ".join(notices) or None
         frame.attrs["experiment"] = self.declared().model_dump(mode="json")
-        frame.attrs["path"] = str(self.path)
+        frame.attrs["path"] = self.url
         return frame
 
+    # -- tables: writing -------------------------------------------------------------------------------------------
 
-def _fsync(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY)
+    def ingest(self, progress: Progress | None = None, *, engine: Engine | None = None) -> int:
+        """Read the raw runs that are not in the tables yet; return how many. See `ingest`."""
+        return _ingest([self], engine or Engine(), progress)
+
+    def _standing(self) -> tuple[set[str], list[str]]:
+        """Runs in the tables, and the parts that must be made anew."""
+        known: set[str] = set()
+        stale: list[str] = []
+        columns = ["run_id", "parser_version", "experiment"]
+        for batch, (place, system) in self._parts("runs").items() if self._batches() else ():
+            part = pq.read_table(place, columns=columns, filesystem=system)
+            versions = set(part["parser_version"].unique().to_pylist())
+            if max(versions) > PARSER_VERSION:
+                raise StoreError(f"{self.url}: a newer netperf_lib made these tables; upgrade, or remove the tables")
+            # made by an older reader of the same logs, or before the folder was renamed
+            if versions == {PARSER_VERSION} and part["experiment"].unique().to_pylist() == [self.experiment]:
+                known.update(part["run_id"].to_pylist())
+            else:
+                stale.append(batch)
+        return known, stale
+
+    def _behind(self) -> tuple[list[str], list[str]]:
+        """Runs that are not in the tables, and the parts that must be made anew."""
+        known, stale = self._standing()
+        return [i for i in self.run_ids() if i not in known], stale
+
+    def _tidy(self, stale: Sequence[str]) -> None:
+        """Finish or undo what a killed process left, and take away parts that do not count. Needs the lock."""
+        merging = self._read_json("tables/merging.json")
+        if merging:
+            if self._files.exists(f"tables/runs/{merging['into']}"):
+                for part in merging["parts"]:
+                    self._files.remove(f"tables/runs/{part}")
+            self._files.remove("tables/merging.json")
+        for batch in stale:
+            self._files.remove(f"tables/runs/{batch}")
+        counting = set(self._batches())
+        for table in SCHEMAS:
+            self._files.tidy(f"tables/{table}")
+            for part in self._files.sizes(f"tables/{table}"):
+                if part not in counting:
+                    self._files.remove(f"tables/{table}/{part}")
+
+    def _plan_batches(self, new: Sequence[str]) -> Iterator[tuple[Store, str, list[str]]]:
+        for start in range(0, len(new), BATCH_RUNS):
+            ids = list(new[start : start + BATCH_RUNS])
+            batch: list[str] = []
+            filled = 0
+            for run_id, size in zip(ids, self._files.weights("raw", ids), strict=True):
+                if batch and filled + size > BATCH_BYTES:
+                    yield self, _part_name(), batch
+                    batch, filled = [], 0
+                batch.append(run_id)
+                filled += size
+            yield self, _part_name(), batch
+
+    def _read_batch(self, name: str, run_ids: Sequence[str], target: Folder | None = None) -> pa.Table:
+        """Write the parts of a batch but that of ``runs``, and return its rows."""
+        written = target or self._files
+        rows: list[dict[str, Any]] = []
+        tables = [SCHEMAS["runs"].empty_table()]
+        with ExitStack() as stack:
+            writers = {
+                table: stack.enter_context(PartWriter(table, partial(written.new_file, f"tables/{table}/{name}")))
+                for table in _DETAIL
+            }
+            for run_id in run_ids:
+                with self._files.local(f"raw/{run_id}") as place:
+                    row, parsed = self._read_run(run_id, place)
+                    rows.append(row)
+                    for table, part in detail(self.experiment, run_id, parsed):
+                        writers[table].add(part)
+                if len(rows) == BATCH_RUNS or run_id == run_ids[-1]:
+                    tables.append(pa.Table.from_pylist(rows, schema=SCHEMAS["runs"]))
+                    rows.clear()
+        return pa.concat_tables(tables)
+
+    def _read_run(self, run_id: str, place: Path) -> tuple[dict[str, Any], list[ParsedRun]]:
+        try:
+            record = _record((place / "run.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise self._damaged(run_id, error) from None
+        digest = hashlib.sha256()
+        parsed: list[ParsedRun] = []
+        error_text: str | None = None
+        for file in sorted(place.glob("client*.out")):
+            with file.open("rb") as opened:
+                while chunk := opened.read(1 << 20):
+                    digest.update(chunk)
+            try:
+                parsed += logs.parse(file)
+            except ParseError as e:
+                error_text = str(e).replace(str(file), f"raw/{run_id}/{file.name}")
+        row = run_row(record, parsed, error_text)
+        row |= {"experiment": self.experiment, "run_id": run_id, "parser_version": PARSER_VERSION}
+        row |= {"raw_path": f"raw/{run_id}", "raw_sha256": digest.hexdigest()}
+        return row, parsed
+
+    def _commit(self, name: str, rows: pa.Table) -> None:
+        with PartWriter("runs", lambda: self._files.new_file(f"tables/runs/{name}")) as part:
+            part.add(rows)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Callable[[], None]]:
+        with self._files.lock("tables/.lock", "another ingest", wait_s=WAIT_S) as check:
+            yield check
+
+    # -- tables: care ------------------------------------------------------------------------------------------------
+
+    def compact(self, progress: Progress | None = None) -> int:
+        """Merge small parts; return how many parts became fewer. See `compact`."""
+        self.ingest()
+        if len(self._batches()) < 2:
+            return 0
+        with self._alone() as check:
+            self._tidy([])
+            before = len(self._batches())
+            groups = [g for g in self._groups() if len(g) > 1]
+            for done, group in enumerate(groups, 1):
+                name = _part_name()
+                for table in _DETAIL:
+                    self._merge(table, group, name)
+                self._files.write("tables/merging.json", _json({"into": name, "parts": group}))
+                check()
+                self._merge("runs", group, name)  # from here on the new part counts, and the old ones do not
+                self._tidy([])
+                if progress:
+                    progress(done, len(groups))
+            return before - len(self._batches())
+
+    def _groups(self) -> list[list[str]]:
+        """Parts to merge, in order, each group up to the size of a part."""
+        sizes = [self._files.sizes(f"tables/{table}") for table in SCHEMAS]
+        groups: list[list[str]] = []
+        weight = rows = 0
+        for batch, (place, system) in self._parts("runs").items():
+            size = sum(s.get(batch, 0) for s in sizes)
+            n = pq.read_metadata(place, filesystem=system).num_rows
+            if not groups or weight + size > PART_BYTES or rows + n > PART_RUNS:
+                groups.append([])
+                weight = rows = 0
+            groups[-1].append(batch)
+            weight, rows = weight + size, rows + n
+        return groups
+
+    def _merge(self, table: TableName, group: Sequence[str], name: str) -> None:
+        parts = self._parts(table)
+        with PartWriter(table, partial(self._files.new_file, f"tables/{table}/{name}")) as part:
+            for place, system in (parts[b] for b in group if b in parts):
+                with pq.ParquetFile(place, filesystem=system) as file:
+                    metadata = file.schema_arrow.metadata
+                    for rows in file.iter_batches():
+                        whole = pa.Table.from_batches([rows]).replace_schema_metadata(metadata)
+                        part.add(evolve(whole, SCHEMAS[table], place))
+
+    def verify(self, progress: Progress | None = None, *, engine: Engine | None = None) -> list[str]:
+        """Check raw runs and tables; return what is wrong, a sentence each. See `verify`."""
+        run_ids = self.run_ids()
+        found: list[str] = []
+        seen: dict[str, str] = {}
+        tasks: list[tuple[Store, str, list[str]]] = []
+        for batch, (place, system) in self._parts("runs").items() if self._batches() else ():
+            ids = pq.read_table(place, columns=["run_id"], filesystem=system)["run_id"].to_pylist()
+            found += [f"{self.url}: run {i} is in the tables twice ({seen[i]}, {batch})" for i in ids if i in seen]
+            seen.update(dict.fromkeys(ids, batch))
+            tasks.append((self, batch, ids))
+        raw = set(run_ids)
+        found += [f"{self.url}: run {i} is in the tables but not in raw" for i in seen if i not in raw]
+        tasks = [(s, b, ids) for s, b, ids in tasks if raw.issuperset(ids)]
+        waiting = [i for i in run_ids if i not in seen]
+        tasks += [(self, "", waiting[s : s + BATCH_RUNS]) for s in range(0, len(waiting), BATCH_RUNS)]
+        found += [
+            f"{self.url}: exclusions.json names a run that is not there: {i}" for i in set(self.exclusions()) - raw
+        ]
+        done = 0
+        for (_, _, ids), wrong in (engine or Engine()).each(_verify_batch, tasks):
+            found += wrong
+            done += len(ids)
+            if progress:
+                progress(done, len(run_ids))
+        return found
+
+    def _verify_batch(self, batch: str, run_ids: Sequence[str]) -> list[str]:
+        found = []
+        for run_id in run_ids:
+            with self._files.local(f"raw/{run_id}") as place:
+                found += [f"{self.url}/raw/{run_id}: {wrong}" for wrong in _verify_run(run_id, place)]
+        if not batch or found:
+            return found
+        with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
+            fresh = LocalFolder(scratch)
+            rows = self._read_batch(batch, run_ids, fresh)
+            with PartWriter("runs", partial(fresh.new_file, f"tables/runs/{batch}")) as part:
+                part.add(rows)
+            for table in SCHEMAS:
+                here = self._parts(table).get(batch)
+                again = fresh.path / "tables" / table / batch
+                if wrong := _unequal(here, again if again.exists() else None, SCHEMAS[table]):
+                    found.append(f"{self.url}: table {table}, {batch}: {wrong}; remove the tables, they are made anew")
+        return found
+
+
+_REQUIRED = (
+    "schema run_id attempt experiment deployment round order status "
+    "trial hosts commands exit started_utc ended_utc files"
+).split()
+
+
+def _verify_run(run_id: str, place: Path) -> Iterator[str]:
+    """What is wrong with a raw run: its record, its files, their hashes."""
     try:
-        os.fsync(descriptor)
+        record = _record((place / "run.json").read_bytes())
+    except (OSError, ValueError) as error:
+        yield f"run.json cannot be read ({error})"
+        return
+    if missing := [key for key in _REQUIRED if key not in record]:
+        yield f"run.json lacks {', '.join(missing)}"
+    if record.get("run_id") != run_id:
+        yield f"run.json is that of run {record.get('run_id')}"
+    for name, digest in record.get("files", {}).items():
+        try:
+            with (place / name).open("rb") as file:
+                actual = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            yield f"{name} is missing"
+            continue
+        if actual != digest:
+            yield f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {digest[:12]}…)"
+
+
+def _unequal(here: tuple[str, pyarrow.fs.FileSystem] | None, fresh: Path | None, schema: pa.Schema) -> str | None:
+    """How a part differs from the same made anew; a column at a time, so that one fits in memory."""
+    if here is None or fresh is None:
+        return "rows are missing" if fresh is not None else "rows that no log holds" if here is not None else None
+    place, system = here
+    with pq.ParquetFile(place, filesystem=system) as a, pq.ParquetFile(fresh) as b:
+        if a.metadata.num_rows != b.metadata.num_rows:
+            return f"{a.metadata.num_rows} rows, {b.metadata.num_rows} in the logs"
+        for field_ in schema:
+            if field_.name not in a.schema_arrow.names:
+                return f"column {field_.name} is missing: an older version wrote this table"
+            if a.schema_arrow.field(field_.name).type != field_.type:
+                return f"column {field_.name} is {a.schema_arrow.field(field_.name).type}, not {field_.type}"
+            one, other = (f.read(columns=[field_.name])[field_.name] for f in (a, b))
+            if not one.equals(other):
+                return f"column {field_.name} differs from what the logs say"
+    return None
+
+
+def _verify_batch(store: Store, batch: str, run_ids: list[str]) -> list[str]:
+    return store._verify_batch(batch, run_ids)
+
+
+def _read_batch(store: Store, name: str, run_ids: list[str]) -> pa.Table:
+    return store._read_batch(name, run_ids)
+
+
+def _ingest(stores: Sequence[Store], engine: Engine, progress: Progress | None) -> int:
+    """Bring the tables of several stores up to date; batches of many small stores keep all workers busy."""
+    open_: dict[str, _Open] = {}
+    total = done = 0
+
+    def tasks() -> Iterator[tuple[Store, str, list[str]]]:
+        nonlocal total
+        for store in stores:
+            if not any(store._behind()):
+                continue
+            stack = ExitStack()
+            mine = open_[store.url] = _Open(stack, stack.enter_context(store._alone()))
+            new, stale = store._behind()  # another may have done it while this one waited
+            store._tidy(stale)
+            total += len(new)
+            for task in store._plan_batches(new):
+                mine.left += 1
+                yield task
+            mine.planned = True
+            close(store)
+
+    def close(store: Store) -> None:
+        mine = open_[store.url]
+        if mine.planned and not mine.left:
+            mine.stack.close()
+            del open_[store.url]
+
+    try:
+        for (store, name, ids), rows in engine.each(_read_batch, tasks()):
+            mine = open_[store.url]
+            mine.check()
+            store._commit(name, rows)
+            mine.left -= 1
+            close(store)
+            done += len(ids)
+            if progress:
+                progress(done, total)
     finally:
-        os.close(descriptor)
+        for mine in open_.values():
+            mine.stack.close()
+    return done
+
+
+@dataclass(slots=True)
+class _Open:
+    """An ingest under way: its lock, and how much is left."""
+
+    stack: ExitStack
+    check: Callable[[], None]
+    left: int = 0
+    planned: bool = False
+
+
+def _freshen(stores: Sequence[Store]) -> None:
+    """Ingest what is new, where that can be written."""
+    try:
+        _ingest(stores, Engine(), None)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        warnings.warn(
+            f"{error.filename or 'the data root'} cannot be written: tables are read as they are", stacklevel=3
+        )
+
+
+def _schema(name: str) -> pa.Schema:
+    if name not in SCHEMAS:
+        raise UsageError(f"no table {name!r} (known: {', '.join(SCHEMAS)})")
+    return SCHEMAS[name]
+
+
+def _part_name() -> str:
+    return f"part-{uuid4().hex[:16]}.parquet"
+
+
+def _record(data: bytes) -> dict[str, Any]:
+    record = orjson.loads(data)
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is no JSON)
+    return record
 
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode()
 
 
-def _columns(table: TableName, run_id: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
-    schema = SCHEMAS[table]
-    length = len(next(iter(columns.values())))
-    arrays = [
-        pa.repeat(run_id, length)
-        if f.name == "run_id"
-        else pa.array(columns[f.name], f.type, from_pandas=True)
-        if f.name in columns
-        else pa.nulls(length, f.type)
-        for f in schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)
+def _work_folder(url: str) -> Path:
+    """Where on this machine lies what belongs to a data root elsewhere and must be local: keys, logs, reports."""
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    readable = "".join(c if c.isalnum() or c in ".-" else "_" for c in url.partition("://")[2])
+    place = (
+        Path(state).expanduser()
+        / "netperf_lib"
+        / f"{readable}-{hashlib.blake2s(url.encode(), digest_size=4).hexdigest()}"
+    )
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return place
 
 
-def _evolve(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give a table of an older version the columns of today; those it did not know are null."""
-    columns = [
-        table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type) for f in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+def experiments(root: Location) -> list[str]:
+    """Experiments under a data root: the path or URL of each."""
+    files = folder(root)
+    names = files.names()
+    there = files.each(lambda n: files.exists(f"{n}/experiment.yaml"), names)
+    return [f"{files.url}/{n}" for n, is_one in zip(names, there, strict=True) if is_one]
 
 
-def _row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None) -> dict[str, Any]:
-    """One row of ``runs``: what was planned, where it ran, what the log says."""
-    trial = record["trial"]
-    client, server = record["hosts"]["client"], record["hosts"]["server"]
-    facts = record.get("facts", {}).get("client") or {}
-    main = next((p for p in parsed if p.tool == trial["tool"]), parsed[0] if parsed else None)
-    row: dict[str, Any] = {name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")}
-    row |= {name: record.get(name) for name in ("attempt", "notice")}
-    row |= {name: trial.get(name) for name in ("placement", "client", "server", "tool", "test", "duration_s", "omit_s")}
-    row |= {name: trial.get(name) for name in ("streams", "tcp_buffer_bytes", "message_bytes", "accelerated")}
-    for side, host in (("client", client), ("server", server)):
-        row |= {f"{side}_{name}": host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
-    row |= {name: facts.get(name) for name in ("kernel", "congestion_control", "nic_driver", "vf_up")}
-    row["command"] = " ".join(record["commands"]["client"])
-    row["started_utc"] = pd.Timestamp(record["started_utc"]) if record.get("started_utc") else None
-    row["tool_version"] = (main and main.tool_version) or record.get("tool_version")
-    row["parser_version"] = PARSER_VERSION
-    row["protocol"] = main.parameters.get("protocol") if main else None
-    row["direction"] = main.parameters.get("direction") if main else None
-    if row["message_bytes"] is None and main:
-        row["message_bytes"] = main.parameters.get("message_bytes")
-    row["warnings"] = [*record.get("warnings", ()), *(w for p in parsed for w in p.warnings)]
-    if record["status"] != "ok":
-        row["status"], row["error"] = record["status"], record.get("error")
-    elif main is None:
-        row["status"], row["error"] = "failed", unread or "the tool printed nothing"
-    else:
-        row["status"], row["error"] = main.status, main.error
-    if row["status"] == "ok":
-        for run in reversed(parsed):  # the test's own tool has the last word
-            row |= {name: value for name, value in run.metrics.items() if name in METRICS}
-        if main:
-            row |= {name: value for name, value in main.metrics.items() if name in METRICS}
-    return row
+def stores(path: Location | Iterable[Location]) -> list[Store]:
+    """The stores that a call names: one experiment, several, or all under a data root.
+
+    Raises
+    ------
+    StoreError
+        There is none.
+    """
+    if not isinstance(path, str | os.PathLike):
+        found = [Store.at(p) for p in path]
+        if not found:
+            raise StoreError("no experiment was given")
+        return found
+    if not folder(path).exists("experiment.yaml") and (inside := experiments(path)):
+        return [Store.at(p) for p in inside]
+    return [Store.at(path)]
 
 
-def ingest(path: str | os.PathLike[str], progress: Callable[[int, int], None] | None = None) -> int:
-    """Read the raw runs of the experiment at `path` that are not in its tables yet; return how many."""
-    return Store.at(path).ingest(progress)
+def ingest(
+    path: Location | Iterable[Location],
+    progress: Progress | None = None,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
+) -> int:
+    """Read the raw runs that are not in the tables yet; return how many.
+
+    Stopped at any point, also by the death of a worker or of this process, it loses and doubles nothing; the same call
+    goes on.
+
+    Parameters
+    ----------
+    path : path, URL or several
+        An experiment, several, or a data root: all its experiments.
+    progress : callable, optional
+        Called with (runs read, runs to read so far).
+    workers, scheduler, executor
+        Who does it: see `netperf_lib.engine.Engine`.
+
+    Raises
+    ------
+    StoreError
+        There is no experiment; a run's record is damaged; another ingest is at work and does not end.
+    """
+    with Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
+        return _ingest(stores(path), engine, progress)
 
 
-def load(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], table: TableName = "runs") -> pd.DataFrame:
+def compact(path: Location | Iterable[Location], progress: Progress | None = None) -> int:
+    """Merge small parts of the tables into few; return how many parts became fewer.
+
+    Readers of this library never see a row twice or not at all meanwhile. Engines that list the files themselves see
+    both the old and the new part of ``runs`` for the moment between the writing of one and the removal of the other.
+    """
+    return sum(store.compact(progress) for store in stores(path))
+
+
+def verify(
+    path: Location | Iterable[Location],
+    progress: Progress | None = None,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
+) -> list[str]:
+    """Check that raw runs are as they were measured and that the tables equal a fresh ingest; change nothing.
+
+    Returns
+    -------
+    list of str
+        What is wrong, a sentence each: a hash or record that does not hold, a run that is in no table or in two, a
+        table that says other than the logs.
+    """
+    with Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
+        return [wrong for store in stores(path) for wrong in store.verify(progress, engine=engine)]
+
+
+def scan(path: Location | Iterable[Location], table: TableName = "runs", *, excluded: bool = False) -> ds.Dataset:
+    """A table as a lazy one, of which a query reads only the parts, columns and row groups that it needs.
+
+    Parameters
+    ----------
+    path : path, URL or several
+        An experiment, several, or a data root: all its experiments.
+    table : {"runs", "intervals", "percentiles", "samples"}
+        `experiment` and `run_id` together join them.
+    excluded : bool
+        Also the runs that were left out for a cause (`Store.exclude`).
+
+    Returns
+    -------
+    pyarrow.dataset.Dataset
+        Filters on `experiment` leave out whole files. DuckDB queries it by its variable's name,
+        ``polars.scan_pyarrow_dataset`` makes a LazyFrame of it.
+
+    Raises
+    ------
+    StoreError
+        There is no experiment, or nothing was measured.
+    """
+    schema = _schema(table)
+    chosen = stores(path)
+    _freshen(chosen)
+    layout = ds.ParquetFileFormat()
+    fragments = []
+    left_out: ds.Expression | None = None
+    for store in chosen:
+        here = ds.field("experiment") == store.experiment
+        if store._batches() or len(chosen) == 1:
+            parts = store._parts(table).values()
+            fragments += [layout.make_fragment(p, filesystem=f, partition_expression=here) for p, f in parts]
+        if not excluded and (causes := store.exclusions()):
+            these = here & ds.field("run_id").isin(list(causes))
+            left_out = these if left_out is None else left_out | these
+    dataset = ds.FileSystemDataset(fragments, schema, layout)
+    return dataset if left_out is None else dataset.filter(~left_out)
+
+
+def load(path: Location | Iterable[Location], table: TableName = "runs") -> pd.DataFrame:
     """Load a tidy table of one experiment, or of several as one.
 
     Parameters
     ----------
-    path : path or iterable of paths
-        Experiment folders, for example ``results/lab``.
+    path : path, URL or iterable of them
+        Experiment folders, for example ``results/lab``; `experiments` names those of a data root.
     table : {"runs", "intervals", "percentiles", "samples"}
         ``runs`` has a row a run: identity, factors, context, metrics (missing is null), provenance.
 
     Returns
     -------
     pandas.DataFrame
-        ``.attrs`` holds the declared ``experiment``, the ``path`` and the ``notice`` that must go with the data.
+        ``.attrs`` holds the declared ``experiment``, the ``path`` and the ``notice`` that must go with the data. Of
+        several experiments: ``experiment`` is the first one's, ``path`` a list, ``notice`` all that there are.
 
     Raises
     ------
@@ -556,12 +890,13 @@ def load(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], table:
     """
     if isinstance(path, str | os.PathLike):
         return Store.at(path).load(table)
-    frames = [Store.at(p).load(table) for p in path]
-    if not frames:
-        raise StoreError("load: no experiment was given")
-    attrs = frames[0].attrs
+    frames = [store.load(table) for store in stores(path)]
+    attrs = [frame.attrs for frame in frames]
     for frame in frames:
         frame.attrs = {}
     whole = pd.concat(frames, ignore_index=True)
-    whole.attrs = attrs
+    whole.attrs = dict(attrs[0])
+    if len(attrs) > 1:
+        notices = dict.fromkeys(a["notice"] for a in attrs if a.get("notice"))
+        whole.attrs |= {"path": [a["path"] for a in attrs], "notice": " ".join(notices) or None}
     return whole
