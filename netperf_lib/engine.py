@@ -87,8 +87,8 @@ class Engine:
             Workers died again and again.
         """
         if self._given is None and self._workers == 1:
-            for task in tasks:
-                yield task, function(*task)
+            for alone in tasks:
+                yield alone, function(*alone)
             return
         coming, again = iter(tasks), deque[Task]()
         if self._given is None and self._pool is None:
@@ -100,8 +100,9 @@ class Engine:
         deaths = 0
         while True:
             while len(running) < AHEAD:
-                task: Task | None = again.popleft() if again else next(coming, None)
-                if task is None:
+                try:
+                    task = again.popleft() if again else next(coming)
+                except StopIteration:
                     break
                 try:
                     running[self._executor().submit(function, *task)] = task

@@ -122,6 +122,11 @@ class Store:
     def __reduce__(self) -> tuple[type[Store], tuple[str, str]]:
         return Store, (split(self.url)[0] if is_url(self.url) else str(self.path.parent), self.experiment)
 
+    @property
+    def location(self) -> str:
+        """Where the data are, named so that any process can open it: an absolute path, or the URL."""
+        return str(self.path.resolve()) if isinstance(self._files, LocalFolder) else self.url
+
     # -- places --------------------------------------------------------------------------------------------------
 
     @property
@@ -150,13 +155,12 @@ class Store:
 
     def publish(self, made: Iterable[Path]) -> list[str]:
         """Bring files of `reports_dir` to where the data are; return their paths or URLs there."""
+        if isinstance(self._files, LocalFolder):
+            return [str(file) for file in made]
         places = []
         for file in made:
-            if not isinstance(self._files, LocalFolder):
-                self._files.write(f"reports/{file.name}", file.read_bytes())
-                places.append(f"{self.url}/reports/{file.name}")
-            else:
-                places.append(str(file))
+            self._files.write(f"reports/{file.name}", file.read_bytes())
+            places.append(f"{self.url}/reports/{file.name}")
         return places
 
     # -- what was declared and scheduled ---------------------------------------------------------------------------

@@ -219,7 +219,7 @@ def report(
     made: dict[Path, Path] = {}
     failures: list[ReportError] = []
     with ThreadPoolExecutor(max_workers=min(len(books), os.cpu_count() or 1, 4)) as pool:
-        jobs = {pool.submit(_one, book, store.path.resolve(), given[book], folder, to, code): book for book in books}
+        jobs = {pool.submit(_one, book, store.location, given[book], folder, to, code): book for book in books}
         for job in as_completed(jobs):
             try:
                 made[jobs[job]] = job.result()
@@ -230,14 +230,15 @@ def report(
                 progress(done, len(books))
     if failures:
         raise ReportError("; ".join(map(str, failures)))
+    store.publish([*made.values(), *(folder / book.name for book in books)])
     return [made[book] for book in books]
 
 
-def _one(book: Path, experiment: Path, given: dict[str, Any], folder: Path, to: str, code: bool) -> Path:
+def _one(book: Path, experiment: str, given: dict[str, Any], folder: Path, to: str, code: bool) -> Path:
     executed = folder / book.name
     final = folder / f"{book.stem}.{to}"
     final.unlink(missing_ok=True)  # an old report beside a failed notebook would look finished
-    _execute(book, executed, given | {"experiment": str(experiment)})
+    _execute(book, executed, given | {"experiment": experiment})
     return _convert(executed, final, to, code)
 
 
