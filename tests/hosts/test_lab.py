@@ -1,12 +1,22 @@
-"""The local lab, for real: namespaces, sshd, TUN devices and the tools."""
+"""The local lab, for real: namespaces, sshd, TUN devices, and the tools that people measure with."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import re
+import signal
+import statistics
 import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
 
 import pytest
 
-from netperf_lib.errors import LabError
+from netperf_lib.errors import LabError, UsageError
 from netperf_lib.hosts import lab
 from netperf_lib.model import Experiment, HostsSpec, Pair, TestSpec
 
@@ -14,6 +24,11 @@ try:
     lab.check()
 except LabError as error:
     pytest.skip(f"no lab here: {error}", allow_module_level=True)
+
+SMALL = {
+    "hosts": [{"name": "client"}, {"name": "ppg"}],
+    "calibrate": False,
+}
 
 
 def experiment(**options):
@@ -27,23 +42,302 @@ def experiment(**options):
 
 def run(deployment, host, command):
     done = subprocess.run(
-        lab.ssh_command(deployment.host(host), command), capture_output=True, text=True, timeout=60, check=True
+        lab.ssh_command(deployment.host(host), command), capture_output=True, text=True, timeout=60, check=False
     )
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_a_host_is_a_host_of_its_own(tmp_path):
-    deployment = lab.up(experiment(calibrate=False), state=tmp_path)
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory):
+    """The default lab, calibrated, with the servers of the tools running."""
+    state = tmp_path_factory.mktemp("lab")
+    made = lab.up(experiment(), state=state)
     try:
-        assert [h.name for h in deployment.hosts] == [
-            *("client", "ppg", "zone", "xzone", "region", "plain", "zone-64m", "region-64m")
-        ]
-        assert run(deployment, "region", "hostname; touch /tmp/mine; ls /tmp").split() == ["region", "mine"]
-        assert run(deployment, "client", "ls /tmp; getent hosts region | cut -d' ' -f1").split() == ["10.10.0.8"]
-        assert "67108864" in run(deployment, "zone-64m", "cat /proc/sys/net/ipv4/tcp_wmem")
-        assert "Emulated" in deployment.notice
+        for host in made.hosts[1:]:
+            servers = ("iperf3 -s", f"sockperf server --tcp -i {host.data_address}")
+            run(made, host.name, "".join(f"setsid {s} >/dev/null 2>&1 </dev/null & " for s in servers) + "sleep 0.3")
+        yield made
+    finally:
+        lab.down(experiment(), state=state)
+    assert lab.status(state) is None
+    assert sorted(p.name for p in state.iterdir()) == ["lab.log", "lock", "options.json"]
+
+
+def test_hosts_are_separate_machines(deployment):
+    names = [h.name for h in deployment.hosts]
+    assert names == ["client", "ppg", "zone", "xzone", "region", "plain", "zone-64m", "region-64m"]
+    assert all(h.owned for h in deployment.hosts)
+    assert run(deployment, "region", "hostname; touch /tmp/mine; ls /tmp").split() == ["region", "mine"]
+    assert run(deployment, "client", "ls /tmp; getent hosts region | cut -d' ' -f1").split() == ["10.10.0.8"]
+    # only its own processes: the first one, sshd's, and those of the command
+    assert int(run(deployment, "client", "ls -d /proc/[0-9]* | wc -l")) < 12
+    assert "67108864" in run(deployment, "zone-64m", "cat /proc/sys/net/ipv4/tcp_wmem")
+    assert "67108864" not in run(deployment, "zone", "cat /proc/sys/net/ipv4/tcp_wmem")
+
+
+def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
+    assert deployment.notice.startswith("Emulated hosts")
+    assert deployment.notice.count(".") == 1, "one sentence"
+    floor = next(p for p in deployment.proofs if "emulation adds" in p.claim)
+    assert floor.holds is not None
+    assert re.search(r"measured [\d., -]+ µs one way", floor.evidence)
+    if not floor.holds:
+        assert "busy" in deployment.notice
+    for host in deployment.hosts[1:]:
+        assert any("one way between client and" in p.claim for p in host.proofs), host
+
+
+def median_us(deployment, server, seconds=0.7):
+    address = deployment.host(server).data_address
+    said = run(deployment, "client", f"sockperf ping-pong --tcp -i {address} -t {seconds:.0f}")
+    return float(re.search(r"percentile 50.000 =\s*([\d.]+)", said)[1])
+
+
+def test_delays_are_those_asked_for(deployment):
+    # ratios and wide bands: this machine may be busy, and that only ever adds
+    us = {s: statistics.median(median_us(deployment, s, 1) for _ in range(2)) for s in ("ppg", "zone", "plain")}
+    us["region"] = median_us(deployment, "region", 1)
+    assert us["region"] / us["ppg"] > 50
+    assert 10_000 < us["region"] < 20_000
+    assert 40 < us["plain"] - us["zone"] < 400
+    assert us["ppg"] < us["plain"]
+
+
+def bps(deployment, client, server, arguments):
+    address = deployment.host(server).data_address
+    said = json.loads(run(deployment, client, f"iperf3 -J -c {address} -t 1 {arguments}"))
+    return said["end"]["sum_received"]["bits_per_second"]
+
+
+def test_a_stream_over_distance_is_limited_by_its_window(deployment):
+    def best(client, server, arguments):
+        return max(bps(deployment, client, server, arguments) for _ in range(2))
+
+    one = best("client", "region", "-O 1")
+    tuned = best("zone-64m", "region-64m", "-O 1")
+    many = best("client", "region", "-O 1 -P 16")
+    assert 2e8 < one < 9e8  # 2.5 MiB of send buffer in 20 ms
+    assert tuned > 1.5 * one
+    assert many > 1.5 * one
+    assert max(tuned, many) < 2.6e9, "the link's rate"
+
+
+def test_udp_is_paced_and_not_lost(deployment):
+    address = deployment.host("ppg").data_address
+    lost = []
+    for rate in ("100M", "100M", "0"):  # 0: as fast as it goes
+        said = json.loads(run(deployment, "client", f"iperf3 -J -u -c {address} -t 1 -b {rate}"))["end"]
+        lost.append(said["sum"]["lost_percent"])
+    assert min(lost[:2]) < 2
+    assert said["sum"]["bits_per_second"] < 5.5e8, "the sender is held back"
+    assert lost[2] < 60, "and most of it arrives even on a busy machine"
+
+
+ECHO = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", 7007))
+while True:
+    message, sender = s.recvfrom(2000)
+    s.sendto(message, sender)
+"""
+PING = """
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(1)
+s.connect((sys.argv[1], 7007))
+for _ in range(50):
+    for _ in range(10):
+        s.send(bytes(400))
+    time.sleep(0.001)  # no burst that the echo, on a busy machine, would lose
+count = 0
+try:
+    while True:
+        s.recv(2000)
+        count += 1
+except TimeoutError:
+    print(count)
+"""
+
+
+def test_loss_and_pair_links_and_queue(tmp_path):
+    options = SMALL | {
+        "hosts": [{"name": "client"}, {"name": "ppg"}, {"name": "slow"}],
+        "links": {"client/ppg": {"delay_us": 5000, "loss": 0.3}, "client/slow": {"delay_us": 0, "rate_bps": 1e6}},
+        "queue_us": 20_000,
+    }
+    made = lab.up(experiment(**options), state=tmp_path)
+    try:
+        for name, content in (("echo", ECHO), ("ping", PING)):
+            for host in made.hosts:
+                run(made, host.name, f"cat > /tmp/{name}.py <<'END'\n{content}END\n")
+        for server in ("ppg", "slow"):
+            run(made, server, "setsid python3 /tmp/echo.py >/dev/null 2>&1 </dev/null & sleep 0.3")
+        back = {
+            s: int(run(made, "client", f"python3 /tmp/ping.py {made.host(s).data_address}")) for s in ("ppg", "slow")
+        }
     finally:
         lab.down(experiment(), state=tmp_path)
-    assert lab.status(tmp_path) is None
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["lab.log", "lock", "options.json"]
+    assert 100 < back["ppg"] < 350, "about half survives 30 % loss each way"
+    # 20 ms at 1 Mbit/s are 2500 bytes, some six datagrams of 428 bytes
+    assert 3 <= back["slow"] < 100
+
+
+def test_two_labs_do_not_meet(tmp_path):
+    one = lab.up(experiment(**SMALL), state=tmp_path / "one")
+    try:
+        two = lab.up(experiment(**SMALL), state=tmp_path / "two")
+        try:
+            assert one.host("ppg").data_address == two.host("ppg").data_address
+            run(one, "ppg", "touch /tmp/one")
+            assert run(two, "ppg", "ls /tmp") == ""
+            known = one.host("ppg").known_hosts
+            stranger = ["ssh", "-F", one.hosts[0].ssh_config, "-p", str(two.host("ppg").port), "ppg", "true"]
+            refused = subprocess.run(stranger, capture_output=True, text=True, check=False)
+            assert refused.returncode == 255, "host keys are pinned"
+            assert known != two.host("ppg").known_hosts
+        finally:
+            lab.down(experiment(**SMALL), state=tmp_path / "two")
+        assert run(one, "ppg", "ls /tmp") == "one\n"
+    finally:
+        lab.down(experiment(**SMALL), state=tmp_path / "one")
+
+
+def test_up_again_is_the_same_lab_and_other_options_another(tmp_path):
+    first = lab.up(experiment(**SMALL), state=tmp_path)
+    try:
+        assert lab.up(experiment(**SMALL), state=tmp_path) == first
+        other = lab.up(experiment(**SMALL, mtu=1400), state=tmp_path)
+        assert other.hosts[0].port != first.hosts[0].port
+        assert run(other, "client", "cat /sys/class/net/eth0/mtu") == "1400\n"
+        second = lab.up(experiment(**SMALL, mtu=1400), number=2, state=tmp_path)
+        assert second.deployment_id == "lab-2"
+    finally:
+        lab.down(experiment(), state=tmp_path)
+    lab.down(experiment(), state=tmp_path)  # safe to repeat
+
+
+# --- whatever ends, nothing stays ---------------------------------------------------------------------------------
+
+CALLER = """
+import json, sys, time
+from pathlib import Path
+from netperf_lib.hosts import lab
+lab.run_foreground(lab.Options.model_validate(json.loads(sys.argv[2])), Path(sys.argv[1]),
+    ready=lambda d: print("ready", flush=True))
+"""
+
+
+def family(mark):
+    """Processes that carry `mark` in their environment or command line, with their network namespaces."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark.encode() in (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes():
+                    found[int(entry.name)] = str((entry / "ns/net").readlink())
+    return found
+
+
+def inhabited(namespaces):
+    """Those of `namespaces` that any process is in."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                found.add(str((entry / "ns/net").readlink()))
+    return found & namespaces
+
+
+def gone(mark, namespaces, folder, seconds=10):
+    end = time.monotonic() + seconds
+    while (left := family(mark)) or inhabited(namespaces) or lab.status(folder):
+        if time.monotonic() > end:
+            return f"left: {left}"
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture
+def caller(tmp_path):
+    """Another process that runs a lab, in which a detached program runs."""
+    mark = f"lab-test-{uuid.uuid4()}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", CALLER, str(tmp_path), json.dumps(SMALL)],
+        env=os.environ | {"LAB_TEST_MARK": mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        running = lab.status(tmp_path)
+        run(running.deployment, "ppg", f"setsid sh -c ': {mark}; sleep 1000' >/dev/null 2>&1 </dev/null &")
+        namespaces = set(family(mark).values()) - {str(Path("/proc/self/ns/net").readlink())}
+        assert len(namespaces) == 2
+        yield process, running.pid, mark, namespaces
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_killing_the_caller_takes_everything_along(caller, tmp_path):
+    process, _, mark, namespaces = caller
+    process.kill()
+    process.wait()
+    assert gone(mark, namespaces, tmp_path) is True
+
+
+def test_killing_the_supervisor_takes_everything_along(caller, tmp_path):
+    process, supervisor, mark, namespaces = caller
+    os.kill(supervisor, signal.SIGKILL)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert "broke" in said
+    assert gone(mark, namespaces, tmp_path) is True
+    # what it left is no obstacle
+    made = lab.up(experiment(**SMALL), state=tmp_path)
+    try:
+        assert run(made, "client", "hostname") == "client\n"
+    finally:
+        lab.down(experiment(), state=tmp_path)
+
+
+def test_a_killed_host_ends_the_lab(caller, tmp_path):
+    process, supervisor, mark, namespaces = caller
+    host = next(pid for pid, space in family(mark).items() if space in namespaces and pid != supervisor)
+    os.kill(host, signal.SIGKILL)
+    process.communicate(timeout=20)
+    assert gone(mark, namespaces, tmp_path) is True
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_the_foreground_lab_cleans_up(caller, tmp_path, number):
+    process, _, mark, namespaces = caller
+    process.send_signal(number)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (0, "")
+    assert gone(mark, namespaces, tmp_path) is True
+    assert not (tmp_path / "id").exists()
+
+
+def test_a_lab_of_another_process_is_joined_left_and_stopped(caller, tmp_path):
+    process, supervisor, mark, namespaces = caller
+    made = lab.up(experiment(**SMALL), state=tmp_path)
+    assert run(made, "client", "hostname") == "client\n"
+    with pytest.raises(LabError, match=rf"process {supervisor} runs a lab with other options.*choose another folder"):
+        lab.up(experiment(), state=tmp_path)
     lab.down(experiment(), state=tmp_path)
+    assert lab.status(tmp_path) is not None, "who only joined it leaves it running"
+    assert lab.shell("ppg", tmp_path, ("exit 3",)) == 3
+    with pytest.raises(UsageError, match="no host 'moon'"):
+        lab.shell("moon", tmp_path)
+    with pytest.raises(LabError, match="already"):
+        lab.run_foreground(folder=tmp_path)
+    assert lab.stop(tmp_path) is True
+    assert lab.stop(tmp_path) is False
+    process.communicate(timeout=20)
+    assert gone(mark, namespaces, tmp_path) is True
+    with pytest.raises(LabError, match="npl lab up"):
+        lab.shell("ppg", tmp_path)

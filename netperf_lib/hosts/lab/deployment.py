@@ -76,9 +76,7 @@ def _floor(calibration: Calibration | None) -> Proof:
             claim=claim, holds=None, evidence="not calibrated: delays are longer than asked for by an unknown part"
         )
     measured = ", ".join(f"{floor:.1f}" for floor in calibration.floors_us)
-    evidence = (
-        f"{measured} µs one way in {len(calibration.floors_us)} measurements; the median is taken off every delay"
-    )
+    evidence = f"measured {measured} µs one way; {calibration.floor_us:.1f} µs are taken off every delay"
     if calibration.noisy:
         evidence += (
             "; this machine is busy: end other programs, or as root try the option 'realtime: true', and trust medians"

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .awake import Awake
 from .namespace import VNET_HEADER, exact_timers
 from .topology import Options
 
@@ -23,6 +24,8 @@ __all__ = ["Counters", "Fabric"]
 
 _SPIN_NS = 60_000
 """How long before a deadline to stop sleeping: about what a sleep may overrun."""
+_IDLE_S = 0.05
+"""After so long without a packet the processors may sleep again."""
 _FRAME_BYTES = VNET_HEADER + 65_536
 _READS_IN_A_ROW, _WRITES_IN_A_ROW = 16, 64
 """Bounds that keep one busy host from starving the others, and reading from starving writing."""
@@ -99,6 +102,7 @@ class Fabric:
         """
         exact_timers()
         gc.disable()  # nothing here makes cycles, and a collection would be a pause of milliseconds
+        awake = Awake()
         count = Counters()
         now, read, write, uniform = time.monotonic_ns, os.read, os.write, random.random
         push, pop = heapq.heappush, heapq.heappop
@@ -117,6 +121,7 @@ class Fabric:
             worked = False
             for fd, _ in poll(0):
                 if fd == stop:
+                    awake.close()
                     count.latest_us = latest_ns / 1000
                     return count
                 worked = True
@@ -186,7 +191,10 @@ class Fabric:
                 continue
             # select and not epoll does the sleeping: its time-out is finer than a millisecond
             if not waiting:
-                select.select(sleepers, (), ())
+                if not select.select(sleepers, (), (), _IDLE_S)[0]:
+                    awake.release()
+                    select.select(sleepers, (), ())
+                    awake.hold()
             else:
                 rest_ns = waiting[0][0] - now() - _SPIN_NS
                 if rest_ns > 0:

@@ -132,13 +132,18 @@ class Guest:
         names.write_text(self.names)
         # open before the first is hidden, because the lab's folder may lie below /tmp or /run
         shown = {"/etc/hosts": os.open(names, os.O_PATH)}
+        if unlocked := _unlocked_shadow():
+            shadow = self.folder / "shadow"
+            shadow.touch(mode=0o600)
+            shadow.write_text(unlocked)
+            shown["/etc/shadow"] = os.open(shadow, os.O_PATH)
         for place in ("/tmp", "/var/tmp"):  # noqa: S108  these are hidden, not used
             own = self.folder / place.strip("/").replace("/", "-")
             own.mkdir()
             own.chmod(0o1777)
             shown[place] = os.open(own, os.O_PATH)
         for place, fd in shown.items():
-            yield f"{place} is shared by the hosts", partial(namespace.bind, fd, place)
+            yield f"{place} is the one of this machine", partial(namespace.bind, fd, place)
 
     def _prepare_sshd(self) -> int:
         """Give the host a /run of its own with what sshd reads; return the descriptor of its log."""
@@ -190,6 +195,20 @@ def _tolerate(steps: Iterable[tuple[str, Callable[[], None]]]) -> Iterable[str]:
             step()
         except OSError as error:
             yield f"{meaning} ({error})"
+
+
+def _unlocked_shadow() -> str | None:
+    """Return /etc/shadow with root's password impossible instead of locked, if it is locked (as on Ubuntu).
+
+    sshd without PAM lets nobody in, not even with a key, whose account is locked.
+    """
+    if os.geteuid():
+        return None
+    lines = Path("/etc/shadow").read_text().splitlines()
+    found = [line.split(":") for line in lines]
+    if not any(entry[0] == "root" and entry[1].startswith("!") for entry in found):
+        return None
+    return "".join(":".join([e[0], "*" if e[0] == "root" else e[1], *e[2:]]) + "\n" for e in found)
 
 
 def _sysctl(key: str, value: str) -> None:

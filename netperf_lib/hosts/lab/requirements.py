@@ -102,13 +102,13 @@ def _check_namespaces() -> None:
         raise LabError(
             f"the lab cannot make a network device through {_TUN} ({why}): load the tun module of this kernel"
         )
-    if os.geteuid() == 0:
+    if failed == errno.ENOSPC:
+        remedy = "none are left: raise the sysctls user.max_net_namespaces and user.max_user_namespaces"
+    elif os.geteuid() == 0:
         remedy = "in a container, start that with '--privileged'"
     elif _APPARMOR.exists() and _APPARMOR.read_text().strip() == "1":
         allow = f"sudo sysctl kernel.{_APPARMOR.name}=0"
         remedy = f"AppArmor forbids them to ordinary users: run the lab with sudo, or '{allow}'"
-    elif failed == errno.ENOSPC:
-        remedy = "none are left: raise user.max_net_namespaces and user.max_user_namespaces, or run the lab as root"
     else:
         remedy = "run the lab with sudo, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
     raise LabError(f"the lab may not make network namespaces here ({why}): {remedy}")

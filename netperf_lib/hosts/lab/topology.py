@@ -105,8 +105,8 @@ class Options(_Strict):
     """Of every host. The send buffer is what limits a single stream over a long path here, so tuning it shows."""
     queue_us: float = Field(default=30_000, gt=0, le=1e7)
     """How long a packet may wait for its turn, at the sender's interface and at the link, before it is dropped."""
-    udp_bps: Rate = 8e8
-    """What a host may send over UDP. The sender is held back, so nothing is lost; faster than some 1 Gbit/s is not
+    udp_bps: Rate = 5e8
+    """What a host may send over UDP. The sender is held back, so nothing is lost on the way; much more than this is not
     emulated without loss."""
     mtu: int = Field(default=1500, ge=576, le=65000)
     realtime: bool = False
