@@ -111,16 +111,20 @@ def bps(deployment, client, server, arguments):
 
 
 def test_a_stream_over_distance_is_limited_by_its_window(deployment):
-    def best(client, server, arguments):
-        return max(bps(deployment, client, server, arguments) for _ in range(2))
-
-    one = best("client", "region", "-O 1")
-    tuned = best("zone-64m", "region-64m", "-O 1")
-    many = best("client", "region", "-O 1 -P 16")
-    assert 2e8 < one < 9e8  # 2.5 MiB of send buffer in 20 ms
-    assert tuned > 1.5 * one
-    assert many > 1.5 * one
-    assert max(tuned, many) < 2.6e9, "the link's rate"
+    best = {"one": 0.0, "tuned": 0.0, "many": 0.0}
+    for _ in range(4):  # a busy machine can only slow things down
+        for name, client, server, arguments in (
+            ("one", "client", "region", ""),
+            ("tuned", "zone-64m", "region-64m", ""),
+            ("many", "client", "region", "-P 16"),
+        ):
+            best[name] = max(best[name], bps(deployment, client, server, f"-O 1 {arguments}"))
+        if min(best["tuned"], best["many"]) > 1.5 * best["one"] > 3e8:
+            break
+    assert 2e8 < best["one"] < 9e8, "2.5 MiB of send buffer in 20 ms"
+    assert best["tuned"] > 1.5 * best["one"]
+    assert best["many"] > 1.5 * best["one"]
+    assert max(best.values()) < 2.6e9, "the link's rate"
 
 
 def test_udp_is_paced_and_not_lost(deployment):
