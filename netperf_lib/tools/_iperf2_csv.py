@@ -87,7 +87,7 @@ def _run(found: _Found, time: str) -> ParsedRun:
     warnings: list[str] = []
     error = found.damage
     streams = {k: v for k, v in found.streams.items() if k != -1}
-    totals = [v[-1] for v in streams.values() if v[-1].start == v[0].start and (len(v) > 1 or v[0].end != 1)]
+    totals = [v[-1] for v in streams.values() if v[-1].start == v[0].start == 0 and (len(v) > 1 or v[0].end != 1)]
     udp = any(r.udp is not None for v in streams.values() for r in v)
     if error is None and len(totals) < len(streams):
         error = "the test has no result: the log ends before the row over the whole test"

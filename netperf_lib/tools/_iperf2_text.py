@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from ..metrics import to_bytes, to_us
 from ..model import ParsedRun
-from ._iperf_text import Interval, Row, Unreadable, columns, consistent, counter, row
+from ._iperf_text import LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
 
 NAME = "iperf2"
 
@@ -21,7 +22,9 @@ ERROR = re.compile(
     r"|(?:write|read|recv|accept|getsockopt|setsockopt)\w* failed: .+|error: .+"
     r"|WARNING: did not receive ack of last datagram.*)"
 )
-_LOCAL = re.compile(r"\[\s*(?P<id>[^\]]+?)\s*\] local \S+ port \d+ connected with \S+ port \d+(?P<rest>.*)")
+_LOCAL = re.compile(
+    r"\[\s*(?P<id>[^\]]+?)\s*\] local \S+ port (?P<here>\d+) connected with \S+ port (?P<there>\d+)(?P<rest>.*)"
+)
 _FLOAT = r"-?\d+(?:\.\d+)?"
 _FOUR = rf"(?P<mean>{_FLOAT})/\s*(?P<low>{_FLOAT})/\s*(?P<high>{_FLOAT})/\s*(?P<stdev>{_FLOAT}) (?P<unit>ms)"
 _FORMS = (
@@ -30,10 +33,7 @@ _FORMS = (
         r"(?:\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM]?)(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>[\d.]+|inf))?)?)?\s*$"
     ),
     re.compile(r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<pps>\d+) pps\s*$"),
-    re.compile(
-        rf"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+\((?P<percent>[-+.\deE]+|-?nan)%\)"
-        rf"(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+(?P<pps>\d+) pps(?P<more>.*))?)?\s*$"
-    ),
+    re.compile(LOSS + rf"(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+(?P<pps>\d+) pps(?P<more>.*))?)?\s*$"),
     re.compile(rf"\s+{_FOUR} \((?P<bursts>\d+)/(?P<burst>\d+)\)(?P<more>\s.*)?$"),
     re.compile(
         rf"\s+(?P<bounces>\d+)={_FOUR}\s+(?P<retr>-?\d+)\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM]?)/(?P<rtt>\d+)"
@@ -62,7 +62,7 @@ class _Stream:
         if not self.rows:
             return None
         first, last = self.rows[0][0], self.rows[-1][0]
-        if last.start_s > first.start_s + 1e-9:
+        if last.start_s > 0:
             return None
         if len(self.rows) == 1:
             # A lone row over the first second, or ending on the dot where TCP's clock is printed to 0.1 ms, is the
@@ -76,6 +76,8 @@ class _Stream:
 @dataclass
 class _Log:
     serving: bool = False
+    end_known: bool = False
+    """Whether a line says from which end the log is."""
     udp: bool = False
     bounceback: bool = False
     streams: dict[str, _Stream] = field(default_factory=dict)
@@ -107,7 +109,7 @@ def read_text(text: str) -> list[ParsedRun]:
     for index, line in enumerate(text.split("\n")):
         if "[" in line and _special(log, line, reports):
             continue
-        if "[" in line:
+        if "[" in line or " sec " in line:
             try:
                 found = row(line, index)
             except Unreadable as e:
@@ -128,6 +130,8 @@ def _special(log: _Log, line: str, reports: set[str]) -> bool:
         return True
     if " local " in line and (m := _LOCAL.search(line)):
         log.local += 1
+        if not log.end_known and "5001" in (m["here"], m["there"]):
+            log.serving, log.end_known = m["here"] == "5001", True
         if "(reverse)" in m["rest"]:
             log.reversed_ids.add(m["id"].strip("*"))
         log.full_duplex |= "(full-duplex)" in m["rest"]
@@ -154,6 +158,7 @@ def _context(log: _Log, line: str) -> None:
     if m := re.search(r"(Client connecting to|Server listening on) (?:(\S+), )?(TCP|UDP) port (\d+)", line):
         log.serving = m[1].startswith("Server") and not log.parameters.get("server")
         log.udp = m[3] == "UDP"
+        log.end_known = True
         log.parameters["port"] = int(m[4])
         if m[2]:
             log.serving = False
@@ -242,6 +247,8 @@ def _run(log: _Log) -> ParsedRun:
 
 
 def _metrics(log: _Log) -> dict[str, float]:
+    if not log.end_known:
+        raise Unreadable("the log does not say whether it is the client's or the server's: its head is missing")
     found: dict[str, float] = {}
     ways = {s.reverse for s in log.streams.values() if s.rows}
     for reverse in sorted(ways):
@@ -316,6 +323,9 @@ def _refuse_gaps(streams: dict[str, _Stream]) -> None:
                 raise Unreadable(
                     f"the test stalled: its intervals end at {last.end_s:g} s, and the test after {total.end_s:g} s"
                 )
+            steps = [r for r, _ in s.rows[:-1]]
+            if steps[0].start_s > 0 or any(abs(b.start_s - a.end_s) > 0.011 for a, b in pairwise(steps)):
+                raise Unreadable("an interval is missing from the log")
             if total.end_s < last.end_s - 0.01 - 0.02 * total.end_s or not _covered(s, total):
                 raise Unreadable(f"the result contradicts its intervals: {total.text.strip()!r}")
 

@@ -174,6 +174,8 @@ def read_document(
     error = error.strip() if isinstance(error, str) and error.strip() else None
     if error is None and (m := ERROR.search(after)):
         error = m[1].strip()
+    if after.lstrip()[:1] in tuple('}],":'):
+        cut = cut or "the document is damaged: its figures go on after its end"
     intervals, notes = _intervals(doc)
     found += notes
 
@@ -276,6 +278,7 @@ def _metrics(
     if "sum_sent" not in end and "sum_received" not in end and "sum" not in end:
         return {}, []
     serving = "accepted_connection" in start
+    linux = str(start.get("system_info")).startswith("Linux")
     for suffix, word in (("", ""), ("_bidir_reverse", "_reverse")) if both else (("", ""),):
         # With --bidir the client's own streams are the first ones; `sender` tells them, seen from where the log is.
         forward = (word == "") != serving
@@ -322,9 +325,19 @@ def _metrics(
                 found[f"retransmits{word}_count"] = resent
         if not word:
             _path(
-                found, warnings, senders, receivers, mine, _list(intervals), local_sends=not serving if both else None
+                found,
+                warnings,
+                senders,
+                receivers,
+                mine,
+                _list(intervals),
+                local_sends=not serving if both else None,
+                linux=linux,
             )
-    _cpu(found, warnings, _dict(end.get("cpu_utilization_percent")), serving="server" if serving else "client")
+    if serving or "connecting_to" in start:
+        _cpu(found, warnings, _dict(end.get("cpu_utilization_percent")), serving="server" if serving else "client")
+    elif "cpu_utilization_percent" in end:
+        warnings.append("the log does not say from which end it is: the CPU times are left out")
     return found, warnings
 
 
@@ -393,12 +406,14 @@ def _datagrams(
         else:
             warnings.append(f"lost_packets is {views[0].get('lost_packets')} of {packets} and is left out")
     jitter = _number(views[0].get("jitter_ms"))
-    if jitter is None or not packets:
+    if not packets:
         return
+    if jitter is None:
+        raise Contradiction("the jitter is no number, which contradicts that datagrams arrived")
     each_jitter = [j for s in streams if (j := _number(s.get("jitter_ms"))) is not None]
     mean = sum(each_jitter) / len(each_jitter) if each_jitter else jitter
     others = [_number(v.get("jitter_ms")) for v in views]
-    if any(o is None or abs(o - jitter) > 1e-4 * jitter for o in others) or abs(mean - jitter) > 1e-4 * jitter + 1e-6:
+    if any(o is None or abs(o - jitter) > 1e-5 * jitter for o in others) or abs(mean - jitter) > 1e-5 * jitter + 1e-9:
         warnings.append("the jitter of sum contradicts that of its streams and is left out")
     elif jitter > 1e3 * max(*_lengths(overall), *_lengths(received), 0.0, 0.0) or jitter < 0:
         warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
@@ -417,12 +432,25 @@ def _path(
     streams: list[dict[str, Any]],
     intervals: list[Any],
     local_sends: bool | None,
+    linux: bool,
 ) -> None:
     """What the sender's kernel knows of the path: round trip under load, congestion window."""
     if local_sends is False or not senders:
         return
     sockets = {s.get("socket") for s in senders}
     rows = [r for iv in intervals for r in _list(_dict(iv).get("streams")) if _dict(r).get("socket") in sockets]
+    per_stream = Counter(r.get("socket") for r in rows)
+    timed = [r for r in rows if "rtt" in r]
+    if intervals and (set(per_stream) != sockets or max(per_stream.values()) < len(intervals) - 1):
+        warnings.append("intervals lack streams: round-trip times and congestion windows are left out")
+        return
+    if (
+        len(set(per_stream.values())) > 1
+        or len(timed) not in (0, len(rows))
+        or any(0 < sum(_count(r.get(k)) is not None for r in rows) < len(rows) for k in ("rtt", "snd_cwnd"))
+    ):
+        warnings.append("rows of intervals are damaged: round-trip times and congestion windows are left out")
+        return
     means, lows, highs = ([_count(s.get(k)) for s in senders] for k in ("mean_rtt", "min_rtt", "max_rtt"))
     every = [(r, x.get("omitted")) for x in rows if (r := _count(x.get("rtt")))]
     if all(means) and all(lows) and all(highs):
@@ -436,14 +464,33 @@ def _path(
             # iperf3's own mean, least and largest count the omitted seconds too
             found |= {"rtt_loaded_us": sum(counted) / len(counted)}
             found |= {"rtt_loaded_min_us": min(counted), "rtt_loaded_max_us": max(counted)}
-    windows: dict[Any, dict[Any, int]] = {}
-    for row in rows:
-        window = _count(_dict(row).get("snd_cwnd"))
-        if window and not row.get("omitted"):
-            windows.setdefault(row.get("socket"), {})[row.get("start")] = window
-    if windows and len(windows) == len(sockets):
-        found["cwnd_bytes"] = sum(list(w.values())[-1] for w in windows.values())
-        found["cwnd_max_bytes"] = sum(max(w.values()) for w in windows.values())
+    _windows(found, warnings, senders, rows, linux=linux)
+
+
+def _windows(
+    found: dict[str, float],
+    warnings: list[str],
+    senders: list[dict[str, Any]],
+    rows: list[dict[str, Any]],
+    *,
+    linux: bool,
+) -> None:
+    """Add the streams' congestion windows, the last ones and the largest ones, the omitted seconds left out."""
+    last = largest = 0
+    for s in senders:
+        mine = [r for r in rows if r.get("socket") == s.get("socket")]
+        each = [w for r in mine if (w := _count(r.get("snd_cwnd")))]
+        counted = [w for r in mine if not r.get("omitted") and (w := _count(r.get("snd_cwnd")))]
+        if not counted:
+            return
+        said = _count(s.get("max_snd_cwnd"))
+        # Linux counts its window in segments, so that all are multiples of one size: 88 bytes is its smallest.
+        if (said is not None and said != max(each)) or (linux and len(each) > 1 and math.gcd(*each) < 88):
+            warnings.append("the congestion windows contradict each other and are left out")
+            return
+        last, largest = last + counted[-1], largest + max(counted)
+    if last:
+        found |= {"cwnd_bytes": last, "cwnd_max_bytes": largest}
 
 
 def _mean_fits(senders: list[dict[str, Any]], rows: list[dict[str, Any]]) -> bool:
@@ -453,7 +500,7 @@ def _mean_fits(senders: list[dict[str, Any]], rows: list[dict[str, Any]]) -> boo
         fits = False
         for chosen in (mine, [r for r in mine if not r.get("omitted")]):
             rtts = [r for x in chosen if (r := _count(x.get("rtt"))) is not None]
-            fits |= bool(rtts) and abs(sum(rtts) / len(rtts) - (_number(s.get("mean_rtt")) or 0)) <= 1
+            fits |= bool(rtts) and sum(rtts) // len(rtts) == _number(s.get("mean_rtt"))
         if not fits:
             return False
     return True
@@ -465,7 +512,7 @@ def _cpu(found: dict[str, float], warnings: list[str], cpu: dict[str, Any], serv
         total, user, system = (_number(cpu.get(f"{end}_{k}")) for k in ("total", "user", "system"))
         if total is None or (not total and end == "remote"):
             continue
-        if total < 0 or (user is not None and system is not None and abs(total - user - system) > 0.2 + 0.03 * total):
+        if total < 0 or (user is not None and system is not None and abs(total - user - system) > 0.02 + 0.002 * total):
             warnings.append(f"the {end}'s CPU time contradicts its parts and is left out")
             continue
         found[f"cpu_{side}_ratio"] = total / 100
@@ -570,6 +617,7 @@ _INTERVAL = re.compile(r'\{\s*"streams"\s*:\s*\[')
 _ROW = re.compile(r'\{\s*"socket"\s*:\s*\d+\s*,\s*"start"')
 
 
+_EVENTS = ("start", "interval", "end", "error", "server_output_text", "server_output_json")
 _DECODER = json.JSONDecoder(object_pairs_hook=_keep_doubles, parse_constant=_no_number)
 
 
@@ -646,6 +694,8 @@ def read_events(text: str) -> list[ParsedRun]:
             continue
         kind, data = event.get("event"), event.get("data")
         kinds[str(kind)] += 1
+        if event.keys() != {"event", "data"} or kind not in _EVENTS:
+            cut = f"the stream is damaged in an event: {line[:40]!r}"
         if kind == "start":
             doc["start"] = data
         elif kind == "interval":

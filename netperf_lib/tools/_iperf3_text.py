@@ -8,7 +8,7 @@ from typing import Any
 
 from ..metrics import to_bytes
 from ..model import ParsedRun
-from ._iperf_text import Interval, Row, Unreadable, columns, consistent, counter, row
+from ._iperf_text import LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
 
 NAME = "iperf3"
 
@@ -17,9 +17,7 @@ ERROR = re.compile(
     r"|unrecognized option.*|(?:command )?not found.*)"
 )
 _TCP = re.compile(r"\s+(?P<retr>-?\d+)(?:\s+(?P<cwnd>-?\d+(?:\.\d+)?)\s+(?P<unit>[KMGT]?)Bytes)?\s*$")
-_UDP = re.compile(
-    r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+) \((?P<percent>[-+.\deE]+|-?nan)%\)\s*$"
-)
+_UDP = re.compile(LOSS + r"\s*$")
 _SENT = re.compile(r"\s+(?P<packets>\d+)\s*$")
 _VERBOSE = re.compile(
     r"Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d+) streams, (?P<block>\d+) byte blocks, "
@@ -68,7 +66,7 @@ def read_text(text: str) -> list[ParsedRun]:
     rule = False
     previous: Row | None = None
     for index, line in enumerate(lines):
-        if "[" in line:
+        if "[" in line or " sec " in line:
             try:
                 found = row(line, index)
             except Unreadable as e:
@@ -286,9 +284,9 @@ def _metrics(log: _Log) -> dict[str, float]:
             found[rate], found[size] = r.rate_bps, r.size_bytes
         if not word and (r := received or sent) is not None:
             found["duration_measured_s"] = r.length_s
-        if sent is not None and (count := log.details[sent.index].get("retransmits")) is not None:
+        count = log.details[sent.index].get("retransmits") if sent is not None else None
+        if sent is not None and count is not None and _retransmits_fit(log, both["sender"], sent, direction, count):
             found[f"retransmits{word}_count"] = count
-            _check_retransmits(log, both["sender"], sent, direction, count)
         if loss is not None:
             _loss(log, found, loss, both["receiver"] or both[""], word)
         if not word:
@@ -296,24 +294,29 @@ def _metrics(log: _Log) -> dict[str, float]:
     return found
 
 
-def _check_retransmits(log: _Log, side: _Side | None, total: Row, direction: str, count: int) -> None:
+def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, count: int) -> bool:
+    """Whether a count of retransmits agrees with the intervals.
+
+    Raises
+    ------
+    Unreadable
+        It cannot be what iperf3 printed.
+    """
     streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
-    if (
-        side
-        and side.total is total
-        and streams
-        and None not in streams
-        and sum(s for s in streams if s is not None) != count
-    ):
+    if side and side.total is total and (None in streams or sum(s or 0 for s in streams) != count):
         raise Unreadable(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
     mine = [i for i in log.intervals if i.direction == direction and not i.omitted and i.row.length_s > 0]
     rows = [i for i in mine if i.stream == -1] or mine
     each = [i.retransmits for i in rows]
+    if not log.serving and direction == "forward" and rows and None in each and not any(each):
+        raise Unreadable(f"the result has retransmits, and its intervals have none: {total.text.strip()!r}")
     covered = sum(i.row.length_s for i in rows)
     if each and None not in each and abs(covered - total.length_s) < 0.02 * len(rows) + 0.1:
-        off = count - sum(e for e in each if e is not None)
-        if off:
-            log.warnings.append(f"the result counts {count} retransmits, its intervals {count - off}")
+        counted = sum(e for e in each if e is not None)
+        if counted != count:
+            log.warnings.append(f"the result counts {count} retransmits, its intervals {counted}: they are left out")
+            return False
+    return True
 
 
 def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, word: str) -> None:
@@ -339,6 +342,10 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
             raise Unreadable(f"the loss contradicts itself: {total.text.strip()!r}")
         found[f"lost{word}_count"], found[f"lost{word}_ratio"] = lost, lost / packets
     jitter = float(details["jitter"])
+    if side and side.total is total and each:
+        mean = sum(float(d["jitter"]) for d in each if "jitter" in d) / len(each)
+        if abs(mean - jitter) > 0.0011:
+            raise Unreadable(f"the jitter contradicts that of the streams: {total.text.strip()!r}")
     if jitter > 1e3 * max(total.length_s, 0):
         log.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:

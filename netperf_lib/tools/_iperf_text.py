@@ -21,6 +21,11 @@ _FIGURES = re.compile(
     r"(?P<size>\d+(?:\.\d+)?)\s+(?P<size_unit>[KMGT]?)Bytes\s+"
     r"(?P<rate>\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s+(?P<rate_unit>[KMGT]?)(?P<per>bits|Bytes)/sec(?P<rest>.*)"
 )
+LOSS = (
+    r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+"
+    r"\((?P<percent>\d+(?:\.\d+)?(?:e[-+]?\d+)?|-?nan)%\)"
+)
+"""Jitter, lost and all datagrams, and the share, as both programs print them."""
 _TRACES = (
     re.compile(r"\[\s*[^\]\[\s][^\]\[]{0,20}\]"),
     re.compile(r"\d\.\d*\s*-\s*\d+\.\d"),

@@ -102,7 +102,7 @@ def sightings(text: str) -> Iterator[int]:
         elif now == "server":
             new, yield_at = kind != "nested", line
         elif now == "nested":
-            kind = "nested" if kind == "client" else kind
+            kind = "nested" if kind in ("client", "fragment", "banner") else kind
             continue
         elif now == "done":
             kind = ""
