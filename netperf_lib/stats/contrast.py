@@ -166,14 +166,15 @@ def verdict_of(low: Floats, high: Floats, inner_low: Floats, inner_high: Floats,
 def widening(d: Floats) -> Floats:
     """Factor by which rounds that resemble their neighbours widen an interval, for each row of `d`.
 
-    The lag-1 autocorrelation r, corrected for its bias in short series by (1 + 3 r) / n (Kendall 1954; Marriott and
-    Pope 1954) and kept in 0 … 0.9, gives sqrt((1 + r) / (1 - r)), the factor of a first-order autoregression.
+    sqrt((1 + r) / (1 - r)) is the factor of a first-order autoregression with lag-1 autocorrelation r, kept in
+    0 … 0.9. In short series r is too small by about (1 + 3 r) / n (Marriott and Pope, Biometrika 41 (1954) 390-402);
+    the part that grows with r is put back, the constant part is not: it would widen independent rounds too.
     """
     n = d.shape[1]
     e = d - d.mean(axis=1, keepdims=True)
     v = (e * e).sum(axis=1)
     r = np.divide((e[:, 1:] * e[:, :-1]).sum(axis=1), v, out=np.zeros_like(v), where=v > 0)
-    r = np.clip(r + (1 + 3 * r) / n, 0, 0.9)
+    r = np.clip(r * (1 + 3 / n), 0, 0.9)
     return np.asarray(np.sqrt((1 + r) / (1 - r)))
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
-from .contrast import rounds_required, sides, widening
+from .contrast import judge_paired, rounds_required, sides, widening
 from .rank import signed_rank_cut, walsh
 from .result import Result, check_share, percent, plural, spread
 
@@ -18,6 +18,8 @@ __all__ = ["RoundsNeeded", "StopDecision", "rounds_needed", "stop_rule"]
 
 _EFFICIENCY = 3 / math.pi
 """Signed ranks against means on normal data (Hodges and Lehmann, Ann. Math. Statist. 27 (1956) 324-335)."""
+_SIMULATED = 120
+"""Up to so many rounds a plan is simulated, in a second or two."""
 _LOOKING = 0.7
 """Share of the error that is left for each look: an interval quoted as 95 % is computed at 96.5 %."""
 
@@ -76,9 +78,9 @@ def rounds_needed(
 
     Notes
     -----
-    Power of a t test on log ratios with n · 3/π rounds, the efficiency of signed ranks on normal data, and the mean
-    widening that independent rounds suffer by chance (see `contrast.widening`). For a difference at the edge of the
-    margin neither verdict is certain however many the rounds; the direction is what is planned for.
+    The very verdict is simulated, 2,000 times at a number of rounds, with normal noise; beyond some hundred rounds the
+    power of a t test with n · 3/π rounds, the efficiency of signed ranks, stands for it. For a difference at the edge
+    of the margin neither verdict is certain however many the rounds; the direction is what is planned for.
     """
     check_share(cv, "cv")
     check_share(margin, "margin")
@@ -89,11 +91,13 @@ def rounds_needed(
     sd = math.sqrt(2 * math.log1p(cv * cv))
     direction = gap >= edge
     n = rounds_required(alpha, family)
-    while n < 100_000:
-        got = _power(n, sd, gap, edge, alpha / family, direction)
-        if got >= power:
-            break
+    rough = 0.0
+    while n < 100_000 and (rough := _power(n, sd, gap, edge, alpha / family, direction)) < power:
         n = max(n + 1, math.floor(n * 1.02))
+    got = rough
+    while n <= _SIMULATED and (got := _simulated(n, sd, gap, margin, alpha, family, direction)) < power:
+        n += max(1, n // 20)
+        got = power
     goal = (
         f"the direction of a difference of {percent(abs(difference))}"
         if direction
@@ -111,9 +115,8 @@ def rounds_needed(
 
 
 def _power(n: int, sd: float, gap: float, edge: float, alpha: float, direction: bool) -> float:
-    """Chance of the verdict wanted with n rounds."""
-    wide = 1 + 0.4 / math.sqrt(n)  # independent rounds show some autocorrelation by chance
-    se = sd * wide / math.sqrt(n * _EFFICIENCY)
+    """Chance of the verdict wanted with n rounds, roughly and rather too high."""
+    se = sd / math.sqrt(n * _EFFICIENCY)
     # signed ranks come in steps: use the tail that the interval really has
     _, tail = signed_rank_cut(n, alpha / 2 if direction else alpha)
     if not tail:
@@ -123,6 +126,12 @@ def _power(n: int, sd: float, gap: float, edge: float, alpha: float, direction: 
         return float(scipy.special.ndtr(gap / se - t))
     inside = scipy.special.ndtr((edge - gap) / se - t) + scipy.special.ndtr((edge + gap) / se - t) - 1
     return max(0.0, float(inside))
+
+
+def _simulated(n: int, sd: float, gap: float, margin: float, alpha: float, family: int, direction: bool) -> float:
+    """Share of simulated experiments of n rounds that reach the verdict wanted; the same each time it is asked."""
+    d = gap + sd * np.random.default_rng(n).standard_normal((2000, n))
+    return float((judge_paired(d, margin, alpha, family).code == (1 if direction else 2)).mean())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
