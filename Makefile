@@ -6,7 +6,7 @@ BIN := .venv/bin
 EXPERIMENT ?= data/experiments/lab.yaml
 ROOT ?= results
 
-.PHONY: help setup report test check bench notebooks golden lock clean
+.PHONY: help setup report test validate check bench notebooks golden lock clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -27,6 +27,12 @@ report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 
 
 test: setup ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+bench: setup ## measure what is promised about speed and memory
+	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
+
+validate: setup ## simulations with planted truth: do the statistics keep their word? (SEED=… repeats one)
+	@$(BIN)/python -m tests.stats.validate $(if $(SEED),--seed $(SEED))
 
 check: setup ## lint, format and type checks
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

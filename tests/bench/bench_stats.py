@@ -1,0 +1,116 @@
+"""What the statistics promise about time and memory. Run by ``make bench``; importing is not counted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from numpy.random import default_rng
+
+from netperf_lib import stats
+from netperf_lib.stats.family import compare as compare_runs
+
+
+def best(work: Callable[[], object], times: int = 5) -> float:
+    """Shortest of several durations, in seconds: the machine may be busy with something else."""
+    took = []
+    for _ in range(times):
+        started = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - started)
+    return min(took)
+
+
+def test_compare_of_30_rounds() -> None:
+    rng = default_rng(1)
+    sides = [(rng.lognormal(0, 0.02, 30), rng.lognormal(0, 0.02, 30)) for _ in range(50)]
+    stats.compare(*sides[0])  # null distributions are computed once in a process
+    took = best(lambda: [stats.compare(a, b) for a, b in sides]) / len(sides)
+    print(f"\ncompare of 30 rounds: {1e3 * took:.2f} ms (at most 2)")
+    tied = [(np.round(a, 2), np.round(b, 2)) for a, b in sides]
+    ties = best(lambda: [stats.compare(a, b) for a, b in tied]) / len(tied)
+    print(f"the same with ties: {1e3 * ties:.2f} ms (at most 2)")
+    assert max(took, ties) <= 2e-3
+
+
+def test_family_of_1000_contrasts() -> None:
+    rng = default_rng(2)
+    rounds, conditions = 30, 46
+    runs = pd.DataFrame(
+        {
+            "deployment": 1,
+            "round": np.repeat(np.arange(rounds), conditions),
+            "status": "ok",
+            "excluded": None,
+            "placement": [f"p{i}" for i in range(conditions)] * rounds,
+            "tool": "iperf3",
+            "test": "tcp",
+            "client": "client",
+            "server": [f"s{i}" for i in range(conditions)] * rounds,
+            "streams": 1,
+            "throughput_bps": 1e9 * rng.lognormal(0, 0.02, rounds * conditions),
+        }
+    )
+    pairs = [(i, j) for i in range(conditions) for j in range(i)][:1000]
+    contrasts = [
+        {"metric": "throughput_bps", "a": {"placement": f"p{i}"}, "b": {"placement": f"p{j}"}} for i, j in pairs
+    ]
+    runs.attrs["experiment"] = {"name": "bench", "contrasts": contrasts, "alpha": 0.05}
+    family = compare_runs(runs)
+    assert len(family) == 1000
+    took = best(lambda: compare_runs(runs), 3)
+    print(f"\nfamily of 1,000 contrasts: {took:.2f} s (at most 1)")
+    assert took <= 1
+
+
+TAILS = """
+import resource, sys, time
+import numpy as np
+from netperf_lib.stats import percentiles
+
+n = int(sys.argv[1])
+rng = np.random.default_rng(3)
+x = np.empty(n, np.float32)
+for part in np.array_split(x, max(1, n // 10**6)):
+    part[:] = 50 + rng.lognormal(2, 0.8, part.size)
+percentiles(x[:10**5])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ours = []
+for _ in range(3):
+    started = time.perf_counter()
+    found = percentiles(x, (50, 90, 99, 99.9, 99.99))
+    ours.append(time.perf_counter() - started)
+grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+theirs = []
+for _ in range(3):
+    started = time.perf_counter()
+    y = np.sort(x)
+    theirs.append(time.perf_counter() - started)
+for p in found:
+    k = (n - 1) * p.percentile / 100
+    low, high = float(y[int(k)]), float(y[min(int(k) + 1, n - 1)])
+    assert abs(p.latency_us - (low + (k - int(k)) * (high - low))) <= 1e-6 * high, p
+print(min(ours) / min(theirs), 1 + grown / x.nbytes, min(ours))
+"""
+
+
+def test_percentiles_of_100_million_latencies() -> None:
+    # in a process of its own: the highest memory of a process never falls
+    out = subprocess.run([sys.executable, "-c", TAILS, str(10**8)], capture_output=True, text=True, check=True).stdout
+    time_ratio, memory_ratio, seconds = (float(v) for v in out.split())
+    print(
+        f"\np50 … p99.99 of 10^8 float32: {seconds:.2f} s, {time_ratio:.2f} of one np.sort (at most 1.3), "
+        f"{memory_ratio:.2f} of their memory (at most 1.2)"
+    )
+    assert time_ratio <= 1.3
+    assert memory_ratio <= 1.2
+
+
+def test_rounds_needed_answers_while_one_waits() -> None:
+    took = best(lambda: stats.rounds_needed(0.03, difference=0.1, family=21), 2)
+    print(f"\nrounds_needed: {took:.2f} s (at most 3)")
+    assert took <= 3
