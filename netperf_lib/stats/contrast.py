@@ -78,6 +78,8 @@ class Comparison(Result):
         Levels that both sides share, for example "8 streams".
     scope : str
         What the statement holds for, for example "for this VM pair".
+    lag1_p : float or None
+        How surely neighbouring rounds resemble each other (lag-1 rank permutation); None where it was not tested.
     """
 
     verdict: Verdict
@@ -98,6 +100,12 @@ class Comparison(Result):
     names: tuple[str, str] = ("A", "B")
     context: str = ""
     scope: str = ""
+    lag1_p: float | None = None
+
+    @property
+    def dependent(self) -> bool:
+        """Whether the rounds are not independent, so that no verdict is given."""
+        return self.lag1_p is not None and self.lag1_p < DEPENDENT
 
     @property
     def words(self) -> str:
@@ -246,8 +254,8 @@ def judge_unpaired(x: Floats, y: Floats, margin: float, alpha: float, family: in
         confidence = confidence or 1 - 2 * real
         ends += [estimate + (w[:, j] - estimate) * factor for j in (k, n * m - 1 - k)]
     code = verdict_of(ends[0], ends[1], ends[2], ends[3], margin)
-    p = np.minimum(lag1_p(x), lag1_p(y))
-    code[p < DEPENDENT / 2] = -2
+    p = np.minimum(1.0, 2 * np.minimum(lag1_p(x), lag1_p(y)))  # two sides were looked at
+    code[p < DEPENDENT] = -2
     return Judged(estimate, ends[0], ends[1], code, p, factor, confidence)
 
 
@@ -354,6 +362,7 @@ def compare(
     n, need = min(x.size, y.size), rounds_required(alpha, family)
     unit, side = ("round", "") if paired else ("run", " a side")
     ratio, low, high, confidence, more = math.nan, 0.0, math.inf, 0.0, 0
+    lag1: float | None = None
     verdict: Verdict = "no verdict"
     warnings = []
     if dropped:
@@ -375,10 +384,11 @@ def compare(
         estimate, lo, hi = (float(v[0]) for v in (judged.estimate, judged.low, judged.high))
         ratio, low, high, confidence = math.exp(estimate), math.exp(lo), math.exp(hi), judged.confidence
         verdict, reason = conclude(int(judged.code[0]), lo, hi, better, about.get("declared", True))
+        lag1 = float(judged.lag1[0])
         if judged.code[0] == -2:
             verdict = "no verdict"
             reason = (
-                f"the {unit}s are not independent (neighbours resemble each other, p = {judged.lag1[0]:.2g}): "
+                f"the {unit}s are not independent (neighbours resemble each other, p = {lag1:.2g}): "
                 "measure with more time between rounds"
             )
         elif verdict == "inconclusive":
@@ -412,6 +422,7 @@ def compare(
         better=better,
         unit=unit,
         dropped=dropped,
+        lag1_p=lag1,
         **about,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -227,12 +228,14 @@ def compare(
                 f"{f' (declared: {known})' if known else ''}: name a factor, for example "
                 f"compare(runs, {metric or 'throughput_bps'!r}, by='placement')"
             )
+    asked = {_question(d): d for d in reversed(declared)}
     judged = []
     for c in chosen:
         c = c.model_copy(update={"a": {**where, **c.a}, "b": {**where, **c.b}})
-        twin = next((d for d in declared if _same(c, d)), None)
+        twin = asked.get(_question(c))
         size = twin.margin if twin is not None and margin is None else margin if margin is not None else c.margin
-        is_declared = twin is not None and size >= twin.margin - 1e-12
+        # another margin is another question
+        is_declared = twin is not None and math.isclose(size, twin.margin)
         judged.append(_judge(table, c, size, alpha, len(declared) if is_declared else 1, is_declared, paired))
     return Family(
         comparisons=tuple(judged),
@@ -257,9 +260,9 @@ def _contrast(c: Contrast | Mapping[str, Any]) -> Contrast:
         raise StatsError(f"not a contrast (metric, a, b, margin): {' '.join(first[1:3]).strip()}") from None
 
 
-def _same(c: Contrast, d: Contrast) -> bool:
-    """Whether two contrasts ask the same question, in either direction."""
-    return c.metric == d.metric and ((c.a, c.b) == (d.a, d.b) or (c.a, c.b) == (d.b, d.a))
+def _question(c: Contrast) -> tuple[str, frozenset[frozenset[tuple[str, Any]]]]:
+    """What a contrast asks, in whichever direction."""
+    return c.metric, frozenset((frozenset(c.a.items()), frozenset(c.b.items())))
 
 
 def _by(table: RunsTable, metric: str, by: str, baseline: Any, where: Factors, margin: float | None) -> list[Contrast]:
@@ -288,9 +291,9 @@ def _judge(
 ) -> Comparison:
     """Judge one contrast."""
     values = table.values(c.metric)
-    sides = [np.flatnonzero(table.mask(f) & table.ok) for f in (c.a, c.b)]
-    lost = int(sum((table.mask(f) & ~table.ok).sum() for f in (c.a, c.b)))
-    have = [rows[np.isfinite(values[rows])] for rows in sides]
+    masks = [table.mask(f) for f in (c.a, c.b)]
+    lost = int(sum((mask & ~table.ok).sum() for mask in masks))
+    have = [np.flatnonzero(mask & table.ok & np.isfinite(values)) for mask in masks]
     names, common = _names(table, c, have)
     warnings = _mixed(table, c, have, names)
     if lost:
@@ -309,6 +312,9 @@ def _judge(
             left, right, margin=margin, alpha=alpha, family=family, better=better, paired=paired, **about
         )
     reason = result.reason
+    landed = np.unique(table.deployment[np.concatenate(have)]).size
+    if moved and landed > 1 and result.dependent:
+        reason = f"the {landed} deployments differ from each other: at least {DEPLOYMENTS} are needed to speak of more"
     for rows, name in zip(have, names, strict=True):
         if not rows.size:
             reason = f"no run of {name} has a value of {c.metric}"
@@ -334,7 +340,7 @@ def _other_hosts(table: RunsTable, c: Contrast, have: Sequence[Rows]) -> bool:
     if any(c.a.get(f) != c.b.get(f) for f in PLACES):
         return True
     for host in HOSTS:
-        if host in table.runs:
+        if host in table.columns:
             codes, _ = table.levels(host)
             if not np.array_equal(np.unique(codes[have[0]]), np.unique(codes[have[1]])):
                 return True
@@ -376,7 +382,7 @@ def _mixed(table: RunsTable, c: Contrast, have: Sequence[Rows], names: tuple[str
 
 def _scope(table: RunsTable, have: Sequence[Rows]) -> str:
     """What a claim about other VMs holds for: one act of placing them is one draw."""
-    if "deployment" not in table.runs:
+    if "deployment" not in table.columns:
         return ""
     n = np.unique(table.deployment[np.concatenate(have)]).size
     return "for this VM pair" if n <= 1 else f"for these {n} deployments"

@@ -62,7 +62,10 @@ class RunsTable:
         if runs.empty:
             raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
         order = [c for c in ("deployment", "round", "order") if c in runs]
+        runs = runs.copy(deep=False)
+        runs.attrs = {}  # pandas copies them, deeply, at each look at a column
         self.runs = runs.sort_values(order, kind="stable") if order else runs
+        self.columns = frozenset(runs.columns)
         n = len(runs)
         self.excluded = self._excluded()
         status = self.runs["status"].to_numpy(dtype=object) if "status" in runs else np.full(n, "ok", dtype=object)
@@ -71,6 +74,7 @@ class RunsTable:
         self.deployment = self._codes("deployment")
         self.block = self._codes("deployment", "round")
         self._levels: dict[str, tuple[Rows, dict[Hashable, int]]] = {}
+        self._constant: set[str] = set()
         self._values: dict[str, Values] = {}
 
     def _excluded(self) -> Mask:
@@ -98,6 +102,8 @@ class RunsTable:
             codes, levels = pd.factorize(self.runs[factor].astype(object), use_na_sentinel=True)
             names: dict[Hashable, int] = {v: i for i, v in enumerate(levels)}
             names[None] = -1
+            if (codes == codes[0]).all():
+                self._constant.add(factor)
             self._levels[factor] = codes, names
         return self._levels[factor]
 
@@ -138,9 +144,11 @@ class RunsTable:
         """Columns not named in the contrast that have several levels in these rows."""
         found = {}
         for column in columns:
-            if column in named or column not in self.runs:
+            if column in named or column not in self.columns:
                 continue
             codes, names = self.levels(column)
+            if column in self._constant:
+                continue
             here = np.unique(codes[rows])
             if here.size > 1:
                 by_code = {code: level for level, code in names.items()}

@@ -1,0 +1,194 @@
+"""Families of contrasts from the table of runs: pairing, the correction, what is warned of, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.random import default_rng
+
+import netperf_lib as npl
+from netperf_lib.errors import StatsError
+from netperf_lib.stats import Family
+
+LATENCY = {"ppg": 58.0, "same-zone": 84.0, "cross-zone": 190.0}
+PPG = {"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}, "margin": 0.05}
+XZONE = {"metric": "latency_oneway_us", "a": {"placement": "cross-zone"}, "b": {"placement": "same-zone"}}
+
+
+def table(rounds: int = 12, deployments: int = 1, seed: int = 0, contrasts=(PPG, XZONE), spread: float = 0.0):
+    rng = default_rng(seed)
+    rows = []
+    for deployment in range(1, deployments + 1):
+        landed = {p: spread * rng.standard_normal() for p in LATENCY}
+        for r in range(1, rounds + 1):
+            drift = 0.1 * rng.standard_normal()
+            for order, p in enumerate(rng.permutation(list(LATENCY))):
+                value = LATENCY[p] * np.exp(drift + landed[p] + 0.02 * rng.standard_normal())
+                rows.append(
+                    (deployment, r, order, str(p), "client", f"host-{p}", "ok", None, "qperf", "tcp_lat", value)
+                )
+    columns = ["deployment", "round", "order", "placement", "client", "server", "status", "excluded", "tool", "test"]
+    runs = pd.DataFrame(rows, columns=[*columns, "latency_oneway_us"])
+    runs["run_id"] = [f"run{i}" for i in range(len(runs))]
+    runs["streams"] = pd.array([pd.NA] * len(runs), dtype="Int64")
+    runs["accelerated"] = pd.array([True] * len(runs), dtype="boolean")
+    runs.attrs["experiment"] = {"name": "test", "alpha": 0.05, "contrasts": [dict(c) for c in contrasts]}
+    return runs
+
+
+def test_the_sentence_names_the_direction_and_what_it_holds_for():
+    family = npl.compare(table())
+    assert [c.verdict for c in family] == ["better", "worse"]
+    assert family[0].words == "ppg: 31 % lower one-way latency than same-zone, at least 28 %, for this VM pair"
+    assert family[1].words.startswith("cross-zone: 1")
+    assert "higher one-way latency than same-zone" in family[1].words
+    assert family[0].family == 2
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_changes_nothing(random):
+    runs = table(rounds=8)
+    order = list(range(len(runs)))
+    random.shuffle(order)
+    shuffled = runs.iloc[order]
+    shuffled.attrs = runs.attrs
+    assert npl.compare(shuffled).to_dict() == npl.compare(runs).to_dict()
+
+
+def test_the_order_of_the_contrasts_changes_nothing():
+    there, back = npl.compare(table()), npl.compare(table(contrasts=(XZONE, PPG)))
+    assert there[0].to_dict() == back[1].to_dict()
+
+
+def test_every_declared_contrast_counts_shown_or_not():
+    runs = table()
+    runs["rtt_us"] = runs["latency_oneway_us"] * 2
+    runs.attrs["experiment"]["contrasts"].append({**PPG, "metric": "rtt_us"})
+    family = npl.compare(runs, "rtt_us")
+    assert len(family) == 1
+    assert family[0].family == 3
+
+
+def test_what_was_not_declared_gets_no_verdict():
+    family = npl.compare(table(), "latency_oneway_us", by="placement", baseline="ppg")
+    verdicts = {c.names[0]: c.verdict for c in family}
+    assert verdicts == {"same-zone": "worse", "cross-zone": "no verdict"}
+    [other] = [c for c in family if c.names[0] == "cross-zone"]
+    assert other.reason == "not declared before the data"
+    assert 3 < other.low < other.high < 3.6
+
+
+def test_another_margin_is_another_question():
+    [c] = npl.compare(
+        table(contrasts=(PPG,)), "latency_oneway_us", by="placement", where={}, margin=0.2, baseline="ppg"
+    )[:1]
+    assert c.verdict == "no verdict"
+
+
+def test_contrasts_named_with_the_analysis_stand_for_a_declaration_only_where_there_is_none():
+    family = npl.compare(table(contrasts=()), contrasts=[PPG])
+    assert family[0].verdict == "better"
+    assert "named with the analysis" in family.warnings[0]
+    family = npl.compare(table(contrasts=(XZONE,)), contrasts=[PPG])
+    assert family[0].verdict == "no verdict"
+
+
+def test_rounds_pair_and_a_missing_side_is_counted():
+    runs = table()
+    lost = (runs["placement"] == "ppg") & (runs["round"] == 3)
+    runs.loc[lost, ["status", "latency_oneway_us"]] = ["failed", np.nan]
+    runs.loc[(runs["placement"] == "ppg") & (runs["round"] == 5), "excluded"] = "the neighbour VM was rebooted"
+    family = npl.compare(runs)
+    assert (family.ok, family.failed, family.excluded) == (34, 1, 1)
+    assert (family[0].n, family[0].dropped) == (10, 2)
+    assert "2 runs of this contrast failed or were excluded" in family[0].warnings
+    assert family.counts in repr(family)
+
+
+def test_a_second_factor_inside_a_side_is_named():
+    runs = table()
+    both = pd.concat([runs.assign(streams=1), runs.assign(streams=8)], ignore_index=True)
+    both.attrs = runs.attrs
+    c = npl.compare(both)[0]
+    assert any("streams varies within ppg (1 stream, 8 streams)" in w for w in c.warnings)
+    assert c.n == 12
+    single = npl.compare(both, contrasts=[{**PPG, "a": {**PPG["a"], "streams": 1}, "b": {**PPG["b"], "streams": 1}}])[0]
+    assert not any("streams" in w for w in single.warnings)
+    assert "(1 stream)" in single.words
+
+
+def test_a_second_difference_between_the_sides_is_named():
+    runs = table()
+    runs["accelerated"] = pd.array(runs["placement"] == "ppg", dtype="boolean")
+    c = npl.compare(runs)[0]
+    assert (
+        "the sides also differ in accelerated (accelerated networking and no accelerated networking): "
+        "the difference may be due to that"
+    ) in c.warnings
+
+
+def test_deployments_are_the_replicates_of_a_placement():
+    few, enough = npl.compare(table(deployments=3, spread=0.01)), npl.compare(table(deployments=5, spread=0.05))
+    assert few[0].scope == "for these 3 deployments"
+    assert (enough[0].unit, enough[0].n, enough[0].scope) == ("deployment", 5, "over 5 deployments")
+    assert "Welch" in enough[0].method
+
+
+def test_deployments_that_differ_are_no_rounds():
+    c = npl.compare(table(deployments=2, spread=0.3, seed=4))[0]
+    assert c.verdict == "no verdict"
+    assert c.reason == "the 2 deployments differ from each other: at least 4 are needed to speak of more"
+
+
+def test_a_side_that_was_not_measured_says_so():
+    runs = table(contrasts=({**PPG, "a": {"placement": "vpn"}},))
+    c = npl.compare(runs)[0]
+    assert c.verdict == "no verdict"
+    assert c.words == (
+        "vpn against same-zone: no verdict on one-way latency, for this VM pair: "
+        "no run of vpn has a value of latency_oneway_us"
+    )
+
+
+def test_a_family_shows_itself_everywhere():
+    family = npl.compare(table())
+    frame = family.to_frame()
+    assert list(frame["verdict"]) == ["better", "worse"]
+    assert {"ratio", "low", "high", "n", "confidence", "words", "warnings"} <= set(frame.columns)
+    told = json.loads(json.dumps(family.to_dict(), allow_nan=False))
+    assert told["runs"] == {"ok": 36, "failed": 0, "excluded": 0}
+    assert "<td>better</td>" in family._repr_html_()
+    assert isinstance(family, Family)
+    assert family.words.splitlines() == [c.words for c in family]
+    assert family.__rich__().row_count == 2
+
+
+def test_unblocked_runs_are_labelled():
+    c = npl.compare(table(rounds=14), paired=False)[0]
+    assert c.method.startswith("unblocked")
+    assert any("unblocked" in w for w in c.warnings)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda r: npl.compare(r.iloc[:0]), "the table of runs is empty"),
+        (lambda r: npl.compare(r, "latency_onway_us", by="placement"), "did you mean latency_oneway_us"),
+        (lambda r: npl.compare(r, "latency_oneway_us", by="placment"), "no column 'placment'"),
+        (lambda r: npl.compare(r, "latency_oneway_us", by="tool"), "nothing to compare"),
+        (lambda r: npl.compare(r, "latency_oneway_us", by="placement", baseline="mars"), "mars"),
+        (lambda r: npl.compare(r, "throughput_bps"), "declares no contrast of throughput_bps"),
+        (lambda r: npl.compare(r, by="placement"), "needs a metric"),
+        (lambda r: npl.compare(r, contrasts=[{"metric": "rtt_us"}]), "not a contrast"),
+        (lambda r: npl.compare([1, 2]), "table of runs"),
+    ],
+)
+def test_a_wrong_question_gets_one_sentence(call, text):
+    with pytest.raises(StatsError, match=text) as error:
+        call(table(rounds=2))
+    assert "\n" not in str(error.value)
