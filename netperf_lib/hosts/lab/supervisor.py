@@ -270,6 +270,7 @@ def _sshd_config() -> str:
         "AuthenticationMethods publickey\n"
         "PermitRootLogin prohibit-password\n"
         "PermitUserRC no\n"
+        "StrictModes no\n"  # in an ordinary user's namespace even / seems to belong to a stranger
         "UsePAM no\n"
         "UseDNS no\n"
         "PrintMotd no\n"

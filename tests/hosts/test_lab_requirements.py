@@ -1,0 +1,166 @@
+"""Where the lab cannot run it says so in one sentence; an ordinary user can run it. Each situation is made for real.
+
+In mount and user namespaces of their own, so that nothing of this machine changes; that needs root.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netperf_lib.errors import LabError
+from netperf_lib.hosts import lab
+from netperf_lib.hosts.lab import requirements
+from netperf_lib.model import Experiment, HostsSpec, Pair, TestSpec
+
+REPOSITORY = Path(__file__).parents[2]
+CHECK = """
+from netperf_lib.errors import LabError
+from netperf_lib.hosts import lab
+try:
+    lab.check()
+    print("it can run")
+except LabError as error:
+    print(error)
+"""
+LAB = """
+import os, subprocess
+from pathlib import Path
+from netperf_lib.hosts import lab
+folder = Path("/tmp/state")
+made = lab._start(lab.Options(calibrate=False), folder, 1)
+def run(host, command):
+    return subprocess.run(lab.ssh_command(made.host(host), command), capture_output=True, text=True, timeout=60)
+print(os.geteuid(), run("region", "hostname; id -u; ls /sys/class/net; cat /proc/sys/net/ipv4/tcp_wmem").stdout.split())
+print([p for h in made.hosts for p in h.proofs])
+run("ppg", "setsid iperf3 -s >/dev/null 2>&1 </dev/null & sleep 0.5")
+said = run("client", "iperf3 -c 10.10.0.5 -t 1 -u -b 50M")
+print("receiver" in said.stdout or said)
+lab.stop(folder)
+print(sorted(p.name for p in folder.iterdir()))
+"""
+
+
+def can_make_situations() -> bool:
+    try:
+        return os.geteuid() == 0 and not subprocess.run(["unshare", "-m", "true"], check=False).returncode
+    except FileNotFoundError:
+        return False
+
+
+needs_root = pytest.mark.skipif(not can_make_situations(), reason="only root can make this situation")
+
+
+def said_where(situation: str, code: str = CHECK, *, user: str = "") -> str:
+    """Run `code` in a new mount namespace after the shell commands `situation`; as `user`, when that is given.
+
+    The interpreter and the checkout may lie where that user may not look: they are shown to him below /mnt.
+    """
+    site = Path(pytest.__file__).parents[1]
+    python = Path("/mnt/python", Path(sys.executable).resolve().relative_to(sys.base_prefix))
+    script = f"""set -e
+        mount -t tmpfs -o mode=755 none /mnt
+        mkdir /mnt/python /mnt/repository /mnt/site
+        mount --bind {shlex.quote(sys.base_prefix)} /mnt/python
+        mount --bind {shlex.quote(str(REPOSITORY))} /mnt/repository
+        mount --bind {shlex.quote(str(site))} /mnt/site
+        mount -t tmpfs none /tmp
+        cd /
+        {situation}
+        export PYTHONPATH=/mnt/repository:/mnt/site PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+        exec {user} {python} -c {shlex.quote(code)}
+    """
+    done = subprocess.run(
+        ["unshare", "-m", "--propagation", "private", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def tun(mode: str) -> str:
+    return f"""mount -t tmpfs -o dev,mode=755 none /dev/net
+        mknod -m {mode} /dev/net/tun c 10 200"""
+
+
+def somebody(shell: str = "/bin/sh") -> str:
+    return f"""cp /etc/passwd /mnt/passwd
+        echo somebody:x:4321:4321::/tmp:{shell} >> /mnt/passwd
+        mount --bind /mnt/passwd /etc/passwd"""
+
+
+AS_SOMEBODY = "setpriv --reuid 4321 --regid 4321 --clear-groups"
+
+
+@needs_root
+def test_an_ordinary_user_can_run_it():
+    said = said_where(f"{somebody()}\n{tun('666')}", CHECK, user=AS_SOMEBODY)
+    if "namespaces" in said:
+        pytest.skip(said)
+    assert said == "it can run\n"
+    who, proofs, udp, left = said_where(f"{somebody()}\n{tun('666')}", LAB, user=AS_SOMEBODY).splitlines()
+    assert who == "4321 ['region', '4321', 'eth0', 'lo', '4096', '16384', '2621440']"
+    assert proofs == "[]", "no step of setting the hosts up was refused"
+    assert udp == "True"
+    assert left == "['lab.log', 'lock', 'options.json']"
+
+
+@needs_root
+def test_root_with_a_locked_password_can_log_in():
+    locked = """sed 's/^root:[^:]*:/root:!:/' /etc/shadow > /mnt/shadow; chmod 600 /mnt/shadow
+        mount --bind /mnt/shadow /etc/shadow"""
+    who, *_ = said_where(locked, LAB).splitlines()
+    assert who.startswith("0 ['region', '0', 'eth0'")
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("situation", "user", "message"),
+    [
+        ("mount -t tmpfs none /dev/net", "", "needs /dev/net/tun, which is missing: run 'sudo modprobe tun'"),
+        (f"{somebody()}\n{tun('600')}", AS_SOMEBODY, "run 'sudo chmod 666 /dev/net/tun'"),
+        ("mount --bind /dev/null $(command -v sshd)", "", "needs sshd.*apt-get install openssh-server'"),
+        ("mount --bind /dev/null $(command -v ssh-keygen)", "", "needs ssh-keygen.*openssh-client'"),
+        ("", "setpriv --bounding-set=-sys_admin", "may not make network namespaces.*start that with '--privileged'"),
+        ("", f"{AS_SOMEBODY}", "user number 4321 has no entry in /etc/passwd"),
+        (somebody("/usr/sbin/nologin"), AS_SOMEBODY, "runs no commands.*chsh"),
+        ("", "unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_net_namespaces; exec \"$@\"' sh", "max_net_namespaces"),
+    ],
+)
+def test_what_is_missing_is_said_with_its_remedy(situation, user, message):
+    said = said_where(situation, user=user)
+    assert said.count("\n") == 1
+    with pytest.raises(LabError, match=message):
+        raise LabError(said.rstrip())
+
+
+def test_only_linux_will_do(monkeypatch):
+    monkeypatch.setattr(requirements.sys, "platform", "darwin")
+    with pytest.raises(LabError, match=r"needs Linux, and this is darwin: .*WSL 2"):
+        lab.check()
+
+
+def test_a_missing_tool_is_named_before_anything_starts(monkeypatch, tmp_path):
+    experiment = Experiment(
+        name="t",
+        hosts=HostsSpec(source="lab"),
+        pairs=(Pair(client="client", server="ppg", placement="ppg"),),
+        tests=(TestSpec(tool="qperf", test="tcp_lat"),),
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabError, match="uses qperf, which is not installed here: run 'sudo apt-get install qperf'"):
+        lab.up(experiment, state=tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(LabError, match=r"cannot write to its folder .*file/state.*choose another one"):
+        lab._start(lab.Options(), tmp_path / "file" / "state", 1)
