@@ -1,0 +1,409 @@
+"""VMs in Azure: placed by a template, proven, and taken away again, through the command line `az`.
+
+One resource group holds one deployment, so that deleting the group removes all of it. What is about to be made is on
+disk before it is made; an interrupted `up` or `down` is simply repeated.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import AzureError
+from ...model import Deployment, Experiment, Host
+from ...plan import notes, schedule
+from . import _az, _deploy, _preflight, _proof, _teardown, _template
+from ._deploy import Clock
+from ._failures import Failure
+from ._options import Options
+from ._preflight import Preflight, Runs
+from ._state import State
+from ._teardown import Leftover
+from ._topology import Topology, alternatives, topology
+
+__all__ = ["EPHEMERAL", "HOLDS", "DryRun", "Options", "down", "down_all", "dry_run", "existing", "leftovers", "preflight", "up", "what_if"]
+
+EPHEMERAL = True
+"""`npl run` takes the VMs away after measuring."""
+HOLDS = True
+"""`npl up` may leave them running: they outlive the process that placed them."""
+CLOCK = Clock()
+GUEST_WAIT_S = 900.0
+Say = Callable[[str], None]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _options(experiment: Experiment) -> Options:
+    from .. import options
+
+    checked: Options = options(experiment)
+    return checked
+
+
+def _runner(options: Options) -> Runs:
+    return _az.Az(options.subscription, sleep=CLOCK.sleep)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryRun:
+    """What would run."""
+
+    script: str
+    """Plain az commands."""
+    template: str
+    """The ARM template."""
+    parameters: str
+    """Its parameters, as a parameter file (secrets and keys left out)."""
+
+    def __str__(self) -> str:
+        return f"{self.script}\n# --- template.json\n{self.template}\n# --- parameters.json\n{self.parameters}"
+
+
+def dry_run(experiment: Experiment) -> DryRun:
+    """Show what would be made, without asking anybody: plain az commands, the template, its parameters.
+
+    Raises
+    ------
+    ExperimentError
+        The experiment cannot be placed.
+    """
+    options = _options(experiment)
+    place = topology(experiment, options)
+    given = _template.parameters(
+        place,
+        options,
+        tags=_tags(experiment, options, dt.datetime.now(dt.UTC)),
+        public_key="YOUR_PUBLIC_KEY",
+        allow_from=options.allow_from or ("YOUR_ADDRESS/32",),
+        host_key=lambda _: ("HOST_PRIVATE_KEY", "HOST_PUBLIC_KEY"),
+    )
+    group = f"npl-{experiment.name}-d1"
+    text = _template.script(given, group=group, location=options.region, hours=options.expires_h)
+    return DryRun(script=text, template=_template.template_text(), parameters=json.dumps(given, indent=2) + "\n")
+
+
+def preflight(experiment: Experiment) -> Preflight:
+    """Look at login, subscription, sizes, zones, quota, cost and rounds; nothing is made.
+
+    Raises
+    ------
+    AzureError
+        `az` is missing, nobody is logged in, or the subscription is not to be had.
+    """
+    options = _options(experiment)
+    return _look(experiment, options, topology(experiment, options), _runner(options))
+
+
+def _look(experiment: Experiment, options: Options, place: Topology, az: Runs) -> Preflight:
+    planned = schedule(experiment, seed=0)
+    return _preflight.look(experiment, options, place, az, measuring_s=planned.duration_s, noted=list(notes(experiment)))
+
+
+def what_if(experiment: Experiment, *, group: str) -> list[dict[str, Any]]:
+    """Ask Azure what deploying into an existing resource group would change; nothing is made.
+
+    Returns
+    -------
+    list of dict
+        `change` (Create, Modify, NoChange, Ignore …), `type` and `name` of every resource.
+    """
+    import tempfile
+
+    options = _options(experiment)
+    az = _runner(options)
+    with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as state:
+        files = _files(experiment, options, topology(experiment, options), state, group, ("192.0.2.1/32",), lambda v: v.name)
+        answer = az(
+            "deployment", "group", "what-if", "--resource-group", group, "--template-file", str(files[0]),
+            "--parameters", f"@{files[1]}", "--no-pretty-print",
+        )  # fmt: skip
+    out = []
+    for change in answer["changes"]:
+        kind, name = change["resourceId"].rsplit("/providers/", 1)[1].split("/", 1)
+        parts = name.split("/")
+        out.append({"change": change["changeType"], "type": f"{kind}/{parts[0]}", "name": "/".join(parts[1:])})
+    return out
+
+
+def up(experiment: Experiment, *, number: int, state: Path, say: Say = _say) -> Deployment:
+    """Place the VMs of deployment `number`, prove where they are, and return them; safe to repeat.
+
+    Raises
+    ------
+    AzureError
+        With cause and remedy. After a failure nothing is left running; after an interruption `up` goes on, and `down`
+        takes away what there is.
+    """
+    options = _options(experiment)
+    topology(experiment, options)  # what is declared wrongly is said before az is asked for
+    az = _runner(options)
+    with _terminable(), State.locked(state) as kept:
+        return _up(experiment, options, number, kept, az, say)
+
+
+def _up(experiment: Experiment, options: Options, number: int, kept: State, az: Runs, say: Say) -> Deployment:
+    before = kept.deployment(number)
+    if before is not None:
+        if _still_there(az, kept, number):
+            return before
+        kept.forget(number)
+    first = kept.last_attempt(number)
+    choices = alternatives(options)
+    for attempt in range(min(first, len(choices) - 1), len(choices)):
+        place = topology(experiment, options, attempt=attempt)
+        found = _look(experiment, options, place, az)
+        if found.elsewhere and not found.problems and attempt < len(choices) - 1:
+            say(f"{experiment.name}: {found.elsewhere[0]}: trying the next alternative")
+            continue
+        _preflight.refuse(found, experiment.name)
+        group = kept.begin(number, attempt, experiment=experiment.name, subscription=found.subscription)["name"]
+        say(f"{group}: {len(place.vms)} VMs in {', '.join(place.regions)}; {found.cost}")
+        try:
+            outputs = _place(experiment, options, place, kept, group, found, az, say)
+        except Failure as failure:
+            kept.note(group, given_up=True)
+            last = attempt == len(choices) - 1 or failure.kind != "capacity"
+            _abandon(az, group, kept, say)
+            if last:
+                raise
+            say(f"{group}: {failure.code}: trying the next alternative")
+            continue
+        deployment = _deployment(experiment, options, place, kept, group, number, found, outputs, az, say)
+        kept.remember(number, deployment)
+        return deployment
+    raise AssertionError("the last alternative returns or raises")
+
+
+def _abandon(az: Runs, group: str, kept: State, say: Say) -> None:
+    """A failed attempt must not cost money while someone reads the message; `down` verifies that it is gone."""
+    try:
+        az("group", "delete", "--name", group, "--yes", "--no-wait")
+        say(f"{group}: deleting what was made of it")
+    except Failure as failure:
+        if failure.kind == "missing":
+            kept.gone(group)
+        else:
+            say(f"{group}: could not be deleted now ({failure.code}): run `npl down`")
+
+
+def _still_there(az: Runs, kept: State, number: int) -> bool:
+    names = [g["name"] for g in kept.groups if g["number"] == number and not g.get("given_up")]
+    try:
+        return bool(names) and all(
+            az("group", "show", "--name", n)["properties"]["provisioningState"] == "Succeeded" for n in names
+        )
+    except Failure as failure:
+        if failure.kind == "missing":
+            return False
+        raise
+
+
+def _tags(experiment: Experiment, options: Options, now: dt.datetime) -> dict[str, str]:
+    stamp = "%Y-%m-%dT%H:%M:%SZ"
+    return {
+        **options.tags,
+        "netperf-experiment": experiment.name,
+        "netperf-created": now.strftime(stamp),
+        "netperf-expires": (now + dt.timedelta(hours=options.expires_h)).strftime(stamp),
+    }
+
+
+def _files(
+    experiment: Experiment, options: Options, place: Topology, kept: State, group: str, allow_from: tuple[str, ...], rarity: Callable[[Any], Any], tags: dict[str, str] | None = None,
+) -> tuple[Path, Path]:
+    given = _template.parameters(
+        place,
+        options,
+        tags=tags or _tags(experiment, options, dt.datetime.now(dt.UTC)),
+        public_key=kept.public_key(),
+        allow_from=allow_from,
+        host_key=lambda vm: kept.host_key(group, vm),
+        shared_key=kept.secret("vpn-key") if any(b for _, b in place.connections) else "",
+        rarity=rarity,
+    )
+    parameters = kept.file(f"parameters-{group}.json", json.dumps(given))
+    return kept.file("template.json", _template.template_text()), parameters
+
+
+def _place(experiment: Experiment, options: Options, place: Topology, kept: State, group: str, found: Preflight, az: Runs, say: Say) -> dict[str, Any]:
+    record = next(g for g in kept.groups if g["name"] == group)
+    tags = record.get("tags") or _tags(experiment, options, dt.datetime.now(dt.UTC))
+    kept.note(group, tags=tags)
+    _deploy.make_group(az, group, options.region, tags)
+    kept.note(group, made=True)
+    files = _files(experiment, options, place, kept, group, found.allow_from, found.rarity, tags)
+    minutes = options.deadline_min or (90 if place.gateways else 30)
+    return _deploy.deploy(az, group, *files, deadline_s=minutes * 60, clock=CLOCK, say=say)
+
+
+def _deployment(experiment: Experiment, options: Options, place: Topology, kept: State, group: str, number: int, found: Preflight, outputs: dict[str, Any], az: Runs, say: Say) -> Deployment:
+    addresses = {a["name"]: a for a in outputs["addresses"]}
+    fronts = {f["name"]: f["private"] for f in outputs["fronts"]}
+    reach = {n: a["public"] or a["private"] for n, a in addresses.items()}
+    known = kept.known_hosts(group, reach)
+    public = {s for _, s in place.public_pairs}
+    hosts = tuple(
+        Host(
+            name=v.name,
+            address=reach[v.name],
+            data_address=fronts.get(f"lb-{v.name}") or addresses[v.name]["public" if v.name in public else "private"],
+            user=options.user,
+            identity=str(kept.identity.resolve()),
+            known_hosts=str(known.resolve()),
+            owned=True,
+        )
+        for v in place.vms
+    )
+    say(f"{group}: asking the cloud and the guests for proof")
+    observed = _proof.observe(az, group)
+    links = _proof.joined(az, group, place, clock=CLOCK, wait_s=300)
+    facts = _proof.guests(hosts, marker=group, wait_s=GUEST_WAIT_S)
+    unreachable = [f for f in facts.values() if isinstance(f, str)]
+    if len(unreachable) == len(hosts):
+        raise AzureError(
+            f"{group}: the VMs are made, but none can be reached: {unreachable[0]} (port 22 is open to "
+            f"{', '.join(found.allow_from)}); run `npl up` again, or `npl down`"
+        )
+    hosts = _proof.proven(place, observed, hosts, facts, found.physical_zones)
+    for host in hosts:
+        for proof in host.proofs:
+            if not proof.holds:
+                say(f"{host.name}: {'NOT TRUE' if proof.holds is False else 'not proven'}: {proof.claim} ({proof.evidence})")
+    return Deployment(
+        deployment_id=group,
+        source="azure",
+        hosts=hosts,
+        created_utc=next(g for g in kept.groups if g["name"] == group)["tags"]["netperf-created"],
+        proofs=links,
+    )
+
+
+def down(experiment: Experiment, *, state: Path, say: Say = _say) -> None:
+    """Delete every resource group that was or may have been made, verify that they are gone, remove the keys.
+
+    Raises
+    ------
+    AzureError
+        What is left, and why; repeat it.
+    """
+    if not (state / "azure.json").exists():
+        return
+    with _terminable(), State.locked(state) as kept:
+        if kept.groups:
+            az = _az.Az(kept.data.get("subscription"), sleep=CLOCK.sleep)
+            names = [g["name"] for g in kept.groups]
+            uncertain = [g["name"] for g in kept.groups if not g["made"]]
+            for name in _teardown.remove(az, names, uncertain=uncertain, clock=CLOCK, say=say):
+                kept.gone(name)
+        kept.clear()
+
+
+def leftovers(*, subscription: str | None = None) -> list[Leftover]:
+    """Resource groups with this project's tag, of whatever experiment and whoever made them."""
+    return _teardown.leftovers(_az.Az(subscription, sleep=CLOCK.sleep))
+
+
+def down_all(*, expired: bool = True, subscription: str | None = None, say: Say = _say) -> list[Leftover]:
+    """Delete the resource groups with this project's tag, and verify that they are gone.
+
+    Parameters
+    ----------
+    expired : bool
+        Only those whose time is over.
+    subscription : str, optional
+        Name or id; None: the selected one.
+    say : callable
+        Told what happens.
+
+    Returns
+    -------
+    list of Leftover
+        What was deleted.
+    """
+    az = _az.Az(subscription, sleep=CLOCK.sleep)
+    now = dt.datetime.now(dt.UTC)
+    found = [g for g in _teardown.leftovers(az) if not expired or g.expired(now)]
+    with _terminable():
+        _teardown.remove(az, [g.group for g in found], clock=CLOCK, say=say)
+    return found
+
+
+def existing(group: str, *, tag: str | None = None, subscription: str | None = None) -> list[dict[str, Any]]:
+    """Describe the VMs that stand in a resource group; nothing is made or changed.
+
+    Parameters
+    ----------
+    group : str
+        Resource group.
+    tag : str, optional
+        Only VMs with this tag, as ``name`` or ``name=value``.
+    subscription : str, optional
+        Name or id; None: the selected one.
+
+    Returns
+    -------
+    list of dict
+        `placed` (see `_proof.Placed`), `public` address or None, `colocation`, `zone_physical`.
+    """
+    az = _az.Az(subscription, sleep=CLOCK.sleep)
+    observed = _proof.observe(az, group)
+    name, _, value = (tag or "").partition("=")
+    chosen = [
+        vm["name"]
+        for vm in az("vm", "list", "--resource-group", group) or ()
+        if not tag or (name in (vm.get("tags") or {}) and (not value or vm["tags"][name] == value))
+    ]
+    if not chosen:
+        raise AzureError(f"resource group {group} holds no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)")
+    nics = {n["id"].lower(): n for n in az("network", "nic", "list", "--resource-group", group) or ()}
+    addresses = {a["id"].lower(): a.get("ipAddress") for a in az("network", "public-ip", "list", "--resource-group", group) or ()}
+    public = {}
+    for nic in nics.values():
+        owner = ((nic.get("virtualMachine") or {}).get("id") or "").rsplit("/", 1)[-1]
+        for entry in nic.get("ipConfigurations") or ():
+            at = ((entry.get("publicIPAddress") or {}).get("id") or "").lower()
+            if addresses.get(at):
+                public[owner] = addresses[at]
+    zones = {
+        (place["name"], m["logicalZone"]): m["physicalZone"]
+        for place in az("account", "list-locations")
+        for m in place.get("availabilityZoneMappings") or ()
+    }
+    return [
+        {
+            "placed": observed.vms[n],
+            "public": public.get(n),
+            "colocation": observed.colocation.get(observed.vms[n].ppg or ""),
+            "zone_physical": zones.get((observed.vms[n].region, observed.vms[n].zone or "")),
+        }
+        for n in chosen
+    ]
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """A polite kill unwinds like Ctrl-C: az is ended, the record is complete, the lock is free."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def leave(*_: Any) -> None:
+        raise SystemExit(143)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,154 @@
+"""Run the Azure command line: argument lists in, JSON out, one exception with cause and remedy otherwise."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...errors import AzureError
+from ._failures import Failure, read_failure, waits
+
+__all__ = ["Az", "find_az"]
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def find_az() -> str:
+    """Return the path of `az`: on PATH, or beside the running Python (package `azure-cli`).
+
+    Raises
+    ------
+    AzureError
+        There is none.
+    """
+    beside = Path(sys.executable).parent / "az"
+    found = shutil.which("az") or (str(beside) if beside.exists() else None)
+    if not found:
+        raise AzureError("the Azure command line `az` is not installed here: run `pip install 'netperf_lib[azure]'`")
+    return found
+
+
+def _die_with_parent() -> None:
+    """A killed parent must not leave an `az` behind that goes on to create things."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Az:
+    """The Azure command line of one subscription.
+
+    Parameters
+    ----------
+    subscription : str, optional
+        Name or id; None: the selected one.
+    timeout_s : float
+        Longest that one command may take.
+    patience_s : float
+        Longest that throttled or unavailable service is waited for, in all, by one command.
+    """
+
+    def __init__(
+        self,
+        subscription: str | None = None,
+        *,
+        timeout_s: float = 300,
+        patience_s: float = 600,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.subscription, self.timeout_s, self.patience_s, self.sleep = subscription, timeout_s, patience_s, sleep
+        self.path = find_az()
+
+    def __call__(self, *arguments: str, timeout_s: float | None = None) -> Any:
+        """Run ``az <arguments>`` and return what its JSON says (None when it prints nothing).
+
+        Raises
+        ------
+        Failure
+            The command failed; `code` and `kind` say why, the text what to do.
+        """
+        command = [self.path, *arguments, "--output", "json", "--only-show-errors"]
+        if self.subscription and arguments[:1] != ("account",):
+            command += ["--subscription", self.subscription]
+        waited, attempt = 0.0, 0
+        while True:
+            try:
+                return self._once(command, arguments, timeout_s or self.timeout_s)
+            except Failure as failure:
+                pause = waits(failure, attempt)
+                if pause is None or waited + pause > self.patience_s:
+                    raise
+                waited, attempt = waited + pause, attempt + 1
+                self.sleep(pause)
+
+    def _once(self, command: list[str], arguments: tuple[str, ...], timeout_s: float) -> Any:
+        shown = "az " + " ".join(arguments[:4])
+        # a session of its own: Ctrl-C reaches us alone, and we decide what becomes of az
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, the library is loaded beforehand
+            env={**os.environ, "AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"},
+        ) as process:
+            try:
+                raw_out, raw_err = process.communicate(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                raise Failure(
+                    f"`{shown}` did not answer within {timeout_s:.0f} s: see https://status.azure.com, then repeat",
+                    code="Timeout",
+                    kind="timeout",
+                ) from None
+            except BaseException:
+                _kill(process)
+                raise
+        out, err = raw_out.decode("utf-8", "replace"), raw_err.decode("utf-8", "replace")
+        if process.returncode < 0:
+            name = signal.Signals(-process.returncode).name
+            raise Failure(f"`{shown}` was ended by {name}: repeat the command", code=name, kind="signal")
+        if process.returncode:
+            raise read_failure(shown, process.returncode, err or out)
+        return _json(shown, out)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.communicate()
+
+
+def _json(shown: str, text: str) -> Any:
+    """The JSON in what az printed: notices may stand before it."""
+    if not text.strip():
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    lines = text.splitlines(keepends=True)
+    for i, line in enumerate(lines):
+        if line[:1] in "[{":
+            try:
+                return json.loads("".join(lines[i:]))
+            except ValueError:
+                continue
+    begin = " ".join(text.split())[:120]
+    raise Failure(
+        f"`{shown}` answered something that is not JSON ({begin!r}): try `az version`, and reinstall it when that fails",
+        code="NotJson",
+        kind="other",
+    )

@@ -1,0 +1,285 @@
+"""What shows that the placement asked for took effect: what the cloud says of each VM, and what its guest shows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...errors import SSHError
+from ...model import Host, Proof
+from ...ssh import Remote
+from ._deploy import Clock
+from ._failures import Failure
+from ._preflight import Runs
+from ._topology import Topology, Vm
+
+__all__ = ["Observed", "Placed", "guests", "joined", "observe", "proven"]
+
+GUEST = r"""
+if command -v cloud-init >/dev/null 2>&1; then
+  timeout "$1" cloud-init status --wait >/dev/null 2>&1
+  echo "cloud-init=$(cloud-init status 2>/dev/null | sed -n 's/^status: //p')"
+fi
+echo "kernel=$(uname -r)"
+echo "guest=$(hostname)"
+echo "system=$(. /etc/os-release; echo "$PRETTY_NAME")"
+for pool in /var/lib/hyperv/.kvp_pool_3; do
+  [ -r $pool ] && echo "hyperv=$(tr -s '\0' '\n' < $pool | sed -n '/^PhysicalHostName$/{n;p;q}')"
+done
+for nic in /sys/class/net/*; do
+  driver=$(basename "$(readlink -f $nic/device/driver 2>/dev/null)" 2>/dev/null)
+  [ "$driver" ] && echo "nic=$(basename $nic) $driver $(cat $nic/operstate 2>/dev/null)"
+done
+for tool in iperf3 iperf qperf sockperf; do
+  command -v $tool >/dev/null && echo "tool=$tool $( (timeout 5 $tool --version || true) 2>&1 | grep -m1 -oE '[0-9]+(\.[0-9]+)+[-a-z0-9.]*')"
+done
+true
+"""
+VF_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mana")
+"""Drivers of the SR-IOV virtual functions that Azure gives to guests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """One VM as the cloud describes it."""
+
+    name: str
+    region: str
+    zone: str | None
+    size: str
+    image: str | None
+    ppg: str | None
+    accelerated: bool | None
+    private: str | None
+    power: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """A resource group as the cloud describes it."""
+
+    vms: Mapping[str, Placed]
+    colocation: Mapping[str, str]
+    """Proximity placement group to its colocation status."""
+
+
+def observe(az: Runs, group: str) -> Observed:
+    """Read what the cloud says of the VMs in a resource group."""
+    interfaces = {n["id"].lower(): n for n in az("network", "nic", "list", "--resource-group", group) or ()}
+    vms = {}
+    for vm in az("vm", "list", "--resource-group", group) or ():
+        first = vm["networkProfile"]["networkInterfaces"][0]["id"].lower()
+        nic = interfaces.get(first, {})
+        address = (nic.get("ipConfigurations") or [{}])[0]
+        image = (vm.get("storageProfile") or {}).get("imageReference") or {}
+        ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
+        vms[vm["name"]] = Placed(
+            name=vm["name"],
+            region=vm["location"],
+            zone=(vm.get("zones") or [None])[0],
+            size=vm["hardwareProfile"]["vmSize"],
+            image=":".join(str(image.get(k)) for k in ("publisher", "offer", "sku"))
+            + f":{image.get('exactVersion') or image.get('version')}"
+            if image.get("publisher")
+            else image.get("id"),
+            ppg=ppg.rsplit("/", 1)[1] if ppg else None,
+            accelerated=nic.get("enableAcceleratedNetworking"),
+            private=address.get("privateIPAddress"),
+            power=vm.get("provisioningState"),
+        )
+    groups = dict.fromkeys(v.ppg for v in vms.values() if v.ppg)
+    colocation = {
+        name: _status(az("ppg", "show", "--resource-group", group, "--name", name, "--include-colocation-status"))
+        for name in groups
+    }
+    return Observed(vms=vms, colocation=colocation)
+
+
+def _status(ppg: Mapping[str, Any]) -> str:
+    status = ppg.get("colocationStatus") or {}
+    return str(status.get("code") or status.get("displayStatus") or "unknown")
+
+
+def proven(
+    topology: Topology | None, observed: Observed, hosts: tuple[Host, ...], facts: Mapping[str, Mapping[str, Any] | str], physical: Mapping[tuple[str, str], str], bandwidth: Callable[[Placed], str | None] = lambda _: None,
+) -> tuple[Host, ...]:
+    """Hosts with what is shown, and what is not.
+
+    Parameters
+    ----------
+    topology : Topology, optional
+        What was asked for; None: nothing was, and only facts are recorded.
+    observed : Observed
+        What the cloud says.
+    hosts : tuple of Host
+        The hosts; those that are no VM of `observed` get only their guests' facts.
+    facts : mapping
+        Host name to what `guests` read, or the text of an error.
+    physical : mapping
+        (region, logical zone) to physical zone.
+    bandwidth : callable
+        Advertised bandwidth of a VM's size, where it is known.
+    """
+    return tuple(_host(topology, observed, host, facts.get(host.name, "not asked"), physical, bandwidth) for host in hosts)
+
+
+def _host(topology: Topology | None, observed: Observed, host: Host, guest: Mapping[str, Any] | str, physical: Mapping[tuple[str, str], str], bandwidth: Callable[[Placed], str | None]) -> Host:
+    vm = observed.vms.get(host.name)
+    asked = topology.vm(host.name) if topology else None
+    proofs: list[Proof] = []
+    if vm is not None:
+        zone = physical.get((vm.region, vm.zone or ""))
+        host = replace(
+            host, region=vm.region, zone=vm.zone, zone_physical=zone, ppg=vm.ppg, vm_size=vm.size, accelerated=vm.accelerated
+        )
+        proofs += _cloud(asked, vm, observed, zone, bandwidth(vm))
+    elif asked is not None:
+        proofs.append(Proof(claim="the VM exists", holds=False, evidence=f"the cloud does not list {host.name}"))
+    wanted = asked.accelerated if asked else host.accelerated
+    return replace(host, proofs=(*proofs, *_guest(wanted, guest)))
+
+
+def _cloud(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, bandwidth: str | None) -> list[Proof]:
+    def claim(text: str, said: Any, wanted: Any, evidence: str) -> Proof:
+        return Proof(claim=text, holds=None if said is None else asked is None or said == wanted, evidence=evidence)
+
+    wanted = asked or vm
+    out = [
+        claim(f"region {wanted.region}", vm.region, wanted.region, f"Azure: {vm.region}"),
+        claim(f"VM size {wanted.size}", vm.size, wanted.size, f"Azure: {vm.size}"),
+        Proof(
+            claim="advertised bandwidth",
+            holds=None if bandwidth is None else True,
+            evidence=bandwidth or "Azure's list of sizes does not tell it; see the documentation of the size",
+        ),
+        Proof(claim="image", holds=bool(vm.image) or None, evidence=vm.image or ""),
+    ]
+    if wanted.zone:
+        out.insert(1, claim(f"zone {wanted.zone}", vm.zone, wanted.zone, f"logical {vm.zone}, physical {zone or 'unknown'}"))
+        out.insert(2, Proof(claim="physical zone", holds=bool(zone) or None, evidence=zone or "not in the list of regions"))
+    if vm.accelerated is not None:
+        word = "on" if wanted.accelerated else "off"
+        said = "on" if vm.accelerated else "off"
+        out.append(claim(f"accelerated networking {word} on the interface", vm.accelerated, wanted.accelerated, f"Azure: {said}"))
+    if wanted.ppg:
+        out.append(claim(f"member of {wanted.ppg}", vm.ppg or "", wanted.ppg, f"Azure: {vm.ppg or 'none'}"))
+        status = observed.colocation.get(wanted.ppg, "unknown")
+        holds = {"aligned": True, "unknown": None}.get(status.rsplit("/", 1)[-1].lower(), False)
+        out.append(Proof(claim=f"{wanted.ppg} keeps its members together", holds=holds, evidence=f"colocation {status}"))
+    elif asked is not None:
+        out.append(claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}"))
+    return out
+
+
+def _guest(accelerated: bool | None, guest: Mapping[str, Any] | str) -> list[Proof]:
+    if isinstance(guest, str):
+        return [Proof(claim="facts of the guest", holds=None, evidence=guest)]
+    functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]
+    shown = ", ".join(" ".join(n) for n in guest["nic"]) or "no interface with a driver"
+    up = any(n[2] == "up" for n in functions)
+    out = []
+    if accelerated is True:
+        claim = "virtual function present and up in the guest"
+        out.append(Proof(claim=claim, holds=up if guest["nic"] else None, evidence=shown))
+    elif accelerated is False:
+        claim = "no virtual function in the guest"
+        out.append(Proof(claim=claim, holds=not functions if guest["nic"] else None, evidence=shown))
+    hyperv = guest.get("hyperv")
+    out.append(Proof(claim="Hyper-V host", holds=bool(hyperv) or None, evidence=hyperv or "the guest does not tell"))
+    out.append(Proof(claim="kernel", holds=True, evidence=f"{guest.get('kernel')} ({guest.get('system')})"))
+    tools = dict(guest["tool"])
+    missing = [t for t in ("iperf3", "iperf", "qperf", "sockperf") if t not in tools]
+    out.append(
+        Proof(
+            claim="measuring tools installed",
+            holds=not missing,
+            evidence=", ".join(f"{t} {v}".strip() for t, v in tools.items()) + (f"; missing {', '.join(missing)}" if missing else ""),
+        )
+    )
+    if "cloud-init" in guest:
+        out.append(Proof(claim="first start complete", holds=guest["cloud-init"] == "done", evidence=guest["cloud-init"]))
+    return out
+
+
+def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, Mapping[str, Any] | str]:
+    """Ask every guest for its facts, all at once.
+
+    Parameters
+    ----------
+    hosts : tuple of Host
+        Where to ask.
+    marker : str
+        What processes there are known by.
+    wait_s : float
+        Longest wait for SSH to answer, and then for the first start to complete.
+
+    Returns
+    -------
+    dict
+        Host name to its facts, or to the sentence that says why there are none.
+    """
+
+    async def one(host: Host) -> Mapping[str, Any] | str:
+        remote = Remote(host, marker)
+        end = time.monotonic() + wait_s
+        try:
+            while True:
+                try:
+                    await remote.connect()
+                    output = await remote.script(GUEST, f"{max(1, wait_s):.0f}", limit_s=wait_s + 30)
+                    return _facts(output.out)
+                except SSHError as error:
+                    if time.monotonic() > end:
+                        return str(error)
+                    await asyncio.sleep(min(11, wait_s / 5))
+        finally:
+            await remote.close()
+
+    async def all_of_them() -> list[Mapping[str, Any] | str]:
+        return await asyncio.gather(*(one(h) for h in hosts))
+
+    return dict(zip((h.name for h in hosts), asyncio.run(all_of_them()), strict=True))
+
+
+def _facts(text: str) -> dict[str, Any]:
+    facts: dict[str, Any] = {"nic": [], "tool": []}
+    for line in text.splitlines():
+        key, _, value = line.partition("=")
+        if key == "nic":
+            facts["nic"].append((*value.split(), "", "", "")[:3])
+        elif key == "tool":
+            name, _, version = value.partition(" ")
+            facts["tool"].append((name, version))
+        elif value:
+            facts[key] = value
+    return facts
+
+
+def joined(az: Runs, group: str, topology: Topology, *, clock: Clock, wait_s: float) -> tuple[Proof, ...]:
+    """Proofs that the networks are joined: peerings and gateway connections are connected."""
+    out = []
+    if topology.peerings:
+        networks = {n["name"]: n for n in az("network", "vnet", "list", "--resource-group", group) or ()}
+        for a, b in topology.peerings:
+            found = networks.get(f"vnet-{a}", {}).get("virtualNetworkPeerings") or []
+            state = next((p.get("peeringState") for p in found if p["name"] == f"to-{b}"), None)
+            out.append(
+                Proof(claim=f"network {a} is peered with {b}", holds=None if state is None else state == "Connected", evidence=f"peering {state or 'not listed'}")
+            )
+    end = clock.now() + wait_s
+    for a, b in topology.connections:
+        name = f"cn-{a}-{b}" if b else f"cn-{a}"
+        while True:
+            try:
+                status = az("network", "vpn-connection", "show", "--resource-group", group, "--name", name).get("connectionStatus")
+            except Failure as failure:
+                status = f"unknown ({failure.code})"
+            if status == "Connected" or clock.now() > end:
+                break
+            clock.sleep(clock.poll_s)
+        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(str(status))
+        out.append(Proof(claim=f"gateway {a} is connected with {b or 'the circuit'}", holds=holds, evidence=f"connection {status}"))
+    return tuple(out)

@@ -1,0 +1,190 @@
+"""What was placed and where: written before anything is made, so that whatever was made can be found again."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from ...errors import AzureError
+from ...model import Deployment, Host, Proof
+
+__all__ = ["State"]
+
+
+class State:
+    """The folder of one experiment's deployments: a list of resource groups, and the keys to the VMs.
+
+    Parameters
+    ----------
+    folder : Path
+        Owned by this source.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = folder / "azure.json"
+        self.data: dict[str, Any] = {}
+        if self._file.exists():
+            try:
+                self.data = json.loads(self._file.read_text("utf-8"))
+            except ValueError:
+                raise AzureError(
+                    f"{self._file} is damaged: find what was placed with `npl down --all`, then delete the file"
+                ) from None
+
+    @classmethod
+    @contextmanager
+    def locked(cls, folder: Path) -> Iterator[State]:
+        """The state, for one process at a time.
+
+        Raises
+        ------
+        AzureError
+            Another process works on it.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "azure.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise AzureError(f"another process places or removes the hosts in {folder}: wait until it ends") from None
+            yield cls(folder)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is placed, as far as is known here."""
+        return not self.data
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """Every resource group that was or may have been made: ``{name, number, attempt, made}``."""
+        return list(self.data.get("groups", []))
+
+    def begin(self, number: int, attempt: int, *, experiment: str, subscription: str) -> dict[str, Any]:
+        """Return the record of the group for this attempt; a new one is on disk before anything can be made."""
+        self.data.setdefault("experiment", experiment)
+        if self.data.setdefault("subscription", subscription) != subscription:
+            raise AzureError(
+                f"deployments of {experiment} stand in subscription {self.data['subscription']}, but az has "
+                f"{subscription} selected: run `az account set --subscription {self.data['subscription']}`, or `npl down`"
+            )
+        mark = self.data.setdefault("mark", secrets.token_hex(3))
+        for group in self.data.setdefault("groups", []):
+            if group["number"] == number and group["attempt"] == attempt:
+                return dict(group)
+        name = f"npl-{experiment[:56]}-{mark}-d{number}" + (f"-{attempt + 1}" if attempt else "")
+        self.data["groups"].append({"name": name, "number": number, "attempt": attempt, "made": False})
+        self._write()
+        return dict(self.data["groups"][-1])
+
+    def note(self, name: str, **facts: Any) -> None:
+        """Add facts to the record of a group."""
+        for group in self.data.get("groups", []):
+            if group["name"] == name:
+                group.update(facts)
+        self._write()
+
+    def last_attempt(self, number: int) -> int:
+        """The attempt of this deployment that is open."""
+        return max((g["attempt"] for g in self.groups if g["number"] == number and not g.get("given_up")), default=0)
+
+    def remember(self, number: int, deployment: Deployment) -> None:
+        """Keep a deployment that is complete."""
+        self.data.setdefault("deployments", {})[str(number)] = asdict(deployment)
+        self._write()
+
+    def deployment(self, number: int) -> Deployment | None:
+        """Return the complete deployment of this number, if there is one."""
+        kept = self.data.get("deployments", {}).get(str(number))
+        if kept is None:
+            return None
+        proofs = tuple(Proof(**p) for p in kept["proofs"])
+        hosts = tuple(Host(**(h | {"proofs": tuple(Proof(**p) for p in h["proofs"])})) for h in kept["hosts"])
+        return Deployment(**(kept | {"hosts": hosts, "proofs": proofs}))
+
+    def forget(self, number: int) -> None:
+        """A deployment that is no longer there."""
+        if self.data.get("deployments", {}).pop(str(number), None):
+            self._write()
+
+    def gone(self, name: str) -> None:
+        """A group that was verified to be gone."""
+        self.data["groups"] = [g for g in self.data.get("groups", []) if g["name"] != name]
+        self._write()
+
+    def clear(self) -> None:
+        """Nothing is placed any more: the keys and the record go."""
+        shutil.rmtree(self._keys, ignore_errors=True)
+        self._file.unlink(missing_ok=True)
+        self.data = {}
+
+    def _write(self) -> None:
+        draft = self._file.with_suffix(".new")
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(self.data, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._file)
+
+    # keys
+
+    @property
+    def _keys(self) -> Path:
+        return self.folder / "ssh"
+
+    @property
+    def identity(self) -> Path:
+        """The private key that opens the VMs."""
+        return self._keys / "id_ed25519"
+
+    def public_key(self) -> str:
+        """Public key of the experiment; drawn when there is none."""
+        return self._key(self.identity)[1]
+
+    def host_key(self, group: str, vm: str) -> tuple[str, str]:
+        """Private and public host key of a VM. It is given to the VM, and so known before the first contact."""
+        return self._key(self._keys / "hosts" / f"{group}-{vm}")
+
+    def secret(self, name: str) -> str:
+        """A random secret, the same until it is cleared."""
+        place = self._keys / name
+        if not place.exists():
+            self._private(place, secrets.token_urlsafe(32))
+        return place.read_text("utf-8")
+
+    def known_hosts(self, group: str, addresses: dict[str, str]) -> Path:
+        """File with the host keys of a group's VMs, for these addresses."""
+        place = self._keys / f"known_hosts-{group}"
+        lines = [f"{address} {self.host_key(group, vm)[1]}\n" for vm, address in addresses.items()]
+        self._private(place, "".join(lines))
+        return place
+
+    def _key(self, place: Path) -> tuple[str, str]:
+        if not place.exists():
+            key = asyncssh.generate_private_key("ssh-ed25519", comment="netperf_lib")
+            self._private(place.with_suffix(".pub"), key.export_public_key().decode())
+            self._private(place, key.export_private_key().decode())
+        return place.read_text("utf-8"), place.with_suffix(".pub").read_text("utf-8").strip()
+
+    def _private(self, place: Path, text: str) -> None:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = place.with_name(f".{place.name}.new")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        draft.replace(place)
+
+    def file(self, name: str, text: str) -> Path:
+        """A private file that goes when the deployment goes."""
+        self._private(self._keys / name, text)
+        return self._keys / name
