@@ -149,7 +149,7 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     """
     declared = _load(experiment)
     source = hosts.source(declared.hosts.source)
-    if source.EPHEMERAL:
+    if source.EPHEMERAL and not getattr(source, "HOLDS", False):
         raise UsageError(
             f"hosts of source {declared.hosts.source!r} live only while they are measured; "
             "use `npl run` or `npl collect`, or `npl lab up` to hold a lab open"

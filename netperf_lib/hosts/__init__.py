@@ -6,6 +6,8 @@ A source is a module or package in this folder whose name has no leading undersc
     A pydantic model of what stands under ``hosts: options:`` in the experiment.
 ``EPHEMERAL``
     True when the hosts live only as long as the measurement (``npl run`` takes them down after it).
+``HOLDS`` (optional)
+    True when the hosts of an ephemeral source outlive the process that placed them: ``npl up`` may leave them running.
 ``up(experiment, *, number, state) -> Deployment``
     Place the hosts of deployment `number` (from 1). `state` is a folder of the source's own. Safe to repeat.
 ``down(experiment, *, state) -> None``

@@ -9,6 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 TOKEN = re.compile(r"\s*('(?:[^']|'')*'|-?\d+|\w+|[()\[\].,])")
@@ -189,13 +190,14 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _concat(*a: Any) -> Any:
-    return sum(a, []) if a and isinstance(a[0], list) else "".join(map(_text, a))
+    return list(chain(*a)) if a and isinstance(a[0], list) else "".join(map(_text, a))
 
 
 def _union(*a: Any) -> Any:
     if isinstance(a[0], dict):
         return {k: v for d in a for k, v in d.items()}
-    return [x for i, x in enumerate(sum(a, [])) if x not in sum(a, [])[:i]]
+    every = list(chain(*a))
+    return [x for i, x in enumerate(every) if x not in every[:i]]
 
 
 PURE: dict[str, Callable[..., Any]] = {
@@ -307,7 +309,9 @@ def expand(template: dict[str, Any], scope: Scope) -> list[Item]:
             elif wanted.startswith("/"):
                 raise TemplateError(f"The resource '{wanted}' is not defined in the template.")
             else:
-                raise TemplateError(f"The resource '{wanted}' (dependsOn of '{item.name}') is not defined in the template.")
+                raise TemplateError(
+                    f"The resource '{wanted}' (dependsOn of '{item.name}') is not defined in the template."
+                )
         item.depends = resolved
     return items
 

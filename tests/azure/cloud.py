@@ -4,6 +4,8 @@ Work takes time on a clock that may be real or a test's own; what is due happens
 A template's resources are made one after the other, in the order that is worst for a template that forgot a dependency.
 """
 
+# ruff: noqa: E501 - Azure's own sentences are kept whole
+
 from __future__ import annotations
 
 import copy
@@ -24,7 +26,16 @@ TENANT = "7e7e7e7e-0000-4000-8000-000000000002"
 BASE = f"/subscriptions/{SUBSCRIPTION}"
 PROVIDERS = {
     "Microsoft.Compute": ("virtualMachines", "proximityPlacementGroups", "disks"),
-    "Microsoft.Network": ("virtualNetworks", "networkInterfaces", "networkSecurityGroups", "publicIPAddresses", "loadBalancers", "virtualNetworkGateways", "connections", "expressRouteCircuits"),
+    "Microsoft.Network": (
+        "virtualNetworks",
+        "networkInterfaces",
+        "networkSecurityGroups",
+        "publicIPAddresses",
+        "loadBalancers",
+        "virtualNetworkGateways",
+        "connections",
+        "expressRouteCircuits",
+    ),
     "Microsoft.Resources": ("deployments", "resourceGroups"),
 }
 
@@ -145,7 +156,9 @@ class Cloud:
 
     def get(self, kind: str, name: str) -> Resource:
         """Properties of one resource."""
-        found = next(r for r in self.resources.values() if r["type"].lower() == kind.lower() and r["id"].endswith(f"/{name}"))
+        found = next(
+            r for r in self.resources.values() if r["type"].lower() == kind.lower() and r["id"].endswith(f"/{name}")
+        )
         return self.show(found)
 
     def settle(self) -> None:
@@ -225,7 +238,13 @@ class Cloud:
         raise ArmError(404, "NotFound", f"{method} {path}")
 
     def _subscription(self) -> Resource:
-        return {"id": BASE, "subscriptionId": SUBSCRIPTION, "tenantId": TENANT, "displayName": "emulated", "state": "Enabled"}
+        return {
+            "id": BASE,
+            "subscriptionId": SUBSCRIPTION,
+            "tenantId": TENANT,
+            "displayName": "emulated",
+            "state": "Enabled",
+        }
 
     @route("GET", "")
     def subscription(self, **_: Any) -> Answer:
@@ -237,8 +256,20 @@ class Cloud:
         """Regions; logical zones are mapped to physical ones differently in each."""
         out = []
         for shift, (region, zones) in enumerate(REGIONS.items()):
-            mapped = [{"logicalZone": str(i + 1), "physicalZone": f"{region}-az{(i + shift) % 3 + 1}"} for i in range(zones)]
-            out.append({"id": f"{BASE}/locations/{region}", "name": region, "displayName": region, "regionalDisplayName": region, "type": "Region", "metadata": {"regionType": "Physical"}, **({"availabilityZoneMappings": mapped} if mapped else {})})
+            mapped = [
+                {"logicalZone": str(i + 1), "physicalZone": f"{region}-az{(i + shift) % 3 + 1}"} for i in range(zones)
+            ]
+            out.append(
+                {
+                    "id": f"{BASE}/locations/{region}",
+                    "name": region,
+                    "displayName": region,
+                    "regionalDisplayName": region,
+                    "type": "Region",
+                    "metadata": {"regionType": "Physical"},
+                    **({"availabilityZoneMappings": mapped} if mapped else {}),
+                }
+            )
         return Answer(200, {"value": out})
 
     @route("GET", "/providers/Microsoft.Compute/skus")
@@ -251,8 +282,14 @@ class Cloud:
                 continue
             for name, (family, cpus, accelerated, only, barred) in SIZES.items():
                 offered = sorted(only or {str(i + 1) for i in range(zones)}) if zones else []
-                info = {"Zone": {"locations": [region], "zones": offered}, "Location": {"locations": [region]}}.get(barred or "")
-                capabilities = {"vCPUs": cpus, "AcceleratedNetworkingEnabled": accelerated, "HyperVGenerations": "V1,V2"}
+                info = {"Zone": {"locations": [region], "zones": offered}, "Location": {"locations": [region]}}.get(
+                    barred or ""
+                )
+                capabilities = {
+                    "vCPUs": cpus,
+                    "AcceleratedNetworkingEnabled": accelerated,
+                    "HyperVGenerations": "V1,V2",
+                }
                 out.append({
                     "resourceType": "virtualMachines", "name": name, "family": family, "locations": [region], "tier": "Standard", "size": name.removeprefix("Standard_"),
                     "locationInfo": [{"location": region, "zones": offered, "zoneDetails": []}],
@@ -279,7 +316,10 @@ class Cloud:
             for name, n in entries.items()
         ]})  # fmt: skip
 
-    @route("GET", "/providers/Microsoft.Compute/locations/{region}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus/{sku}/versions")
+    @route(
+        "GET",
+        "/providers/Microsoft.Compute/locations/{region}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus/{sku}/versions",
+    )
     def image_versions(self, region: str, publisher: str, offer: str, sku: str, **_: Any) -> Answer:
         """Versions of an image."""
         version = IMAGES.get((publisher.lower(), offer.lower(), sku.lower()))
@@ -287,11 +327,23 @@ class Cloud:
             raise ArmError(404, "NotFound", f"Artifact: VMImage was not found ({publisher}:{offer}:{sku}).")
         return Answer(200, [{"location": region, "name": version, "id": f"{BASE}/versions/{version}"}])
 
-    @route("GET", "/providers/Microsoft.Compute/locations/{region}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus/{sku}/versions/{version}")
+    @route(
+        "GET",
+        "/providers/Microsoft.Compute/locations/{region}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus/{sku}/versions/{version}",
+    )
     def image(self, region: str, version: str, **_: Any) -> Answer:
         """One version of an image."""
-        properties = {"hyperVGeneration": "V2", "architecture": "x64", "osDiskImage": {"operatingSystem": "Linux"}, "dataDiskImages": [], "automaticOSUpgradeProperties": {"automaticOSUpgradeSupported": False}, "features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}]}
-        return Answer(200, {"location": region, "name": version, "id": f"{BASE}/versions/{version}", "properties": properties})
+        properties = {
+            "hyperVGeneration": "V2",
+            "architecture": "x64",
+            "osDiskImage": {"operatingSystem": "Linux"},
+            "dataDiskImages": [],
+            "automaticOSUpgradeProperties": {"automaticOSUpgradeSupported": False},
+            "features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}],
+        }
+        return Answer(
+            200, {"location": region, "name": version, "id": f"{BASE}/versions/{version}", "properties": properties}
+        )
 
     @route("GET", "/providers")
     def providers(self, **_: Any) -> Answer:
@@ -305,16 +357,35 @@ class Cloud:
 
     def _provider(self, name: str) -> Resource:
         zones = [{"location": r, "zones": [str(i + 1) for i in range(z)]} for r, z in REGIONS.items()]
-        kinds = [{"resourceType": t, "locations": list(REGIONS), "apiVersions": ["2024-07-01", "2024-05-01"], "zoneMappings": zones} for t in PROVIDERS.get(name, ())]
-        return {"id": f"{BASE}/providers/{name}", "namespace": name, "registrationState": "Registered", "resourceTypes": kinds}
+        kinds = [
+            {
+                "resourceType": t,
+                "locations": list(REGIONS),
+                "apiVersions": ["2024-07-01", "2024-05-01"],
+                "zoneMappings": zones,
+            }
+            for t in PROVIDERS.get(name, ())
+        ]
+        return {
+            "id": f"{BASE}/providers/{name}",
+            "namespace": name,
+            "registrationState": "Registered",
+            "resourceTypes": kinds,
+        }
 
     # long operations
 
     def _asynchronous(self, operation: Operation) -> dict[str, str]:
-        return {"Azure-AsyncOperation": f"{BASE}/providers/Microsoft.Resources/operations/{operation.id}?api-version=2024-01-01", "retry-after-ms": "20"}
+        return {
+            "Azure-AsyncOperation": f"{BASE}/providers/Microsoft.Resources/operations/{operation.id}?api-version=2024-01-01",
+            "retry-after-ms": "20",
+        }
 
     def _location(self, operation: Operation) -> dict[str, str]:
-        return {"Location": f"{BASE}/providers/Microsoft.Resources/operationresults/{operation.id}?api-version=2024-01-01", "retry-after-ms": "20"}
+        return {
+            "Location": f"{BASE}/providers/Microsoft.Resources/operationresults/{operation.id}?api-version=2024-01-01",
+            "retry-after-ms": "20",
+        }
 
     @route("GET", "/providers/{provider}/operations/{identity}")
     def operation(self, identity: str, **_: Any) -> Answer:
@@ -343,7 +414,11 @@ class Cloud:
         if found is None:
             raise ArmError(404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found.")
         if writing and found["properties"]["provisioningState"] == "Deleting":
-            raise ArmError(409, "ResourceGroupBeingDeleted", f"The resource group '{name}' is in deprovisioning state and cannot perform this operation.")
+            raise ArmError(
+                409,
+                "ResourceGroupBeingDeleted",
+                f"The resource group '{name}' is in deprovisioning state and cannot perform this operation.",
+            )
         return found
 
     @route("GET", "/resourceGroups")
@@ -354,7 +429,10 @@ class Cloud:
             g
             for g in self.groups.values()
             if not wanted
-            or (wanted.get("tagName") in g["tags"] and wanted.get("tagValue", g["tags"].get(wanted["tagName"])) == g["tags"].get(wanted["tagName"]))
+            or (
+                wanted.get("tagName") in g["tags"]
+                and wanted.get("tagValue", g["tags"].get(wanted["tagName"])) == g["tags"].get(wanted["tagName"])
+            )
         ]
         return Answer(200, {"value": found})
 
@@ -375,10 +453,23 @@ class Cloud:
             self._group(name, writing=True)
         region = body["location"].replace(" ", "").lower()
         if region not in REGIONS:
-            raise ArmError(400, "LocationNotAvailableForResourceGroup", f"The provided location '{region}' is not available for resource group. List of available regions is '{','.join(REGIONS)}'.")
+            raise ArmError(
+                400,
+                "LocationNotAvailableForResourceGroup",
+                f"The provided location '{region}' is not available for resource group. List of available regions is '{','.join(REGIONS)}'.",
+            )
         if not re.fullmatch(r"[\w.()-]{1,90}(?<!\.)", name):
-            raise ArmError(400, "InvalidResourceGroup", f"The provided resource group name '{name}' has these invalid characters.")
-        made = {"id": f"{BASE}/resourceGroups/{name}", "name": name, "type": "Microsoft.Resources/resourceGroups", "location": region, "tags": body.get("tags") or {}, "properties": {"provisioningState": "Succeeded"}}
+            raise ArmError(
+                400, "InvalidResourceGroup", f"The provided resource group name '{name}' has these invalid characters."
+            )
+        made = {
+            "id": f"{BASE}/resourceGroups/{name}",
+            "name": name,
+            "type": "Microsoft.Resources/resourceGroups",
+            "location": region,
+            "tags": body.get("tags") or {},
+            "properties": {"provisioningState": "Succeeded"},
+        }
         fresh = name.lower() not in self.groups
         self.groups[name.lower()] = made
         return Answer(201 if fresh else 200, made)
@@ -411,10 +502,17 @@ class Cloud:
         wanted = {k.lower(): v.lower() for k, v in re.findall(r"(\w+) eq '([^']*)'", query.get("$filter", ""))}
 
         def fits(r: Resource) -> bool:
-            facts = {"name": r["name"], "resourcetype": r["type"], "location": r.get("location", ""), "resourcegroup": r["id"].split("/")[4]}
+            facts = {
+                "name": r["name"],
+                "resourcetype": r["type"],
+                "location": r.get("location", ""),
+                "resourcegroup": r["id"].split("/")[4],
+            }
             return all(facts.get(k, "").lower() == v for k, v in wanted.items())
 
-        return Answer(200, {"value": [self.show(r) for r in self.resources.values() if r["type"].count("/") == 1 and fits(r)]})
+        return Answer(
+            200, {"value": [self.show(r) for r in self.resources.values() if r["type"].count("/") == 1 and fits(r)]}
+        )
 
     # deployments
 
@@ -424,7 +522,11 @@ class Cloud:
         self._group(group, writing=True)
         where = f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
         if (running := self.deployments.get(where.lower())) and running.left:
-            raise ArmError(409, "DeploymentActive", f"Unable to edit or replace deployment '{name}': previous deployment is still active.")
+            raise ArmError(
+                409,
+                "DeploymentActive",
+                f"Unable to edit or replace deployment '{name}': previous deployment is still active.",
+            )
         scope, template, items = self._read(group, name, body)
         secure = {k for k, v in template.get("parameters", {}).items() if v["type"].lower().startswith("secure")}
         document = {
@@ -460,24 +562,50 @@ class Cloud:
         declared = template.get("parameters") or {}
         try:
             if extra := set(given) - set(declared):
-                raise arm.TemplateError(f"The template parameters '{', '.join(sorted(extra))}' in the parameters file are not valid; they are not present in the original template.")
+                raise arm.TemplateError(
+                    f"The template parameters '{', '.join(sorted(extra))}' in the parameters file are not valid; they are not present in the original template."
+                )
             missing = [k for k, d in declared.items() if k not in given and "defaultValue" not in d]
             if missing:
                 raise arm.TemplateError(f"The value for the template parameter '{missing[0]}' is not provided.")
             for k, v in given.items():
-                kinds = {"array": list, "bool": bool, "int": int, "object": dict, "secureobject": dict, "securestring": str, "string": str}
+                kinds = {
+                    "array": list,
+                    "bool": bool,
+                    "int": int,
+                    "object": dict,
+                    "secureobject": dict,
+                    "securestring": str,
+                    "string": str,
+                }
                 if not isinstance(v, kinds[declared[k]["type"].lower()]):
-                    raise arm.TemplateError(f"The provided value for the template parameter '{k}' is not valid: expected {declared[k]['type']}.")
+                    raise arm.TemplateError(
+                        f"The provided value for the template parameter '{k}' is not valid: expected {declared[k]['type']}."
+                    )
                 if v not in declared[k].get("allowedValues", [v]):
-                    raise arm.TemplateError(f"The provided value '{v}' for the template parameter '{k}' is not part of the allowed value(s).")
-            scope = arm.Scope(SUBSCRIPTION, group, self._group(group)["location"], {}, template.get("variables") or {}, self._reference)
+                    raise arm.TemplateError(
+                        f"The provided value '{v}' for the template parameter '{k}' is not part of the allowed value(s)."
+                    )
+            scope = arm.Scope(
+                SUBSCRIPTION,
+                group,
+                self._group(group)["location"],
+                {},
+                template.get("variables") or {},
+                self._reference,
+            )
             scope.parameters = {k: given.get(k, scope.value(d.get("defaultValue"))) for k, d in declared.items()}
             items = arm.expand(template, scope)
         except arm.TemplateError as error:
             raise ArmError(400, "InvalidTemplate", f"Deployment template validation failed: '{error}'.") from None
         problems = self._problems(group, items)
         if problems:
-            raise ArmError(400, "InvalidTemplateDeployment", f"The template deployment '{name}' is not valid according to the validation procedure. The tracking id is '{uuid.uuid4()}'. See inner errors for details.", details=problems)
+            raise ArmError(
+                400,
+                "InvalidTemplateDeployment",
+                f"The template deployment '{name}' is not valid according to the validation procedure. The tracking id is '{uuid.uuid4()}'. See inner errors for details.",
+                details=problems,
+            )
         return scope, template, items
 
     def _reference(self, where: str) -> Resource | None:
@@ -496,15 +624,31 @@ class Cloud:
             if fault := self._fault("validate", f"{size} {region} {','.join(zones)} {item.name}"):
                 out.append({"code": fault.code, "message": fault.message})
             elif size not in SIZES:
-                out.append({"code": "InvalidParameter", "target": "vmSize", "message": f"The value {size} provided for the VM size is not valid. The valid sizes in the current region are: {','.join(SIZES)}. Find out more on the valid VM sizes in each region at https://aka.ms/azure-regions."})
+                out.append(
+                    {
+                        "code": "InvalidParameter",
+                        "target": "vmSize",
+                        "message": f"The value {size} provided for the VM size is not valid. The valid sizes in the current region are: {','.join(SIZES)}. Find out more on the valid VM sizes in each region at https://aka.ms/azure-regions.",
+                    }
+                )
             elif SIZES[size][4]:
-                out.append({"code": "SkuNotAvailable", "message": f"The requested VM size for resource 'Following SKUs have failed for Capacity Restrictions: {size}' is currently not available in location '{region}'. Please try another size or deploy to a different location or different zone. See https://aka.ms/azureskunotavailable for details."})
+                out.append(
+                    {
+                        "code": "SkuNotAvailable",
+                        "message": f"The requested VM size for resource 'Following SKUs have failed for Capacity Restrictions: {size}' is currently not available in location '{region}'. Please try another size or deploy to a different location or different zone. See https://aka.ms/azureskunotavailable for details.",
+                    }
+                )
             elif item.id.lower() not in self.resources:
                 need[region, SIZES[size][0]] = need.get((region, SIZES[size][0]), 0) + SIZES[size][1]
         for (region, family), n in need.items():
             used, limit = self._used(region).get(family, 0), self.limits.get((region, family), 350)
             if used + n > limit:
-                out.append({"code": "QuotaExceeded", "message": f"Operation could not be completed as it results in exceeding approved {family} Cores quota. Additional details - Deployment Model: Resource Manager, Location: {region}, Current Limit: {limit}, Current Usage: {used}, Additional Required: {n}, (Minimum) New Limit Required: {used + n}. Setup Alerts when Quota reaches threshold."})
+                out.append(
+                    {
+                        "code": "QuotaExceeded",
+                        "message": f"Operation could not be completed as it results in exceeding approved {family} Cores quota. Additional details - Deployment Model: Resource Manager, Location: {region}, Current Limit: {limit}, Current Usage: {used}, Additional Required: {n}, (Minimum) New Limit Required: {used + n}. Setup Alerts when Quota reaches threshold.",
+                    }
+                )
         return out
 
     def _step(self, running: Running) -> None:
@@ -521,7 +665,9 @@ class Cloud:
             except arm.NotYet as missing:
                 if str(missing).lower() in waiting:
                     continue
-                self._fail(running, item, {"code": "ResourceNotFound", "message": f"The Resource '{missing}' was not found."})
+                self._fail(
+                    running, item, {"code": "ResourceNotFound", "message": f"The Resource '{missing}' was not found."}
+                )
                 return
             except arm.TemplateError as error:
                 self._fail(running, item, {"code": "InvalidTemplate", "message": str(error)})
@@ -552,30 +698,69 @@ class Cloud:
     def _record(self, item: arm.Item, error: Resource | None) -> Resource:
         state = "Failed" if error else "Succeeded"
         message = {"statusMessage": {"status": "Failed", "error": error}} if error else {}
-        return {"id": f"{item.id}/operations/1", "operationId": uuid.uuid4().hex[:16].upper(), "properties": {"provisioningOperation": "Create", "provisioningState": state, "timestamp": stamp(), "duration": "PT1S", "statusCode": "Conflict" if error else "OK", "targetResource": {"id": item.id, "resourceType": item.type, "resourceName": item.name}, **message}}
+        return {
+            "id": f"{item.id}/operations/1",
+            "operationId": uuid.uuid4().hex[:16].upper(),
+            "properties": {
+                "provisioningOperation": "Create",
+                "provisioningState": state,
+                "timestamp": stamp(),
+                "duration": "PT1S",
+                "statusCode": "Conflict" if error else "OK",
+                "targetResource": {"id": item.id, "resourceType": item.type, "resourceName": item.name},
+                **message,
+            },
+        }
 
     def _close(self, running: Running) -> None:
         properties = running.document["properties"]
         if running.failed:
-            details = [{"code": "ResourceDeploymentFailure", "message": "The resource write operation failed to complete successfully, because it reached terminal provisioning state 'Failed'.", "details": [e]} for _, e in running.failed]
-            properties.update(provisioningState="Failed", error={"code": "DeploymentFailed", "target": running.document["id"], "message": "At least one resource deployment operation failed. Please list deployment operations for details. Please see https://aka.ms/arm-deployment-operations for usage details.", "details": details})
+            details = [
+                {
+                    "code": "ResourceDeploymentFailure",
+                    "message": "The resource write operation failed to complete successfully, because it reached terminal provisioning state 'Failed'.",
+                    "details": [e],
+                }
+                for _, e in running.failed
+            ]
+            properties.update(
+                provisioningState="Failed",
+                error={
+                    "code": "DeploymentFailed",
+                    "target": running.document["id"],
+                    "message": "At least one resource deployment operation failed. Please list deployment operations for details. Please see https://aka.ms/arm-deployment-operations for usage details.",
+                    "details": details,
+                },
+            )
             return
         outputs = {}
         try:
             for name, output in (running.template.get("outputs") or {}).items():
                 if "copy" in output:
-                    value: Any = list(running.scope.loop(output["copy"], lambda output=output: running.scope.value(output["copy"]["input"])))
+                    value: Any = list(
+                        running.scope.loop(
+                            output["copy"], lambda output=output: running.scope.value(output["copy"]["input"])
+                        )
+                    )
                 else:
                     value = running.scope.value(output["value"])
                 outputs[name] = {"type": output["type"], "value": value}
         except (arm.TemplateError, arm.NotYet) as error:
-            properties.update(provisioningState="Failed", error={"code": "DeploymentOutputEvaluationFailed", "message": f"Unable to evaluate template outputs: {error}"})
+            properties.update(
+                provisioningState="Failed",
+                error={
+                    "code": "DeploymentOutputEvaluationFailed",
+                    "message": f"Unable to evaluate template outputs: {error}",
+                },
+            )
             return
         properties.update(provisioningState="Succeeded", outputs=outputs)
 
     def _deployment(self, group: str, name: str) -> Running:
         self._group(group)
-        found = self.deployments.get(f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}".lower())
+        found = self.deployments.get(
+            f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}".lower()
+        )
         if found is None:
             raise ArmError(404, "DeploymentNotFound", f"Deployment '{name}' could not be found.")
         return found
@@ -595,14 +780,36 @@ class Cloud:
         """Check a template."""
         self._group(group, writing=True)
         _, _, items = self._read(group, name, body)
-        return Answer(200, {"id": f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}", "name": name, "type": "Microsoft.Resources/deployments", "properties": {"provisioningState": "Succeeded", "mode": "Incremental", "timestamp": stamp(), "duration": "PT0S", "correlationId": str(uuid.uuid4()), "validatedResources": [{"id": i.id} for i in items]}})
+        return Answer(
+            200,
+            {
+                "id": f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}",
+                "name": name,
+                "type": "Microsoft.Resources/deployments",
+                "properties": {
+                    "provisioningState": "Succeeded",
+                    "mode": "Incremental",
+                    "timestamp": stamp(),
+                    "duration": "PT0S",
+                    "correlationId": str(uuid.uuid4()),
+                    "validatedResources": [{"id": i.id} for i in items],
+                },
+            },
+        )
 
     @route("POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/whatIf")
     def what_if(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
         """Tell what a template would change."""
         self._group(group)
         _, _, items = self._read(group, name, body)
-        changes = [{"resourceId": i.id, "changeType": "NoChange" if i.id.lower() in self.resources else "Create", "after": {"id": i.id, "name": i.name, "type": i.type}} for i in items]
+        changes = [
+            {
+                "resourceId": i.id,
+                "changeType": "NoChange" if i.id.lower() in self.resources else "Create",
+                "after": {"id": i.id, "name": i.name, "type": i.type},
+            }
+            for i in items
+        ]
         result = {"status": "Succeeded", "properties": {"correlationId": str(uuid.uuid4()), "changes": changes}}
         return Answer(202, None, self._location(self._start(lambda: result)))
 
@@ -622,15 +829,29 @@ class Cloud:
         kind = "/".join([parts[0], *parts[1::2]])
         old = self.resources.get(where.lower())
         if len(parts) > 3 and where.rsplit("/", 2)[0].lower() not in self.resources:
-            raise ArmError(404, "ParentResourceNotFound", f"Failed to perform 'write' on resource(s) of type '{kind}', because the parent resource '{where.rsplit('/', 2)[0]}' could not be found.")
+            raise ArmError(
+                404,
+                "ParentResourceNotFound",
+                f"Failed to perform 'write' on resource(s) of type '{kind}', because the parent resource '{where.rsplit('/', 2)[0]}' could not be found.",
+            )
         body = arm.without_nulls(copy.deepcopy(body))
-        new: Resource = {"id": where, "name": parts[-1], "type": kind, "etag": uuid.uuid4().hex, "properties": body.get("properties") or {}}
+        new: Resource = {
+            "id": where,
+            "name": parts[-1],
+            "type": kind,
+            "etag": uuid.uuid4().hex,
+            "properties": body.get("properties") or {},
+        }
         new |= {k: body[k] for k in ("tags", "sku", "zones", "plan", "identity") if k in body}
         if len(parts) == 3:
             new["location"] = (body.get("location") or home["location"]).replace(" ", "").lower()
             bad = [z for z in new.get("zones", []) if int(z) > REGIONS[new["location"]]]
             if bad:
-                raise ArmError(400, "AvailabilityZoneNotSupported", f"The zone(s) '{','.join(bad)}' for resource '{where}' is not supported in '{new['location']}'.")
+                raise ArmError(
+                    400,
+                    "AvailabilityZoneNotSupported",
+                    f"The zone(s) '{','.join(bad)}' for resource '{where}' is not supported in '{new['location']}'.",
+                )
         before = dict(self.resources)
         self.resources[where.lower()] = new  # its children look for their parent
         try:
@@ -655,7 +876,16 @@ class Cloud:
         """All resources of a group."""
         self._group(group)
         inside = f"{BASE}/resourceGroups/{group}/".lower()
-        return Answer(200, {"value": [self.show(r) for w, r in self.resources.items() if w.startswith(inside) and r["type"].count("/") == 1]})
+        return Answer(
+            200,
+            {
+                "value": [
+                    self.show(r)
+                    for w, r in self.resources.items()
+                    if w.startswith(inside) and r["type"].count("/") == 1
+                ]
+            },
+        )
 
     @route("GET", "/resourceGroups/{group}/providers/{tail+}")
     def read(self, group: str, tail: str, query: dict[str, str], **_: Any) -> Answer:
@@ -664,15 +894,28 @@ class Cloud:
         where = f"{home['id']}/providers/{tail}"
         if len(tail.split("/")) % 2 == 0:
             inside = where.lower() + "/"
-            found = [self.show(r) for w, r in self.resources.items() if w.startswith(inside) and "/" not in w[len(inside) :]]
+            found = [
+                self.show(r) for w, r in self.resources.items() if w.startswith(inside) and "/" not in w[len(inside) :]
+            ]
             return Answer(200, {"value": found})
         resource = self.resources.get(where.lower())
         if resource is None:
-            raise ArmError(404, "ResourceNotFound", f"The Resource '{tail}' under resource group '{group}' was not found. For more details please go to https://aka.ms/ARMResourceNotFoundFix")
+            raise ArmError(
+                404,
+                "ResourceNotFound",
+                f"The Resource '{tail}' under resource group '{group}' was not found. For more details please go to https://aka.ms/ARMResourceNotFoundFix",
+            )
         out = self.show(resource)
-        if resource["type"].lower().endswith("proximityplacementgroups") and query.get("includeColocationStatus", "").lower() == "true":
+        if (
+            resource["type"].lower().endswith("proximityplacementgroups")
+            and query.get("includeColocationStatus", "").lower() == "true"
+        ):
             code = "ColocationStatus/NotAligned" if self.scattered else "ColocationStatus/Aligned"
-            out["properties"]["colocationStatus"] = {"code": code, "level": "Info", "displayStatus": code.rsplit("/", 1)[1]}
+            out["properties"]["colocationStatus"] = {
+                "code": code,
+                "level": "Info",
+                "displayStatus": code.rsplit("/", 1)[1],
+            }
         return Answer(200, out)
 
     @route("HEAD", "/resourceGroups/{group}/providers/{tail+}")
@@ -687,4 +930,3 @@ class Cloud:
         fresh = f"{home['id']}/providers/{tail}".lower() not in self.resources
         made = self.put(f"{home['id']}/providers/{tail}", body)
         return Answer(201 if fresh else 200, self.show(made), self._asynchronous(self._start()))
-

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from netperf_lib.hosts.azure._failures import Failure, error_of
+from netperf_lib.hosts.azure._failures import AzError, error_of
 
 from .cloud import BASE, SUBSCRIPTION, Cloud
 
@@ -77,7 +77,7 @@ class DirectAz:
     def _account_show(self, o: dict[str, list[str]]) -> Any:
         wanted = o.get("subscription", [SUBSCRIPTION])[0]
         if wanted not in (SUBSCRIPTION, "emulated"):
-            raise Failure("no such subscription", code="SubscriptionNotFound", kind="subscription")
+            raise AzError("no such subscription", code="SubscriptionNotFound", kind="subscription")
         return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": {"name": "tester", "type": "user"}}
 
     def _account_list_locations(self, o: dict[str, list[str]]) -> Any:
@@ -105,7 +105,8 @@ class DirectAz:
         self._ask("DELETE", f"resourceGroups/{o['name'][0]}")
 
     def _deployment(self, o: dict[str, list[str]], tail: str = "") -> str:
-        return f"resourceGroups/{o['resource_group'][0]}/providers/Microsoft.Resources/deployments/{o.get('name', ['x'])[0]}{tail}"
+        name = o.get("name", ["x"])[0]
+        return f"resourceGroups/{o['resource_group'][0]}/providers/Microsoft.Resources/deployments/{name}{tail}"
 
     def _body(self, o: dict[str, list[str]]) -> Any:
         template = json.loads(Path(o["template_file"][0]).read_text("utf-8"))

@@ -1,5 +1,7 @@
 """What the resource manager checks and fills in, by type of resource."""
 
+# ruff: noqa: E501 - Azure's own sentences are kept whole
+
 from __future__ import annotations
 
 import ipaddress
@@ -38,7 +40,15 @@ EMBEDDED = {
 class ArmError(Exception):
     """An answer that is an error."""
 
-    def __init__(self, status: int, code: str, message: str, *, details: list[Resource] | None = None, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        details: list[Resource] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
         super().__init__(f"{code}: {message}")
         self.status, self.headers = status, headers or {}
         self.error: Resource = {"code": code, "message": message, **({"details": details} if details else {})}
@@ -46,7 +56,11 @@ class ArmError(Exception):
 
 def kind_of(where: str) -> str:
     """Type of the resource that an id names, lower case."""
-    tail = where.split("/providers/", 1)[1].split("/") if "/providers/" in where else where.lower().split("/providers/")[1].split("/")
+    tail = (
+        where.split("/providers/", 1)[1].split("/")
+        if "/providers/" in where
+        else where.lower().split("/providers/")[1].split("/")
+    )
     return "/".join([tail[0], *tail[1::2]]).lower()
 
 
@@ -86,7 +100,9 @@ def _there(cloud: Cloud, where: str, by: Resource) -> Resource:
 def _same_region(a: Resource, b: Resource) -> None:
     if a["location"] != b["location"]:
         raise ArmError(
-            400, "InvalidResourceReference", f"{a['id']} in {a['location']} refers to {b['id']} in {b['location']}: both must be in the same region."
+            400,
+            "InvalidResourceReference",
+            f"{a['id']} in {a['location']} refers to {b['id']} in {b['location']}: both must be in the same region.",
         )
 
 
@@ -99,7 +115,11 @@ def _ppg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     for zone in new.get("zones", []):
         for size in sizes:
             if size not in SIZES or (SIZES[size][3] and zone not in SIZES[size][3]):
-                raise ArmError(409, "OverconstrainedZonalAllocationRequest", f"The intent of {new['name']} cannot be met in zone {zone}: {size}")
+                raise ArmError(
+                    409,
+                    "OverconstrainedZonalAllocationRequest",
+                    f"The intent of {new['name']} cannot be met in zone {zone}: {size}",
+                )
     if sizes and not new.get("zones"):
         raise ArmError(400, "BadRequest", "intent.vmSizes needs a zone.")
 
@@ -115,7 +135,9 @@ def _rule(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         if where.startswith(f"{parent}/securityrules/") and where != new["id"].lower():
             a, b = other["properties"], new["properties"]
             if (a["priority"], a["direction"]) == (b["priority"], b["direction"]):
-                raise ArmError(400, "SecurityRuleConflict", f"Security rule {new['name']} conflicts with rule {other['name']}.")
+                raise ArmError(
+                    400, "SecurityRuleConflict", f"Security rule {new['name']} conflicts with rule {other['name']}."
+                )
 
 
 def _vnet(cloud: Cloud, new: Resource, old: Resource | None) -> None:
@@ -127,7 +149,11 @@ def _vnet(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         p = subnet["properties"]
         prefix = ipaddress.ip_network(p.get("addressPrefix") or p["addressPrefixes"][0])
         if not any(prefix.subnet_of(s) for s in spaces):
-            raise ArmError(400, "NetcfgInvalidSubnet", f"Subnet '{subnet['name']}' is not valid in virtual network '{new['name']}'.")
+            raise ArmError(
+                400,
+                "NetcfgInvalidSubnet",
+                f"Subnet '{subnet['name']}' is not valid in virtual network '{new['name']}'.",
+            )
         if any(prefix.overlaps(t) for t in taken):
             raise ArmError(400, "NetcfgSubnetRangesOverlap", f"Subnet '{subnet['name']}' overlaps another.")
         taken.append(prefix)
@@ -138,7 +164,9 @@ def _peering(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     p = new["properties"]
     mine = new["id"].rsplit("/", 2)[0]
     other = _there(cloud, p["remoteVirtualNetwork"]["id"], new)
-    spaces = [cloud.resources[x.lower()]["properties"]["addressSpace"]["addressPrefixes"][0] for x in (mine, other["id"])]
+    spaces = [
+        cloud.resources[x.lower()]["properties"]["addressSpace"]["addressPrefixes"][0] for x in (mine, other["id"])
+    ]
     if ipaddress.ip_network(spaces[0]).overlaps(ipaddress.ip_network(spaces[1])):
         raise ArmError(400, "VnetAddressSpacesOverlap", f"Cannot create peering {new['id']}: address spaces overlap.")
     back = next(
@@ -157,7 +185,11 @@ def _peering(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 
 def _public_ip(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     if new.get("sku", {}).get("name", "Basic") == "Basic":
-        raise ArmError(400, "IPv4BasicSkuPublicIpCountLimitReached", "Cannot create more than 0 IPv4 Basic SKU public IP addresses for this subscription in this region.")
+        raise ArmError(
+            400,
+            "IPv4BasicSkuPublicIpCountLimitReached",
+            "Cannot create more than 0 IPv4 Basic SKU public IP addresses for this subscription in this region.",
+        )
     used = {r["properties"].get("ipAddress") for r in cloud.resources.values()}
     free = (f"203.0.113.{i}" for i in range(10, 250))
     kept = old["properties"]["ipAddress"] if old else None
@@ -178,7 +210,15 @@ def _balancer(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     if new.get("sku", {}).get("name", "Basic") == "Basic":
         raise ArmError(400, "BasicSkuLoadBalancerRetired", "Basic SKU load balancers can no longer be created.")
     p = new["properties"]
-    lists = ("frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules", "inboundNatRules", "outboundRules", "inboundNatPools")
+    lists = (
+        "frontendIPConfigurations",
+        "backendAddressPools",
+        "probes",
+        "loadBalancingRules",
+        "inboundNatRules",
+        "outboundRules",
+        "inboundNatPools",
+    )
     for key in lists:
         for entry in p.setdefault(key, []):
             entry["id"] = f"{new['id']}/{key}/{entry['name']}"
@@ -192,7 +232,11 @@ def _balancer(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     for rule in p["loadBalancingRules"]:
         for key in ("frontendIPConfiguration", "backendAddressPool", "probe"):
             if rule["properties"].get(key) and rule["properties"][key]["id"].lower() not in names:
-                raise ArmError(400, "InvalidResourceReference", f"{rule['properties'][key]['id']} referenced by {rule['id']} was not found.")
+                raise ArmError(
+                    400,
+                    "InvalidResourceReference",
+                    f"{rule['properties'][key]['id']} referenced by {rule['id']} was not found.",
+                )
 
 
 def _nic(cloud: Cloud, new: Resource, old: Resource | None) -> None:
@@ -217,7 +261,9 @@ def _nic(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         c["privateIPAddress"] = before.get(entry["name"], {}).get("privateIPAddress") or _private(cloud, subnet)
         c.setdefault("privateIPAllocationMethod", "Dynamic")
         c["primary"] = True
-    p["macAddress"] = (old or {}).get("properties", {}).get("macAddress") or f"00-0D-3A-{uuid.uuid4().hex[:2]}-00-01".upper()
+    p["macAddress"] = (old or {}).get("properties", {}).get(
+        "macAddress"
+    ) or f"00-0D-3A-{uuid.uuid4().hex[:2]}-00-01".upper()
 
 
 def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
@@ -232,7 +278,11 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         if (old.get("zones") or []) != zones:
             raise ArmError(409, "PropertyChangeNotAllowed", "Changing property 'zones' is not allowed.")
     elif family in cloud.full:
-        raise ArmError(409, "ZonalAllocationFailed" if zones else "AllocationFailed", "Allocation failed. We do not have sufficient capacity for the requested VM size in this zone. Read more about improving likelihood of allocation success at http://aka.ms/allocation-guidance")
+        raise ArmError(
+            409,
+            "ZonalAllocationFailed" if zones else "AllocationFailed",
+            "Allocation failed. We do not have sufficient capacity for the requested VM size in this zone. Read more about improving likelihood of allocation success at http://aka.ms/allocation-guidance",
+        )
     image = p["storageProfile"]["imageReference"]
     version = IMAGES.get(tuple(str(image.get(k)).lower() for k in ("publisher", "offer", "sku")))  # type: ignore[arg-type]
     if version is None:
@@ -245,13 +295,24 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         raise ArmError(400, "InvalidParameter", "passwords are not used here")
     for key in os_profile["linuxConfiguration"]["ssh"]["publicKeys"]:
         if not key["keyData"].startswith(("ssh-ed25519 ", "ssh-rsa ")):
-            raise ArmError(400, "InvalidParameter", "The value of parameter linuxConfiguration.ssh.publicKeys.keyData is invalid.")
+            raise ArmError(
+                400, "InvalidParameter", "The value of parameter linuxConfiguration.ssh.publicKeys.keyData is invalid."
+            )
     if group := (p.get("proximityPlacementGroup") or {}).get("id"):
         ppg = _there(cloud, group, new)
-        members = [r for r in cloud.resources.values() if r["type"].lower() == "microsoft.compute/virtualmachines" and (r["properties"].get("proximityPlacementGroup") or {}).get("id", "").lower() == group.lower()]
+        members = [
+            r
+            for r in cloud.resources.values()
+            if r["type"].lower() == "microsoft.compute/virtualmachines"
+            and (r["properties"].get("proximityPlacementGroup") or {}).get("id", "").lower() == group.lower()
+        ]
         for other in members:
             if other["id"].lower() != new["id"].lower() and (other.get("zones") or []) != zones:
-                raise ArmError(409, "OverconstrainedZonalAllocationRequest", "Allocation failed. VM(s) with the following constraints cannot be allocated, because the condition is too restrictive. Please remove some constraints and try again. Constraints applied are:\n  - Availability Zone\n  - Proximity Placement Group\n")
+                raise ArmError(
+                    409,
+                    "OverconstrainedZonalAllocationRequest",
+                    "Allocation failed. VM(s) with the following constraints cannot be allocated, because the condition is too restrictive. Please remove some constraints and try again. Constraints applied are:\n  - Availability Zone\n  - Proximity Placement Group\n",
+                )
         _same_region(new, ppg)
     for entry in p["networkProfile"]["networkInterfaces"]:
         nic = _there(cloud, entry["id"], new)
@@ -260,11 +321,18 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         if owner.lower() != new["id"].lower():
             raise ArmError(409, "NicInUse", f"Network Interface {nic['id']} is used by existing resource {owner}.")
         if nic["properties"]["enableAcceleratedNetworking"] and not accelerated:
-            raise ArmError(409, "VMSizeIsNotPermittedToEnableAcceleratedNetworking", f"VM size {size} is not permitted to enable accelerated networking on the network interface {nic['id']}.")
+            raise ArmError(
+                409,
+                "VMSizeIsNotPermittedToEnableAcceleratedNetworking",
+                f"VM size {size} is not permitted to enable accelerated networking on the network interface {nic['id']}.",
+            )
         nic["properties"]["virtualMachine"] = {"id": new["id"]}
     p["vmId"] = (old or {}).get("properties", {}).get("vmId") or str(uuid.uuid4())
     base = new["id"].rsplit("/providers/", 1)[0]
-    cloud.put(f"{base}/providers/Microsoft.Compute/disks/{disk['name']}", {"location": new["location"], "properties": {"diskSizeGB": 30}})
+    cloud.put(
+        f"{base}/providers/Microsoft.Compute/disks/{disk['name']}",
+        {"location": new["location"], "properties": {"diskSizeGB": 30}},
+    )
 
 
 def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
@@ -275,13 +343,24 @@ def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         c = entry["properties"]
         subnet = _there(cloud, c["subnet"]["id"], new)
         if subnet["name"] != "GatewaySubnet":
-            raise ArmError(400, "VmssGatewaySubnetRequired", f"The subnet of {new['name']} must be called GatewaySubnet.")
+            raise ArmError(
+                400, "VmssGatewaySubnetRequired", f"The subnet of {new['name']} must be called GatewaySubnet."
+            )
         for other in cloud.resources.values():
-            if other["type"].lower() == new["type"].lower() and other["id"] != new["id"] and other["properties"]["gatewayType"] == p["gatewayType"] and other["properties"]["ipConfigurations"][0]["properties"]["subnet"]["id"] == c["subnet"]["id"]:
-                raise ArmError(409, "GatewayTypeExists", f"{subnet['id']} has a gateway of type {p['gatewayType']} already.")
+            if (
+                other["type"].lower() == new["type"].lower()
+                and other["id"] != new["id"]
+                and other["properties"]["gatewayType"] == p["gatewayType"]
+                and other["properties"]["ipConfigurations"][0]["properties"]["subnet"]["id"] == c["subnet"]["id"]
+            ):
+                raise ArmError(
+                    409, "GatewayTypeExists", f"{subnet['id']} has a gateway of type {p['gatewayType']} already."
+                )
         address = _there(cloud, c["publicIPAddress"]["id"], new)
         if p["sku"]["name"].endswith("AZ") and not address.get("zones"):
-            raise ArmError(400, "VmssVpnGatewayAzSkuNeedsZonalPublicIp", f"{new['name']} needs a zone-redundant public IP.")
+            raise ArmError(
+                400, "VmssVpnGatewayAzSkuNeedsZonalPublicIp", f"{new['name']} needs a zone-redundant public IP."
+            )
 
 
 def _connection(cloud: Cloud, new: Resource, old: Resource | None) -> None:
@@ -301,7 +380,11 @@ def _connection(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     p["connectionStatus"] = "Connecting"
     for other in cloud.resources.values():
         q = other["properties"]
-        if other["type"].lower() == new["type"].lower() and q.get("virtualNetworkGateway2", {}).get("id") == first["id"] and q["virtualNetworkGateway1"]["id"] == second["id"]:
+        if (
+            other["type"].lower() == new["type"].lower()
+            and q.get("virtualNetworkGateway2", {}).get("id") == first["id"]
+            and q["virtualNetworkGateway1"]["id"] == second["id"]
+        ):
             status = "Connected" if other.get("_key") == key else "NotConnected"
             p["connectionStatus"] = q["connectionStatus"] = status
 

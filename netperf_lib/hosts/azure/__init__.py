@@ -20,16 +20,29 @@ from typing import Any
 from ...errors import AzureError
 from ...model import Deployment, Experiment, Host
 from ...plan import notes, schedule
-from . import _az, _deploy, _preflight, _proof, _teardown, _template
+from . import _az, _deploy, _preflight, _proof, _script, _teardown, _template
 from ._deploy import Clock
-from ._failures import Failure
+from ._failures import AzError
 from ._options import Options
 from ._preflight import Preflight, Runs
 from ._state import State
 from ._teardown import Leftover
 from ._topology import Topology, alternatives, topology
 
-__all__ = ["EPHEMERAL", "HOLDS", "DryRun", "Options", "down", "down_all", "dry_run", "existing", "leftovers", "preflight", "up", "what_if"]
+__all__ = [
+    "EPHEMERAL",
+    "HOLDS",
+    "DryRun",
+    "Options",
+    "down",
+    "down_all",
+    "dry_run",
+    "existing",
+    "leftovers",
+    "preflight",
+    "up",
+    "what_if",
+]
 
 EPHEMERAL = True
 """`npl run` takes the VMs away after measuring."""
@@ -89,7 +102,7 @@ def dry_run(experiment: Experiment) -> DryRun:
         host_key=lambda _: ("HOST_PRIVATE_KEY", "HOST_PUBLIC_KEY"),
     )
     group = f"npl-{experiment.name}-d1"
-    text = _template.script(given, group=group, location=options.region, hours=options.expires_h)
+    text = _script.script(given, group=group, location=options.region, hours=options.expires_h)
     return DryRun(script=text, template=_template.template_text(), parameters=json.dumps(given, indent=2) + "\n")
 
 
@@ -107,7 +120,9 @@ def preflight(experiment: Experiment) -> Preflight:
 
 def _look(experiment: Experiment, options: Options, place: Topology, az: Runs) -> Preflight:
     planned = schedule(experiment, seed=0)
-    return _preflight.look(experiment, options, place, az, measuring_s=planned.duration_s, noted=list(notes(experiment)))
+    return _preflight.look(
+        experiment, options, place, az, measuring_s=planned.duration_s, noted=list(notes(experiment))
+    )
 
 
 def what_if(experiment: Experiment, *, group: str) -> list[dict[str, Any]]:
@@ -123,7 +138,9 @@ def what_if(experiment: Experiment, *, group: str) -> list[dict[str, Any]]:
     options = _options(experiment)
     az = _runner(options)
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as state:
-        files = _files(experiment, options, topology(experiment, options), state, group, ("192.0.2.1/32",), lambda v: v.name)
+        files = _files(
+            experiment, options, topology(experiment, options), state, group, ("192.0.2.1/32",), lambda v: v.name
+        )
         answer = az(
             "deployment", "group", "what-if", "--resource-group", group, "--template-file", str(files[0]),
             "--parameters", f"@{files[1]}", "--no-pretty-print",
@@ -171,7 +188,7 @@ def _up(experiment: Experiment, options: Options, number: int, kept: State, az: 
         say(f"{group}: {len(place.vms)} VMs in {', '.join(place.regions)}; {found.cost}")
         try:
             outputs = _place(experiment, options, place, kept, group, found, az, say)
-        except Failure as failure:
+        except AzError as failure:
             kept.note(group, given_up=True)
             last = attempt == len(choices) - 1 or failure.kind != "capacity"
             _abandon(az, group, kept, say)
@@ -190,7 +207,7 @@ def _abandon(az: Runs, group: str, kept: State, say: Say) -> None:
     try:
         az("group", "delete", "--name", group, "--yes", "--no-wait")
         say(f"{group}: deleting what was made of it")
-    except Failure as failure:
+    except AzError as failure:
         if failure.kind == "missing":
             kept.gone(group)
         else:
@@ -203,7 +220,7 @@ def _still_there(az: Runs, kept: State, number: int) -> bool:
         return bool(names) and all(
             az("group", "show", "--name", n)["properties"]["provisioningState"] == "Succeeded" for n in names
         )
-    except Failure as failure:
+    except AzError as failure:
         if failure.kind == "missing":
             return False
         raise
@@ -220,7 +237,14 @@ def _tags(experiment: Experiment, options: Options, now: dt.datetime) -> dict[st
 
 
 def _files(
-    experiment: Experiment, options: Options, place: Topology, kept: State, group: str, allow_from: tuple[str, ...], rarity: Callable[[Any], Any], tags: dict[str, str] | None = None,
+    experiment: Experiment,
+    options: Options,
+    place: Topology,
+    kept: State,
+    group: str,
+    allow_from: tuple[str, ...],
+    rarity: Callable[[Any], Any],
+    tags: dict[str, str] | None = None,
 ) -> tuple[Path, Path]:
     given = _template.parameters(
         place,
@@ -236,7 +260,16 @@ def _files(
     return kept.file("template.json", _template.template_text()), parameters
 
 
-def _place(experiment: Experiment, options: Options, place: Topology, kept: State, group: str, found: Preflight, az: Runs, say: Say) -> dict[str, Any]:
+def _place(
+    experiment: Experiment,
+    options: Options,
+    place: Topology,
+    kept: State,
+    group: str,
+    found: Preflight,
+    az: Runs,
+    say: Say,
+) -> dict[str, Any]:
     record = next(g for g in kept.groups if g["name"] == group)
     tags = record.get("tags") or _tags(experiment, options, dt.datetime.now(dt.UTC))
     kept.note(group, tags=tags)
@@ -247,7 +280,18 @@ def _place(experiment: Experiment, options: Options, place: Topology, kept: Stat
     return _deploy.deploy(az, group, *files, deadline_s=minutes * 60, clock=CLOCK, say=say)
 
 
-def _deployment(experiment: Experiment, options: Options, place: Topology, kept: State, group: str, number: int, found: Preflight, outputs: dict[str, Any], az: Runs, say: Say) -> Deployment:
+def _deployment(
+    experiment: Experiment,
+    options: Options,
+    place: Topology,
+    kept: State,
+    group: str,
+    number: int,
+    found: Preflight,
+    outputs: dict[str, Any],
+    az: Runs,
+    say: Say,
+) -> Deployment:
     addresses = {a["name"]: a for a in outputs["addresses"]}
     fronts = {f["name"]: f["private"] for f in outputs["fronts"]}
     reach = {n: a["public"] or a["private"] for n, a in addresses.items()}
@@ -279,7 +323,8 @@ def _deployment(experiment: Experiment, options: Options, place: Topology, kept:
     for host in hosts:
         for proof in host.proofs:
             if not proof.holds:
-                say(f"{host.name}: {'NOT TRUE' if proof.holds is False else 'not proven'}: {proof.claim} ({proof.evidence})")
+                verdict = "NOT TRUE" if proof.holds is False else "not proven"
+                say(f"{host.name}: {verdict}: {proof.claim} ({proof.evidence})")
     return Deployment(
         deployment_id=group,
         source="azure",
@@ -365,9 +410,13 @@ def existing(group: str, *, tag: str | None = None, subscription: str | None = N
         if not tag or (name in (vm.get("tags") or {}) and (not value or vm["tags"][name] == value))
     ]
     if not chosen:
-        raise AzureError(f"resource group {group} holds no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)")
+        raise AzureError(
+            f"resource group {group} holds no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)"
+        )
     nics = {n["id"].lower(): n for n in az("network", "nic", "list", "--resource-group", group) or ()}
-    addresses = {a["id"].lower(): a.get("ipAddress") for a in az("network", "public-ip", "list", "--resource-group", group) or ()}
+    addresses = {
+        a["id"].lower(): a.get("ipAddress") for a in az("network", "public-ip", "list", "--resource-group", group) or ()
+    }
     public = {}
     for nic in nics.values():
         owner = ((nic.get("virtualMachine") or {}).get("id") or "").rsplit("/", 1)[-1]

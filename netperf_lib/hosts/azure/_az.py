@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import AzureError
-from ._failures import Failure, read_failure, waits
+from ._failures import AzError, read_failure, waits
 
 __all__ = ["Az", "find_az"]
 
@@ -73,7 +74,7 @@ class Az:
 
         Raises
         ------
-        Failure
+        AzError
             The command failed; `code` and `kind` say why, the text what to do.
         """
         command = [self.path, *arguments, "--output", "json", "--only-show-errors"]
@@ -83,7 +84,7 @@ class Az:
         while True:
             try:
                 return self._once(command, arguments, timeout_s or self.timeout_s)
-            except Failure as failure:
+            except AzError as failure:
                 pause = waits(failure, attempt)
                 if pause is None or waited + pause > self.patience_s:
                     raise
@@ -99,14 +100,14 @@ class Az:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, the library is loaded beforehand
+            preexec_fn=_die_with_parent,
             env={**os.environ, "AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"},
         ) as process:
             try:
                 raw_out, raw_err = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
                 _kill(process)
-                raise Failure(
+                raise AzError(
                     f"`{shown}` did not answer within {timeout_s:.0f} s: see https://status.azure.com, then repeat",
                     code="Timeout",
                     kind="timeout",
@@ -117,17 +118,15 @@ class Az:
         out, err = raw_out.decode("utf-8", "replace"), raw_err.decode("utf-8", "replace")
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
-            raise Failure(f"`{shown}` was ended by {name}: repeat the command", code=name, kind="signal")
+            raise AzError(f"`{shown}` was ended by {name}: repeat the command", code=name, kind="signal")
         if process.returncode:
             raise read_failure(shown, process.returncode, err or out)
         return _json(shown, out)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.communicate()
 
 
@@ -147,8 +146,9 @@ def _json(shown: str, text: str) -> Any:
             except ValueError:
                 continue
     begin = " ".join(text.split())[:120]
-    raise Failure(
-        f"`{shown}` answered something that is not JSON ({begin!r}): try `az version`, and reinstall it when that fails",
+    raise AzError(
+        f"`{shown}` answered something that is not JSON ({begin!r}): "
+        "try `az version`, and reinstall it when that fails",
         code="NotJson",
         kind="other",
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._failures import Failure, error_of
+from ._failures import AzError, error_of
 from ._preflight import Runs
 
 __all__ = ["Clock", "deploy", "make_group"]
@@ -49,7 +49,7 @@ def deploy(
 
     Raises
     ------
-    Failure
+    AzError
         With the root cause; kind ``timeout`` when the deadline passed.
     """
     end = clock.now() + deadline_s
@@ -59,7 +59,7 @@ def deploy(
         az("deployment", "group", "validate", "--resource-group", group, "--name", NAME, *files)
         try:
             az("deployment", "group", "create", "--resource-group", group, "--name", NAME, *files, "--no-wait")
-        except Failure as failure:
+        except AzError as failure:
             if failure.code != "DeploymentActive":
                 raise
     told: dict[str, str] = {}
@@ -71,7 +71,7 @@ def deploy(
             break
         _tell(az, group, told, say)
         if clock.now() > end:
-            raise Failure(
+            raise AzError(
                 f"deployment of {group} is not complete after {deadline_s / 60:.0f} min (waiting for "
                 f"{', '.join(n for n, s in told.items() if s != 'Succeeded') or 'its first resource'}): raise "
                 "hosts.options.deadline_min, or see `az deployment operation group list`",
@@ -87,7 +87,7 @@ def deploy(
 def _state(az: Runs, group: str) -> str:
     try:
         document = az("deployment", "group", "show", "--resource-group", group, "--name", NAME)
-    except Failure as failure:
+    except AzError as failure:
         if failure.kind == "missing":
             return "none"
         raise
@@ -113,7 +113,7 @@ def _tell(az: Runs, group: str, told: dict[str, str], say: Callable[[str], None]
             say(f"{group}: {name} {p['provisioningState'].lower()}")
 
 
-def _why(az: Runs, group: str, properties: Mapping[str, Any]) -> Failure:
+def _why(az: Runs, group: str, properties: Mapping[str, Any]) -> AzError:
     """The root cause: the failed operations know more than the deployment itself."""
     details = []
     for operation in _operations(az, group):

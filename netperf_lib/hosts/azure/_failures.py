@@ -7,6 +7,7 @@ a plain sentence.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 from ...errors import AzureError
 
-__all__ = ["Failure", "error_of", "read_failure", "waits"]
+__all__ = ["AzError", "error_of", "read_failure", "waits"]
 
 WRAPPERS = {
     "DeploymentFailed",
@@ -27,8 +28,7 @@ KINDS: dict[str, tuple[str, str]] = {
     # kind -> (pattern of codes, remedy)
     "capacity": (
         r"AllocationFailed|ZonalAllocationFailed|Overconstrained\w*|SkuNotAvailable",
-        "Azure has no room for this size there now: try later, another zone or size "
-        "(hosts.options.alternative_zones, alternative_sizes)",
+        "Azure has no room for this size there now: try later, or allow hosts.options.alternative_zones or _sizes",
     ),
     "quota": (
         r"QuotaExceeded|PublicIPCountLimitReached|\w*(Quota|CountLimit)\w*",
@@ -45,8 +45,7 @@ KINDS: dict[str, tuple[str, str]] = {
     ),
     "authorization": (
         r"AuthorizationFailed|LinkedAuthorizationFailed|AuthorizationPermissionMismatch",
-        "ask an owner of the subscription for the role Contributor "
-        "(az role assignment create --role Contributor --assignee … --scope …), then `az login` again",
+        "ask an owner of the subscription for the role Contributor (az role assignment create), then `az login` again",
     ),
     "policy": (
         r"RequestDisallowedByPolicy|RequestDisallowedByAzure|ScopeLocked",
@@ -60,7 +59,10 @@ KINDS: dict[str, tuple[str, str]] = {
         r"SubscriptionNotFound|ReadOnlyDisabledSubscription",
         "choose one of `az account list` with `az account set --subscription …`, or fix hosts.options.subscription",
     ),
-    "missing": (r"ResourceGroupNotFound|ResourceNotFound|NotFound|DeploymentNotFound|ParentResourceNotFound", "see `az resource list`"),
+    "missing": (
+        r"ResourceGroupNotFound|ResourceNotFound|NotFound|DeploymentNotFound|ParentResourceNotFound",
+        "see `az resource list`",
+    ),
     "conflict": (
         r"ResourceGroupBeingDeleted|DeploymentActive|AnotherOperationInProgress|Conflict|RetryableError",
         "wait until it is done, then repeat",
@@ -70,14 +72,14 @@ KINDS: dict[str, tuple[str, str]] = {
         "choose a size with accelerated networking (az vm list-skus -l REGION --size …), or set accelerated: false",
     ),
     "usage": (
-        r"InvalidParameter|InvalidTemplate|InvalidRequestFormat|Usage|LocationNotAvailableForResourceGroup|InvalidResourceReference",
+        r"Invalid(Parameter|Template|RequestFormat|ResourceReference)|Usage|LocationNotAvailableForResourceGroup",
         "correct hosts.options",
     ),
 }  # fmt: skip
 STOP = "see https://aka.ms/azure-status and the activity log (az monitor activity-log list)"
 
 
-class Failure(AzureError):
+class AzError(AzureError):
     """A command of az, or a deployment, that failed.
 
     Parameters
@@ -97,12 +99,12 @@ class Failure(AzureError):
         self.code, self.kind, self.wait_s = code, kind, wait_s
 
 
-def waits(failure: Failure, attempt: int) -> float | None:
+def waits(failure: AzError, attempt: int) -> float | None:
     """Seconds to wait before the same command is tried again, or None when that is of no use."""
     if failure.kind == "throttled":
-        return max(failure.wait_s or 0, min(10 * 2**attempt, 120))
+        return max(failure.wait_s or 0.0, min(10.0 * 2.0**attempt, 120.0))
     if failure.kind == "unavailable" and attempt < 3:
-        return 5 * 2**attempt
+        return 5.0 * 2.0**attempt
     return None
 
 
@@ -116,14 +118,14 @@ def kind_of(code: str, message: str = "") -> str:
     return "other"
 
 
-def error_of(what: str, error: Any) -> Failure:
-    """Failure from an error object of the resource manager: ``{code, message, details}``, nested as it comes."""
+def error_of(what: str, error: Any) -> AzError:
+    """AzError from an error object of the resource manager: ``{code, message, details}``, nested as it comes."""
     found = list(_walk(error))
     return _failure(what, found or [("Unknown", json.dumps(error)[:300])])
 
 
-def read_failure(what: str, exit_code: int, text: str) -> Failure:
-    """Failure from what a command of az printed.
+def read_failure(what: str, exit_code: int, text: str) -> AzError:
+    """AzError from what a command of az printed.
 
     Parameters
     ----------
@@ -153,7 +155,7 @@ def read_failure(what: str, exit_code: int, text: str) -> Failure:
     return _failure(what, found or [("Unknown", _sentence(text) or f"exit code {exit_code} without a word")])
 
 
-def _failure(what: str, found: list[tuple[str, str]]) -> Failure:
+def _failure(what: str, found: list[tuple[str, str]]) -> AzError:
     inner = [f for f in found if f[0] not in WRAPPERS] or found
     # the worst cause first: what stops at once outranks what could be tried elsewhere
     stopping = [f for f in inner if kind_of(*f) not in ("capacity", "other")]
@@ -164,8 +166,8 @@ def _failure(what: str, found: list[tuple[str, str]]) -> Failure:
         remedy = f"run `az provider register --wait --namespace {m[1]}`"
     wait = re.search(r"(?:after|in) '?(\d+)'? seconds", message)
     text = re.sub(r"\s+", " ", message).strip().rstrip(".")
-    text = re.split(r"\. (?:Setup Alerts|Read more|Submit a request|Find out more|Please read more|For more details)", text)[0]
-    return Failure(
+    text = re.split(r"\. (?:Setup Alerts|Read more|Submit a|Find out more|Please read more|For more)", text)[0]
+    return AzError(
         f"{what}: {code}: {text[:600]}; {remedy}", code=code, kind=kind, wait_s=float(wait[1]) if wait else None
     )
 
@@ -190,10 +192,8 @@ def _walk(node: Any) -> Iterator[tuple[str, str]]:
         message = str(node.get("message") or "")
         yield str(node["code"]), message
         if message.lstrip().startswith("{"):  # a resource provider's error, quoted as text
-            try:
+            with contextlib.suppress(ValueError):
                 yield from _walk(json.loads(message))
-            except ValueError:
-                pass
         for detail in node.get("details") or ():
             yield from _walk(detail)
 

@@ -39,7 +39,9 @@ class Options(_Declared):
     zones: tuple[Zone, ...] = ("1", "2")
     """The first is the home of all that need one zone; `cross-zone` servers go to the next. Empty: no zones."""
     vm_size: Size
-    image: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+$")] = "Canonical:ubuntu-24_04-lts:server:latest"
+    image: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+$")] = (
+        "Canonical:ubuntu-24_04-lts:server:latest"
+    )
     """Marketplace image as publisher:offer:sku:version."""
     packages: Literal["apt", "dnf"] | None = None
     """Package manager of the image; null: by its publisher."""

@@ -75,14 +75,18 @@ def _capability(sku: Mapping[str, Any], name: str) -> str | None:
 
 def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     """Zones of a region in which a size may be had by this subscription."""
-    offered = {z for i in sku.get("locationInfo") or () if i["location"].lower() == region for z in i.get("zones") or ()}
+    offered = {
+        z for i in sku.get("locationInfo") or () if i["location"].lower() == region for z in i.get("zones") or ()
+    }
     for r in sku.get("restrictions") or ():
         info = r.get("restrictionInfo") or {}
         offered -= set(info.get("zones") or ()) if r["type"] == "Zone" else offered
     return offered
 
 
-def look(experiment: Experiment, options: Options, topology: Topology, az: Runs, *, measuring_s: float, noted: list[str]) -> Preflight:
+def look(
+    experiment: Experiment, options: Options, topology: Topology, az: Runs, *, measuring_s: float, noted: list[str]
+) -> Preflight:
     """Look at everything that can be known beforehand.
 
     Parameters
@@ -98,13 +102,15 @@ def look(experiment: Experiment, options: Options, topology: Topology, az: Runs,
 
     Raises
     ------
-    Failure
+    AzError
         Nobody is logged in, or the subscription is not to be had: nothing else can be looked at.
     """
     found = _Findings(warnings=list(noted))
     account = az("account", "show", *(("--subscription", options.subscription) if options.subscription else ()))
     if account.get("state") not in (None, "Enabled"):
-        found.problems.append(f"subscription {account.get('name')} is {account['state']}: choose another (az account set)")
+        found.problems.append(
+            f"subscription {account.get('name')} is {account['state']}: choose another (az account set)"
+        )
     physical = _zones(az("account", "list-locations"), topology, found)
     skus = _skus(az, topology, found)
     _quota(az, topology, skus, found)
@@ -114,8 +120,8 @@ def look(experiment: Experiment, options: Options, topology: Topology, az: Runs,
     each_h = estimate.hours / experiment.deployments
     if each_h > options.expires_h:
         found.problems.append(
-            f"a deployment is expected to live {each_h:.1f} h, longer than hosts.options.expires_h {options.expires_h:g}: "
-            "raise it, or measure less"
+            f"a deployment is expected to live {each_h:.1f} h, longer than hosts.options.expires_h "
+            f"{options.expires_h:g}: raise it, or measure less"
         )
     return Preflight(
         subscription=account["id"],
@@ -148,7 +154,9 @@ def _zones(locations: list[Mapping[str, Any]], topology: Topology, found: _Findi
 def _skus(az: Runs, topology: Topology, found: _Findings) -> dict[tuple[str, str], Mapping[str, Any]]:
     out: dict[tuple[str, str], Mapping[str, Any]] = {}
     for region, size in dict.fromkeys((v.region, v.size) for v in topology.vms):
-        listed = az("vm", "list-skus", "--location", region, "--size", size, "--resource-type", "virtualMachines", "--all")
+        listed = az(
+            "vm", "list-skus", "--location", region, "--size", size, "--resource-type", "virtualMachines", "--all"
+        )
         exact = [s for s in listed or () if s["name"].lower() == size.lower()]
         if not exact:
             found.elsewhere.append(f"size {size} is not offered in {region} (az vm list-skus -l {region} --zone)")
@@ -161,10 +169,14 @@ def _skus(az: Runs, topology: Topology, found: _Findings) -> dict[tuple[str, str
         barred = [r for r in sku.get("restrictions") or () if r["type"] == "Location"]
         if barred:
             reason = barred[0].get("reasonCode")
-            found.elsewhere.append(f"{vm.name}: size {vm.size} is closed to this subscription in {vm.region} ({reason})")
+            found.elsewhere.append(
+                f"{vm.name}: size {vm.size} is closed to this subscription in {vm.region} ({reason})"
+            )
         elif vm.zone and vm.zone not in (open_zones := zones_of(sku, vm.region)):
             there = f"only in zone {', '.join(sorted(open_zones))}" if open_zones else "in no zone"
-            found.elsewhere.append(f"{vm.name}: size {vm.size} is not to be had in zone {vm.zone} of {vm.region}, {there}")
+            found.elsewhere.append(
+                f"{vm.name}: size {vm.size} is not to be had in zone {vm.zone} of {vm.region}, {there}"
+            )
         if vm.accelerated and (_capability(sku, "AcceleratedNetworkingEnabled") or "").lower() != "true":
             found.elsewhere.append(
                 f"{vm.name}: size {vm.size} cannot have accelerated networking; choose another, or accelerated: false"
@@ -199,7 +211,8 @@ def _callers(options: Options, found: _Findings) -> tuple[str, ...]:
     address = public_address(options.address_url)
     if address is None:
         found.problems.append(
-            "this machine's public address cannot be found out: give hosts.options.allow_from (port 22 is never opened to all)"
+            "this machine's public address cannot be found out: give hosts.options.allow_from "
+            "(port 22 is never opened to all)"
         )
         return ()
     return (f"{address}/{128 if ':' in address else 32}",)
@@ -212,7 +225,7 @@ def _money(experiment: Experiment, estimate: Cost, found: _Findings) -> None:
         found.problems.append(f"budget {experiment.budget:g} cannot be kept: {estimate}")
     elif estimate.amount > experiment.budget:
         found.problems.append(
-            f"{estimate} is above the budget of {experiment.budget:g}: measure less, use smaller VMs, or raise the budget"
+            f"{estimate} is above the budget of {experiment.budget:g}: measure less, use smaller VMs, or raise it"
         )
 
 

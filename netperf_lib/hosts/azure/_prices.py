@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ class Cost:
         if self.amount is None:
             what = ", ".join(self.unknown)
             return f"cost unknown for {self.hours:.1f} h (no price for {what}; give hosts.options.prices)"
-        return f"about {self.amount:.2f} {self.currency} for {self.hours:.1f} h, without data transfer between zones and regions"
+        sum_ = f"about {self.amount:.2f} {self.currency} for {self.hours:.1f} h"
+        return f"{sum_}, without data transfer between zones and regions"
 
 
 def cost(topology: Topology, options: Options, *, measuring_s: float, deployments: int) -> Cost:
@@ -71,19 +73,18 @@ def _price(sku: str, region: str, kind: str, options: Options) -> float | None:
         return options.prices[sku]
     service = {"vm": "Virtual Machines", "Vpn": "VPN Gateway", "ExpressRoute": "ExpressRoute"}[kind]
     name = "armSkuName" if kind == "vm" else "skuName"
-    wanted = (
-        f"serviceName eq '{service}' and armRegionName eq '{region}' and {name} eq '{sku}' and priceType eq 'Consumption'"
-    )
+    where = {"serviceName": service, "armRegionName": region, name: sku, "priceType": "Consumption"}
+    wanted = " and ".join(f"{k} eq '{v}'" for k, v in where.items())
     query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": wanted})
     answer = _cached(f"{options.prices_url}?{query}")
-    found = [
-        float(item["retailPrice"])
-        for item in (answer or {}).get("Items", [])
-        if re.fullmatch(r"1 Hour", item.get("unitOfMeasure", ""))
-        and not re.search(r"Windows|Spot|Low Priority|CloudServices", f"{item.get('productName')} {item.get('skuName')} {item.get('meterName')}")
-        and float(item["retailPrice"]) > 0
-    ]  # fmt: skip
-    return min(found) if found else None
+    found = [float(item["retailPrice"]) for item in (answer or {}).get("Items", []) if _plain_hour(item)]
+    return min((price for price in found if price > 0), default=None)
+
+
+def _plain_hour(item: Mapping[str, Any]) -> bool:
+    """An hour of a Linux machine that is not taken away again."""
+    words = " ".join(str(item.get(k)) for k in ("productName", "skuName", "meterName"))
+    return item.get("unitOfMeasure") == "1 Hour" and not re.search("Windows|Spot|Low Priority|CloudServices", words)
 
 
 def _cached(url: str) -> Any:

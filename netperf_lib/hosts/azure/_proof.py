@@ -12,7 +12,7 @@ from ...errors import SSHError
 from ...model import Host, Proof
 from ...ssh import Remote
 from ._deploy import Clock
-from ._failures import Failure
+from ._failures import AzError
 from ._preflight import Runs
 from ._topology import Topology, Vm
 
@@ -34,7 +34,8 @@ for nic in /sys/class/net/*; do
   [ "$driver" ] && echo "nic=$(basename $nic) $driver $(cat $nic/operstate 2>/dev/null)"
 done
 for tool in iperf3 iperf qperf sockperf; do
-  command -v $tool >/dev/null && echo "tool=$tool $( (timeout 5 $tool --version || true) 2>&1 | grep -m1 -oE '[0-9]+(\.[0-9]+)+[-a-z0-9.]*')"
+  command -v $tool >/dev/null || continue
+  echo "tool=$tool $( (timeout 5 $tool --version || true) 2>&1 | grep -m1 -oE '[0-9]+(\.[0-9]+)+[-a-z0-9.]*')"
 done
 true
 """
@@ -104,7 +105,12 @@ def _status(ppg: Mapping[str, Any]) -> str:
 
 
 def proven(
-    topology: Topology | None, observed: Observed, hosts: tuple[Host, ...], facts: Mapping[str, Mapping[str, Any] | str], physical: Mapping[tuple[str, str], str], bandwidth: Callable[[Placed], str | None] = lambda _: None,
+    topology: Topology | None,
+    observed: Observed,
+    hosts: tuple[Host, ...],
+    facts: Mapping[str, Mapping[str, Any] | str],
+    physical: Mapping[tuple[str, str], str],
+    bandwidth: Callable[[Placed], str | None] = lambda _: None,
 ) -> tuple[Host, ...]:
     """Hosts with what is shown, and what is not.
 
@@ -123,17 +129,32 @@ def proven(
     bandwidth : callable
         Advertised bandwidth of a VM's size, where it is known.
     """
-    return tuple(_host(topology, observed, host, facts.get(host.name, "not asked"), physical, bandwidth) for host in hosts)
+    return tuple(
+        _host(topology, observed, host, facts.get(host.name, "not asked"), physical, bandwidth) for host in hosts
+    )
 
 
-def _host(topology: Topology | None, observed: Observed, host: Host, guest: Mapping[str, Any] | str, physical: Mapping[tuple[str, str], str], bandwidth: Callable[[Placed], str | None]) -> Host:
+def _host(
+    topology: Topology | None,
+    observed: Observed,
+    host: Host,
+    guest: Mapping[str, Any] | str,
+    physical: Mapping[tuple[str, str], str],
+    bandwidth: Callable[[Placed], str | None],
+) -> Host:
     vm = observed.vms.get(host.name)
     asked = topology.vm(host.name) if topology else None
     proofs: list[Proof] = []
     if vm is not None:
         zone = physical.get((vm.region, vm.zone or ""))
         host = replace(
-            host, region=vm.region, zone=vm.zone, zone_physical=zone, ppg=vm.ppg, vm_size=vm.size, accelerated=vm.accelerated
+            host,
+            region=vm.region,
+            zone=vm.zone,
+            zone_physical=zone,
+            ppg=vm.ppg,
+            vm_size=vm.size,
+            accelerated=vm.accelerated,
         )
         proofs += _cloud(asked, vm, observed, zone, bandwidth(vm))
     elif asked is not None:
@@ -158,17 +179,27 @@ def _cloud(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, b
         Proof(claim="image", holds=bool(vm.image) or None, evidence=vm.image or ""),
     ]
     if wanted.zone:
-        out.insert(1, claim(f"zone {wanted.zone}", vm.zone, wanted.zone, f"logical {vm.zone}, physical {zone or 'unknown'}"))
-        out.insert(2, Proof(claim="physical zone", holds=bool(zone) or None, evidence=zone or "not in the list of regions"))
+        out.insert(
+            1, claim(f"zone {wanted.zone}", vm.zone, wanted.zone, f"logical {vm.zone}, physical {zone or 'unknown'}")
+        )
+        out.insert(
+            2, Proof(claim="physical zone", holds=bool(zone) or None, evidence=zone or "not in the list of regions")
+        )
     if vm.accelerated is not None:
         word = "on" if wanted.accelerated else "off"
         said = "on" if vm.accelerated else "off"
-        out.append(claim(f"accelerated networking {word} on the interface", vm.accelerated, wanted.accelerated, f"Azure: {said}"))
+        out.append(
+            claim(
+                f"accelerated networking {word} on the interface", vm.accelerated, wanted.accelerated, f"Azure: {said}"
+            )
+        )
     if wanted.ppg:
         out.append(claim(f"member of {wanted.ppg}", vm.ppg or "", wanted.ppg, f"Azure: {vm.ppg or 'none'}"))
         status = observed.colocation.get(wanted.ppg, "unknown")
         holds = {"aligned": True, "unknown": None}.get(status.rsplit("/", 1)[-1].lower(), False)
-        out.append(Proof(claim=f"{wanted.ppg} keeps its members together", holds=holds, evidence=f"colocation {status}"))
+        out.append(
+            Proof(claim=f"{wanted.ppg} keeps its members together", holds=holds, evidence=f"colocation {status}")
+        )
     elif asked is not None:
         out.append(claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}"))
     return out
@@ -196,11 +227,14 @@ def _guest(accelerated: bool | None, guest: Mapping[str, Any] | str) -> list[Pro
         Proof(
             claim="measuring tools installed",
             holds=not missing,
-            evidence=", ".join(f"{t} {v}".strip() for t, v in tools.items()) + (f"; missing {', '.join(missing)}" if missing else ""),
+            evidence=", ".join(f"{t} {v}".strip() for t, v in tools.items())
+            + (f"; missing {', '.join(missing)}" if missing else ""),
         )
     )
     if "cloud-init" in guest:
-        out.append(Proof(claim="first start complete", holds=guest["cloud-init"] == "done", evidence=guest["cloud-init"]))
+        out.append(
+            Proof(claim="first start complete", holds=guest["cloud-init"] == "done", evidence=guest["cloud-init"])
+        )
     return out
 
 
@@ -267,19 +301,31 @@ def joined(az: Runs, group: str, topology: Topology, *, clock: Clock, wait_s: fl
             found = networks.get(f"vnet-{a}", {}).get("virtualNetworkPeerings") or []
             state = next((p.get("peeringState") for p in found if p["name"] == f"to-{b}"), None)
             out.append(
-                Proof(claim=f"network {a} is peered with {b}", holds=None if state is None else state == "Connected", evidence=f"peering {state or 'not listed'}")
+                Proof(
+                    claim=f"network {a} is peered with {b}",
+                    holds=None if state is None else state == "Connected",
+                    evidence=f"peering {state or 'not listed'}",
+                )
             )
     end = clock.now() + wait_s
     for a, b in topology.connections:
         name = f"cn-{a}-{b}" if b else f"cn-{a}"
         while True:
             try:
-                status = az("network", "vpn-connection", "show", "--resource-group", group, "--name", name).get("connectionStatus")
-            except Failure as failure:
+                status = az("network", "vpn-connection", "show", "--resource-group", group, "--name", name).get(
+                    "connectionStatus"
+                )
+            except AzError as failure:
                 status = f"unknown ({failure.code})"
             if status == "Connected" or clock.now() > end:
                 break
             clock.sleep(clock.poll_s)
         holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(str(status))
-        out.append(Proof(claim=f"gateway {a} is connected with {b or 'the circuit'}", holds=holds, evidence=f"connection {status}"))
+        out.append(
+            Proof(
+                claim=f"gateway {a} is connected with {b or 'the circuit'}",
+                holds=holds,
+                evidence=f"connection {status}",
+            )
+        )
     return tuple(out)

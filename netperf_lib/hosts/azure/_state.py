@@ -57,7 +57,9 @@ class State:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise AzureError(f"another process places or removes the hosts in {folder}: wait until it ends") from None
+                raise AzureError(
+                    f"another process places or removes the hosts in {folder}: wait until it ends"
+                ) from None
             yield cls(folder)
 
     @property
@@ -76,7 +78,7 @@ class State:
         if self.data.setdefault("subscription", subscription) != subscription:
             raise AzureError(
                 f"deployments of {experiment} stand in subscription {self.data['subscription']}, but az has "
-                f"{subscription} selected: run `az account set --subscription {self.data['subscription']}`, or `npl down`"
+                f"{subscription} selected: run `az account set -s {self.data['subscription']}`, or `npl down`"
             )
         mark = self.data.setdefault("mark", secrets.token_hex(3))
         for group in self.data.setdefault("groups", []):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...errors import AzureError
 from ._deploy import Clock
-from ._failures import Failure
+from ._failures import AzError
 from ._preflight import Runs
 
 __all__ = ["Leftover", "leftovers", "remove"]
@@ -107,19 +107,22 @@ def remove(
             elif state != "Deleting":
                 # also after a deletion that failed: gateways and their networks sometimes need a second one
                 if asked.get(name, 0) >= 4:
-                    raise AzureError(f"resource group {name} is still there after 4 deletions: {trouble.get(name) or _look(name)}")
+                    raise AzureError(
+                        f"resource group {name} is still there after 4 deletions: {trouble.get(name) or _look(name)}"
+                    )
                 asked[name] = asked.get(name, 0) + 1
                 try:
                     az("group", "delete", "--name", name, "--yes", "--no-wait")
                     say(f"{name}: deleting")
-                except Failure as failure:
+                except AzError as failure:
                     if failure.kind not in ("conflict", "missing", "timeout"):
                         raise
                     trouble[name] = str(failure)
         if left:
             if clock.now() > end:
                 raise AzureError(
-                    f"still there after {deadline_s / 60:.0f} min: {', '.join(left)}; repeat `npl down` ({_look(*left)})"
+                    f"still there after {deadline_s / 60:.0f} min: {', '.join(left)}; repeat `npl down` "
+                    f"({_look(*left)})"
                 )
             clock.sleep(clock.poll_s)
     return gone
@@ -132,7 +135,7 @@ def _look(*names: str) -> str:
 def _group_state(az: Runs, name: str) -> str | None:
     try:
         found = az("group", "show", "--name", name)
-    except Failure as failure:
+    except AzError as failure:
         if failure.kind == "missing":
             return None
         raise

@@ -297,9 +297,7 @@ def _vm(name: str, wish: _Wishes, options: Options) -> Vm:
     )
 
 
-def _joined(
-    experiment: Experiment, options: Options, vms: tuple[Vm, ...], placements: dict[str, str]
-) -> Topology:
+def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], placements: dict[str, str]) -> Topology:
     blocks = list(ipaddress.ip_network(options.address_space).subnets(new_prefix=23))
     existing = {HOME: options.subnet or "", "remote": options.remote_subnet or ""}
     networks = []
@@ -313,7 +311,10 @@ def _joined(
     peerings = [p for far in ("peered", "remote") if far in used for p in ((HOME, far), (far, HOME))]
     gateways: list[Gateway] = []
     connections: list[tuple[str, str]] = []
-    for path, kind, sku in (("vpn", "Vpn", options.vpn_sku), ("expressroute", "ExpressRoute", options.expressroute_sku)):
+    for path, kind, sku in (
+        ("vpn", "Vpn", options.vpn_sku),
+        ("expressroute", "ExpressRoute", options.expressroute_sku),
+    ):
         if path not in used:
             continue
         ends = [
@@ -333,5 +334,3 @@ def _joined(
         public_pairs=tuple((p.client, p.server) for p in experiment.pairs if p.placement == "public-ip"),
         placements=placements,
     )
-
-

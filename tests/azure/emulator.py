@@ -1,0 +1,316 @@
+"""The emulated cloud behind HTTPS on loopback, so that the real az can talk to it; and what az needs to find it."""
+
+# ruff: noqa: E501 - documents as Azure sends them
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import ipaddress
+import json
+import re
+import ssl
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from .cloud import SUBSCRIPTION, TENANT, Answer, Cloud
+
+CLIENT = "00000000-0000-4000-8000-00000000000c"
+CALLER = "192.0.2.7"
+"""What the emulated service for one's own address answers."""
+
+
+class Emulator:
+    """Serve a cloud on a port of localhost until closed.
+
+    Parameters
+    ----------
+    cloud : Cloud
+        Its state; a lock keeps requests apart.
+    folder : Path
+        For certificates and the configuration of az.
+    """
+
+    def __init__(self, cloud: Cloud, folder: Path) -> None:
+        self.cloud, self.folder, self.lock = cloud, folder, threading.RLock()
+        self.prices: dict[str, float] | None = {"Standard_D4s_v5": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.361}
+        folder.mkdir(parents=True, exist_ok=True)
+        certificate(folder)
+        emulator = self
+
+        class Handler(_Handler):
+            owner = emulator
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "server.pem", folder / "server.key")
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign] # a client that was killed
+        self.base = f"https://localhost:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def environment(self, version: str) -> dict[str, str]:
+        """Environment in which az of this version talks to the emulator, and nobody is looked up anywhere else."""
+        config = self.folder / "az"
+        if not config.exists():
+            configure(config, self.base, version)
+        authority = str(self.folder / "ca.pem")
+        return {
+            "AZURE_CONFIG_DIR": str(config),
+            "REQUESTS_CA_BUNDLE": authority,
+            "SSL_CERT_FILE": authority,
+            "AZURE_CORE_COLLECT_TELEMETRY": "no",
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+        }
+
+    # beside the resource manager
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Any, authorized: bool) -> Answer:
+        """Answer any request."""
+        low = path.lower()
+        if low.endswith(("/.well-known/openid-configuration", "/discovery/instance")):
+            return Answer(200, self._openid())
+        if low.endswith(("/oauth2/v2.0/token", "/oauth2/token")):
+            with self.lock:
+                if fault := self.cloud._fault("token", path):
+                    return Answer(fault.status, fault.body)
+            return Answer(
+                200, {"token_type": "Bearer", "expires_in": 3599, "ext_expires_in": 3599, "access_token": token()}
+            )
+        if low == "/metadata/endpoints":
+            return Answer(200, self._metadata())
+        if low == "/prices":
+            return self._prices(query.get("$filter", ""))
+        if low == "/address":
+            return Answer(200, CALLER)
+        if not authorized:
+            error = {
+                "code": "AuthenticationFailed",
+                "message": "Authentication failed. The 'Authorization' header is missing.",
+            }
+            return Answer(401, {"error": error}, {"WWW-Authenticate": "Bearer"})
+        with self.lock:
+            answer = self.cloud.request(method, path, query, body)
+        headers = {k: self.base + v if v.startswith("/") else v for k, v in answer.headers.items()}
+        return Answer(answer.status, answer.body, headers)
+
+    def _openid(self) -> dict[str, Any]:
+        here = f"{self.base}/{TENANT}"
+        return {
+            "token_endpoint": f"{here}/oauth2/v2.0/token",
+            "authorization_endpoint": f"{here}/oauth2/v2.0/authorize",
+            "issuer": f"{here}/v2.0",
+            "tenant_discovery_endpoint": f"{here}/v2.0/.well-known/openid-configuration",
+            "metadata": [],
+        }
+
+    def _metadata(self) -> dict[str, Any]:
+        return {
+            "name": "Emulated",
+            "portal": self.base,
+            "authentication": {
+                "loginEndpoint": self.base,
+                "audiences": ["https://management.core.windows.net/"],
+                "tenant": "common",
+                "identityProvider": "AAD",
+            },
+            "resourceManager": self.base,
+            "suffixes": {"storage": "core.windows.net"},
+        }
+
+    def _prices(self, wanted: str) -> Answer:
+        if self.prices is None:
+            return Answer(503, {"error": "down"})
+        sku = re.search(r"(?:armSkuName|skuName) eq '([^']+)'", wanted)
+        price = self.prices.get(sku[1] if sku else "")
+        items = []
+        if price is not None:
+            common = {"unitOfMeasure": "1 Hour", "currencyCode": "USD", "type": "Consumption", "meterName": "x"}
+            items = [
+                {**common, "retailPrice": price, "productName": "Virtual Machines Series", "skuName": "D"},
+                {**common, "retailPrice": price / 5, "productName": "Virtual Machines Series", "skuName": "D Spot"},
+                {**common, "retailPrice": price * 2, "productName": "Virtual Machines Series Windows", "skuName": "D"},
+            ]
+        return Answer(200, {"Items": items, "NextPageLink": None})
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    owner: Emulator
+
+    def log_message(self, *_: Any) -> None:
+        """Silence."""
+
+    def _go(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        raw = self.rfile.read(length)
+        parts = urlsplit(self.path)
+        body = _body(raw) if raw and "json" in (self.headers.get("Content-Type") or "") else None
+        authorized = (self.headers.get("Authorization") or "").startswith("Bearer ")
+        answer = self.owner.answer(self.command, parts.path, dict(parse_qsl(parts.query)), body, authorized)
+        data = (
+            b""
+            if answer.body is None
+            else (answer.body if isinstance(answer.body, str) else json.dumps(answer.body)).encode()
+        )
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = do_HEAD = _go  # noqa: N815 - http.server wants these names
+
+
+def _body(raw: bytes) -> Any:
+    """A request's JSON. az sends a template as the text of its file, under a key without quotes."""
+    text = raw.decode("utf-8")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return json.loads(re.sub(r",\s*template:", ', "template":', text, count=1))
+
+
+def token() -> str:
+    """An access token; nobody checks its signature."""
+
+    def part(content: dict[str, Any]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+
+    now = int(time.time())
+    claims = {
+        "aud": "https://management.core.windows.net/",
+        "iss": f"https://sts.windows.net/{TENANT}/",
+        "iat": now,
+        "nbf": now,
+        "exp": now + 3600,
+        "tid": TENANT,
+        "oid": CLIENT,
+        "appid": CLIENT,
+    }
+    return ".".join([part({"alg": "none", "typ": "JWT"}), part(claims), "c2lnbmVk"])
+
+
+def certificate(folder: Path) -> None:
+    """Write a certificate authority and a certificate for localhost."""
+    now = dt.datetime.now(dt.UTC)
+
+    def name(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    def sign(subject: str, key: Any, by: Any, extensions: list[tuple[Any, bool]]) -> x509.Certificate:
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name(subject))
+            .issuer_name(name("emulated cloud"))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(days=2))
+        )
+        for extension, critical in extensions:
+            builder = builder.add_extension(extension, critical)
+        return builder.sign(by, hashes.SHA256())
+
+    ca, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(ca.public_key())
+    authority = sign(
+        "emulated cloud", ca, ca, [(x509.BasicConstraints(True, None), True), (usage, True), (identifier, False)]
+    )
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    by = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())
+    leaf = sign("localhost", server, ca, [(names, False), (by, False), (x509.BasicConstraints(False, None), True)])
+    pem = serialization.Encoding.PEM
+    (folder / "ca.pem").write_bytes(authority.public_bytes(pem))
+    (folder / "server.pem").write_bytes(leaf.public_bytes(pem))
+    form = serialization.PrivateFormat.PKCS8
+    (folder / "server.key").write_bytes(server.private_bytes(pem, form, serialization.NoEncryption()))
+    (folder / "server.key").chmod(0o600)
+
+
+def configure(config: Path, base: str, version: str) -> None:
+    """Write the configuration folder of an az that is logged in to the emulator as a service principal."""
+    config.mkdir(parents=True)
+    sections = {
+        "config": {
+            "cloud": {"name": "Emulated"},
+            # output is deliberately not JSON: callers must ask for what they need
+            "core": {
+                "collect_telemetry": "no",
+                "instance_discovery": "false",
+                "survey_message": "no",
+                "output": "table",
+                "display_region_identified": "no",
+            },
+            "auto-upgrade": {"enable": "no"},
+            "extension": {"use_dynamic_install": "no"},
+            "logging": {"enable_log_file": "no"},
+        },
+        "clouds.config": {
+            "Emulated": {
+                "endpoint_resource_manager": base,
+                "endpoint_active_directory": base,
+                "endpoint_active_directory_resource_id": "https://management.core.windows.net/",
+                "endpoint_management": "https://management.core.windows.net/",
+                "endpoint_vm_image_alias_doc": f"{base}/aliases.json",
+                "subscription": SUBSCRIPTION,
+            }
+        },
+    }
+    for file, content in sections.items():
+        lines = [
+            line
+            for section, entries in content.items()
+            for line in [f"[{section}]", *(f"{k} = {v}" for k, v in entries.items())]
+        ]
+        (config / file).write_text("\n".join(lines) + "\n", "utf-8")
+    login(config)
+    versions = {"core": {"local": version}, "telemetry": {"local": "1.1.0"}}
+    checked = {"versions": versions, "update_time": "2099-01-01 00:00:00.000000"}
+    (config / "versionCheck.json").write_text(json.dumps(checked), "utf-8-sig")
+
+
+def login(config: Path) -> None:
+    """Log in, without asking anybody."""
+    profile = {
+        "installationId": "00000000-0000-4000-8000-0000000000ff",
+        "subscriptions": [{
+            "id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "isDefault": True, "tenantId": TENANT, "homeTenantId": TENANT,
+            "environmentName": "Emulated", "managedByTenants": [], "user": {"name": CLIENT, "type": "servicePrincipal"},
+        }],
+    }  # fmt: skip
+    (config / "azureProfile.json").write_text(json.dumps(profile), "utf-8-sig")
+    entries = [{"client_id": CLIENT, "tenant": TENANT, "client_secret": "emulated"}]
+    (config / "service_principal_entries.json").write_text(json.dumps(entries), "utf-8")
+
+
+def logout(config: Path) -> None:
+    """Log out."""
+    for file in (
+        "azureProfile.json",
+        "service_principal_entries.json",
+        "msal_token_cache.json",
+        "msal_token_cache.bin",
+    ):
+        (config / file).unlink(missing_ok=True)
