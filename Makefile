@@ -6,7 +6,7 @@ BIN := .venv/bin
 EXPERIMENT ?= data/experiments/lab.yaml
 ROOT ?= results
 
-.PHONY: help setup report test validate check bench notebooks golden lock clean
+.PHONY: help setup report test test-azure validate check bench notebooks golden lock clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -25,7 +25,7 @@ report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 
 	@$(BIN)/npl run $(EXPERIMENT) --root $(ROOT) --anew --recorded data/recorded/lab --pdf report.pdf \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DURATION),--duration $(DURATION))
 
-test: setup ## run the tests
+test: setup .venv-azure/ready ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)
 
 bench: setup ## measure what is promised about speed and memory
@@ -33,6 +33,17 @@ bench: setup ## measure what is promised about speed and memory
 
 validate: setup ## simulations with planted truth: do the statistics keep their word? (SEED=… repeats one)
 	@$(BIN)/python -m tests.stats.validate $(if $(SEED),--seed $(SEED))
+
+# The command line of Azure, which the tests run against an emulated cloud: large, so apart from .venv, and compiled,
+# because every call of it is a process of its own.
+.venv-azure/ready: requirements-azure.lock .venv/ready
+	@$(BIN)/uv venv --quiet --allow-existing --python $(CURDIR)/$(BIN)/python .venv-azure
+	@VIRTUAL_ENV=$(CURDIR)/.venv-azure $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements-azure.lock
+	@touch $@
+
+test-azure: setup .venv-azure/ready ## place VMs in YOUR Azure subscription, prove them, take them away (asks first; costs money)
+	@read -r -p "This makes virtual machines in the subscription that az has selected, and costs money. Type yes: " answer \
+		&& [ "$$answer" = yes ] && NETPERF_AZURE=yes $(BIN)/python -m pytest -s tests/azure/test_real.py $(ARGS)
 
 check: setup ## lint, format and type checks
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -43,9 +54,11 @@ notebooks: setup ## open JupyterLab on the notebooks
 lock: ## resolve the dependencies anew, for the oldest Python supported
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command "make lock" --extra lab --extra dask --group dev pyproject.toml -o requirements.lock
+	@echo 'azure-cli>=2.75' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" - -o requirements-azure.lock
 
 clean: ## remove what can be made again (measured data in results/ stay)
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-azure .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 golden: setup ## write what the golden logs are read as, and show each difference for you to check
 	@$(BIN)/python tests/tools/golden.py

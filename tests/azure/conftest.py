@@ -30,6 +30,7 @@ def experiment(
         "remote_region": "northeurope",
         "vm_size": "Standard_D4s_v5",
         "allow_from": ["192.0.2.7"],
+        "bandwidth_mbps": {"Standard_D4s_v5": 12500, "Standard_D2s_v5": 12500},
         "prices": {"Standard_D4s_v5": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2},
         **options,
     }

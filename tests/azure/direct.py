@@ -43,10 +43,11 @@ class DirectAz:
         self.commands.append(words)
         if index == self.interrupt_at and not self.interrupt_after:
             raise KeyboardInterrupt
-        answer = self._run(*words)
-        if index == self.interrupt_at:
-            raise KeyboardInterrupt
-        return answer
+        try:
+            return self._run(*words)
+        finally:
+            if index == self.interrupt_at:
+                raise KeyboardInterrupt
 
     def _run(self, *words: str) -> Any:
         verb = []

@@ -83,6 +83,8 @@ class Options(_Declared):
     alternative_sizes: tuple[Size, ...] = ()
     """After a capacity failure try these sizes, in this order."""
     tags: dict[str, str] = {}
+    bandwidth_mbps: dict[Size, float] = {}
+    """VM size to its advertised bandwidth: Azure's list of sizes does not tell it; unproven where it is not given."""
     prices: dict[str, float] = {}
     """Price an hour of a VM size or gateway SKU, where the public price list does not apply."""
     prices_url: str = "https://prices.azure.com/api/retail/prices"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,7 +110,7 @@ def proven(
     hosts: tuple[Host, ...],
     facts: Mapping[str, Mapping[str, Any] | str],
     physical: Mapping[tuple[str, str], str],
-    bandwidth: Callable[[Placed], str | None] = lambda _: None,
+    bandwidth_mbps: Mapping[str, float] | None = None,
 ) -> tuple[Host, ...]:
     """Hosts with what is shown, and what is not.
 
@@ -126,11 +126,12 @@ def proven(
         Host name to what `guests` read, or the text of an error.
     physical : mapping
         (region, logical zone) to physical zone.
-    bandwidth : callable
-        Advertised bandwidth of a VM's size, where it is known.
+    bandwidth_mbps : mapping, optional
+        VM size to the bandwidth that is advertised for it, as declared.
     """
     return tuple(
-        _host(topology, observed, host, facts.get(host.name, "not asked"), physical, bandwidth) for host in hosts
+        _host(topology, observed, host, facts.get(host.name, "not asked"), physical, bandwidth_mbps or {})
+        for host in hosts
     )
 
 
@@ -140,7 +141,7 @@ def _host(
     host: Host,
     guest: Mapping[str, Any] | str,
     physical: Mapping[tuple[str, str], str],
-    bandwidth: Callable[[Placed], str | None],
+    bandwidth_mbps: Mapping[str, float],
 ) -> Host:
     vm = observed.vms.get(host.name)
     asked = topology.vm(host.name) if topology else None
@@ -156,14 +157,14 @@ def _host(
             vm_size=vm.size,
             accelerated=vm.accelerated,
         )
-        proofs += _cloud(asked, vm, observed, zone, bandwidth(vm))
+        proofs += _cloud(asked, vm, observed, zone, bandwidth_mbps.get(vm.size))
     elif asked is not None:
         proofs.append(Proof(claim="the VM exists", holds=False, evidence=f"the cloud does not list {host.name}"))
     wanted = asked.accelerated if asked else host.accelerated
     return replace(host, proofs=(*proofs, *_guest(wanted, guest)))
 
 
-def _cloud(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, bandwidth: str | None) -> list[Proof]:
+def _cloud(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, mbps: float | None) -> list[Proof]:
     def claim(text: str, said: Any, wanted: Any, evidence: str) -> Proof:
         return Proof(claim=text, holds=None if said is None else asked is None or said == wanted, evidence=evidence)
 
@@ -173,8 +174,8 @@ def _cloud(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, b
         claim(f"VM size {wanted.size}", vm.size, wanted.size, f"Azure: {vm.size}"),
         Proof(
             claim="advertised bandwidth",
-            holds=None if bandwidth is None else True,
-            evidence=bandwidth or "Azure's list of sizes does not tell it; see the documentation of the size",
+            holds=None if mbps is None else True,
+            evidence=f"{mbps:g} Mbit/s, as declared" if mbps else "not declared (hosts.options.bandwidth_mbps)",
         ),
         Proof(claim="image", holds=bool(vm.image) or None, evidence=vm.image or ""),
     ]

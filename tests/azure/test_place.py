@@ -1,0 +1,411 @@
+"""Up, proven, down: against the emulated cloud in this process, on a clock of its own."""
+
+
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib.errors import AzureError
+from netperf_lib.hosts import azure
+from netperf_lib.hosts.azure._failures import AzError
+from netperf_lib.model import Host
+
+from .cloud import BASE, Cloud, Fault
+from .conftest import experiment
+from .direct import DirectAz
+
+CIRCUIT = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/expressRouteCircuits/c1"
+VM, NIC, NSG = (
+    "Microsoft.Compute/virtualMachines",
+    "Microsoft.Network/networkInterfaces",
+    "Microsoft.Network/networkSecurityGroups",
+)
+
+
+def outside(cloud: Cloud) -> None:
+    """What stands in the subscription already, and must stay as it is."""
+    cloud.request("PUT", f"{BASE}/resourceGroups/net", {}, {"location": "westeurope"})
+    cloud.put(CIRCUIT, {})
+    network = {
+        "addressSpace": {"addressPrefixes": ["10.1.0.0/16"]},
+        "subnets": [{"name": "x", "properties": {"addressPrefix": "10.1.0.0/24"}}],
+    }
+    cloud.put(f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v", {"properties": network})
+
+
+def claims(host: Host) -> dict[str, bool | None]:
+    return {p.claim: p.holds for p in host.proofs}
+
+
+def test_every_placement_up_proven_and_down(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    outside(cloud)
+    kept = dict(cloud.resources)
+    declared = experiment(
+        "c p ppg", "c z same-zone", "c x cross-zone", "d y same-zone off", "c r cross-region", "c v vnet-peering",
+        "c l standard-lb", "c i public-ip", "c w vpn", "c e expressroute", expressroute_circuit=CIRCUIT,
+    )  # fmt: skip
+    made = azure.up(declared, number=1, state=tmp_path)
+
+    assert [h.name for h in made.hosts] == cloud_order(declared)
+    for host in made.hosts:
+        assert [c for c, holds in claims(host).items() if not holds] == [], host.name
+        assert host.zone_physical
+        assert host.owned
+    assert all(p.holds for p in made.proofs)
+    assert len(made.proofs) == 8
+    front = cloud.get("Microsoft.Network/loadBalancers", "lb-l")["properties"]["frontendIPConfigurations"][0]
+    assert made.host("l").data_address == front["properties"]["privateIPAddress"]
+    assert made.host("i").data_address == made.host("i").address
+    assert made.host("x").data_address.startswith("10.77.")
+    assert not made.host("y").accelerated
+    assert (made.host("c").zone, made.host("x").zone) == ("1", "2")
+    assert made.host("p").ppg == made.host("c").ppg == "ppg-westeurope-1"
+
+    azure.down(declared, state=tmp_path)
+    cloud.settle()
+    assert set(cloud.groups) == {"net"}
+    assert cloud.resources == kept
+    assert not list(tmp_path.rglob("id_*"))
+    azure.down(declared, state=tmp_path)
+
+
+def cloud_order(declared: Any) -> list[str]:
+    return list(dict.fromkeys(n for p in declared.pairs for n in (p.client, p.server)))
+
+
+def test_access_is_narrow(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    made = azure.up(experiment("c i public-ip", "c p ppg"), number=1, state=tmp_path)
+    rules = [r for n in cloud.names(NSG) for r in cloud.get(NSG, n)["properties"]["securityRules"]]
+    ssh = [r["properties"] for r in rules if r["properties"].get("destinationPortRange") == "22"]
+    assert [r["sourceAddressPrefixes"] for r in ssh] == [["192.0.2.7/32"]] * 2
+    tests = [r["properties"] for r in rules if r["properties"].get("destinationPortRange") != "22"]
+    assert [r["sourceAddressPrefix"] for r in tests] == [made.host("c").address]
+    identity = Path(made.hosts[0].identity or "")
+    assert stat.S_IMODE(identity.stat().st_mode) == 0o600
+    assert stat.S_IMODE(identity.parent.stat().st_mode) == 0o700
+    known = Path(made.hosts[0].known_hosts or "").read_text("utf-8").splitlines()
+    assert [line.split()[:2] for line in known] == [[h.address, "ssh-ed25519"] for h in made.hosts]
+    keys = {
+        json.dumps(v["osProfile"]["linuxConfiguration"]["ssh"])
+        for v in (cloud.get(VM, n)["properties"] for n in cloud.names(VM))
+    }
+    assert len(keys) == 1
+
+
+def test_everything_is_tagged_and_found_by_tag(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    azure.up(experiment(tags={"team": "net"}), number=1, state=tmp_path)
+    tagged = [r for r in cloud.resources.values() if r["type"].count("/") == 1 and not r["type"].endswith("disks")]
+    for resource in [*tagged, *cloud.groups.values()]:
+        assert {"netperf-experiment", "netperf-created", "netperf-expires", "team"} <= set(resource["tags"]), resource[
+            "id"
+        ]
+    outside(cloud)
+    (found,) = azure.leftovers()
+    assert found.experiment == "probe"
+    assert azure.down_all(expired=True) == []
+    assert len(cloud.groups) == 2
+    assert [g.group for g in azure.down_all(expired=False)] == [found.group]
+    assert set(cloud.groups) == {"net"}
+
+
+def test_up_twice_places_once(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    first = azure.up(experiment(), number=1, state=tmp_path)
+    count = len(az.commands)
+    assert azure.up(experiment(), number=1, state=tmp_path) == first
+    assert len(az.commands) == count + 1
+    other = azure.up(experiment(), number=2, state=tmp_path)
+    assert other.deployment_id != first.deployment_id
+    assert len(cloud.groups) == 2
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
+
+
+def test_up_after_someone_deleted_the_group_places_anew(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    made = azure.up(experiment(), number=1, state=tmp_path)
+    cloud.request("DELETE", f"{BASE}/resourceGroups/{made.deployment_id}")
+    cloud.settle()
+    assert azure.up(experiment(), number=1, state=tmp_path).hosts[0].name == "a"
+    assert len(cloud.groups) == 1
+
+
+def test_existing_subnets_are_used_and_left_alone(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    outside(cloud)
+    before = json.dumps(cloud.resources, sort_keys=True)
+    subnet = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/x"
+    declared = experiment("a b ppg", "a l standard-lb", subnet=subnet, management="private")
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert all(h.address.startswith("10.1.0.") for h in made.hosts)
+    assert cloud.names("Microsoft.Network/virtualNetworks") == ["v"]
+    assert not cloud.names("Microsoft.Network/publicIPAddresses")
+    azure.down(declared, state=tmp_path)
+    assert json.dumps(cloud.resources, sort_keys=True) == before
+
+
+def test_a_claim_that_does_not_hold_is_flagged(
+    az: DirectAz, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from netperf_lib.hosts.azure import _proof
+
+    answers = _proof.guests
+    bare = {"nic": [("eth0", "hv_netvsc", "up")], "hyperv": ""}
+    monkeypatch.setattr(
+        _proof,
+        "guests",
+        lambda hosts, **k: {**answers(hosts, **k), "b": answers(hosts, **k)["b"] | bare, "c": "no answer"},
+    )
+    cloud.scattered = True
+    said: list[str] = []
+    made = azure.up(experiment("a b ppg", "a c same-zone"), number=1, state=tmp_path, say=said.append)
+    b, c = claims(made.host("b")), claims(made.host("c"))
+    assert b["virtual function present and up in the guest"] is False
+    assert b["ppg-westeurope-1 keeps its members together"] is False
+    assert b["Hyper-V host"] is None
+    assert c["facts of the guest"] is None
+    assert any("b: NOT TRUE: virtual function" in line for line in said)
+
+
+def test_rarest_size_of_a_placement_group_goes_first(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    order: list[str] = []
+    put = cloud.put
+    cloud.put = lambda where, body: (order.append(where), put(where, body))[1]  # type: ignore[method-assign,func-returns-value]
+    vms = {"b": {"vm_size": "Standard_F72s_v2"}, "c": {"vm_size": "Standard_D16s_v5"}}
+    azure.up(
+        experiment("a b ppg", "a c ppg", vms=vms, prices=None, prices_url="https://localhost:1/"),
+        number=1,
+        state=tmp_path,
+    )
+    made = [w.rsplit("/", 1)[1] for w in order if VM in w]
+    assert made == ["b", "c", "a"]
+    ppg = cloud.get("Microsoft.Compute/proximityPlacementGroups", "ppg-westeurope-1")
+    assert ppg["properties"]["intent"]["vmSizes"] == ["Standard_D16s_v5", "Standard_D4s_v5", "Standard_F72s_v2"]
+
+
+# before any money is spent
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"vm_size": "Standard_HB120rs_v3"},
+            "a: size Standard_HB120rs_v3 is not to be had in zone 1 of westeurope, in no zone",
+        ),
+        ({"vm_size": "Standard_E4s_v5"}, "closed to this subscription in westeurope"),
+        ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "not to be had in zone 2 of westeurope, only in zone 1"),
+        ({"vm_size": "Standard_D99s_v5"}, "size Standard_D99s_v5 is not offered in westeurope"),
+        ({"vm_size": "Standard_B2s"}, "cannot have accelerated networking; choose another, or accelerated: false"),
+        ({"region": "westus"}, "region westus has no zone 1"),
+        ({"region": "atlantis"}, "region 'atlantis' is not open"),
+        ({"allow_from": None, "address_url": "https://localhost:1/"}, "give hosts.options.allow_from"),
+        ({"expires_h": 0.1}, "longer than hosts.options.expires_h"),
+    ],
+)
+def test_what_can_be_known_beforehand_is_refused_beforehand(
+    az: DirectAz, cloud: Cloud, tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    options = {"prices_url": "https://localhost:1/", **options}
+    with pytest.raises(AzureError, match="nothing was made, because") as caught:
+        azure.up(experiment(**options), number=1, state=tmp_path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not cloud.groups
+    assert not [c for c in az.commands if "create" in c]
+
+
+def test_quota_is_counted_before(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    cloud.limits["westeurope", "standardDSv5Family"] = 7
+    with pytest.raises(
+        AzureError, match=r"quota of standardDSv5Family in westeurope: 8 vCPUs needed, 7 free of 7; ask for more"
+    ):
+        azure.up(experiment(), number=1, state=tmp_path)
+    assert not cloud.groups
+
+
+def test_cost_and_budget(az: DirectAz, tmp_path: Path) -> None:
+    found = azure.preflight(experiment(deployments=4))
+    hours = found.cost.hours
+    assert found.cost.amount == pytest.approx(2 * 0.2 * hours)
+    assert hours > 4 * 0.25
+    with pytest.raises(AzureError, match="above the budget of 0.1"):
+        azure.up(experiment(budget=0.1), number=1, state=tmp_path)
+
+
+def test_unknown_prices_are_unknown_and_no_budget_is_kept_by_them(az: DirectAz, tmp_path: Path) -> None:
+    offline = experiment(prices=None, prices_url="https://localhost:1/", budget=100)
+    found = azure.preflight(offline)
+    assert found.cost.amount is None
+    assert "cost unknown" in str(found)
+    with pytest.raises(AzureError, match="budget 100 cannot be kept: cost unknown"):
+        azure.up(offline, number=1, state=tmp_path)
+
+
+# capacity
+
+
+@pytest.mark.parametrize(
+    "code", ["ZonalAllocationFailed", "AllocationFailed", "OverconstrainedZonalAllocationRequest", "SkuNotAvailable"]
+)
+def test_capacity_is_tried_elsewhere_only_if_allowed(az: DirectAz, cloud: Cloud, tmp_path: Path, code: str) -> None:
+    cloud.faults.append(Fault("resource", f"{VM} b", code=code, message="no room", times=2))
+    with pytest.raises(AzError, match=rf"{code}: no room; Azure has no room .*alternative_zones") as caught:
+        azure.up(experiment(), number=1, state=tmp_path)
+    assert caught.value.kind == "capacity"
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
+
+    made = azure.up(experiment("a b cross-zone", alternative_zones=True), number=1, state=tmp_path)
+    assert [h.zone for h in made.hosts] == ["2", "1"]
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
+
+
+def test_another_size_after_a_capacity_failure(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    cloud.full.add("standardFSv2Family")
+    declared = experiment(vm_size="Standard_F72s_v2", alternative_sizes=["Standard_D2s_v5"])
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert {h.vm_size for h in made.hosts} == {"Standard_D2s_v5"}
+    assert azure.up(declared, number=1, state=tmp_path) == made
+    azure.down(declared, state=tmp_path)
+    assert not cloud.groups
+
+
+# what stops at once
+
+
+DENIED = "Resource was disallowed by policy 'no NICs'"
+UNREGISTERED = "The subscription is not registered to use namespace 'Microsoft.Compute'"
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            Fault("validate", "b$", code="QuotaExceeded", message="exceeding Cores quota"),
+            "QuotaExceeded: exceeding .*; ask for more",
+        ),
+        (
+            Fault("request", "PUT .*resourcegroups/npl-[^/]*$", 403, "AuthorizationFailed", "no permission"),
+            "role Contributor",
+        ),
+        (
+            Fault("resource", NIC, code="RequestDisallowedByPolicy", message=DENIED),
+            "no NICs.*a policy or lock forbids it",
+        ),
+        (Fault("request", "GET .*usages", 401, "ExpiredAuthenticationToken", "expired"), "run `az login`"),
+        (
+            Fault("request", "POST .*validate", 409, "MissingSubscriptionRegistration", UNREGISTERED),
+            "az provider register --wait --namespace Microsoft.Compute",
+        ),
+        (Fault("resource", VM, code="OperationNotAllowed", message="exceeding quota limits of Core"), "ask for more"),
+    ],
+)
+def test_what_cannot_be_helped_stops_at_once_and_leaves_nothing(
+    az: DirectAz, cloud: Cloud, tmp_path: Path, fault: Fault, said: str
+) -> None:
+    cloud.faults.append(fault)
+    declared = experiment(alternative_zones=True, alternative_sizes=["Standard_D2s_v5"])
+    with pytest.raises(AzError, match=said) as caught:
+        azure.up(declared, number=1, state=tmp_path)
+    assert "\n" not in str(caught.value)
+    assert len([c for c in az.commands if c[:2] == ("group", "create")]) <= 1
+    azure.down(declared, state=tmp_path)
+    cloud.settle()
+    assert not cloud.groups
+    assert not cloud.resources
+
+
+def test_a_deployment_that_never_ends_meets_its_deadline(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    cloud.step_s = 1000
+    with pytest.raises(AzError, match=r"not complete after 30 min .* raise hosts.options.deadline_min"):
+        azure.up(experiment(), number=1, state=tmp_path)
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
+
+
+def test_a_deletion_that_fails_is_repeated(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    azure.up(experiment(), number=1, state=tmp_path)
+    cloud.faults.append(Fault("delete", ".", code="Conflict", message="in use", times=2))
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
+    assert len([c for c in az.commands if c[:2] == ("group", "delete")]) == 3
+
+
+def test_a_lock_on_the_group_is_told_and_down_can_be_repeated(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    azure.up(experiment(), number=1, state=tmp_path)
+    cloud.faults.append(
+        Fault("request", "DELETE", 409, "ScopeLocked", "The scope cannot perform delete operation because it is locked")
+    )
+    with pytest.raises(AzError, match="locked; a policy or lock forbids it"):
+        azure.down(experiment(), state=tmp_path)
+    assert list(tmp_path.rglob("id_ed25519"))
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
+
+
+# interruptions
+
+
+def commands_of_up(az: DirectAz, cloud: Cloud, folder: Path) -> int:
+    azure.up(experiment("a b ppg", "a c cross-region"), number=1, state=folder)
+    count = len(az.commands)
+    azure.down(experiment("a b ppg", "a c cross-region"), state=folder)
+    az.commands.clear()
+    return count
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_interrupted_at_any_command_down_leaves_nothing_and_up_goes_on(
+    az: DirectAz, cloud: Cloud, tmp_path: Path, after: bool
+) -> None:
+    declared = experiment("a b ppg", "a c cross-region")
+    az.interrupt_after = after
+    for index in range(commands_of_up(az, cloud, tmp_path / "whole")):
+        for then in ("down", "up"):
+            state = tmp_path / f"{index}-{then}"
+            az.commands.clear()
+            az.interrupt_at = index
+            with pytest.raises(KeyboardInterrupt):
+                azure.up(declared, number=1, state=state)
+            az.interrupt_at = None
+            if then == "up":
+                made = azure.up(declared, number=1, state=state)
+                assert len(made.hosts) == 3
+                assert len(cloud.groups) == 1
+            azure.down(declared, state=state)
+            cloud.settle()
+            assert not cloud.groups, (index, then)
+            assert not cloud.resources
+            assert not list(state.rglob("id_*"))
+
+
+def test_interrupted_down_is_repeated(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    for index in range(4):
+        azure.up(experiment(), number=1, state=tmp_path)
+        az.commands.clear()
+        az.interrupt_at = index
+        try:
+            azure.down(experiment(), state=tmp_path)
+        except KeyboardInterrupt:
+            assert (tmp_path / "azure.json").exists()
+        az.interrupt_at = None
+        azure.down(experiment(), state=tmp_path)
+        assert not cloud.groups
+
+
+def test_two_at_once_are_told_apart(az: DirectAz, tmp_path: Path) -> None:
+    from netperf_lib.hosts.azure._state import State
+
+    with State.locked(tmp_path), pytest.raises(AzureError, match=r"another process places or removes"):
+        azure.up(experiment(), number=1, state=tmp_path)
+
+
+def test_a_damaged_state_says_how_to_find_what_was_placed(az: DirectAz, tmp_path: Path) -> None:
+    (tmp_path / "azure.json").write_text("{half", "utf-8")
+    with pytest.raises(AzureError, match="is damaged: find what was placed with `npl down --all`"):
+        azure.down(experiment(), state=tmp_path)

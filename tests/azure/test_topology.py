@@ -1,0 +1,184 @@
+"""Where each VM goes follows from its pairs; what cannot be is refused in one sentence."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netperf_lib.errors import ExperimentError
+from netperf_lib.hosts import options as checked
+from netperf_lib.hosts.azure import dry_run
+from netperf_lib.hosts.azure._options import Options
+from netperf_lib.hosts.azure._template import parameters, template_text, user_data
+from netperf_lib.hosts.azure._topology import PLACEMENTS, Topology, alternatives, topology
+from netperf_lib.model import Experiment
+
+from .conftest import experiment
+
+CIRCUIT = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network/expressRouteCircuits/c1"
+SUBNET = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/x"
+
+
+def place(declared: Experiment, attempt: int = 0) -> Topology:
+    return topology(declared, checked(declared), attempt=attempt)
+
+
+def test_each_placement_puts_its_server_where_it_says() -> None:
+    made = place(
+        experiment(
+            "c p ppg", "c z same-zone", "c x cross-zone", "c r cross-region", "c v vnet-peering", "c l standard-lb",
+            "c i public-ip", "c w vpn", "c e expressroute", expressroute_circuit=CIRCUIT,
+        )
+    )  # fmt: skip
+    seen = {v.name: (v.network, v.region, v.zone, bool(v.ppg), v.behind_balancer) for v in made.vms}
+    home, far = "westeurope", "northeurope"
+    assert seen == {
+        "c": ("home", home, "1", True, False),
+        "p": ("home", home, "1", True, False),
+        "z": ("home", home, "1", False, False),
+        "x": ("home", home, "2", False, False),
+        "r": ("remote", far, "1", False, False),
+        "v": ("peered", home, "1", False, False),
+        "l": ("home", home, "1", False, True),
+        "i": ("public", far, "1", False, False),
+        "w": ("vpn", far, "1", False, False),
+        "e": ("expressroute", far, "1", False, False),
+    }
+    assert set(made.peerings) == {("home", "peered"), ("peered", "home"), ("home", "remote"), ("remote", "home")}
+    assert [(g.name, g.kind) for g in made.gateways] == [
+        ("vpn-home", "Vpn"),
+        ("vpn-vpn", "Vpn"),
+        ("expressroute-home", "ExpressRoute"),
+        ("expressroute-expressroute", "ExpressRoute"),
+    ]
+    assert made.public_pairs == (("c", "i"),)
+
+
+def test_all_zone_pairs_in_both_directions() -> None:
+    zones = ("1", "2", "3")
+    pairs = [f"z{a} z{b} cross-zone" for a in zones for b in zones if a != b]
+    made = place(experiment(*pairs, zones=zones, vms={f"z{z}": {"zone": z} for z in zones}))
+    assert {v.name: v.zone for v in made.vms} == {"z1": "1", "z2": "2", "z3": "3"}
+
+
+def test_both_directions_between_regions() -> None:
+    made = place(experiment("near far cross-region", "far near cross-region"))
+    assert {v.name: v.network for v in made.vms} == {"near": "home", "far": "remote"}
+
+
+def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
+    made = place(experiment("a b same-zone", "c d same-zone off"))
+    assert {v.name: v.accelerated for v in made.vms} == {"a": True, "b": True, "c": False, "d": False}
+    with pytest.raises(ExperimentError, match=r"'a' should have accelerated on .* and off .*; name another host"):
+        place(experiment("a b same-zone", "a c same-zone off"))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "said"),
+    [
+        (["a b basic-lb"], {}, "retired the basic load balancer on 2025-09-30.*use standard-lb"),
+        (["a b teleport"], {}, "unknown placement for Azure .known: ppg, same-zone"),
+        (["a b cross-region"], {"remote_region": None}, "set hosts.options.remote_region"),
+        (["a b cross-zone"], {"zones": ["2"]}, "zones must name two zones"),
+        (["a b expressroute"], {}, "expressroute_circuit .*az network express-route list"),
+        (["a b vpn"], {"subnet": SUBNET}, "existing network"),
+        (["a b cross-region"], {"subnet": SUBNET}, "remote_subnet"),
+        (["a b public-ip"], {"management": "private"}, "no public addresses"),
+        (["a b same-zone", "a b ppg"], {}, "'b' should have ppg off .* and on"),
+        (["a b same-zone", "a b cross-zone"], {}, "both hosts would stand in zone 1|should have zone"),
+        (["a b standard-lb", "c b same-zone"], {}, "measured at different addresses"),
+        (["A_b c same-zone"], {}, "cannot name a VM"),
+        (["a b same-zone"], {"vms": {"z": {"zone": "1"}}}, "'z', which is in no pair"),
+        (["a b cross-zone"], {"vms": {"b": {"zone": "1"}}}, "both hosts would stand in zone 1"),
+        (["a b same-zone"], {"allow_from": ["0.0.0.0/0"]}, "would open port 22 to"),
+        (["a b same-zone"], {"allow_from": ["Internet"]}, "no address or prefix"),
+        (["a b same-zone"], {"region": "West Europe"}, "region"),
+        (["a b same-zone"], {"colour": "red"}, "known options: region"),
+        (["a b same-zone"], {"address_space": "8.8.0.0/16"}, "must be private"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_remedy(pairs: list[str], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExperimentError, match=said) as caught:
+        place(experiment(*pairs, **options))
+    assert "\n" not in str(caught.value)
+
+
+def test_alternatives_are_only_those_allowed() -> None:
+    assert len(alternatives(checked(experiment()))) == 1
+    many = experiment("a b cross-zone", alternative_zones=True, alternative_sizes=["Standard_D2s_v5"])
+    assert [tuple(v.zone for v in place(many, i).vms) for i in range(3)] == [("1", "2"), ("2", "1"), ("1", "2")]
+    assert {v.size for v in place(many, 2).vms} == {"Standard_D2s_v5"}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from(sorted(set(PLACEMENTS) - {"expressroute"})), min_size=1, max_size=8))
+def test_networks_never_overlap_and_every_member_is_made(kinds: list[str]) -> None:
+    made = place(experiment(*(f"c s{i} {kind}" for i, kind in enumerate(kinds))))
+    blocks = [ipaddress.ip_network(n.prefix) for n in made.networks]
+    assert not any(a.overlaps(b) for i, a in enumerate(blocks) for b in blocks[:i])
+    assert {v.network for v in made.vms} == {n.name for n in made.networks}
+    assert len(made.vms) == len(kinds) + 1
+    for network in made.networks:
+        inside = [ipaddress.ip_network(s["properties"]["addressPrefix"]) for s in network.subnets]
+        assert not inside[0].overlaps(inside[1])
+
+
+def given_parameters(declared: Experiment) -> dict[str, Any]:
+    options: Options = checked(declared)
+    filled = parameters(
+        topology(declared, options),
+        options,
+        tags={"netperf-experiment": "x"},
+        public_key="ssh-ed25519 AAAA",
+        allow_from=("192.0.2.7/32",),
+        host_key=lambda vm: (f"private {vm}", f"public {vm}"),
+    )
+    return {k: v["value"] for k, v in filled["parameters"].items()}
+
+
+def test_parameters_are_those_of_the_template() -> None:
+    declared = set(json.loads(template_text())["parameters"])
+    assert set(given_parameters(experiment("c r cross-region"))) == declared
+
+
+def test_the_template_sets_accelerated_networking_and_security_explicitly() -> None:
+    resources = {r["type"]: r for r in json.loads(template_text())["resources"]}
+    nic = resources["Microsoft.Network/networkInterfaces"]["properties"]
+    vm = resources["Microsoft.Compute/virtualMachines"]["properties"]
+    assert "accelerated" in nic["enableAcceleratedNetworking"]
+    assert "securityType" in vm["securityProfile"]
+    assert vm["osProfile"]["linuxConfiguration"]["disablePasswordAuthentication"] is True
+    assert "adminPassword" not in vm["osProfile"]
+
+
+def test_secrets_are_secure_parameters() -> None:
+    kinds = {k: v["type"] for k, v in json.loads(template_text())["parameters"].items()}
+    assert {kinds["userData"], kinds["sharedKey"]} == {"secureObject", "securestring"}
+
+
+def test_the_first_start_brings_host_key_tools_and_buffers() -> None:
+    declared = experiment("c r cross-region", versions={"iperf3": "3.16-1build2"})
+    pair = declared.pairs[0].model_copy(update={"tcp_buffer_bytes": 1 << 26})
+    declared = declared.model_copy(update={"pairs": (pair,)})
+    vm = place(declared).vm("r")
+    text = user_data(vm, checked(declared), ("PRIVATE\nKEY\n", "PUBLIC"))
+    assert text.startswith("#cloud-config\n")
+    assert "ed25519_public: PUBLIC" in text
+    assert "iperf3=3.16-1build2" in text
+    assert f"net.core.rmem_max = {1 << 26}" in text
+    alma = experiment(image="almalinux:almalinux-x86_64:9-gen2:latest")
+    assert "- dnf" in user_data(place(alma).vms[0], checked(alma), ("a", "b"))
+
+
+def test_dry_run_shows_script_template_and_parameters_and_asks_nobody() -> None:
+    shown = dry_run(experiment("c p ppg", "c r cross-region", "c l standard-lb", allow_from=None))
+    assert "az ppg create" in shown.script
+    assert "--accelerated-networking true" in shown.script
+    assert "YOUR_ADDRESS/32" in shown.script
+    assert json.loads(shown.template)["resources"]
+    assert json.loads(shown.parameters)["parameters"]["vms"]["value"][0]["name"] == "c"
