@@ -232,7 +232,7 @@ def test_cost_and_budget(az: DirectAz, tmp_path: Path) -> None:
     hours = found.cost.hours
     assert found.cost.amount == pytest.approx(2 * 0.2 * hours)
     assert hours > 4 * 0.25
-    with pytest.raises(AzureError, match="above the budget of 0.1"):
+    with pytest.raises(AzureError, match=r"above the budget of 0.1"):
         azure.up(experiment(budget=0.1), number=1, state=tmp_path)
 
 
