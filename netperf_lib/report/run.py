@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
@@ -175,7 +175,7 @@ def report(
     experiment_path: PathLike,
     notebooks: Sequence[PathLike] | None = None,
     parameters: Mapping[str, Any] | None = None,
-    to: Literal["pdf", "html"] = "pdf",
+    to: str = "pdf",
     code: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:

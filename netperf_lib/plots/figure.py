@@ -1,0 +1,227 @@
+"""What every figure has in common: looks, axes, legend, caption.
+
+Colours are those of Okabe and Ito, with a marker for every colour. A `Plot` shows itself in Jupyter with its caption,
+and goes into a report as a vector picture whose text can be selected.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from ..metrics import format_value
+from ..metrics import metric as metric_of
+from ..report.show import MIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "INK",
+    "MUTE",
+    "VERDICTS",
+    "Plot",
+    "axis",
+    "clusters",
+    "colours",
+    "each",
+    "legend",
+    "plot",
+    "room",
+    "round_label",
+]
+
+WIDTH = 6.54
+"""Inches between the margins of a report's page."""
+INK, MUTE, GRID = "#1f2937", "#5b6472", "#e5e9ef"
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000", "#8a7f00")
+"""Okabe and Ito; yellow is replaced by a dark one that print can show."""
+MARKERS = "osD^vPX*"
+VERDICTS = {"better": "#00795a", "worse": "#b8420a", "equivalent": "#0072b2", "inconclusive": "#8a5a00"}
+STYLE: Any = {
+    "font.family": ["Source Sans Pro", "DejaVu Sans"],
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#9aa3ae",
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "semibold",
+    "axes.titlelocation": "left",
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTE,
+    "ytick.color": MUTE,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.size": 0,
+    "ytick.minor.size": 0,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.4,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "netperf_lib",
+    "figure.facecolor": "white",
+}
+
+
+def _fonts() -> None:
+    """Tell matplotlib of the report's font, so that text is measured as it will be set."""
+    spec = find_spec("font_source_sans_pro")
+    if spec and spec.origin and not any(f.name == "Source Sans Pro" for f in font_manager.fontManager.ttflist):
+        for weight in ("Regular", "It", "Semibold", "Bold"):
+            file = Path(spec.origin).parent / "files" / f"SourceSansPro-{weight}.ttf"
+            if file.is_file():
+                font_manager.fontManager.addfont(str(file))
+
+
+_fonts()
+
+
+class Plot(Figure):
+    """A figure that knows its caption, and tells in words what it shows.
+
+    Attributes
+    ----------
+    caption : str
+        What is seen, n and method.
+    alt : str
+        Alternative text for those who cannot see it.
+    """
+
+    caption: str = ""
+    alt: str = ""
+
+    def svg(self) -> str:
+        """Return the figure as SVG; the same figure gives the same text."""
+        out = io.StringIO()
+        with mpl.rc_context(STYLE):
+            self.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        return out.getvalue()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        data = base64.b64encode(self.svg().encode()).decode()
+        html = (
+            f'<figure style="margin:0"><img style="max-width:100%;background:white" alt="{escape(self.alt)}" '
+            f'src="data:image/svg+xml;base64,{data}">'
+            f'<figcaption style="max-width:54em"><small>{escape(self.caption)}</small></figcaption></figure>'
+        )
+        return {
+            "text/plain": f"{self.caption} {self.alt}",
+            "text/html": html,
+            MIME: {"kind": "figure", "caption": self.caption, "alt": self.alt},
+        }
+
+
+@contextmanager
+def plot(height: float, caption: str, alt: str, **grid: Any) -> Iterator[tuple[Plot, Any]]:
+    """Begin a figure of this height in inches, in the style of all of them; gives it and its axes."""
+    with mpl.rc_context(STYLE):
+        figure = Plot(figsize=(WIDTH, height), layout="constrained")
+        figure.caption, figure.alt = caption, alt
+        yield figure, figure.subplots(**grid)
+
+
+def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a marker for each name."""
+    return {n: (PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]) for i, n in enumerate(names)}
+
+
+def axis(
+    axes: Axes, metric: str, values: Iterable[float], *, which: str = "y", zero: bool = False, label: bool = True
+) -> None:
+    """Label an axis with the metric and its unit; a wide range gets a log axis."""
+    info = metric_of(metric)
+    x = np.asarray([v for v in values if v is not None and np.isfinite(v)], float)
+    axis = getattr(axes, f"{which}axis")
+    wide = x.size > 0 and x.min() > 0 and x.max() / x.min() > 8 and not zero
+    unit, factor = _unit(info.unit, x, wide)
+    if wide:
+        getattr(axes, f"set_{which}scale")("log")
+        axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if x.max() / x.min() < 300 else (1,)))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_major_formatter(FuncFormatter(lambda v, _: format_value(v, info.unit)))
+        getattr(axes, f"set_{which}label")(f"{info.label} (log scale)" if label else "log scale")
+        return
+    axis.set_major_locator(MaxNLocator(6))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v / factor:,.6g}"))
+    getattr(axes, f"set_{which}label")(f"{info.label}{f' ({unit})' if unit else ''}" if label else unit)
+    if zero:
+        getattr(axes, f"set_{which}lim")(0, None)
+
+
+def _unit(unit: str, x: Any, wide: bool) -> tuple[str, float]:
+    """The unit that makes numbers short, and its size in stored units."""
+    top = float(np.median(np.abs(x))) if x.size else 1.0
+    known = {
+        "us": (("s", 1e6), ("ms", 1e3), ("µs", 1.0)),
+        "bps": (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)),
+        "bytes": (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
+        "s": (("s", 1.0),),
+        "ratio": (("%", 0.01),),
+        "per_s": (("per second", 1.0),),
+    }.get(unit, (("", 1.0),))
+    return next(((name, size) for name, size in known if top >= size), known[-1])
+
+
+def each(counts: Iterable[int]) -> str:
+    """Say how many: ``12``, or ``11 to 12``."""
+    found = sorted(set(counts))
+    return f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def clusters(medians: dict[str, float], gap: float = 3.0, most: int = 4) -> list[list[str]]:
+    """Conditions that can share a linear axis; all in one group where there would be too many."""
+    order = sorted((n for n in medians if math.isfinite(medians[n])), key=lambda n: medians[n], reverse=True)
+    groups: list[list[str]] = []
+    for name in order:
+        if groups and medians[groups[-1][-1]] < gap * medians[name]:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return groups if 0 < len(groups) <= most else [order]
+
+
+def round_label(runs: pd.DataFrame) -> str:
+    """Label of an axis of rounds."""
+    deployments = runs["deployment"].nunique()
+    return "Round" if deployments == 1 else f"Round ({deployments} deployments, one after another)"
+
+
+def room(axes: Axes, share: float = 0.25) -> None:
+    """Leave room on a linear axis, so that a noise of a few per cent does not look like a storm."""
+    if axes.get_yscale() == "linear":
+        low, high = axes.get_ylim()
+        middle = (low + high) / 2
+        half = max((high - low) / 2, 0.05 * abs(middle))
+        axes.set_ylim(max(0.0, middle - half * (1 + share)) if low >= 0 else low, middle + half * (1 + share))
+
+
+def legend(figure: Plot, colours: dict[str, tuple[str, str]]) -> None:
+    """One legend above everything, in the order of the conditions."""
+    handles = [Line2D([], [], color=c, marker=m, ls="", ms=5, mec="white", mew=0.5) for c, m in colours.values()]
+    widest = max(map(len, colours), default=1)
+    columns = max(1, min(len(colours), int(92 / (widest + 5))))
+    figure.legend(handles, list(colours), loc="outside upper left", ncols=columns, handletextpad=0.1, columnspacing=1.2)

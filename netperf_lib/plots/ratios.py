@@ -1,0 +1,143 @@
+"""Ratios of two conditions with their intervals: contrast by contrast, and percentile by percentile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib.ticker import FuncFormatter, LogLocator
+
+from .figure import INK, MUTE, VERDICTS, Plot, each, plot
+
+if TYPE_CHECKING:
+    from ..stats import Comparison, Quantiles
+
+__all__ = ["forest", "shift"]
+
+
+def _ratio_text(v: float) -> str:
+    if v >= 2:
+        return f"×{v:,.3g}"
+    if v <= 0.1:
+        return f"÷{1 / v:,.3g}"
+    change = 100 * (v - 1)
+    return "equal" if abs(change) < 0.05 else f"{change:+.0f} %".replace("-", "−")
+
+
+def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None) -> Plot:
+    """Ratios with their intervals, against the margin within which conditions count as equivalent.
+
+    Parameters
+    ----------
+    family : Family
+        As `compare` gives it.
+    names : sequence of str, optional
+        What to call the contrasts.
+    """
+    every = list(family)
+    shown = [(c, names[i] if names else f"{c.names[0]} / {c.names[1]}") for i, c in enumerate(every)]
+    finite = [(c, n) for c, n in shown if math.isfinite(c.ratio) and c.ratio > 0]
+    margins = sorted({c.margin for c in every})
+    band = " or ".join(f"{100 * m:.3g} %" for m in margins)
+    units = each(c.n for c in every) if every else "0"
+    caption = (
+        "Ratio of the first to the second condition with its interval (Hodges–Lehmann estimate, exact signed-rank "
+        f"interval at the confidence that the family of contrasts asks for); shaded: the margin of {band} within which "
+        f"conditions count as equivalent. n = {units} {every[0].unit if every else 'round'}s a contrast. "
+        "Log scale."
+    )
+    alt = "; ".join(c.words for c in every) + "."
+    with plot(0.9 + 0.42 * max(len(shown), 1), caption, alt) as (figure, axes):
+        for y, (c, _) in enumerate(shown):
+            axes.fill_betweenx(
+                [y - 0.42, y + 0.42], 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.13, lw=0
+            )
+            if (c, _) not in finite:
+                axes.text(1, y, "no value", ha="center", va="center", color=MUTE, fontsize=8)
+                continue
+            colour = VERDICTS.get(c.verdict, MUTE)
+            marker = {"better": "^", "worse": "v", "equivalent": "s"}.get(c.verdict, "o")
+            if c.low > 0 and math.isfinite(c.high):
+                axes.plot([c.low, c.high], [y, y], color=colour, lw=2.2, solid_capstyle="butt")
+            axes.plot([c.ratio], [y], marker, color=colour, ms=7, mec="white", mew=0.7)
+        axes.axvline(1, color=INK, lw=0.8)
+        axes.set_xscale("log")
+        ends = [v for c, _ in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf] + [
+            v for c in every for v in (1 / (1 + 1.6 * c.margin), 1 + 1.6 * c.margin)
+        ]
+        low, high = min(ends) / 1.08, max(ends) * 1.08
+        axes.set_xlim(low, high)
+        axes.set_xticks(_ratio_ticks(low, high))
+        axes.xaxis.set_minor_locator(LogLocator(10, subs=()))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: _ratio_text(v)))
+        axes.set_yticks(range(len(shown)), [n for _, n in shown])
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.grid(axis="y", visible=False)
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel("First condition against second (ratio, log scale)")
+        right = axes.secondary_yaxis("right")
+        right.set_yticks(
+            range(len(shown)), [f"{_ratio_text(c.ratio) if (c, n) in finite else '–'}, {c.verdict}" for c, n in shown]
+        )
+        right.tick_params(length=0, labelcolor=INK)
+        right.spines["right"].set_visible(False)
+        axes.spines["left"].set_visible(False)
+    return figure
+
+
+def _ratio_ticks(low: float, high: float) -> list[float]:
+    """A few round ratios between two ends."""
+    fine = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2]
+    coarse = [s * 10.0**e for e in range(-5, 6) for s in (1, 2, 5)]
+    wide = [10.0**e for e in range(-6, 7)]
+    for choice in (fine, coarse, wide):
+        inside = sorted({round(v, 9) for v in choice if low <= v <= high} | {1.0})
+        near = [v for v in inside if v == 1 or abs(math.log(v)) > 0.06 * math.log(high / low)]
+        ticks: list[float] = []
+        for v in near:
+            if not ticks or math.log(v / ticks[-1]) > 0.08 * math.log(high / low) or v == 1:
+                ticks.append(v)
+        if 3 <= len(ticks) <= 9 and (choice is not fine or (low > 0.4 and high < 2.6)):
+            return ticks
+    return [1.0]
+
+
+def shift(quantiles: Quantiles) -> Plot:
+    """Shift function: by how much two distributions differ, from the fastest packets to the slowest.
+
+    Parameters
+    ----------
+    quantiles : Quantiles
+        As `netperf_lib.shift` gives it.
+    """
+    comparisons = list(quantiles)
+    a, b = comparisons[0].names
+    margin = comparisons[0].margin
+    told = "; ".join(f"{p:g}: {_ratio_text(c.ratio)}" for p, c in zip(quantiles.percentiles, comparisons, strict=True))
+    caption = (
+        f"Shift function: {a} divided by {b} at each percentile of latency, with intervals that hold together; shaded: "
+        f"the margin of {100 * margin:.3g} %. Open marks: fewer than ten packets lie beyond the percentile in a run. "
+        f"n = {each(c.n for c in comparisons)} rounds."
+    )
+    with plot(2.9, caption, f"Ratio by percentile: {told}.") as (fig, axes):
+        axes.axhspan(1 / (1 + margin), 1 + margin, color="#0072b2", alpha=0.13, lw=0)
+        axes.axhline(1, color=INK, lw=0.8)
+        for x, (p, c) in enumerate(zip(quantiles.percentiles, comparisons, strict=True)):
+            if not math.isfinite(c.ratio):
+                continue
+            colour = VERDICTS.get(c.verdict, MUTE)
+            if c.low > 0 and math.isfinite(c.high):
+                axes.plot([x, x], [c.low, c.high], color=colour, lw=2.2, solid_capstyle="butt")
+            thin = p in quantiles.flagged
+            axes.plot([x], [c.ratio], "o", color=colour, mfc="white" if thin else colour, ms=6, mew=1.2)
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        axes.set_yticks(_ratio_ticks(low, high))
+        axes.yaxis.set_minor_locator(LogLocator(10, subs=()))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _ratio_text(v)))
+        axes.set_xticks(range(len(comparisons)), [f"{p:g}" for p in quantiles.percentiles])
+        axes.grid(axis="x", visible=False)
+        axes.set_xlabel("Percentile of latency")
+        axes.set_ylabel("Ratio (log scale)")
+    return fig

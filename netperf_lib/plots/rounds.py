@@ -1,0 +1,212 @@
+"""Runs in the order of time: rounds, what a round has in common, drift, the seconds within a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from ..metrics import format_value
+from ..metrics import metric as metric_of
+from ..stats import level
+from .figure import INK, MUTE, Plot, axis, clusters, colours, each, legend, plot, room, round_label
+
+__all__ = ["drift", "intervals", "paired", "rounds"]
+
+
+def rounds(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> Plot:
+    """Every run in time order, and beside it where each condition lies.
+
+    Conditions that lie far apart get panels of their own, each with its own axis.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row a run, with ``deployment``, ``round`` and ``condition``, as `select` gives it.
+    metric : str
+        Column on the vertical axis.
+    confidence : float
+        Of the interval of the median.
+    """
+    names = [str(n) for n in runs["condition"].cat.categories]
+    info = metric_of(metric)
+    values = {n: runs.loc[runs["condition"] == n, metric].astype(float) for n in names}
+    found = {n: level(v, confidence, metric=metric) for n, v in values.items()}
+    told = "; ".join(f"{n} {format_value(v.median, info.unit)}" for n, v in found.items())
+    groups = clusters({n: v.median for n, v in found.items()})
+    caption = (
+        f"{info.label}: every run in time order (left), and the median of each condition with its "
+        f"{100 * confidence:g} % interval by order statistics (right). "
+        f"n = {each(v.n for v in found.values())} runs a condition."
+        + (" The panels have different scales." if len(groups) > 1 else "")
+    )
+    heights = [1.0 + 0.35 * len(g) for g in groups]
+    time = runs.groupby(["deployment", "round"], sort=True).ngroup() + 1
+    grid = {"width_ratios": [3.4, 1], "height_ratios": heights}
+    shape = {"nrows": len(groups), "ncols": 2, "squeeze": False, "sharey": "row", "gridspec_kw": grid}
+    with plot(0.75 + 0.85 * sum(heights), caption, f"Medians: {told}.", **shape) as (figure, axes):
+        painted = colours(names)
+        for (left, right), group in zip(axes, groups, strict=True):
+            for name in group:
+                colour, marker = painted[name]
+                mine = runs["condition"] == name
+                left.plot(time[mine], values[name], color=colour, lw=0.9, alpha=0.45)
+                left.plot(time[mine], values[name], marker, color=colour, ms=4.5, mec="white", mew=0.5)
+            here = [n for n in names if n in group]
+            for x, name in enumerate(here):
+                colour, marker = painted[name]
+                v = found[name]
+                right.plot([x, x], [v.low, v.high], color=colour, lw=2.4, solid_capstyle="butt")
+                right.plot([x], [v.median], marker, color=colour, ms=6, mec="white", mew=0.7)
+            axis(left, metric, [x for n in group for x in values[n]], label=len(groups) == 1)
+            room(left)
+            left.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+            left.margins(x=0.02)
+            right.set_xticks([])
+            right.set_xlim(-0.6, len(here) - 0.4)
+            right.tick_params(labelleft=False, left=False)
+            right.spines["left"].set_visible(False)
+            if left is not axes[-1][0]:
+                left.tick_params(labelbottom=False)
+        axes[-1][0].set_xlabel(round_label(runs))
+        axes[-1][1].set_xlabel("Median, interval")
+        if len(groups) > 1:
+            figure.supylabel(info.label, fontsize=9)
+        legend(figure, painted)
+    return figure
+
+
+def paired(runs: pd.DataFrame, metric: str) -> Plot:
+    """The runs of a round joined by a line, so that what a round has in common is seen.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row a run, with ``deployment``, ``round`` and ``condition``; two conditions or more.
+    metric : str
+        Column on the vertical axis.
+    """
+    info = metric_of(metric)
+    wide = runs.pivot_table(
+        index=["deployment", "round"], columns="condition", values=metric, aggfunc="median", observed=True
+    ).astype(float)
+    names = [str(c) for c in wide.columns]
+    whole = wide.dropna()
+    told = "; ".join(f"{n} {format_value(float(wide[n].median()), info.unit)}" for n in names)
+    caption = (
+        f"{info.label}: each line is a round, each large mark the median of a condition. "
+        f"n = {len(whole)} rounds with every condition."
+    )
+    with plot(3.0, caption, f"Medians: {told}.") as (fig, axes):
+        for row in whole.to_numpy():
+            axes.plot(range(len(names)), row, color="#9aa3ae", lw=0.8, alpha=0.8)
+        for x, (name, (colour, marker)) in enumerate(colours(names).items()):
+            values = wide[name].dropna()
+            axes.plot([x] * len(values), values, marker, color=colour, ms=4, mec="white", mew=0.4)
+            axes.plot([x], [values.median()], marker, color=colour, ms=10, mec=INK, mew=0.9)
+        axis(axes, metric, wide.to_numpy().ravel())
+        room(axes)
+        axes.set_xticks(range(len(names)), names)
+        axes.set_xlim(-0.4, len(names) - 0.6)
+        axes.grid(axis="x", visible=False)
+        axes.set_xlabel("Condition")
+    return fig
+
+
+def drift(runs: pd.DataFrame, metric: str) -> Plot:
+    """Every run against the median of its condition, over the clock: drift and disturbance that all conditions share.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row a run, with ``started_utc`` and ``condition``.
+    metric : str
+        Column.
+    """
+    info = metric_of(metric)
+    kept = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc")
+    values = kept[metric].astype(float)
+    relative = values / values.groupby(kept["condition"], observed=True).transform("median")
+    minutes = (kept["started_utc"] - kept["started_utc"].min()).dt.total_seconds() / 60
+    names = [str(c) for c in kept["condition"].cat.categories if (kept["condition"] == c).any()]
+    width = max(5, len(kept) // 12) | 1
+    smooth = relative.rolling(width, center=True, min_periods=max(2, width // 2)).median()
+    worst = float((relative - 1).abs().max()) if len(relative) else 0.0
+    caption = (
+        f"{info.label}: every run divided by the median of its condition, over the time of the experiment; the line is "
+        f"a running median over {width} runs. n = {len(kept)} runs. Level: no drift."
+    )
+    with plot(2.7, caption, f"The largest deviation of a run from its condition is {100 * worst:.0f} %.") as (
+        fig,
+        axes,
+    ):
+        axes.axhline(1, color=INK, lw=0.8)
+        for name, (colour, marker) in colours(names).items():
+            mine = (kept["condition"] == name).to_numpy()
+            axes.plot(minutes[mine], relative[mine], marker, color=colour, ms=4, mec="white", mew=0.4, alpha=0.85)
+        axes.plot(minutes, smooth, color=INK, lw=1.6)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * (v - 1):+.3g} %".replace("-", "−")))
+        axes.set_ylabel("Against the condition's median")
+        axes.set_xlabel("Minutes since the first run")
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(low, 0.95), max(high, 1.05))
+        legend(fig, colours(names))
+    return fig
+
+
+def intervals(table: pd.DataFrame, *, cut_s: float | None = None) -> Plot:
+    """The seconds within the runs: mean curve of each condition, warm-up shaded, retransmits below.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The table of intervals with a column ``condition``; rows of stream -1 (the sum) are used where there are any.
+    cut_s : float, optional
+        End of the warm-up, as `warmup` finds it.
+    """
+    sums = table[table["stream"] == -1] if (table["stream"] == -1).any() else table
+    each_interval = sums.groupby(["condition", "run_id", "start_s", "end_s"], observed=True)
+    measures = ["throughput_bps", "retransmits_count"]
+    runs = each_interval[measures].sum(min_count=1).reset_index()
+    names = [str(c) for c in pd.unique(runs["condition"].astype(str))]
+    painted = colours(names)
+    counts = runs.groupby("condition", observed=True)["run_id"].nunique()
+    resent = bool(runs["retransmits_count"].notna().any())
+    caption = (
+        "Throughput within the runs: mean over the runs of a condition (line) and every run (thin). "
+        + ("Below: retransmitted segments an interval, mean over the runs. " if resent else "")
+        + (f"Shaded: warm-up of {cut_s:g} s, one cut for all conditions. " if cut_s else "")
+        + f"n = {each(counts)} runs a condition; intervals of a run are not independent and are not counted."
+    )
+    shape: dict[str, Any] = {"nrows": 2 if resent else 1, "sharex": True, "squeeze": False}
+    if resent:
+        shape["gridspec_kw"] = {"height_ratios": [3, 1]}
+    told = "; ".join(
+        f"{n} {format_value(float(g['throughput_bps'].mean()), 'bps')}"
+        for n, g in runs.groupby("condition", observed=True)
+    )
+    with plot(3.5 if resent else 2.9, caption, f"Means: {told}.", **shape) as (fig, grid):
+        top = grid[0][0]
+        for name, (colour, _) in painted.items():
+            mine = runs[runs["condition"].astype(str) == name]
+            middle = (mine["start_s"] + mine["end_s"]) / 2
+            for _, run in mine.assign(at=middle).groupby("run_id"):
+                top.plot(run["at"], run["throughput_bps"], color=colour, lw=0.5, alpha=0.25)
+            mean = mine.assign(at=middle.round(2)).groupby("at")[["throughput_bps", "retransmits_count"]].mean()
+            top.plot(mean.index, mean["throughput_bps"], color=colour, lw=2)
+            if resent:
+                grid[1][0].plot(mean.index, mean["retransmits_count"], color=colour, lw=1.4)
+        axis(top, "throughput_bps", runs["throughput_bps"])
+        if top.get_yscale() == "linear":
+            top.set_ylim(0, None)
+        if cut_s:
+            for row in grid:
+                row[0].axvspan(0, cut_s, color=MUTE, alpha=0.12, lw=0)
+        if resent:
+            grid[1][0].set_ylabel("Retransmits\n(segments)")
+            grid[1][0].set_ylim(0, None)
+        grid[-1][0].set_xlabel("Seconds since the start of the run")
+        grid[-1][0].set_xlim(0, float(runs["end_s"].max()))
+        legend(fig, painted)
+    return fig

@@ -1,0 +1,71 @@
+"""Distributions of latency with their tails."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from ..metrics import format_value
+from .figure import MUTE, Plot, colours, each, legend, plot
+
+__all__ = ["ecdf"]
+
+BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
+
+
+def ecdf(percentiles: pd.DataFrame) -> Plot:
+    """Share of packets that are slower, on a log axis: each nine of the percentile takes the same room.
+
+    Parameters
+    ----------
+    percentiles : DataFrame
+        The table of percentiles with a column ``condition``; one basis.
+    """
+    basis = "; ".join(BASIS.get(str(b), str(b)) for b in percentiles["basis"].unique())
+    kept = percentiles[percentiles["percentile"] < 100]
+    names = list(dict.fromkeys(kept["condition"].astype(str)))
+    painted = colours(names)
+    runs = kept.groupby("condition", observed=True)["run_id"].nunique()
+    middle = (
+        kept.groupby(["condition", "percentile"], observed=True)
+        .agg(latency_us=("latency_us", "median"), beyond=("beyond", "min"))
+        .reset_index()
+    )
+    near = middle[(middle["percentile"] - 99).abs() == (middle["percentile"] - 99).abs().min()]
+    at = {str(r["condition"]): float(r["latency_us"]) for r in near.to_dict("records")}
+    told = "; ".join(f"{n} {format_value(v, 'us')}" for n, v in at.items())
+    caption = (
+        f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
+        "percentile of a run (thin lines: every run); open where fewer than ten packets of a run lie beyond it. "
+        f"n = {each(runs)} runs a condition."
+    )
+    with plot(3.4, caption, f"99th percentile: {told}.") as (fig, axes):
+        for name, (colour, marker) in painted.items():
+            mine = kept[kept["condition"].astype(str) == name]
+            for _, run in mine.sort_values("percentile").groupby("run_id"):
+                axes.plot(run["latency_us"], 1 - run["percentile"] / 100, color=colour, lw=0.5, alpha=0.25)
+            line = middle[middle["condition"].astype(str) == name].sort_values("percentile")
+            beyond = 1 - line["percentile"] / 100
+            axes.plot(line["latency_us"], beyond, color=colour, lw=1.8)
+            few = (line["beyond"].astype(float) < 10).to_numpy()
+            for mask, fill in ((few, "white"), (~few, colour)):
+                axes.plot(line["latency_us"][mask], beyond[mask], marker, color=colour, mfc=fill, ms=5.5, mew=1.1)
+        axes.set_yscale("log")
+        axes.invert_yaxis()
+        least = float((1 - kept["percentile"] / 100).min())
+        ticks = [0.75, 0.5, 0.25, *[v for v in (0.1, 0.01, 1e-3, 1e-4, 1e-5) if v >= least * 0.9]]
+        axes.set_yticks(ticks, [f"{100 * v:g} %" for v in ticks])
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        for v in (0.01, 0.001):
+            if v >= least * 0.9:
+                axes.axhline(v, color=MUTE, lw=0.7, ls=(0, (3, 3)))
+        span = float(kept["latency_us"].max() / kept["latency_us"].min())
+        axes.set_xscale("log")
+        subs = (1, 2, 3, 5, 7) if span < 12 else (1, 2, 5) if span < 300 else (1,)
+        axes.xaxis.set_major_locator(LogLocator(10, subs=subs))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: format_value(v, "us")))
+        axes.set_xlabel(f"{basis} (log scale)")
+        axes.set_ylabel("Slower packets (log scale)")
+        legend(fig, painted)
+    return fig

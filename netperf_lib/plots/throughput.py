@@ -1,0 +1,194 @@
+"""Throughput: how it grows with streams, what window and distance allow, and the share of what was advertised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from ..metrics import format_value
+from ..stats import level
+from .figure import INK, MUTE, Plot, axis, colours, each, legend, plot
+
+if TYPE_CHECKING:
+    from ..stats import Streams
+
+__all__ = ["roofline", "share", "streams"]
+
+
+def streams(runs: pd.DataFrame, fits: Mapping[str, Streams] | None = None, *, metric: str = "throughput_bps") -> Plot:
+    """Throughput against the number of parallel streams, with the band that counts as saturated.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row a run, with ``streams``, ``round``, ``deployment`` and ``condition``: a line for each condition.
+    fits : mapping of str to Streams, optional
+        What `netperf_lib.streams` said of a condition: its band is shaded and its number marked.
+    metric : str
+        Column on the vertical axis.
+    """
+    fits = fits or {}
+    names = list(dict.fromkeys(runs["condition"].astype(str)))
+    painted = colours(names)
+    counts = runs.groupby(["condition", "streams"], observed=True)[metric].count()
+    shares = sorted({f"{100 * f.share:g} %" for f in fits.values()})
+    caption = (
+        "Throughput against parallel streams: every round (thin), median and 95 % interval by order statistics (thick)"
+        + (
+            f"; shaded: at least {' or '.join(shares)} of the best median, ringed: the fewest streams shown to reach it"
+            if fits
+            else ""
+        )
+        + f". n = {each(counts)} runs a point."
+    )
+    told = []
+    with plot(3.1, caption, "") as (fig, axes):
+        for name, (colour, marker) in painted.items():
+            mine = runs[runs["condition"].astype(str) == name]
+            for _, one in mine.sort_values("streams").groupby(["deployment", "round"]):
+                axes.plot(one["streams"].astype(float), one[metric].astype(float), color=colour, lw=0.6, alpha=0.3)
+            found = {
+                int(n): level(g[metric].astype(float), metric=metric)
+                for n, g in mine.groupby(mine["streams"].astype(int))
+            }
+            x = list(found)
+            axes.plot(x, [v.median for v in found.values()], marker, ls="-", color=colour, ms=6, mec="white", mew=0.6)
+            for n, v in found.items():
+                axes.plot([n, n], [v.low, v.high], color=colour, lw=2.4, solid_capstyle="butt")
+            told.append(f"{name}: " + ", ".join(f"{n} {format_value(v.median, 'bps')}" for n, v in found.items()))
+            fit = fits.get(name)
+            if fit is not None:
+                top = max(v.median for v in found.values())
+                axes.axhspan(fit.share * top, top, color=colour, alpha=0.12, lw=0)
+                if fit.enough in found:
+                    axes.plot([fit.enough], [found[fit.enough].median], "o", ms=14, mfc="none", mec=colour, mew=1.4)
+        axes.set_xscale("log", base=2)
+        every = sorted(runs["streams"].astype(int).unique())
+        axes.set_xticks(every, [str(v) for v in every])
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel("Parallel streams (log scale)")
+        axis(axes, metric, runs[metric].astype(float), zero=True)
+        legend(fig, painted)
+        fig.alt = "; ".join(told) + "."
+    return fig
+
+
+WINDOWS = (64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20, 256 * 2**20)
+
+
+def roofline(runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str = "throughput_bps") -> Plot:
+    """Throughput against round-trip time, with the roofs that a window puts over a stream: window / RTT.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row a run, with ``condition`` and ``streams``; throughput is divided by the number of streams.
+    rtt, throughput : str
+        Columns.
+    """
+    kept = runs[runs[rtt].notna() & runs[throughput].notna()]
+    x = kept[rtt].astype(float)
+    y = kept[throughput].astype(float) / kept["streams"].astype(float).fillna(1)
+    names = list(dict.fromkeys(kept["condition"].astype(str)))
+    painted = colours(names)
+    counts = kept.groupby(kept["condition"].astype(str))[rtt].count()
+    medians = pd.DataFrame({"n": kept["condition"].astype(str), "x": x, "y": y}).groupby("n").median()
+    told = "; ".join(f"{n}: {format_value(r.y, 'bps')} at {format_value(r.x, 'us')}" for n, r in medians.iterrows())
+    caption = (
+        "Throughput of a stream against its round-trip time under load. The lines are roofs: a stream whose window is "
+        "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
+        f"roofs by something else. n = {each(counts)} runs a condition."
+    )
+    with plot(3.5, caption, told + ".") as (fig, axes):
+        left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
+        bottom, top = float(y.min()) / 3, float(y.max()) * 3
+        for window in WINDOWS:
+            ends = np.array([left, right])
+            axes.plot(ends, window * 8 / (ends * 1e-6), color=MUTE, lw=0.8, ls=(0, (4, 2)), zorder=1)
+            # the label stands where the roof leaves the picture
+            at = window * 8 / (top * 1e-6)
+            if left < at < right:
+                axes.text(
+                    at * 1.03,
+                    top / 1.05,
+                    format_value(window, "bytes"),
+                    fontsize=7.5,
+                    color=MUTE,
+                    va="top",
+                    rotation=0,
+                    ha="left",
+                )
+            elif bottom < window * 8 / (right * 1e-6) < top:
+                axes.text(
+                    right / 1.04,
+                    window * 8 / (right * 1e-6) * 1.12,
+                    format_value(window, "bytes"),
+                    fontsize=7.5,
+                    color=MUTE,
+                    ha="right",
+                    va="bottom",
+                )
+        for name, (colour, marker) in painted.items():
+            mine = (kept["condition"].astype(str) == name).to_numpy()
+            axes.plot(x[mine], y[mine], marker, color=colour, ms=6, mec="white", mew=0.5, alpha=0.9)
+        for which in ("x", "y"):
+            getattr(axes, f"set_{which}scale")("log")
+        axes.set_xlim(left, right)
+        axes.set_ylim(bottom, top)
+        for one, unit, span in ((axes.xaxis, "us", right / left), (axes.yaxis, "bps", top / bottom)):
+            one.set_major_locator(LogLocator(10, subs=(1, 2, 5) if span < 300 else (1,)))
+            one.set_minor_formatter(NullFormatter())
+            one.set_major_formatter(FuncFormatter(lambda v, _, unit=unit: format_value(v, unit)))
+        axes.set_xlabel("Round-trip time under load (log scale)")
+        axes.set_ylabel("Throughput of a stream (log scale)")
+        legend(fig, painted)
+    return fig
+
+
+def share(levels: pd.DataFrame, advertised_bps: float, *, what: str = "advertised bandwidth") -> Plot:
+    """Median throughput of each condition as a share of what the machine was sold with.
+
+    Parameters
+    ----------
+    levels : DataFrame
+        ``condition``, ``median``, ``low``, ``high``, ``n``, as `netperf_lib.levels` gives it, in bits per second.
+    advertised_bps : float
+        What counts as all.
+    what : str
+        What it is called.
+    """
+    names = [str(n) for n in levels["condition"]]
+    rows: Any = list(levels.itertuples())
+    told = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))
+    caption = (
+        f"Median throughput as a share of the {what} of {format_value(advertised_bps, 'bps')}, with the interval of "
+        f"the median by order statistics. n = {each(levels['n'])} runs a condition."
+    )
+    with plot(0.9 + 0.34 * len(names), caption, told + ".") as (fig, axes):
+        for y, (row, (colour, marker)) in enumerate(zip(rows, colours(names).values(), strict=True)):
+            axes.barh([y], [row.median / advertised_bps], color=colour, alpha=0.28, height=0.6, lw=0)
+            ends = [float(v) / advertised_bps for v in (row.low, row.high) if v is not None]
+            if len(ends) == 2 and all(math.isfinite(v) for v in ends):
+                axes.plot(ends, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
+            axes.plot([row.median / advertised_bps], [y], marker, color=colour, ms=6.5, mec="white", mew=0.6)
+            axes.annotate(
+                f"{100 * row.median / advertised_bps:.0f} %",
+                (row.median / advertised_bps, y),
+                (9, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8.5,
+            )
+        axes.axvline(1, color=INK, lw=0.9)
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.set_xlim(0, max(1.12, 1.12 * float(levels["median"].max()) / advertised_bps))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
+        axes.set_xlabel(f"Share of the {what}")
+        axes.grid(axis="y", visible=False)
+    return fig
