@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import plots as plots
     from .doctor import doctor as doctor
     from .logs import parse as parse
+    from .metrics import format_value as format_value
     from .pipeline import collect as collect
     from .pipeline import down as down
     from .pipeline import plan as plan
@@ -21,12 +22,19 @@ if TYPE_CHECKING:
     from .pipeline import up as up
     from .report import report as report
     from .report.advice import contrasts as contrasts
+    from .report.levels import label as label
     from .report.levels import levels as levels
     from .report.levels import measured as measured
+    from .report.levels import metric_label as metric_label
     from .report.levels import select as select
+    from .report.levels import shift as shift
+    from .report.origin import counts as counts
     from .report.origin import cover as cover
+    from .report.origin import end as end
+    from .report.origin import proofs as proofs
     from .report.origin import provenance as provenance
     from .report.origin import require as require
+    from .report.show import answers as answers
     from .report.show import callout as callout
     from .report.show import cards as cards
     from .report.show import findings as findings
@@ -34,6 +42,13 @@ if TYPE_CHECKING:
     from .report.show import say as say
     from .report.show import table as table
     from .report.show import verdicts as verdicts
+    from .stats import buffer_needed as buffer_needed
+    from .stats import buffers as buffers
+    from .stats import by_round as by_round
+    from .stats import diagnose as diagnose
+    from .stats import level as level
+    from .stats import streams as streams
+    from .stats import warmup as warmup
     from .stats.family import compare as compare
     from .store import Store as Store
     from .store import compact as compact
@@ -48,24 +63,36 @@ __version__ = "0.1.0"
 # Where the names people type come from. They are imported when first used, so that the command line answers at once.
 _HOME = {
     "Store": "store",
+    "answers": "report.show",
+    "buffer_needed": "stats",
+    "buffers": "stats",
+    "by_round": "stats",
     "callout": "report.show",
     "cards": "report.show",
     "collect": "pipeline",
     "compact": "store",
     "compare": "stats.family",
     "contrasts": "report.advice",
+    "counts": "report.origin",
     "cover": "report.origin",
+    "diagnose": "stats",
     "doctor": "doctor",
     "down": "pipeline",
     "experiments": "store",
+    "end": "report.origin",
     "findings": "report.show",
+    "format_value": "metrics",
     "headline": "report.show",
     "ingest": "store",
+    "label": "report.levels",
+    "level": "stats",
     "levels": "report.levels",
     "load": "store",
     "measured": "report.levels",
+    "metric_label": "report.levels",
     "parse": "logs",
     "plan": "pipeline",
+    "proofs": "report.origin",
     "provenance": "report.origin",
     "report": "report",
     "require": "report.origin",
@@ -73,10 +100,13 @@ _HOME = {
     "say": "report.show",
     "scan": "store",
     "select": "report.levels",
+    "shift": "report.levels",
+    "streams": "stats",
     "table": "report.show",
     "up": "pipeline",
     "verdicts": "report.show",
     "verify": "store",
+    "warmup": "stats",
 }
 __all__ = sorted([*_HOME, "plots"])
 

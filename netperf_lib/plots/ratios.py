@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, LogLocator
 
+from ..stats.quantiles import FEW
 from .figure import INK, MUTE, VERDICTS, Plot, each, plot
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def shift(quantiles: Quantiles) -> Plot:
     told = "; ".join(f"{p:g}: {_ratio_text(c.ratio)}" for p, c in zip(quantiles.percentiles, comparisons, strict=True))
     caption = (
         f"Shift function: {a} divided by {b} at each percentile of latency, with intervals that hold together; shaded: "
-        f"the margin of {100 * margin:.3g} %. Open marks: fewer than ten packets lie beyond the percentile in a run. "
+        f"the margin of {100 * margin:.3g} %. Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
         f"n = {each(c.n for c in comparisons)} rounds."
     )
     with plot(2.9, caption, f"Ratio by percentile: {told}.") as (fig, axes):

@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..metrics import format_value
+from ..stats.quantiles import FEW
 from .figure import MUTE, Plot, colours, each, legend, plot
 
 __all__ = ["ecdf"]
@@ -36,7 +37,7 @@ def ecdf(percentiles: pd.DataFrame) -> Plot:
     told = "; ".join(f"{n} {format_value(v, 'us')}" for n, v in at.items())
     caption = (
         f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
-        "percentile of a run (thin lines: every run); open where fewer than ten packets of a run lie beyond it. "
+        f"percentile of a run (thin lines: every run); open where fewer than {FEW} packets of a run lie beyond it. "
         f"n = {each(runs)} runs a condition."
     )
     with plot(3.4, caption, f"99th percentile: {told}.") as (fig, axes):
@@ -47,7 +48,7 @@ def ecdf(percentiles: pd.DataFrame) -> Plot:
             line = middle[middle["condition"].astype(str) == name].sort_values("percentile")
             beyond = 1 - line["percentile"] / 100
             axes.plot(line["latency_us"], beyond, color=colour, lw=1.8)
-            few = (line["beyond"].astype(float) < 10).to_numpy()
+            few = (line["beyond"].astype(float) < FEW).to_numpy()
             for mask, fill in ((few, "white"), (~few, colour)):
                 axes.plot(line["latency_us"][mask], beyond[mask], marker, color=colour, mfc=fill, ms=5.5, mew=1.1)
         axes.set_yscale("log")

@@ -6,37 +6,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..metrics import format_value
 from ..metrics import metric as metric_of
-from ..stats import level
+from ..model import Percentile
+from ..stats import Quantiles, level, tails
+from ..stats.table import level_words
 from .origin import ok_runs
 from .show import NothingToReport, Shown, say
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["levels", "measured", "select"]
+__all__ = ["label", "levels", "measured", "metric_label", "named", "select", "shift"]
 
 ORDER = ("ppg", "same-zone", "cross-zone", "cross-region")
 """Placements from near to far; others follow in the order of the alphabet."""
 FACTORS = ("placement", "accelerated", "tool", "test", "streams", "tcp_buffer_bytes", "message_bytes", "direction")
 
 
-def _words(factor: str, value: Any) -> str:
-    """How a condition calls a level; empty where it is the ordinary one."""
-    import pandas as pd
-
-    if value is None or pd.isna(value):
+def _words(factor: str, value: Any, *, short: bool) -> str:
+    """How a condition calls a level, in the words of the verdicts; empty, when short, where it is the ordinary one."""
+    ordinary = value is None or (factor == "accelerated" and value is True)
+    if short and ordinary:
         return ""
-    if factor == "accelerated":
-        return "" if value else "not accelerated"
-    if factor == "streams":
-        return f"{int(value)} stream{'s' if value != 1 else ''}"
-    if factor == "tcp_buffer_bytes":
-        return f"{format_value(float(value), 'bytes')} buffers"
-    if factor == "message_bytes":
-        return f"{format_value(float(value), 'bytes')} messages"
-    return str(value)
+    return level_words(factor, value)
 
 
 def select(
@@ -44,6 +36,7 @@ def select(
     metric: str,
     *,
     about: str | None = None,
+    along: str | None = None,
     tool: str | None = None,
     factors: Sequence[str] = FACTORS,
     **where: Any,
@@ -57,7 +50,9 @@ def select(
     metric : str
         Only complete runs with a value of this metric.
     about : str, optional
-        The factor in question: every other one is held at its most frequent level, so that conditions differ in this.
+        The factor in question: every other one is held at one level, so that conditions differ in this one alone.
+    along : str, optional
+        A factor that is an axis and no part of a condition: only conditions in which it varies are kept.
     tool : str, optional
         Only this tool's; default: the tool with most of these runs, for tools are not mixed.
     factors : sequence of str
@@ -95,11 +90,19 @@ def select(
         raise NothingToReport(f"the experiment holds no run with a value of {metric}{which}")
     if about is not None:
         kept = _held(kept, about, factors)
-    varying = [f for f in factors if f in kept and len(kept[f].astype(object).unique()) > 1]
     kept = kept.sort_values([c for c in ("deployment", "round", "order") if c in kept], kind="stable")
-    named = [_condition(varying, row) for row in kept[varying].astype(object).itertuples(index=False, name=None)]
-    named = named or ["all"] * len(kept)
-    first = kept.assign(condition=named).drop_duplicates("condition")
+    names = named(kept, [f for f in factors if f != along])
+    if along is not None:
+        wide = (
+            pd.Series(names, index=kept.index)
+            .groupby(names)
+            .transform(lambda v: len(_plain(kept.loc[v.index, along]).unique()) > 1)
+        )
+        kept = kept[wide.astype(bool)]
+        if kept.empty:
+            raise NothingToReport(f"{along} does not vary in any condition with a value of {metric}")
+        names = named(kept, [f for f in factors if f != along])
+    first = kept.assign(condition=names).drop_duplicates("condition")
 
     def place(row: Any) -> tuple[Any, ...]:
         known = ORDER.index(row.placement) if row.placement in ORDER else len(ORDER)
@@ -107,31 +110,120 @@ def select(
             float(v) if v is not None and not pd.isna(v) else 0.0
             for v in (row.streams, row.tcp_buffer_bytes, row.message_bytes)
         ]
-        return known, str(row.placement), row.accelerated is not True, *rest
+        return known, str(row.placement), not _true(row.accelerated), *rest
 
     order = [row.condition for row in sorted(first.itertuples(), key=place)]
-    kept = kept.assign(condition=pd.Categorical(named, categories=order, ordered=True))
+    kept = kept.assign(condition=pd.Categorical(names, categories=order, ordered=True))
     kept.attrs = attrs
     return kept
 
 
-def _condition(factors: Sequence[str], row: Sequence[Any]) -> str:
-    return ", ".join(filter(None, (_words(f, v) for f, v in zip(factors, row, strict=True)))) or "default"
+def _true(value: Any) -> bool:
+    import pandas as pd
+
+    return not pd.isna(value) and bool(value)
+
+
+def _plain(column: Any) -> Any:
+    """A column whose missing values are None and whose others are Python's own."""
+    return column.astype(object).where(column.notna(), None)
+
+
+def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
+    """Names of the conditions of runs, from the factors that vary."""
+    plain = {f: _plain(runs[f]) for f in factors if f in runs}
+    varying = [f for f, column in plain.items() if len(column.unique()) > 1]
+    if not varying:
+        return [str(runs["placement"].iloc[0])] * len(runs)
+    rows = list(zip(*(plain[f] for f in varying), strict=True))
+    names = []
+    for row in rows:
+        pairs = list(zip(varying, row, strict=True))
+        # the ordinary levels go unsaid unless nothing else names the condition
+        short = [w for f, v in pairs if (w := _words(f, v, short=True))]
+        names.append(", ".join(short or [_words(f, v, short=False) for f, v in pairs]))
+    return names
 
 
 def _held(runs: pd.DataFrame, about: str, factors: Sequence[str]) -> pd.DataFrame:
-    """Keep the most frequent level of every factor but one, unless that one would then vary no more."""
+    """Hold every factor but one at a level at which that one still varies: the level with most runs."""
     if about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
     for factor in factors:
         if factor == about or factor not in runs:
             continue
-        level_of = runs[factor].astype(object).where(runs[factor].notna(), None)
-        texts = level_of.map(str)
-        common = texts == texts.value_counts().sort_index().idxmax()
-        if len(runs.loc[common, about].astype(object).unique()) > 1:
-            runs = runs[common]
+        texts = _plain(runs[factor]).map(str)
+        sizes = {
+            text: (len(_plain(group[about]).unique()), len(group)) for text, group in runs.groupby(texts, sort=True)
+        }
+        best = max(sizes, key=lambda t: sizes[t], default=None)
+        if best is not None and sizes[best][0] > 1:
+            runs = runs[texts == best]
     return runs
+
+
+def label(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Give the rows of another table (intervals, percentiles) the conditions of their runs; others are left out.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With a column ``run_id``.
+    runs : DataFrame
+        As `select` gives it.
+
+    Raises
+    ------
+    NothingToReport
+        The table holds nothing of these runs.
+    """
+    found = table.merge(runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner")
+    if found.empty:
+        raise NothingToReport("the tools of these runs printed no such detail")
+    return found
+
+
+def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = 0.05) -> Quantiles:
+    """How condition `a` differs from `b` at every percentile that their logs tell, one value a run, paired by round.
+
+    Parameters
+    ----------
+    percentiles : DataFrame
+        The table of percentiles as `label` gives it.
+    a, b : str
+        Conditions.
+    margin : float
+        Ratios within it count as equivalent.
+
+    Returns
+    -------
+    Quantiles
+    """
+    import pandas as pd
+
+    kept = percentiles[percentiles["percentile"].between(1, 100, inclusive="left")]
+    sides = {}
+    for name in (a, b):
+        rows = kept[kept["condition"].astype(str) == name]
+        sides[name] = {
+            key: [
+                Percentile(float(p), float(v), None if pd.isna(n) else int(n))
+                for p, v, n in zip(g["percentile"], g["latency_us"], g["beyond"], strict=True)
+            ]
+            for key, g in rows.groupby(["deployment", "round"])
+        }
+    both = sorted(sides[a].keys() & sides[b].keys())
+    if not both:
+        raise NothingToReport(f"no round holds percentiles of both {a} and {b}")
+    common = sorted(set.intersection(*({q.percentile for q in sides[n][k]} for n in (a, b) for k in both)))
+    return tails(
+        [sides[a][k] for k in both],
+        [sides[b][k] for k in both],
+        percentiles=common,
+        margin=margin,
+        names=(a, b),
+        quantity="latency",
+    )
 
 
 def levels(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> pd.DataFrame:
@@ -162,6 +254,11 @@ def levels(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> pd.D
         ends = [v if math.isfinite(v) else None for v in (found.low, found.high)]
         rows.append([str(name), len(values), found.median, *ends, values.min(), values.max()])
     return pd.DataFrame(rows, columns=["condition", "n", "median", "low", "high", "smallest", "largest"])
+
+
+def metric_label(metric: str) -> str:
+    """What a reader calls a metric."""
+    return metric_of(metric).label
 
 
 def measured(runs: pd.DataFrame, metric: str) -> Shown:

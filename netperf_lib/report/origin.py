@@ -6,19 +6,20 @@ import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Iterable
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import StoreError, UsageError
 from ..store import Store
-from .show import NothingToReport, Shown, headline
+from .show import NothingToReport, Shown, headline, say, table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..stats import Comparison
 
-__all__ = ["cover", "ok_runs", "provenance", "require"]
+__all__ = ["Counts", "counts", "cover", "end", "ok_runs", "proofs", "provenance", "require"]
 
 SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "pyarrow")
 
@@ -89,6 +90,11 @@ def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_le
             f"this question needs at least {at_least} levels of {factor}{what}; the experiment holds {held}"
         )
     return levels
+
+
+def end(reason: str) -> NoReturn:
+    """End the notebook here, for a reason that the report gives: the experiment does not hold what is asked."""
+    raise NothingToReport(reason)
 
 
 def _short(notice: str | None) -> str | None:
@@ -189,6 +195,94 @@ def _version(package: str) -> str:
         return "–"
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How complete the data are: a sentence, a table by condition, and what happened to runs that do not count."""
+
+    words: str
+    table: Shown
+    causes: Shown
+
+
+def counts(runs: pd.DataFrame) -> Counts:
+    """Count what was measured, by condition: complete, failed, excluded, and in how many rounds."""
+    import pandas as pd
+
+    from .levels import named
+
+    ok, failed, excluded = _counts(runs)
+    left_out = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
+    each = pd.DataFrame(
+        {
+            "condition": named(runs, ("placement", "accelerated", "tool", "test", "streams", "tcp_buffer_bytes")),
+            "ok": (runs["status"] == "ok") & ~left_out,
+            "failed": (runs["status"] != "ok") & ~left_out,
+            "excluded": left_out,
+            "block": [f"{d}/{r}" for d, r in zip(runs["deployment"], runs["round"], strict=True)],
+        }
+    )
+    by = each.groupby("condition", sort=True)
+    summed = by[["ok", "failed", "excluded"]].sum().astype(int)
+    summed["rounds"] = each[each["ok"]].groupby("condition")["block"].nunique()
+    rounds = each["block"].nunique()
+    summed["rounds"] = summed["rounds"].fillna(0).astype(int)
+    whole = int((summed["rounds"] == rounds).sum())
+    share = f"all {len(summed)}" if whole == len(summed) else f"{whole} of {len(summed)}"
+    words = (
+        f"{_plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded; {share} conditions are "
+        f"complete in every one of {_plural(rounds, 'round')}."
+    )
+    bad = runs[~each["ok"].to_numpy()]
+    causes = pd.DataFrame(
+        {
+            "run": bad["run_id"],
+            "what": [e if _given(e) else s for e, s in zip(bad["excluded"], bad["status"], strict=True)]
+            if "excluded" in bad
+            else bad["status"],
+            "cause": bad["error"],
+        }
+    )
+    return Counts(
+        words,
+        table(summed.reset_index(), "Runs of every condition, and the rounds in which it is complete."),
+        table(causes, "Runs that do not count, and why.") if len(causes) else say("Every run counts."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    where: str
+    claim: str
+    holds: str
+    evidence: str
+
+
+def _proofs(deployments: Iterable[dict[str, Any]]) -> list[_Proof]:
+    words = {True: "holds", False: "does NOT hold", None: "not shown"}
+    return [
+        _Proof(where, p["claim"], words[p["holds"]], p.get("evidence") or "")
+        for d in deployments
+        for where, some in [(d["deployment_id"], d.get("proofs") or ())]
+        + [(h["name"], h.get("proofs") or ()) for h in d["hosts"]]
+        for p in some
+    ]
+
+
+def proofs(runs: pd.DataFrame) -> Shown:
+    """Show what proves where the hosts stood and how they were set up."""
+    import pandas as pd
+
+    try:
+        found = _proofs(Store.at(runs.attrs["path"]).deployments())
+    except (KeyError, StoreError):
+        found = []
+    if not found:
+        return say("The source of the hosts kept no proof of where they stood: the placements are as declared.")
+    rows = pd.DataFrame([[p.where, p.claim, p.holds, p.evidence] for p in found])
+    rows.columns = ["where", "claim", "holds", "evidence"]
+    return table(rows, "What was claimed of the hosts, and what shows it.")
+
+
 def provenance(runs: pd.DataFrame) -> Shown:
     """Show how the report was made: data, hosts and what proves their placement, tools, seed, versions, hashes."""
     experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
@@ -225,23 +319,13 @@ def provenance(runs: pd.DataFrame) -> Shown:
         ["network drivers", _some(_levels(runs, "nic_driver"))],
         ["hosts", _some(_levels(runs, "client", "server"), 16)],
     ]
-    proofs = [
-        [
-            f"{label}: {p['claim']}",
-            f"{ {True: 'holds', False: 'does NOT hold', None: 'not shown'}[p['holds']] }"
-            + (f" ({p['evidence']})" if p.get("evidence") else ""),
-        ]
-        for d in deployments
-        for label, some in [
-            (d["deployment_id"], d.get("proofs") or ()),
-            *((h["name"], h.get("proofs") or ()) for h in d["hosts"]),
-        ]
-        for p in some
+    shown = [
+        [f"{r.where}: {r.claim}", r.holds + (f" ({r.evidence})" if r.evidence else "")] for r in _proofs(deployments)
     ]
     groups: list[dict[str, Any]] = [
         {"title": "data", "rows": data},
         {"title": "machines and tools", "rows": machines},
-        {"title": "proofs of placement", "rows": proofs or [["none", "the source of the hosts kept no proof"]]},
+        {"title": "proofs of placement", "rows": shown or [["none", "the source of the hosts kept no proof"]]},
         {"title": "runs that do not count", "rows": failures or [["none", "every run is ok"]]},
     ]
     software = [["Python", platform.python_version()], *([p, _version(p)] for p in SOFTWARE)]

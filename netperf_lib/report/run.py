@@ -16,6 +16,7 @@ import yaml
 
 from ..errors import ReportError, UsageError
 from ..store import Store
+from . import combine
 from .show import NOTHING
 
 __all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
@@ -66,7 +67,8 @@ def _chosen(wanted: Sequence[PathLike] | None) -> list[Path]:
     """The notebooks asked for: by name, or the file of one's own."""
     known = notebooks()
     if wanted is None:
-        return [p for name, p in known.items() if name != "explore"]
+        asked = [name for name in known if name not in (combine.FIRST, "explore")]
+        return [known[name] for name in (combine.FIRST, *asked) if name in known]
     found = []
     for each in wanted:
         name = os.fspath(each)
@@ -199,7 +201,8 @@ def report(
     Returns
     -------
     list of Path
-        The reports, under the experiment's ``reports`` folder, beside the executed notebooks.
+        The reports, under the experiment's ``reports`` folder, beside the executed notebooks; the combined report,
+        where there is one, is the last.
 
     Raises
     ------
@@ -215,31 +218,44 @@ def report(
     given = _checked(books, parameters or {})
     store.ingest()
     folder = store.reports_dir
-    done = 0
+    whole = folder / f"report.{to}" if notebooks is None else None
+    if whole:
+        whole.unlink(missing_ok=True)
+    steps = len(books) + (whole is not None)
+    executed: dict[Path, Any] = {}
     made: dict[Path, Path] = {}
     failures: list[ReportError] = []
     with ThreadPoolExecutor(max_workers=min(len(books), os.cpu_count() or 1, 4)) as pool:
         jobs = {pool.submit(_one, book, store.location, given[book], folder, to, code): book for book in books}
         for job in as_completed(jobs):
+            book = jobs[job]
             try:
-                made[jobs[job]] = job.result()
+                executed[book], made[book] = job.result()
             except ReportError as error:
                 failures.append(error)
-            done += 1
             if progress:
-                progress(done, len(books))
+                progress(len(executed) + len(failures), steps)
     if failures:
         raise ReportError("; ".join(map(str, failures)))
-    store.publish([*made.values(), *(folder / book.name for book in books)])
-    return [made[book] for book in books]
+    results = [made[book] for book in books]
+    if whole:
+        results.append(_convert(combine.combine({b.stem: executed[b] for b in books}), whole, to, code))
+        if progress:
+            progress(steps, steps)
+    store.publish([*results, *(folder / book.name for book in books)])
+    return results
 
 
-def _one(book: Path, experiment: str, given: dict[str, Any], folder: Path, to: str, code: bool) -> Path:
-    executed = folder / book.name
+def _one(book: Path, experiment: str, given: dict[str, Any], folder: Path, to: str, code: bool) -> tuple[Any, Path]:
+    place = folder / book.name
     final = folder / f"{book.stem}.{to}"
     final.unlink(missing_ok=True)  # an old report beside a failed notebook would look finished
-    _execute(book, executed, given | {"experiment": experiment})
-    return _convert(executed, final, to, code)
+    _execute(book, place, given | {"experiment": experiment})
+    done = _ended(_read(place))
+    defaults = {name: p.default for name, p in parameters_of(place).items()}
+    values = done.metadata.get("papermill", {}).get("parameters", {})
+    done.metadata["netperf"] = {"parameters": {book.stem: defaults | values}}
+    return done, _convert(done, final, to, code)
 
 
 def _execute(book: Path, executed: Path, given: dict[str, Any]) -> None:
@@ -283,17 +299,13 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _convert(executed: Path, final: Path, to: str, code: bool) -> Path:
+def _convert(book: Any, final: Path, to: str, code: bool) -> Path:
     """Make the page of an executed notebook; it appears whole or not at all."""
     from nbconvert import HTMLExporter
 
     from .typst import TypstPDFExporter
 
-    book = _ended(_read(executed))
-    values = book.metadata.get("papermill", {}).get("parameters", {})
-    declared = {name: p.default for name, p in parameters_of(executed).items()}
-    book.metadata["netperf"] = {"parameters": {executed.stem: declared | values}}
-    resources = {"metadata": {"name": executed.stem, "path": str(executed.parent)}}
+    resources = {"metadata": {"name": final.stem, "path": str(final.parent)}}
     if to == "html":
         exporter = HTMLExporter(  # type: ignore[no-untyped-call]  # nbconvert has no types
             exclude_input=not code, exclude_input_prompt=True, exclude_output_prompt=True, embed_images=True

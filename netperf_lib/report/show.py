@@ -25,6 +25,7 @@ __all__ = [
     "NOTHING",
     "NothingToReport",
     "Shown",
+    "answers",
     "callout",
     "cards",
     "findings",
@@ -303,7 +304,7 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
 
     rows = []
     for i, c in enumerate(family):
-        asked = contrasts[i] if contrasts is not None else None
+        asked = contrasts[i] if contrasts else None
         question = (asked.question if asked else None) or f"{c.names[0]} against {c.names[1]}: {c.quantity}"
         rows.append([c.verdict, question, effect(c.ratio), _span(c), advice(c, asked)])
     confidence = sorted({f"{100 * c.confidence:.4g} %" for c in family})
@@ -316,6 +317,14 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
     html = _html(columns, painted, caption, raw=frozenset({0}))
     text = "\n".join(c.words for c in family)
     return Shown("verdicts", html=html, text=text, caption=caption, columns=columns, rows=rows)
+
+
+def answers(family: Iterable[Comparison], most: int = 3) -> Shown:
+    """The verdicts that say most, as large numbers; an answer of "equivalent" is one too."""
+    told = [c for c in family if c.verdict in ("better", "worse", "equivalent")]
+    return cards(
+        *((effect(c.ratio), f"{c.quantity}: {c.verdict}", f"{c.names[0]} against {c.names[1]}") for c in told[:most])
+    )
 
 
 def headline(family: Iterable[Comparison]) -> str:

@@ -166,6 +166,8 @@ class _Page:
         seen_contents = False
         for index, cell in enumerate(self.nb.cells):
             if cell.cell_type == "markdown":
+                if cell.metadata.get("netperf_chapter"):
+                    body.append("#pagebreak(weak: true)")
                 body.append(words[index])
             elif cell.cell_type == "code":
                 tags = cell.metadata.get("tags", [])
