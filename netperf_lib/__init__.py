@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .report.levels import metric_label as metric_label
     from .report.levels import select as select
     from .report.levels import shift as shift
+    from .report.levels import shift_table as shift_table
     from .report.origin import counts as counts
     from .report.origin import cover as cover
     from .report.origin import end as end
@@ -101,6 +102,7 @@ _HOME = {
     "scan": "store",
     "select": "report.levels",
     "shift": "report.levels",
+    "shift_table": "report.levels",
     "streams": "stats",
     "table": "report.show",
     "up": "pipeline",

@@ -42,6 +42,7 @@ __all__ = [
     "colours",
     "each",
     "legend",
+    "legend_height",
     "plot",
     "room",
     "round_label",
@@ -219,9 +220,17 @@ def room(axes: Axes, share: float = 0.25) -> None:
         axes.set_ylim(max(0.0, middle - half * (1 + share)) if low >= 0 else low, middle + half * (1 + share))
 
 
+def _columns(names: Sequence[str]) -> int:
+    return max(1, min(len(names), int(112 / (max(map(len, names), default=1) + 6))))
+
+
+def legend_height(names: Sequence[str]) -> float:
+    """Inches that a legend of these names takes beyond its first line."""
+    return 0.17 * (math.ceil(len(names) / _columns(names)) - 1)
+
+
 def legend(figure: Plot, colours: dict[str, tuple[str, str]]) -> None:
     """One legend above everything, in the order of the conditions."""
     handles = [Line2D([], [], color=c, marker=m, ls="", ms=5, mec="white", mew=0.5) for c, m in colours.values()]
-    widest = max(map(len, colours), default=1)
-    columns = max(1, min(len(colours), int(92 / (widest + 5))))
+    columns = _columns(list(colours))
     figure.legend(handles, list(colours), loc="outside upper left", ncols=columns, handletextpad=0.1, columnspacing=1.2)

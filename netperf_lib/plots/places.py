@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.ticker import FuncFormatter
@@ -85,6 +86,7 @@ def zone_pairs(runs: pd.DataFrame, metric: str) -> Plot:
         + ("Zones are physical ones. " if physical else "Zones are logical: their numbers are the subscription's own. ")
         + f"n = {each(count)} runs a cell."
     )
+    middle = float(kept[metric].astype(float).median())
     with plot(1.2 + 0.55 * len(grid), caption, told + ".") as (fig, axes):
         sns.heatmap(  # type: ignore[no-untyped-call]  # seaborn has no types
             grid,
@@ -94,6 +96,8 @@ def zone_pairs(runs: pd.DataFrame, metric: str) -> Plot:
             cmap="cividis_r" if info.better == "lower" else "cividis",
             linewidths=2,
             linecolor="white",
+            vmin=min(float(np.nanmin(grid.to_numpy())), 0.85 * middle),  # so that noise does not look like a difference
+            vmax=max(float(np.nanmax(grid.to_numpy())), 1.15 * middle),
             annot_kws={"fontsize": 9},
             cbar_kws={"label": info.label, "format": FuncFormatter(lambda v, _: format_value(v, info.unit))},
         )

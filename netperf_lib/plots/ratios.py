@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from matplotlib.ticker import FuncFormatter, LogLocator
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ..stats.quantiles import FEW
 from .figure import INK, MUTE, VERDICTS, Plot, each, plot
@@ -70,7 +70,7 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None) 
         low, high = min(ends) / 1.08, max(ends) * 1.08
         axes.set_xlim(low, high)
         axes.set_xticks(_ratio_ticks(low, high))
-        axes.xaxis.set_minor_locator(LogLocator(10, subs=()))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: _ratio_text(v)))
         axes.set_yticks(range(len(shown)), [n for _, n in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)
@@ -88,20 +88,16 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None) 
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:
-    """A few round ratios between two ends."""
+    """A few round ratios between two ends, none so near to another that their labels touch."""
     fine = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2]
     coarse = [s * 10.0**e for e in range(-5, 6) for s in (1, 2, 5)]
-    wide = [10.0**e for e in range(-6, 7)]
-    for choice in (fine, coarse, wide):
-        inside = sorted({round(v, 9) for v in choice if low <= v <= high} | {1.0})
-        near = [v for v in inside if v == 1 or abs(math.log(v)) > 0.06 * math.log(high / low)]
-        ticks: list[float] = []
-        for v in near:
-            if not ticks or math.log(v / ticks[-1]) > 0.08 * math.log(high / low) or v == 1:
-                ticks.append(v)
-        if 3 <= len(ticks) <= 9 and (choice is not fine or (low > 0.4 and high < 2.6)):
-            return ticks
-    return [1.0]
+    choice = fine if low > 0.4 and high < 2.6 else coarse if high / low < 2000 else [10.0**e for e in range(-6, 7)]
+    least = 0.12 * math.log(high / low)
+    ticks = [1.0]
+    for v in sorted((v for v in choice if low <= v <= high), key=lambda v: abs(math.log(v))):
+        if all(abs(math.log(v / t)) >= least for t in ticks):
+            ticks.append(v)
+    return sorted(ticks)
 
 
 def shift(quantiles: Quantiles) -> Plot:
@@ -135,7 +131,7 @@ def shift(quantiles: Quantiles) -> Plot:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
         axes.set_yticks(_ratio_ticks(low, high))
-        axes.yaxis.set_minor_locator(LogLocator(10, subs=()))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _ratio_text(v)))
         axes.set_xticks(range(len(comparisons)), [f"{p:g}" for p in quantiles.percentiles])
         axes.grid(axis="x", visible=False)

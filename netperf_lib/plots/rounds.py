@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import level
-from .figure import INK, MUTE, Plot, axis, clusters, colours, each, legend, plot, room, round_label
+from .figure import INK, MUTE, Plot, axis, clusters, colours, each, legend, legend_height, plot, room, round_label
 
 __all__ = ["drift", "intervals", "paired", "rounds"]
 
@@ -45,7 +45,10 @@ def rounds(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> Plot
     time = runs.groupby(["deployment", "round"], sort=True).ngroup() + 1
     grid = {"width_ratios": [3.4, 1], "height_ratios": heights}
     shape = {"nrows": len(groups), "ncols": 2, "squeeze": False, "sharey": "row", "gridspec_kw": grid}
-    with plot(0.75 + 0.85 * sum(heights), caption, f"Medians: {told}.", **shape) as (figure, axes):
+    with plot(0.75 + 0.85 * sum(heights) + legend_height(names), caption, f"Medians: {told}.", **shape) as (
+        figure,
+        axes,
+    ):
         painted = colours(names)
         for (left, right), group in zip(axes, groups, strict=True):
             for name in group:
@@ -137,10 +140,8 @@ def drift(runs: pd.DataFrame, metric: str) -> Plot:
         f"{info.label}: every run divided by the median of its condition, over the time of the experiment; the line is "
         f"a running median over {width} runs. n = {len(kept)} runs. Level: no drift."
     )
-    with plot(2.7, caption, f"The largest deviation of a run from its condition is {100 * worst:.0f} %.") as (
-        fig,
-        axes,
-    ):
+    alt = f"The largest deviation of a run from its condition is {100 * worst:.0f} %."
+    with plot(2.7 + legend_height(names), caption, alt) as (fig, axes):
         axes.axhline(1, color=INK, lw=0.8)
         for name, (colour, marker) in colours(names).items():
             mine = (kept["condition"] == name).to_numpy()
@@ -186,7 +187,7 @@ def intervals(table: pd.DataFrame, *, cut_s: float | None = None) -> Plot:
         f"{n} {format_value(float(g['throughput_bps'].mean()), 'bps')}"
         for n, g in runs.groupby("condition", observed=True)
     )
-    with plot(3.5 if resent else 2.9, caption, f"Means: {told}.", **shape) as (fig, grid):
+    with plot((3.7 if resent else 2.9) + legend_height(names), caption, f"Means: {told}.", **shape) as (fig, grid):
         top = grid[0][0]
         for name, (colour, _) in painted.items():
             mine = runs[runs["condition"].astype(str) == name]

@@ -7,7 +7,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..metrics import format_value
 from ..stats.quantiles import FEW
-from .figure import MUTE, Plot, colours, each, legend, plot
+from .figure import MUTE, Plot, colours, each, legend, legend_height, plot
 
 __all__ = ["ecdf"]
 
@@ -40,7 +40,7 @@ def ecdf(percentiles: pd.DataFrame) -> Plot:
         f"percentile of a run (thin lines: every run); open where fewer than {FEW} packets of a run lie beyond it. "
         f"n = {each(runs)} runs a condition."
     )
-    with plot(3.4, caption, f"99th percentile: {told}.") as (fig, axes):
+    with plot(3.4 + legend_height(names), caption, f"99th percentile: {told}.") as (fig, axes):
         for name, (colour, marker) in painted.items():
             mine = kept[kept["condition"].astype(str) == name]
             for _, run in mine.sort_values("percentile").groupby("run_id"):

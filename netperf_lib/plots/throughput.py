@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..metrics import format_value
 from ..stats import level
-from .figure import INK, MUTE, Plot, axis, colours, each, legend, plot
+from .figure import INK, MUTE, Plot, axis, colours, each, legend, legend_height, plot
 
 if TYPE_CHECKING:
     from ..stats import Streams
@@ -47,7 +47,7 @@ def streams(runs: pd.DataFrame, fits: Mapping[str, Streams] | None = None, *, me
         + f". n = {each(counts)} runs a point."
     )
     told = []
-    with plot(3.1, caption, "") as (fig, axes):
+    with plot(3.1 + legend_height(names), caption, "") as (fig, axes):
         for name, (colour, marker) in painted.items():
             mine = runs[runs["condition"].astype(str) == name]
             for _, one in mine.sort_values("streams").groupby(["deployment", "round"]):
@@ -104,35 +104,20 @@ def roofline(runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str 
         "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
         f"roofs by something else. n = {each(counts)} runs a condition."
     )
-    with plot(3.5, caption, told + ".") as (fig, axes):
+    with plot(3.5 + legend_height(names), caption, told + ".") as (fig, axes):
         left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
-        bottom, top = float(y.min()) / 3, float(y.max()) * 3
+        bottom, top = float(y.min()) / 3, float(y.max()) * 4
         for window in WINDOWS:
             ends = np.array([left, right])
             axes.plot(ends, window * 8 / (ends * 1e-6), color=MUTE, lw=0.8, ls=(0, (4, 2)), zorder=1)
-            # the label stands where the roof leaves the picture
-            at = window * 8 / (top * 1e-6)
-            if left < at < right:
-                axes.text(
-                    at * 1.03,
-                    top / 1.05,
-                    format_value(window, "bytes"),
-                    fontsize=7.5,
-                    color=MUTE,
-                    va="top",
-                    rotation=0,
-                    ha="left",
-                )
-            elif bottom < window * 8 / (right * 1e-6) < top:
-                axes.text(
-                    right / 1.04,
-                    window * 8 / (right * 1e-6) * 1.12,
-                    format_value(window, "bytes"),
-                    fontsize=7.5,
-                    color=MUTE,
-                    ha="right",
-                    va="bottom",
-                )
+            # the label stands on its roof, just under the top of the picture
+            at, height = window * 8 / (top / 1.6 * 1e-6), top / 1.6
+            if at > right / 1.15:
+                at, height = right / 1.25, window * 8 / (right / 1.25 * 1e-6)
+            if left * 1.1 < at and height > bottom * 1.2:
+                box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
+                words = format_value(window, "bytes")
+                axes.text(at, height, words, fontsize=7.5, color=MUTE, va="center", ha="center", bbox=box, zorder=1.5)
         for name, (colour, marker) in painted.items():
             mine = (kept["condition"].astype(str) == name).to_numpy()
             axes.plot(x[mine], y[mine], marker, color=colour, ms=6, mec="white", mew=0.5, alpha=0.9)

@@ -80,7 +80,7 @@ def advice(comparison: Comparison, contrast: Contrast | None = None) -> str:
         )
     factor = factor_of(contrast) if contrast else ""
     side = str(contrast.a.get("placement")) if contrast and factor == "placement" else ""
-    return ADVICE[side if side in ADVICE else factor if factor in ADVICE else ""][comparison.verdict]
+    return ADVICE[side if side and side in ADVICE else factor if factor in ADVICE else ""][comparison.verdict]
 
 
 def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None = None) -> list[Contrast]:

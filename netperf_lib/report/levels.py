@@ -11,12 +11,12 @@ from ..model import Percentile
 from ..stats import Quantiles, level, tails
 from ..stats.table import level_words
 from .origin import ok_runs
-from .show import NothingToReport, Shown, say
+from .show import NothingToReport, Shown, effect, say, span
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["label", "levels", "measured", "metric_label", "named", "select", "shift"]
+__all__ = ["label", "levels", "measured", "metric_label", "named", "select", "shift", "shift_table"]
 
 ORDER = ("ppg", "same-zone", "cross-zone", "cross-region")
 """Placements from near to far; others follow in the order of the alphabet."""
@@ -224,6 +224,17 @@ def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = 0.05) ->
         names=(a, b),
         quantity="latency",
     )
+
+
+def shift_table(quantiles: Quantiles) -> pd.DataFrame:
+    """What `shift` found, a row a percentile, in words that a table can hold."""
+    import pandas as pd
+
+    rows = [
+        [f"{p:g}", effect(c.ratio), span(c), c.n, "few" if p in quantiles.flagged else "enough"]
+        for p, c in zip(quantiles.percentiles, quantiles, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
 
 
 def levels(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> pd.DataFrame:

@@ -276,7 +276,7 @@ def _execute(book: Path, executed: Path, given: dict[str, Any]) -> None:
             log_output=False,
             cwd=str(book.parent),
             start_timeout=120,
-            extra_arguments=["--IPKernelApp.log_level=40"],  # it talks over loopback, and says so each time
+            extra_arguments=["--IPKernelApp.log_level=50"],  # it talks over loopback, and says so each time
         )
     except PapermillExecutionError as error:
         if error.ename == NOTHING:

@@ -79,8 +79,9 @@ class Shown:
 
 
 def say(*sentences: str) -> Shown:
-    """Show sentences that were computed from the data, as a paragraph (markdown is read)."""
-    text = " ".join(s.strip() for s in sentences if s and s.strip())
+    """Show sentences that were computed from the data: a paragraph, or a list where each begins with a dash."""
+    kept = [s.strip() for s in sentences if s and s.strip()]
+    text = ("\n" if all(s.startswith("- ") for s in kept) else " ").join(kept)
     words = _Words("words", html="", text=text)
     words.content["text"] = text
     return words
@@ -266,7 +267,8 @@ def effect(ratio: float) -> str:
     return f"{sign}{abs(change):.0f} %" if abs(change) >= 9.95 else f"{sign}{abs(change):.1f} %"
 
 
-def _span(c: Comparison) -> str:
+def span(c: Comparison) -> str:
+    """The interval of a comparison, as changes."""
     if not (math.isfinite(c.high) and c.low > 0):
         return "–"
     return f"{effect(c.low)} … {effect(c.high)}"
@@ -306,7 +308,7 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
     for i, c in enumerate(family):
         asked = contrasts[i] if contrasts else None
         question = (asked.question if asked else None) or f"{c.names[0]} against {c.names[1]}: {c.quantity}"
-        rows.append([c.verdict, question, effect(c.ratio), _span(c), advice(c, asked)])
+        rows.append([c.verdict, question, effect(c.ratio), span(c), advice(c, asked)])
     confidence = sorted({f"{100 * c.confidence:.4g} %" for c in family})
     columns = ["Verdict", "Question", "Effect", "Interval", "What to do"]
     caption = caption or (

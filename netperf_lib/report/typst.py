@@ -182,7 +182,7 @@ class _Page:
                         continue
                     body.append(words.get((index, id(output))) or self._output(output))
                     if block.get("kind") == "verdicts" and self.cover and self.wants_contents and not seen_contents:
-                        body.append("\n#r.contents()\n#pagebreak(weak: true)\n")
+                        body.append(f"\n#r.contents({1 if self.chapters else 2})\n#pagebreak(weak: true)\n")
                         seen_contents = True
         body += [self.call("provenance", self._parameters(p)) for p in provenance]
         head = ['#import "report.typ" as r', '#import "report.typ": horizontalrule', '#let d = json("data.json")']

@@ -359,6 +359,8 @@ def _mixed(table: RunsTable, c: Contrast, have: Sequence[Rows], names: tuple[str
     """Warn of a second factor: inside a side, or between the sides."""
     found = []
     named = {**c.a, **c.b}
+    if "condition" in named:  # a label that `select` made of every factor that varies
+        named |= dict.fromkeys(FACTORS)
     for rows, name in zip(have, names, strict=True):
         several = rows.size > np.unique(table.block[rows]).size
         inside = table.varying(rows, FACTORS, named)

@@ -168,7 +168,7 @@ def level_words(factor: str, level: Any) -> str:
         return "default message size" if level is None else f"{format_value(level, 'bytes')} messages"
     if factor == "streams":
         return "default streams" if level is None else plural(int(level), "stream")
-    if factor in ("placement", "tool", "test"):
+    if factor in ("placement", "tool", "test", "condition"):
         return f"no {factor}" if level is None else str(level)
     return f"{factor}={level}"
 

@@ -147,7 +147,7 @@ def test_parameters_without_a_value_are_refused() -> None:
 
 def test_an_unknown_notebook_is_refused_with_those_that_exist(experiment: Path) -> None:
     with pytest.raises(UsageError, match="01-placement"):
-        npl.report(experiment, notebooks=["02-placement"])
+        npl.report(experiment, notebooks=["02-placement-of-old"])
 
 
 def test_html_is_one_file_without_code_unless_asked(experiment: Path) -> None:
