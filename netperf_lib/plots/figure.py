@@ -40,6 +40,7 @@ __all__ = [
     "axis",
     "clusters",
     "colours",
+    "conditions",
     "each",
     "legend",
     "legend_height",
@@ -203,6 +204,15 @@ def clusters(medians: dict[str, float], gap: float = 3.0, most: int = 4) -> list
         else:
             groups.append([name])
     return groups if 0 < len(groups) <= most else [order]
+
+
+def conditions(table: pd.DataFrame) -> list[str]:
+    """Names of the conditions that a table holds, in their order."""
+    column = table["condition"]
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        held = set(column.dropna().astype(str))
+        return [str(c) for c in column.cat.categories if str(c) in held]
+    return list(dict.fromkeys(column.astype(str)))
 
 
 def round_label(runs: pd.DataFrame) -> str:

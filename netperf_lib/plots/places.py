@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.ticker import FuncFormatter
 
 from ..metrics import format_value
@@ -68,6 +67,8 @@ def zone_pairs(runs: pd.DataFrame, metric: str) -> Plot:
     metric : str
         Column.
     """
+    import seaborn as sns  # it takes seconds to import, and only this figure needs it
+
     info = metric_of(metric)
     physical = runs["client_zone_physical"].notna().all() and runs["server_zone_physical"].notna().all()
     end = "_physical" if physical else ""

@@ -10,7 +10,21 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import level
-from .figure import INK, MUTE, Plot, axis, clusters, colours, each, legend, legend_height, plot, room, round_label
+from .figure import (
+    INK,
+    MUTE,
+    Plot,
+    axis,
+    clusters,
+    colours,
+    conditions,
+    each,
+    legend,
+    legend_height,
+    plot,
+    room,
+    round_label,
+)
 
 __all__ = ["drift", "intervals", "paired", "rounds"]
 
@@ -170,7 +184,7 @@ def intervals(table: pd.DataFrame, *, cut_s: float | None = None) -> Plot:
     each_interval = sums.groupby(["condition", "run_id", "start_s", "end_s"], observed=True)
     measures = ["throughput_bps", "retransmits_count"]
     runs = each_interval[measures].sum(min_count=1).reset_index()
-    names = [str(c) for c in pd.unique(runs["condition"].astype(str))]
+    names = conditions(table)
     painted = colours(names)
     counts = runs.groupby("condition", observed=True)["run_id"].nunique()
     resent = bool(runs["retransmits_count"].notna().any())

@@ -7,7 +7,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..metrics import format_value
 from ..stats.quantiles import FEW
-from .figure import MUTE, Plot, colours, each, legend, legend_height, plot
+from .figure import MUTE, Plot, colours, conditions, each, legend, legend_height, plot
 
 __all__ = ["ecdf"]
 
@@ -24,7 +24,7 @@ def ecdf(percentiles: pd.DataFrame) -> Plot:
     """
     basis = "; ".join(BASIS.get(str(b), str(b)) for b in percentiles["basis"].unique())
     kept = percentiles[percentiles["percentile"] < 100]
-    names = list(dict.fromkeys(kept["condition"].astype(str)))
+    names = conditions(kept)
     painted = colours(names)
     runs = kept.groupby("condition", observed=True)["run_id"].nunique()
     middle = (

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..metrics import format_value
 from ..stats import level
-from .figure import INK, MUTE, Plot, axis, colours, each, legend, legend_height, plot
+from .figure import INK, MUTE, Plot, axis, colours, conditions, each, legend, legend_height, plot
 
 if TYPE_CHECKING:
     from ..stats import Streams
@@ -33,7 +33,7 @@ def streams(runs: pd.DataFrame, fits: Mapping[str, Streams] | None = None, *, me
         Column on the vertical axis.
     """
     fits = fits or {}
-    names = list(dict.fromkeys(runs["condition"].astype(str)))
+    names = conditions(runs)
     painted = colours(names)
     counts = runs.groupby(["condition", "streams"], observed=True)[metric].count()
     shares = sorted({f"{100 * f.share:g} %" for f in fits.values()})
@@ -94,7 +94,7 @@ def roofline(runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str 
     kept = runs[runs[rtt].notna() & runs[throughput].notna()]
     x = kept[rtt].astype(float)
     y = kept[throughput].astype(float) / kept["streams"].astype(float).fillna(1)
-    names = list(dict.fromkeys(kept["condition"].astype(str)))
+    names = conditions(kept)
     painted = colours(names)
     counts = kept.groupby(kept["condition"].astype(str))[rtt].count()
     medians = pd.DataFrame({"n": kept["condition"].astype(str), "x": x, "y": y}).groupby("n").median()
@@ -114,7 +114,7 @@ def roofline(runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str 
             at, height = window * 8 / (top / 1.6 * 1e-6), top / 1.6
             if at > right / 1.15:
                 at, height = right / 1.25, window * 8 / (right / 1.25 * 1e-6)
-            if left * 1.1 < at and height > bottom * 1.2:
+            if left * 1.1 < at and bottom * 1.2 < height < top:
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
                 words = format_value(window, "bytes")
                 axes.text(at, height, words, fontsize=7.5, color=MUTE, va="center", ha="center", bbox=box, zorder=1.5)
