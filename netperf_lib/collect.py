@@ -11,22 +11,25 @@ import asyncio
 import errno
 import hashlib
 import logging
+import re
+import signal
 import threading
 import uuid
-from collections.abc import Coroutine
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import facts, tools
-from .errors import CollectError, HostError, NetperfError, ParseError
-from .live import Silent, Watcher, watcher
-from .model import Deployment, ParsedRun, Trial
+from .errors import CollectError, HostError, NetperfError, ParseError, UsageError
+from .live import Watcher, watcher
+from .model import Deployment, ParsedRun, TestSpec, Trial
 from .plan import Plan, describe, estimate_s
-from .ssh import BUSY, MISSING, Process, Remote
+from .ssh import BUSY, MISSING, Process
+from .stations import Station
 from .store import Store
 
 __all__ = ["Tally", "collect"]
@@ -35,6 +38,9 @@ RECORD_SCHEMA = 1
 """Version of run.json."""
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
 """Test ports: a trial gets some of its own out of this range, which firewalls between the hosts must let through."""
+SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
+"""A load runs so long before the test that it disturbs, and so long beyond the test's duration: the test must not
+outlast it, and needs some time itself to begin and to end."""
 
 
 @dataclass(slots=True)
@@ -48,7 +54,9 @@ class Tally:
     ok, failed : int
         Trials that were measured now, and that have no good run after all attempts.
     attempts_failed : int
-        Runs that failed, those included whose trial succeeded later.
+        Runs that failed now, those included whose trial succeeded later.
+    stopped_after_round : int or None
+        Where every contrast was precise enough to stop before the last round.
     """
 
     scheduled: int = 0
@@ -56,10 +64,27 @@ class Tally:
     ok: int = 0
     failed: int = 0
     attempts_failed: int = 0
+    stopped_after_round: int | None = None
+
+    def __str__(self) -> str:
+        parts = [f"{self.ok} of {self.scheduled} trials measured"]
+        parts += [f"{self.before} were measured before"] if self.before else []
+        parts += [f"{self.failed} failed in every attempt"] if self.failed else []
+        parts += [f"{self.attempts_failed} failed runs are kept"] if self.attempts_failed else []
+        if self.stopped_after_round is not None:
+            parts.append(f"precise enough after round {self.stopped_after_round}")
+        return ", ".join(parts)
 
 
 def collect(
-    plan: Plan, deployment: Deployment, store: Store, *, number: int = 1, watch: Watcher | None = None
+    plan: Plan,
+    deployment: Deployment,
+    store: Store,
+    *,
+    number: int = 1,
+    watch: Watcher | None = None,
+    install: bool = False,
+    until_precise: float | None = None,
 ) -> Tally:
     """Measure the trials of one deployment that were not measured yet.
 
@@ -75,6 +100,10 @@ def collect(
         Which deployment of the plan this is, from 1.
     watch : Watcher, optional
         Told what happens; default: a display on standard error.
+    install : bool
+        Install tools that a host lacks.
+    until_precise : float, optional
+        Stop after the round in which every declared contrast is known within ± this share (0.02: 2 %).
 
     Returns
     -------
@@ -88,10 +117,16 @@ def collect(
         Nothing more can be measured: the disk is full, or no host can be reached.
     HostError
         The plan names a host that the deployment does not have.
+    UsageError
+        `until_precise` without contrasts, or no share between 0 and 1.
     """
-    watch = watch or watcher()
-    with store.lock():
-        collector = _Collector(plan, deployment, store, number, watch)
+    if until_precise is not None:
+        if not 0 < until_precise < 1:
+            raise UsageError(f"until precise {until_precise:g}: must be a share above 0 and below 1, such as 0.02")
+        if not plan.experiment.contrasts:
+            raise UsageError(f"{plan.experiment.name}: declares no contrasts, so that nothing can become precise")
+    with store.lock(), _log_file(store):
+        collector = _Collector(plan, deployment, store, number, watch or watcher(), install, until_precise)
         try:
             return _finish(collector.collect())
         except OSError as error:
@@ -102,15 +137,36 @@ def collect(
                 "it goes on where it stopped"
             ) from None
         finally:
-            watch.end()
+            collector.watch.end()
+
+
+log = logging.getLogger("netperf_lib.collect")
+
+
+@contextmanager
+def _log_file(store: Store) -> Iterator[None]:
+    handler = logging.FileHandler(store.log_file, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        with suppress(OSError):  # a full disk was told already
+            handler.close()
 
 
 def _finish(work: Coroutine[Any, Any, Tally]) -> Tally:
-    """Run to the end, in a notebook too, whose own event loop already runs in this thread."""
+    """Run to the end; in a notebook too, whose own event loop already runs in this thread."""
+    inside_loop = True
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        inside_loop = False
+    if not inside_loop:
+        return asyncio.run(_until_terminated(work))
     box: list[Tally | BaseException] = []
 
     def inside() -> None:
@@ -127,9 +183,33 @@ def _finish(work: Coroutine[Any, Any, Tally]) -> Tally:
     return box[0]
 
 
+async def _until_terminated(work: Coroutine[Any, Any, Tally]) -> Tally:
+    """Let a signal to terminate do what Ctrl-C does: hosts are left as they were found."""
+    task = asyncio.ensure_future(work)
+    if threading.current_thread() is not threading.main_thread():
+        return await task
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        stopped = True
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if stopped:
+            raise CollectError("terminated by a signal; the same command goes on where it stopped") from None
+        raise
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
 @dataclass(slots=True)
 class _Past:
-    """What earlier calls did about a trial."""
+    """What happened to a trial so far."""
 
     attempts: int = 0
     """Runs that exist, whatever came of them."""
@@ -140,7 +220,7 @@ class _Past:
 
 @dataclass(slots=True)
 class _Run:
-    """A run in the making: what its record will say."""
+    """A run in the making."""
 
     trial: Trial
     run_id: str
@@ -148,97 +228,174 @@ class _Run:
     folder: Path
     record: dict[str, Any]
     parsed: ParsedRun | None = None
-    processes: list[Process] = field(default_factory=list)
+    processes: dict[str, Process] = field(default_factory=dict)
     files: ExitStack = field(default_factory=ExitStack)
 
     def file(self, name: str) -> BinaryIO:
         """Open a file of the run folder, so that what arrives is there at once."""
         return self.files.enter_context((self.folder / name).open("wb", buffering=0))
 
+    def said(self, name: str) -> str:
+        """Last line that stands in one of the files."""
+        place = self.folder / name
+        text = tools.clean(tools.decode(place.read_bytes())) if place.exists() else ""
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return lines[-1][:300] if lines else ""
+
 
 class _Collector:
-    def __init__(self, plan: Plan, deployment: Deployment, store: Store, number: int, watch: Watcher) -> None:
-        self.plan, self.deployment, self.store, self.number = plan, deployment, store, number
-        self.watch: Watcher = watch or Silent()
+    def __init__(
+        self,
+        plan: Plan,
+        deployment: Deployment,
+        store: Store,
+        number: int,
+        watch: Watcher,
+        install: bool,
+        until_precise: float | None,
+    ) -> None:
+        self.plan, self.deployment, self.store, self.watch = plan, deployment, store, watch
+        self.experiment = plan.experiment
+        self.until_precise = until_precise
         self.trials = [t for t in plan.trials if t.deployment == number]
         place = f"{uuid.getnode()}:{store.path.resolve()}"
-        marker = f"{plan.experiment.name}:{hashlib.blake2s(place.encode(), digest_size=8).hexdigest()}"
-        self.remotes: dict[str, Remote] = {}
+        marker = f"{self.experiment.name}:{hashlib.blake2s(place.encode(), digest_size=8).hexdigest()}"
+        self.stations: dict[str, Station] = {}
         for name in dict.fromkeys(n for t in self.trials for n in (t.pair.client, t.pair.server)):
+            mine = [t.test for t in self.trials if name in (t.pair.client, t.pair.server)]
+            needed = [s.tool for s in mine] + [s.during.tool for s in mine if s.during]
             try:
-                self.remotes[name] = Remote(deployment.host(name), marker)
+                self.stations[name] = Station(deployment.host(name), marker, needed, install=install)
             except KeyError as error:
-                raise HostError(f"{plan.experiment.name}: {error.args[0]}; name one of these in `pairs`") from None
-        self.facts: dict[str, dict[str, Any]] = {}
+                raise HostError(f"{self.experiment.name}: {error.args[0]}; name one of these in `pairs`") from None
         self.past = self._past()
         self.tally = Tally(scheduled=len(self.trials))
-        self.log = logging.getLogger("netperf_lib.collect")
+        self.remaining: dict[str, float] = {}
 
     def _past(self) -> dict[str, _Past]:
-        past: dict[str, _Past] = {}
+        past = {t.run_id: _Past() for t in self.trials}
         for state in self.store.runs():
-            known = past.setdefault(state.trial, _Past())
-            known.attempts = max(known.attempts, state.attempt)
-            if state.status == "ok":
+            if known := past.get(state.trial):
                 record = self.store.run(state.run_id)
-                known.done |= record.get("log", {}).get("status", "ok") == "ok"
-                known.spent += 1
-            else:
-                known.spent += self.store.run(state.run_id).get("started_utc") is not None
+                known.attempts = max(known.attempts, state.attempt)
+                known.spent += record.get("started_utc") is not None
+                known.done |= _good(record)
         return past
 
     # -- the schedule ------------------------------------------------------------------------------------------------
 
     async def collect(self) -> Tally:
-        handler = logging.FileHandler(self.store.log_file, encoding="utf-8")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        self.log.addHandler(handler)
-        self.log.setLevel(logging.INFO)
-        self.log.propagate = False
-        limit = self.plan.experiment.attempts
-        past = {t.run_id: self.past.setdefault(t.run_id, _Past()) for t in self.trials}
-        open_trials = [t for t in self.trials if not past[t.run_id].done and past[t.run_id].spent < limit]
-        self.tally.before = sum(p.done for p in past.values())
-        self.tally.failed = len(self.trials) - self.tally.before - len(open_trials)
-        self.remaining = {t.run_id: estimate_s(t, self.plan.experiment) for t in open_trials}
-        self.log.info("begin: %d of %d trials open, seed %d", len(open_trials), len(self.trials), self.plan.seed)
+        limit = self.experiment.attempts
+        todo = [t for t in self.trials if not self.past[t.run_id].done and self.past[t.run_id].spent < limit]
+        self.tally.before = sum(p.done for p in self.past.values())
+        self.tally.failed = len(self.trials) - self.tally.before - len(todo)
+        self.remaining = {t.run_id: estimate_s(t, self.experiment) for t in todo}
+        log.info("begin: %d of %d trials to do, seed %d", len(todo), len(self.trials), self.plan.seed)
         self.watch.begin(len(self.trials), self.tally.before, sum(self.remaining.values()))
         try:
-            await self._greet_all(open_trials)
-            for _, trials in groupby(open_trials, key=lambda t: t.round):
+            await self._meet_all(todo)
+            for number, trials in groupby(todo, key=lambda t: t.round):
+                if self._precise(number - 1):
+                    break
                 await self._round(list(trials))
         finally:
-            await asyncio.gather(*(r.close() for r in self.remotes.values()), return_exceptions=True)
-            self.log.info("end: %s", self.tally)
-            self.log.removeHandler(handler)
-            handler.close()
+            await asyncio.gather(*(s.leave() for s in self.stations.values()), return_exceptions=True)
+            log.info("end: %s", self.tally)
         return self.tally
+
+    async def _meet_all(self, todo: list[Trial]) -> None:
+        """Meet every host before the first trial, all at once; one that cannot be met fails its own trials later."""
+        # A collector killed after its last trial may have left settings changed on hosts with nothing left to do.
+        changed = [t for t in self.trials if _buffers(t) is not None]
+        names = dict.fromkeys(n for t in (*todo, *changed) for n in (t.pair.client, t.pair.server))
+        stations = [self.stations[n] for n in names]
+        for station, outcome in zip(
+            stations, await asyncio.gather(*(s.meet() for s in stations), return_exceptions=True), strict=True
+        ):
+            if isinstance(outcome, NetperfError):
+                log.error("%s", outcome)
+                self.watch.say(str(outcome))
+            elif outcome is not None:
+                raise outcome
+            for tool in station.missing if station.facts else ():
+                self.watch.say(_missing(tool, station))
 
     async def _round(self, trials: list[Trial]) -> None:
         """Measure every trial of a round; those that failed again at its end, until their attempts are used up."""
         tries = dict.fromkeys((t.run_id for t in trials), 0)
         while trials:
+            records = await self._pass(trials)
             again = []
-            reached = False
             for trial in trials:
-                record = await self._attempt(trial)
-                reached |= record["started_utc"] is not None
                 past = self.past[trial.run_id]
                 tries[trial.run_id] += 1
                 if past.done:
                     self.tally.ok += 1
-                elif max(tries[trial.run_id], past.spent) < self.plan.experiment.attempts:
+                elif max(tries[trial.run_id], past.spent) < self.experiment.attempts:
                     again.append(trial)
                 else:
                     self.tally.failed += 1
-                if self.plan.experiment.pause_s:
-                    await asyncio.sleep(self.plan.experiment.pause_s)
-            if not reached and not any(r.connected for r in self.remotes.values()):
+                    self.remaining.pop(trial.run_id, None)
+            nobody = not any(s.remote.connected for s in self.stations.values())
+            if nobody and not any(r["started_utc"] for r in records):
                 raise CollectError(
-                    f"no host of {self.plan.experiment.name!r} can be reached: {record['error']}; "
+                    f"no host of {self.experiment.name!r} can be reached: {records[-1]['error']}; "
                     "when they can, give the same command again, it goes on where it stopped"
                 )
             trials = again
+
+    async def _pass(self, trials: list[Trial]) -> list[dict[str, Any]]:
+        """Measure each of these once: one after the other, or side by side where no two share a host."""
+        waiting, records = list(trials), []
+        running: dict[asyncio.Task[dict[str, Any]], set[str]] = {}
+        try:
+            while waiting or running:
+                for trial in list(waiting):
+                    hosts = {trial.pair.client, trial.pair.server}
+                    if running and not (
+                        self.experiment.concurrent and hosts.isdisjoint(set().union(*running.values()))
+                    ):
+                        continue
+                    waiting.remove(trial)
+                    running[asyncio.ensure_future(self._attempt(trial))] = hosts
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    del running[task]
+                    records.append(task.result())
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+        return records
+
+    def _precise(self, rounds: int) -> bool:
+        """Whether the rounds measured so far are enough for every contrast."""
+        if self.until_precise is None or not self.store.run_ids():
+            return False
+        from .stats.planning import stop_rule
+        from .stats.table import RunsTable
+
+        runs = self.store.load()
+        table = RunsTable(runs)
+        family = len(self.experiment.contrasts)
+        for contrast in self.experiment.contrasts:
+            a, b = (
+                table.runs[table.mask(side) & table.ok].groupby(["deployment", "round"])[contrast.metric].first()
+                for side in (contrast.a, contrast.b)
+            )
+            a, b = a.dropna().align(b.dropna(), join="inner")
+            decision = stop_rule(
+                a.to_numpy(dtype=float),
+                b.to_numpy(dtype=float),
+                width=self.until_precise,
+                confidence=1 - self.experiment.alpha,
+                family=family,
+            )
+            log.info("%s: %s", contrast.question or contrast.metric, decision.words)
+            if not decision.stop:
+                return False
+        self.tally.stopped_after_round = rounds
+        return True
 
     # -- one trial ---------------------------------------------------------------------------------------------------
 
@@ -260,23 +417,26 @@ class _Collector:
             self._read(run)
             self.store.write_record(folder, record)
         past.spent += record["started_utc"] is not None
-        past.done = record["status"] == "ok" and record["log"]["status"] == "ok"
-        if past.done or past.spent >= self.plan.experiment.attempts:
-            self.remaining.pop(trial.run_id, None)
-        if not past.done:
-            self.tally.attempts_failed += 1
+        past.done = _good(record)
         why = None if past.done else record["error"] or record["log"]["error"]
-        self.log.log(logging.INFO if past.done else logging.WARNING, "%s %s", run_id, why or "ok")
+        if past.done:
+            self.remaining.pop(trial.run_id, None)
+        else:
+            self.tally.attempts_failed += 1
+        log.log(logging.INFO if past.done else logging.WARNING, "%s %s", run_id, why or "ok")
+        for warning in record["warnings"]:
+            log.warning("%s %s", run_id, warning)
         self.watch.ended(trial, run_id, why, run.parsed, sum(self.remaining.values()))
+        if self.experiment.pause_s:
+            await asyncio.sleep(self.experiment.pause_s)
         return record
 
     def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
-        hosts = {s: self.remotes[n].host for s, n in (("client", trial.pair.client), ("server", trial.pair.server))}
         return {
             "schema": RECORD_SCHEMA,
             "run_id": run_id,
             "attempt": attempt,
-            "experiment": self.plan.experiment.name,
+            "experiment": self.experiment.name,
             "deployment": trial.deployment,
             "deployment_id": self.deployment.deployment_id,
             "round": trial.round,
@@ -285,7 +445,10 @@ class _Collector:
             "status": "ok",
             "error": None,
             "trial": describe(trial),
-            "hosts": {side: asdict(host) for side, host in hosts.items()},
+            "hosts": {
+                "client": asdict(self.stations[trial.pair.client].host),
+                "server": asdict(self.stations[trial.pair.server].host),
+            },
             "notice": self.deployment.notice,
             "commands": {"client": [], "server": []},
             "exit": {"client": None, "server": None},
@@ -300,87 +463,125 @@ class _Collector:
 
     async def _measure(self, run: _Run) -> None:
         trial, record = run.trial, run.record
-        client, server = self.remotes[trial.pair.client], self.remotes[trial.pair.server]
-        await _both(self._greet(client), self._greet(server))
-        for side, remote in (("client", client), ("server", server)):
-            record["facts"][side] = self.facts[remote.host.name]
-        version = self.facts[client.host.name].get("tools", {}).get(tools.tool(trial.test.tool).VERSION[0])
+        client, server = self.stations[trial.pair.client], self.stations[trial.pair.server]
+        await _both(client.meet(), server.meet())
+        record["facts"] = {"client": client.facts, "server": server.facts}
+        version = client.facts.get("tools", {}).get(tools.tool(trial.test.tool).VERSION[0])
         record["tool_version"] = version.splitlines()[0] if version else None
-        before = asyncio.gather(self._counters(client), self._counters(server))
+        asked = await self._tune(run, client, server)
+        before = asyncio.gather(client.counters(), server.counters())
         try:
-            commands, listener = await self._serve(run, server)
+            commands, listener = await self._serve(run, asked, server)
+            load = await self._load(run, client, server)
             counted = await before
-        except BaseException:
-            before.cancel()
-            with suppress(BaseException):
-                await before
-            await self._stop(run)
-            raise
-        record["started_utc"] = _now()
-        try:
-            process = await client.start(
-                commands.client,
-                out=run.file("client.out"),
-                err=run.file("client.err"),
-                limit_s=commands.timeout_s,
-            )
-            record["exit"]["client"] = code = await process.wait()
+            if load:
+                await asyncio.sleep(SETTLE_S)
+            record["started_utc"] = _now()
+            code = await (await self._start(run, commands, client, "client")).wait()
             record["ended_utc"] = _now()
+            record["exit"]["client"] = code
+            died = listener is not None and listener.ended and not commands.server_ends
+            if load:
+                record["exit"]["client-load"] = await load.wait()
         finally:
-            record["exit"]["server"] = await listener.stop(grace_s=0.5 * commands.server_ends) if listener else None
-        after = await asyncio.gather(self._counters(client), self._counters(server))
-        for side, remote, old, new in zip(("client", "server"), (client, server), counted, after, strict=True):
+            before.cancel()
+            with suppress(asyncio.CancelledError, NetperfError):
+                await before
+            for side, process in run.processes.items():
+                record["exit"][side] = await process.stop(grace_s=0.5 * process.ends)
+        after = await asyncio.gather(client.counters(), server.counters())
+        for side, station, old, new in zip(("client", "server"), (client, server), counted, after, strict=True):
             record["counters"][side] = {
                 "before": {"time_s": old.get("time_s")},
                 "delta": facts.difference(old, new),
                 "state": new.get("state", {}),
             }
-            record["warnings"] += facts.warnings(old, new, remote.host.name)
-        if code == 124:
-            raise CollectError(
-                f"{commands.client[0]} on {client} hung: it was ended after {commands.timeout_s:g} s; "
-                "see what client.err and server.err say"
-            )
-        if code == MISSING:
-            raise CollectError(_missing(trial.test.tool, client))
+            record["warnings"] += facts.warnings(old, new, station.host.name)
+        if died:
+            record["warnings"].append(f"{server.host.name}: the server of {trial.test.tool} ended during the run")
         if code:
-            said = _last_line(run.folder / "client.err") or _last_line(run.folder / "client.out")
-            raise CollectError(f"{commands.client[0]} on {client} ended with exit code {code}: {said or 'no message'}")
+            raise CollectError(self._why(run, commands, code, client, server, died))
 
-    async def _serve(self, run: _Run, server: Remote) -> tuple[tools.Commands, Process | None]:
-        """Start the server's side; another port where one is taken by something else."""
-        trial, record = run.trial, run.record
-        for number in range(5):
-            slot = (trial.order + run.attempt - 1 + 31 * number) * PORTS_EACH % PORTS
-            commands: tools.Commands = tools.tool(trial.test.tool).commands(
-                trial, server.host.data_address, FIRST_PORT + slot
+    async def _tune(self, run: _Run, client: Station, server: Station) -> Trial:
+        """Set the TCP buffers that the trial wants on hosts that are ours; return the trial that its tool is to run."""
+        trial, wanted = run.trial, _buffers(run.trial)
+        if client.host.owned and server.host.owned:
+            await _both(client.tcp_buffers(wanted), server.tcp_buffers(wanted))
+            return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)
+        if wanted is not None:
+            run.record["warnings"].append(
+                f"TCP buffers were set on the tool's own sockets: {client.host.name} and {server.host.name} were not "
+                "made by this project, so that their settings are left alone"
             )
-            record["commands"] = {"client": list(commands.client), "server": list(commands.server or ())}
+        return trial
+
+    async def _serve(
+        self, run: _Run, asked: Trial, server: Station, side: str = ""
+    ) -> tuple[tools.Commands, Process | None]:
+        """Start the server's side; another port where one is taken by something else."""
+        record = run.record
+        for number in range(5):
+            slot = (run.trial.order + run.attempt - 1 + 31 * number) * PORTS_EACH % PORTS
+            port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
+            commands: tools.Commands = tools.tool(asked.test.tool).commands(asked, server.host.data_address, port)
+            record["commands"][f"client{side}"] = list(commands.client)
+            record["commands"][f"server{side}"] = list(commands.server or ())
             if commands.server is None:
                 return commands, None
-            process = await server.start(
-                commands.server,
-                out=run.file("server.out"),
-                err=run.file("server.err"),
-                limit_s=commands.timeout_s + 20,
-                listens=commands.listens,
-            )
-            run.processes.append(process)
+            process = await self._start(run, commands, server, f"server{side}")
             if not commands.listens or await process.listening():
                 return commands, process
-            code = await process.stop()
-            record["exit"]["server"] = code
+            code = record["exit"][f"server{side}"] = await process.stop()
             if code == MISSING:
-                raise CollectError(_missing(trial.test.tool, server))
+                raise CollectError(_missing(asked.test.tool, server))
             if code != BUSY:
-                said = _last_line(run.folder / "server.err") or _last_line(run.folder / "server.out") or "no message"
+                said = run.said(f"server{side}.err") or run.said(f"server{side}.out") or "no message"
                 raise CollectError(f"{commands.server[0]} on {server} does not listen (exit code {code}): {said}")
-        raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} and following")
+        last = FIRST_PORT + PORTS - 1
+        raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
 
-    async def _stop(self, run: _Run) -> None:
-        for process in run.processes:
-            with suppress(NetperfError):
-                await process.stop()
+    async def _load(self, run: _Run, client: Station, server: Station) -> Process | None:
+        """Start the load that the test is to be measured under."""
+        spec, during = run.trial.test, run.trial.test.during
+        if during is None:
+            return None
+        load = TestSpec(
+            tool=during.tool,
+            test=during.test,
+            duration_s=float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)),
+            options=during.options,
+        )
+        asked = replace(run.trial, test=load, streams=during.streams, tcp_buffer_bytes=None, message_bytes=None)
+        commands, _ = await self._serve(run, asked, server, "-load")
+        return await self._start(run, commands, client, "client-load")
+
+    async def _start(self, run: _Run, commands: tools.Commands, station: Station, side: str) -> Process:
+        serves = side.startswith("server")
+        process = await station.remote.start(
+            (commands.server or ()) if serves else commands.client,
+            out=run.file(f"{side}.out"),
+            err=run.file(f"{side}.err"),
+            limit_s=commands.timeout_s + (20 if serves else 0),
+            listens=commands.listens if serves else (),
+        )
+        process.ends = not serves or commands.server_ends
+        run.processes[side] = process
+        return process
+
+    def _why(self, run: _Run, commands: tools.Commands, code: int, client: Station, server: Station, died: bool) -> str:
+        """Say why a client failed, and what to do about it."""
+        tool = commands.client[0]
+        if code == MISSING:
+            return _missing(run.trial.test.tool, client)
+        if died:
+            said = run.said("server.err") or run.said("server.out") or "no message"
+            return f"{tool} on {server} ended while it served: {said}"
+        said = run.said("client.err") or run.said("client.out") or "no message"
+        if code == 124:
+            said = f"it hung and was ended after {commands.timeout_s:g} s ({said})"
+        else:
+            said = f"exit code {code}: {said}"
+        return f"{tool} on {client}: {said}{_remedy(said, client, server)}"
 
     def _read(self, run: _Run) -> None:
         """Note what the log says now: it decides whether the trial is tried again; tables read it anew."""
@@ -394,59 +595,49 @@ class _Collector:
             else:
                 run.parsed = next((p for p in found if p.tool == run.trial.test.tool), found[0] if found else None)
                 if run.parsed:
-                    read = {"status": run.parsed.status, "error": run.parsed.error}
+                    said = run.parsed.error
+                    if said:
+                        client, server = (self.stations[n] for n in (run.trial.pair.client, run.trial.pair.server))
+                        said += _remedy(said, client, server)
+                    read = {"status": run.parsed.status, "error": said}
         run.record["log"] = read
 
-    # -- hosts -------------------------------------------------------------------------------------------------------
 
-    async def _greet_all(self, trials: list[Trial]) -> None:
-        """Meet every host before the first trial, all at once; one that cannot be met fails its own trials later."""
-        names = dict.fromkeys(n for t in trials for n in (t.pair.client, t.pair.server))
-        for outcome in await asyncio.gather(*(self._greet(self.remotes[n]) for n in names), return_exceptions=True):
-            if isinstance(outcome, NetperfError):
-                self.log.error("%s", outcome)
-                self.watch.say(str(outcome))
-            elif outcome is not None:
-                raise outcome
-
-    async def _greet(self, remote: Remote) -> None:
-        """Connect where needed; at each new connection clear up what an earlier one left."""
-        if not await remote.connect():
-            return
-        ended = await remote.end_leftovers()
-        if ended:
-            self.log.warning("%s: ended %d processes that a killed collector had left", remote, ended)
-        if remote.host.name not in self.facts:
-            needed = dict.fromkeys(
-                t.test.tool for t in self.trials if remote.host.name in (t.pair.client, t.pair.server)
-            )
-            versions = [" ".join(tools.tool(name).VERSION) for name in needed]
-            told = await remote.script(facts.FACTS, remote.host.data_address, *versions, limit_s=60)
-            self.facts[remote.host.name] = facts.read_facts(told.out)
-            self.log.info("%s: %s", remote, self.facts[remote.host.name].get("kernel"))
-
-    async def _counters(self, remote: Remote) -> dict[str, Any]:
-        nic = self.facts[remote.host.name].get("nic") or ""
-        return facts.read_counters((await remote.script(facts.COUNTERS, nic)).out)
+def _good(record: dict[str, Any]) -> bool:
+    """Whether a run counts as its trial done: the tool ended well, and its log says so too."""
+    return bool(record["status"] == "ok" and record.get("log", {}).get("status", "ok") == "ok")
 
 
-async def _both(first: Coroutine[Any, Any, None], second: Coroutine[Any, Any, None]) -> None:
+def _buffers(trial: Trial) -> int | None:
+    """TCP buffers that the test asks for, where they are not what the hosts have anyway."""
+    return None if trial.tcp_buffer_bytes == trial.pair.tcp_buffer_bytes else trial.tcp_buffer_bytes
+
+
+async def _both(first: Awaitable[None], second: Awaitable[None]) -> None:
     """Do both; when one fails the other is done all the same, and the first failure is raised."""
     for outcome in await asyncio.gather(first, second, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
 
 
-def _missing(tool: str, remote: Remote) -> str:
+def _missing(tool: str, station: Station) -> str:
     package = tools.tool(tool).PACKAGE
-    return f"{tool} is not installed on {remote}; install it there (Debian, Ubuntu: apt-get install {package})"
+    return f"{tool} is not installed on {station}; --install installs it, or there: apt-get install {package}"
 
 
-def _last_line(place: Path) -> str:
-    if not place.exists():
-        return ""
-    lines = [line.strip() for line in tools.clean(tools.decode(place.read_bytes())).splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+_BLOCKED = re.compile(r"timed? ?out|unreachable|no route|unable to connect|failed to connect|hung", re.IGNORECASE)
+
+
+def _remedy(said: str, client: Station, server: Station) -> str:
+    if "No space left" in said:
+        return f"; free some disk space on {client} and {server}"
+    if _BLOCKED.search(said):
+        last = FIRST_PORT + PORTS - 1
+        return (
+            f"; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to {last} from "
+            f"{client.host.data_address} to {server.host.data_address}?"
+        )
+    return ""
 
 
 def _now() -> str:

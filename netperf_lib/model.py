@@ -19,6 +19,7 @@ __all__ = [
     "Experiment",
     "Host",
     "HostsSpec",
+    "Load",
     "Pair",
     "ParsedRun",
     "Percentile",
@@ -54,6 +55,19 @@ class Pair(_Declared):
     """Largest TCP buffer that the hosts of this pair allow, where that is a property of the hosts."""
 
 
+class Load(_Declared):
+    """Traffic that runs on the same pair while a test measures: its latency is then the working latency."""
+
+    tool: Literal["iperf3", "iperf2"] = "iperf3"
+    test: Name = "tcp"
+    streams: int = Field(default=1, ge=1, le=128)
+    options: dict[str, str | int | float | bool] = {}
+
+    def __str__(self) -> str:
+        told = "".join(f" {k}={v}" for k, v in sorted(self.options.items()))
+        return f"{self.tool} {self.test} ×{self.streams}{told}"
+
+
 class TestSpec(_Declared):
     """One test of one tool, with the levels of the factors that it is crossed with."""
 
@@ -72,6 +86,8 @@ class TestSpec(_Declared):
     """Only pairs with these placements; null: all pairs."""
     options: dict[str, str | int | float | bool] = {}
     """Further options of the test, as its tool file declares them."""
+    during: Load | None = None
+    """Measure while this load runs."""
 
 
 class Contrast(_Declared):
@@ -110,6 +126,8 @@ class Experiment(_Declared):
     """Share of reports that may hold a false verdict."""
     pause_s: float = Field(default=0, ge=0, le=600)
     """Rest between trials."""
+    concurrent: bool = False
+    """Run trials that share no host at the same time; only where their paths share nothing either."""
     attempts: int = Field(default=2, ge=1, le=10)
     """How often a failed trial is tried in all."""
     budget: float | None = Field(default=None, gt=0)
@@ -218,6 +236,7 @@ class Trial:
             self.tcp_buffer_bytes,
             self.message_bytes,
             tuple(sorted(self.test.options.items())),
+            *([str(self.test.during)] if self.test.during else []),
         )
 
 

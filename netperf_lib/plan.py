@@ -123,6 +123,7 @@ def describe(trial: Trial) -> dict[str, Any]:
         "tcp_buffer_bytes": trial.tcp_buffer_bytes,
         "message_bytes": trial.message_bytes,
         "options": dict(trial.test.options),
+        "during": str(trial.test.during) if trial.test.during else None,
     }
 
 

@@ -186,8 +186,10 @@ class Remote:
             self._connection.abort()
             self._connection = None
 
-    async def script(self, text: str, *arguments: str, limit_s: float = 20) -> Output:
+    async def script(self, text: str, *arguments: str, limit_s: float = 20, root: bool = False) -> Output:
         """Run a short shell script of this project; `arguments` are its ``$1``, ``$2`` …
+
+        With `root` it runs as the superuser, by sudo where the user is another (and sudo asks no password).
 
         Raises
         ------
@@ -197,11 +199,28 @@ class Remote:
             It took longer than `limit_s`.
         """
         out, err = io.BytesIO(), io.BytesIO()
-        process = await self.start(["sh", "-c", text, "sh", *arguments], out=out, err=err, limit_s=limit_s)
+        command = ["sh", "-c", text, "sh", *arguments]
+        if root:
+            command = ["sh", "-c", '[ "$(id -u)" = 0 ] || exec sudo -n "$@"; exec "$@"', "sh", *command]
+        process = await self.start(command, out=out, err=err, limit_s=limit_s)
         code = await process.wait()
         if code == 124:
             raise SSHError(f"{self}: a command of {limit_s:g} s at most was not done in time; is the host overloaded?")
         return Output(code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err)))
+
+    async def clock_offset(self) -> tuple[float, float]:
+        """Return how far the host's clock is ahead of this machine's, and how far off that may be; both in seconds.
+
+        The quickest of several exchanges tells most: the host looked at its clock between the question and the answer.
+        """
+        best = (0.0, float("inf"))
+        for _ in range(5):
+            asked, begun = time.time(), time.monotonic()
+            told = await self.script("date +%s.%N")
+            took = time.monotonic() - begun
+            if took / 2 < best[1]:
+                best = (float(told.out) - asked - took / 2, took / 2)
+        return best
 
     async def end_leftovers(self) -> int:
         """End what an earlier collector of this measurement left running here; return how many processes.
@@ -325,6 +344,8 @@ class Process:
     ) -> None:
         self.remote, self.command, self.limit_s = remote, tuple(command), limit_s
         self._worker = worker
+        self.ends = True
+        """It ends by itself: a little patience pays."""
         self._code: int | None = None
         self._listening = asyncio.Event()
         self._done: asyncio.Future[tuple[None, None]] = asyncio.gather(
@@ -342,6 +363,11 @@ class Process:
             return False
         self._code = int(said)
         return True
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, as far as is known."""
+        return self._done.done()
 
     async def listening(self, limit_s: float = 10) -> bool:
         """Wait until it listens; False when it ended before, or did not listen in time."""

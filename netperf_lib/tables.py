@@ -34,7 +34,7 @@ TableName = Literal["runs", "intervals", "percentiles", "samples"]
 
 _TEXT = (
     "experiment run_id status error placement client server protocol direction client_vm_size server_vm_size "
-    "client_region server_region client_zone server_zone client_zone_physical server_zone_physical tool test "
+    "client_region server_region client_zone server_zone client_zone_physical server_zone_physical tool test during "
     "tool_version command kernel congestion_control nic_driver notice raw_path raw_sha256"
 ).split()
 _INTEGER = "round order deployment attempt streams tcp_buffer_bytes message_bytes parser_version".split()
@@ -210,7 +210,7 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
     row: dict[str, Any] = {name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")}
     row |= {name: record.get(name) for name in ("attempt", "notice")}
     row |= {name: trial.get(name) for name in ("placement", "client", "server", "tool", "test", "duration_s", "omit_s")}
-    row |= {name: trial.get(name) for name in ("streams", "tcp_buffer_bytes", "message_bytes", "accelerated")}
+    row |= {name: trial.get(name) for name in ("streams", "tcp_buffer_bytes", "message_bytes", "accelerated", "during")}
     for side, host in (("client", client), ("server", server)):
         row |= {f"{side}_{name}": host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
     row |= {name: facts.get(name) for name in ("kernel", "congestion_control", "nic_driver", "vf_up")}

@@ -29,6 +29,7 @@ FACTORS = (
     "direction",
     "duration_s",
     "omit_s",
+    "during",
 )
 """What an experiment varies: a group in which one of these varies, unnamed, mixes conditions."""
 CONTEXT = (
