@@ -1,8 +1,7 @@
 """Trials and hosts to raw run folders. It can be killed at any moment; the same call goes on where it stopped.
 
-A trial: the server is started and listens, the client runs, both are ended; counters are read before and after on both
-hosts at once, beside what must be waited for anyway. Whatever happens to a trial, its folder says so; a trial that
-failed is tried again at the end of its round, so that it still belongs to that block of time.
+Whatever happens to a trial, its folder says so. A trial that failed is tried again at the end of its round, so that it
+still belongs to that block of time.
 """
 
 from __future__ import annotations
@@ -11,36 +10,27 @@ import asyncio
 import errno
 import hashlib
 import logging
-import re
 import signal
 import threading
 import uuid
-from collections.abc import Awaitable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from itertools import groupby
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from . import facts, tools
-from .errors import CollectError, HostError, NetperfError, ParseError, UsageError
+from .errors import CollectError, HostError, NetperfError, UsageError
 from .live import Watcher, watcher
-from .model import Deployment, ParsedRun, TestSpec, Trial
+from .model import Deployment, Trial
 from .plan import Plan, describe, estimate_s
-from .ssh import BUSY, MISSING, Process
 from .stations import Station
 from .store import Store
+from .trial import Run, asked_buffers, missing, now
 
 __all__ = ["Tally", "collect"]
 
 RECORD_SCHEMA = 1
 """Version of run.json."""
-FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
-"""Test ports: a trial gets some of its own out of this range, which firewalls between the hosts must let through."""
-SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
-"""A load runs so long before the test that it disturbs, and so long beyond the test's duration: the test must not
-outlast it, and needs some time itself to begin and to end."""
 
 
 @dataclass(slots=True)
@@ -218,31 +208,6 @@ class _Past:
     done: bool = False
 
 
-@dataclass(slots=True)
-class _Run:
-    """A run in the making."""
-
-    trial: Trial
-    run_id: str
-    attempt: int
-    folder: Path
-    record: dict[str, Any]
-    parsed: ParsedRun | None = None
-    processes: dict[str, Process] = field(default_factory=dict)
-    files: ExitStack = field(default_factory=ExitStack)
-
-    def file(self, name: str) -> BinaryIO:
-        """Open a file of the run folder, so that what arrives is there at once."""
-        return self.files.enter_context((self.folder / name).open("wb", buffering=0))
-
-    def said(self, name: str) -> str:
-        """Last line that stands in one of the files."""
-        place = self.folder / name
-        text = tools.clean(tools.decode(place.read_bytes())) if place.exists() else ""
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return lines[-1][:300] if lines else ""
-
-
 class _Collector:
     def __init__(
         self,
@@ -306,7 +271,7 @@ class _Collector:
     async def _meet_all(self, todo: list[Trial]) -> None:
         """Meet every host before the first trial, all at once; one that cannot be met fails its own trials later."""
         # A collector killed after its last trial may have left settings changed on hosts with nothing left to do.
-        changed = [t for t in self.trials if _buffers(t) is not None]
+        changed = [t for t in self.trials if asked_buffers(t) is not None]
         names = dict.fromkeys(n for t in (*todo, *changed) for n in (t.pair.client, t.pair.server))
         stations = [self.stations[n] for n in names]
         for station, outcome in zip(
@@ -318,7 +283,7 @@ class _Collector:
             elif outcome is not None:
                 raise outcome
             for tool in station.missing if station.facts else ():
-                self.watch.say(_missing(tool, station))
+                self.watch.say(missing(tool, station))
 
     async def _round(self, trials: list[Trial]) -> None:
         """Measure every trial of a round; those that failed again at its end, until their attempts are used up."""
@@ -405,16 +370,17 @@ class _Collector:
         run_id = f"{trial.run_id}-a{past.attempts}"
         self.watch.started(trial)
         with self.store.new_run(run_id) as folder:
-            run = _Run(trial, run_id, past.attempts, folder, self._record(trial, run_id, past.attempts))
-            record = run.record
+            client, server = self.stations[trial.pair.client], self.stations[trial.pair.server]
+            record = self._record(trial, run_id, past.attempts)
+            run = Run(trial, client, server, past.attempts, folder, record)
             try:
-                await self._measure(run)
+                await run.measure()
             except NetperfError as error:
                 record |= {"status": "failed", "error": str(error)}
             finally:
                 run.files.close()
-            record["ended_utc"] = record["ended_utc"] or _now()
-            self._read(run)
+            record["ended_utc"] = record["ended_utc"] or now()
+            run.read()
             self.store.write_record(folder, record)
         past.spent += record["started_utc"] is not None
         past.done = _good(record)
@@ -461,184 +427,7 @@ class _Collector:
             "log": {"status": None, "error": None},
         }
 
-    async def _measure(self, run: _Run) -> None:
-        trial, record = run.trial, run.record
-        client, server = self.stations[trial.pair.client], self.stations[trial.pair.server]
-        await _both(client.meet(), server.meet())
-        record["facts"] = {"client": client.facts, "server": server.facts}
-        version = client.facts.get("tools", {}).get(tools.tool(trial.test.tool).VERSION[0])
-        record["tool_version"] = version.splitlines()[0] if version else None
-        asked = await self._tune(run, client, server)
-        before = asyncio.gather(client.counters(), server.counters())
-        try:
-            commands, listener = await self._serve(run, asked, server)
-            load = await self._load(run, client, server)
-            counted = await before
-            if load:
-                await asyncio.sleep(SETTLE_S)
-            record["started_utc"] = _now()
-            code = await (await self._start(run, commands, client, "client")).wait()
-            record["ended_utc"] = _now()
-            record["exit"]["client"] = code
-            died = listener is not None and listener.ended and not commands.server_ends
-            if load:
-                record["exit"]["client-load"] = await load.wait()
-        finally:
-            before.cancel()
-            with suppress(asyncio.CancelledError, NetperfError):
-                await before
-            for side, process in run.processes.items():
-                record["exit"][side] = await process.stop(grace_s=0.5 * process.ends)
-        after = await asyncio.gather(client.counters(), server.counters())
-        for side, station, old, new in zip(("client", "server"), (client, server), counted, after, strict=True):
-            record["counters"][side] = {
-                "before": {"time_s": old.get("time_s")},
-                "delta": facts.difference(old, new),
-                "state": new.get("state", {}),
-            }
-            record["warnings"] += facts.warnings(old, new, station.host.name)
-        if died:
-            record["warnings"].append(f"{server.host.name}: the server of {trial.test.tool} ended during the run")
-        if code:
-            raise CollectError(self._why(run, commands, code, client, server, died))
-
-    async def _tune(self, run: _Run, client: Station, server: Station) -> Trial:
-        """Set the TCP buffers that the trial wants on hosts that are ours; return the trial that its tool is to run."""
-        trial, wanted = run.trial, _buffers(run.trial)
-        if client.host.owned and server.host.owned:
-            await _both(client.tcp_buffers(wanted), server.tcp_buffers(wanted))
-            return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)
-        if wanted is not None:
-            run.record["warnings"].append(
-                f"TCP buffers were set on the tool's own sockets: {client.host.name} and {server.host.name} were not "
-                "made by this project, so that their settings are left alone"
-            )
-        return trial
-
-    async def _serve(
-        self, run: _Run, asked: Trial, server: Station, side: str = ""
-    ) -> tuple[tools.Commands, Process | None]:
-        """Start the server's side; another port where one is taken by something else."""
-        record = run.record
-        for number in range(5):
-            slot = (run.trial.order + run.attempt - 1 + 31 * number) * PORTS_EACH % PORTS
-            port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
-            commands: tools.Commands = tools.tool(asked.test.tool).commands(asked, server.host.data_address, port)
-            record["commands"][f"client{side}"] = list(commands.client)
-            record["commands"][f"server{side}"] = list(commands.server or ())
-            if commands.server is None:
-                return commands, None
-            process = await self._start(run, commands, server, f"server{side}")
-            if not commands.listens or await process.listening():
-                return commands, process
-            code = record["exit"][f"server{side}"] = await process.stop()
-            if code == MISSING:
-                raise CollectError(_missing(asked.test.tool, server))
-            if code != BUSY:
-                said = run.said(f"server{side}.err") or run.said(f"server{side}.out") or "no message"
-                raise CollectError(f"{commands.server[0]} on {server} does not listen (exit code {code}): {said}")
-        last = FIRST_PORT + PORTS - 1
-        raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
-
-    async def _load(self, run: _Run, client: Station, server: Station) -> Process | None:
-        """Start the load that the test is to be measured under."""
-        spec, during = run.trial.test, run.trial.test.during
-        if during is None:
-            return None
-        load = TestSpec(
-            tool=during.tool,
-            test=during.test,
-            duration_s=float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)),
-            options=during.options,
-        )
-        asked = replace(run.trial, test=load, streams=during.streams, tcp_buffer_bytes=None, message_bytes=None)
-        commands, _ = await self._serve(run, asked, server, "-load")
-        return await self._start(run, commands, client, "client-load")
-
-    async def _start(self, run: _Run, commands: tools.Commands, station: Station, side: str) -> Process:
-        serves = side.startswith("server")
-        process = await station.remote.start(
-            (commands.server or ()) if serves else commands.client,
-            out=run.file(f"{side}.out"),
-            err=run.file(f"{side}.err"),
-            limit_s=commands.timeout_s + (20 if serves else 0),
-            listens=commands.listens if serves else (),
-        )
-        process.ends = not serves or commands.server_ends
-        run.processes[side] = process
-        return process
-
-    def _why(self, run: _Run, commands: tools.Commands, code: int, client: Station, server: Station, died: bool) -> str:
-        """Say why a client failed, and what to do about it."""
-        tool = commands.client[0]
-        if code == MISSING:
-            return _missing(run.trial.test.tool, client)
-        if died:
-            said = run.said("server.err") or run.said("server.out") or "no message"
-            return f"{tool} on {server} ended while it served: {said}"
-        said = run.said("client.err") or run.said("client.out") or "no message"
-        if code == 124:
-            said = f"it hung and was ended after {commands.timeout_s:g} s ({said})"
-        else:
-            said = f"exit code {code}: {said}"
-        return f"{tool} on {client}: {said}{_remedy(said, client, server)}"
-
-    def _read(self, run: _Run) -> None:
-        """Note what the log says now: it decides whether the trial is tried again; tables read it anew."""
-        place = run.folder / "client.out"
-        read: dict[str, Any] = {"status": "failed", "error": "the tool printed nothing"}
-        if place.exists():
-            try:
-                found = tools.parse(place.read_bytes(), file=place.name)
-            except ParseError as error:
-                read["error"] = str(error)
-            else:
-                run.parsed = next((p for p in found if p.tool == run.trial.test.tool), found[0] if found else None)
-                if run.parsed:
-                    said = run.parsed.error
-                    if said:
-                        client, server = (self.stations[n] for n in (run.trial.pair.client, run.trial.pair.server))
-                        said += _remedy(said, client, server)
-                    read = {"status": run.parsed.status, "error": said}
-        run.record["log"] = read
-
 
 def _good(record: dict[str, Any]) -> bool:
     """Whether a run counts as its trial done: the tool ended well, and its log says so too."""
     return bool(record["status"] == "ok" and record.get("log", {}).get("status", "ok") == "ok")
-
-
-def _buffers(trial: Trial) -> int | None:
-    """TCP buffers that the test asks for, where they are not what the hosts have anyway."""
-    return None if trial.tcp_buffer_bytes == trial.pair.tcp_buffer_bytes else trial.tcp_buffer_bytes
-
-
-async def _both(first: Awaitable[None], second: Awaitable[None]) -> None:
-    """Do both; when one fails the other is done all the same, and the first failure is raised."""
-    for outcome in await asyncio.gather(first, second, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
-
-
-def _missing(tool: str, station: Station) -> str:
-    package = tools.tool(tool).PACKAGE
-    return f"{tool} is not installed on {station}; --install installs it, or there: apt-get install {package}"
-
-
-_BLOCKED = re.compile(r"timed? ?out|unreachable|no route|unable to connect|failed to connect|hung", re.IGNORECASE)
-
-
-def _remedy(said: str, client: Station, server: Station) -> str:
-    if "No space left" in said:
-        return f"; free some disk space on {client} and {server}"
-    if _BLOCKED.search(said):
-        last = FIRST_PORT + PORTS - 1
-        return (
-            f"; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to {last} from "
-            f"{client.host.data_address} to {server.host.data_address}?"
-        )
-    return ""
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
