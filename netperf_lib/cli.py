@@ -24,6 +24,15 @@ __all__ = ["main", "npl"]
 out = Console()
 err = Console(stderr=True)
 
+
+def _share(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """Read a share: 2% or 0.02."""
+    try:
+        return None if text is None else float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no share; write 2% or 0.02") from None
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a machine.")
 root = click.option("--root", default="results", show_default=True, help="The data root: a folder, or abfs://…")
 workers = click.option(
@@ -32,9 +41,25 @@ workers = click.option(
 scheduler = click.option("--scheduler", help="Work on the Dask cluster with this scheduler (tcp://host:port).")
 experiment_file = click.argument("experiment", type=click.Path(path_type=Path))
 rounds = click.option("--rounds", help="Measure this many rounds; +N adds N to those declared.")
-duration = click.option("--duration", type=click.FloatRange(min=0, min_open=True), help="Seconds for every test.")
+duration = click.option(
+    "--duration", "duration_s", type=click.FloatRange(min=0, min_open=True), help="Seconds for every test."
+)
 seed = click.option("--seed", type=int, help="Seed of the random order (default: drawn, and stored with the plan).")
+install = click.option("--install", is_flag=True, help="Install tools that a host lacks.")
+until_precise = click.option(
+    "--until-precise",
+    callback=_share,
+    metavar="PERCENT",
+    help="Stop when every contrast is known within ± this, for example 2%.",
+)
 anew = click.option("--anew", is_flag=True, help="Set a complete or different measurement of this name aside first.")
+
+
+def measuring(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of those that measure, named as the parameters of the function that it calls."""
+    for option in (until_precise, install, anew, seed, duration, rounds, root, experiment_file):
+        command = option(command)
+    return command
 
 
 def _say(text: str) -> None:
@@ -90,11 +115,11 @@ def doctor(as_json: bool) -> None:
 @duration
 @seed
 @as_json
-def plan(experiment: Path, rounds: str | None, duration: float | None, seed: int | None, as_json: bool) -> None:
+def plan(experiment: Path, rounds: str | None, duration_s: float | None, seed: int | None, as_json: bool) -> None:
     """Show what an experiment would measure, how long it takes and which contrasts it can decide."""
     from .pipeline import plan as do
 
-    scheduled = do(experiment, rounds=rounds, duration_s=duration, seed=seed)
+    scheduled = do(experiment, rounds=rounds, duration_s=duration_s, seed=seed)
     if as_json:
         click.echo(json.dumps(scheduled.to_dict(), indent=2))
     else:
@@ -110,57 +135,24 @@ def schema() -> None:
 
 
 @npl.command()
-@experiment_file
-@root
-@rounds
-@duration
-@seed
-@anew
+@measuring
 @click.option("--recorded", type=click.Path(path_type=Path), help="Report on this where no hosts can be had here.")
 @click.option("--pdf", type=click.Path(path_type=Path), help="Also put the report here.")
-def run(
-    experiment: Path,
-    root: str,
-    rounds: str | None,
-    duration: float | None,
-    seed: int | None,
-    anew: bool,
-    recorded: Path | None,
-    pdf: Path | None,
-) -> None:
+def run(**options: Any) -> None:
     """Do all of it: place the hosts, measure, read, report, take the hosts down."""
     from .pipeline import run as do
 
-    made = do(
-        experiment,
-        root=root,
-        rounds=rounds,
-        duration_s=duration,
-        seed=seed,
-        anew=anew,
-        recorded=recorded,
-        pdf=pdf,
-        say=_say,
-    )
-    for place in made:
+    for place in do(**options, say=_say):
         click.echo(place)
 
 
 @npl.command()
-@experiment_file
-@root
-@rounds
-@duration
-@seed
-@anew
-def collect(
-    experiment: Path, root: str, rounds: str | None, duration: float | None, seed: int | None, anew: bool
-) -> None:
+@measuring
+def collect(**options: Any) -> None:
     """Measure; the same command goes on where a killed one stopped."""
     from .pipeline import collect as do
 
-    store = do(experiment, root=root, rounds=rounds, duration_s=duration, seed=seed, anew=anew, say=_say)
-    click.echo(store.path)
+    click.echo(do(**options, say=_say).url)
 
 
 @npl.command()

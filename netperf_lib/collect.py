@@ -123,7 +123,7 @@ def collect(
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise CollectError(
-                f"{store.path}: the disk is full; free some space and give the same command again, "
+                f"{store.location}: the disk is full; free some space and give the same command again, "
                 "it goes on where it stopped"
             ) from None
         finally:
@@ -223,7 +223,7 @@ class _Collector:
         self.experiment = plan.experiment
         self.until_precise = until_precise
         self.trials = [t for t in plan.trials if t.deployment == number]
-        place = f"{uuid.getnode()}:{store.path.resolve()}"
+        place = f"{uuid.getnode()}:{store.location}"
         marker = f"{self.experiment.name}:{hashlib.blake2s(place.encode(), digest_size=8).hexdigest()}"
         self.stations: dict[str, Station] = {}
         for name in dict.fromkeys(n for t in self.trials for n in (t.pair.client, t.pair.server)):

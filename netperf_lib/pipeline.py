@@ -38,6 +38,8 @@ def run(
     duration_s: float | None = None,
     seed: int | None = None,
     anew: bool = False,
+    install: bool = False,
+    until_precise: float | None = None,
     recorded: PathLike | None = None,
     pdf: PathLike | None = None,
     say: Callable[[str], None] = print,
@@ -58,6 +60,10 @@ def run(
         Seed of the random order.
     anew : bool
         Set a complete or different measurement of this name aside first.
+    install : bool
+        Install tools that a host lacks.
+    until_precise : float, optional
+        Stop after the round in which every declared contrast is known within ± this share (0.02: 2 %).
     recorded : path, optional
         An experiment folder to report on where the hosts cannot be had here.
     pdf : path, optional
@@ -73,7 +79,17 @@ def run(
     from .report import report
 
     try:
-        store = collect(experiment, root=root, rounds=rounds, duration_s=duration_s, seed=seed, anew=anew, say=say)
+        store = collect(
+            experiment,
+            root=root,
+            rounds=rounds,
+            duration_s=duration_s,
+            seed=seed,
+            anew=anew,
+            install=install,
+            until_precise=until_precise,
+            say=say,
+        )
     except HostError as error:
         if recorded is None:
             raise
@@ -104,6 +120,8 @@ def collect(
     duration_s: float | None = None,
     seed: int | None = None,
     anew: bool = False,
+    install: bool = False,
+    until_precise: float | None = None,
     say: Callable[[str], None] = print,
 ) -> Store:
     """Measure an experiment; the same call goes on where a killed one stopped. Parameters as in `run`."""
@@ -117,7 +135,8 @@ def collect(
             store.write_deployment(number, deployment)
             if deployment.notice:
                 say(deployment.notice)
-            measure(scheduled, deployment, store, number=number)
+            tally = measure(scheduled, deployment, store, number=number, install=install, until_precise=until_precise)
+            say(f"{tally}.")
     return store
 
 
