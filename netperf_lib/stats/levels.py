@@ -95,8 +95,8 @@ def median_interval(x: Floats, confidence: float = 0.95) -> tuple[Floats, Floats
     middle = np.median(s, axis=1)
     if not k:
         return middle, s[:, 0], s[:, -1], real
-    low = (1 - weight) * s[:, k - 1] + weight * s[:, k]
-    high = (1 - weight) * s[:, n - k] + weight * s[:, n - k - 1]
+    low = s[:, k - 1] + weight * (s[:, k] - s[:, k - 1])
+    high = s[:, n - k] - weight * (s[:, n - k] - s[:, n - k - 1])
     return middle, low, high, real
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 
 from ..errors import StatsError
-from .result import Floats, Result, html_table, plural
+from .result import Floats, Result, html_table, percent, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,17 +32,24 @@ class Warmup(Result):
     duration_s : float
         Length of the shortest condition's curve.
     flagged : bool
-        Whether the cut reaches half the run: then the runs are too short to say where they become steady.
+        Whether the runs are too short: the cut reaches half of them, or they still rise or fall after it.
+    moving : mapping of str to float
+        Conditions that still rise or fall after the cut, and by which share from the first half of what is left to
+        the second.
     """
 
     cut_s: float
     cuts: Mapping[str, float]
     duration_s: float
     flagged: bool
+    moving: Mapping[str, float]
 
     @property
     def words(self) -> str:
         """The result in a sentence."""
+        if self.moving:
+            most = ", ".join(f"{name} by {percent(abs(v))}" for name, v in self.moving.items())
+            return f"the runs ({self.duration_s:g} s) are too short: they still change after {self.cut_s:g} s ({most})"
         if self.flagged:
             return (
                 f"the runs ({self.duration_s:g} s) are too short: the warm-up takes {self.cut_s:g} s, half of a run "
@@ -71,7 +79,9 @@ def mser(curve: Floats) -> int:
     -----
     White, "An effective truncation heuristic for bias reduction in simulation output", Simulation 69 (1997) 323-334:
     the cut d that minimises the squared standard error of the mean of what is left, sum((x - mean)²) / (n - d)².
-    Searched in the first half only: at the end of a curve a few points that happen to agree would win.
+    Searched in the first half only: at the end of a curve a few points that happen to agree would win. On a steady
+    curve the criterion is flat and its minimum anywhere, so the earliest cut is taken that comes within twice it, the
+    uncertainty of a variance of a few dozen autocorrelated points.
     """
     n = curve.size
     if n < 4:
@@ -80,7 +90,8 @@ def mser(curve: Floats) -> int:
     squares = np.cumsum(((curve - curve.mean()) ** 2)[::-1])[::-1]
     left = n - np.arange(n)
     error = (squares - rest**2 / left) / left**2
-    return int(np.argmin(error[: n // 2 + 1]))
+    error = error[: n // 2 + 1]
+    return int(np.flatnonzero(error <= 2 * error.min())[0])
 
 
 def warmup(
@@ -146,20 +157,42 @@ def warmup(
         cuts[str(condition)] = float(starts[cut] - starts[0]) if cut else 0.0
         lengths.append(float(starts[-1] - starts[0] + step))
     cut_s, duration = max(cuts.values()) + extra_s, min(lengths)
-    flagged = cut_s >= duration / 2
-    if flagged:
+    moving = _moving(data, cut_s, len(cuts))
+    if cut_s >= duration / 2:
         warnings.append("the cut reaches half the run")
     return Warmup(
         cut_s=cut_s,
         cuts=cuts,
         duration_s=duration,
-        flagged=flagged,
+        flagged=cut_s >= duration / 2 or bool(moving),
+        moving=moving,
         n=int(data["run_id"].nunique()),
         confidence=0.0,
         method=f"MSER on the mean curve of each condition, the longest and {extra_s:g} s more",
         assumptions=("runs of a condition warm up alike", "the second half of a run is steady"),
         warnings=tuple(warnings),
     )
+
+
+def _moving(data: pd.DataFrame, cut_s: float, conditions: int) -> dict[str, float]:
+    """Conditions whose runs still rise or fall after the cut: the second half of each against its first."""
+    found = {}
+    since = data["start_s"] - data.groupby("run_id")["start_s"].transform("min")
+    for condition, part in data[since >= cut_s - 1e-6].groupby("condition", sort=False):
+        change = []
+        for _, run in part.groupby("run_id", sort=False):
+            v = run["value"].to_numpy(dtype=float)
+            half = v.size // 2
+            if half and (v > 0).all():
+                change.append(math.log(v[half:].mean() / v[:half].mean()))
+        if len(change) < 6 or not any(change):
+            continue
+        by = math.expm1(float(np.median(change)))
+        # few runs cannot reach a small p: then all must move alike
+        alarm = max(0.01 / conditions, 2.0 ** (1 - len(change)))
+        if abs(by) > 0.01 and float(scipy.stats.wilcoxon(change).pvalue) <= alarm + 1e-12:
+            found[str(condition)] = by
+    return found
 
 
 def steady(intervals: pd.DataFrame, cut_s: float, *, value: str = "throughput_bps") -> pd.Series[float]:

@@ -1,0 +1,139 @@
+"""Where scipy gives the same, it must be the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy
+from numpy.random import default_rng
+
+from netperf_lib import stats
+from netperf_lib.stats.contrast import judge_paired, widening
+from netperf_lib.stats.deployments import judge_deployments
+from netperf_lib.stats.diagnostics import pettitt
+from netperf_lib.stats.levels import median_interval
+from netperf_lib.stats.rank import hodges_lehmann, lag1_p, rank_sum_cut, signed_rank_cut
+
+
+@pytest.mark.parametrize("n", [6, 8, 13, 30, 49])
+def test_signed_rank_distribution(n):
+    """The cut is where scipy's exact Wilcoxon p crosses the tail."""
+    for tail in (0.05, 0.025, 0.0012):
+        k, real = signed_rank_cut(n, tail)
+        ranks = np.arange(1.0, n + 1)
+        for statistic in (k, k + 1):
+            if statistic < 0:
+                continue
+            signs, left = -np.ones(n), statistic
+            for r in range(n, 0, -1):  # a sample whose positive ranks add up to the statistic
+                if left >= r:
+                    signs[r - 1], left = 1, left - r
+            p = scipy.stats.wilcoxon(ranks * signs, alternative="less", method="exact").pvalue
+            assert (p <= tail) == (statistic == k)
+            if statistic == k:
+                assert p == pytest.approx(real)
+
+
+@pytest.mark.parametrize(("n", "m"), [(6, 6), (7, 10), (20, 25), (49, 50)])
+def test_rank_sum_distribution(n, m):
+    x, y = np.arange(n) + 0.5, np.arange(m) + 100.0
+    for tail in (0.05, 0.025, 0.0012):
+        k, real = rank_sum_cut(n, m, tail)
+        if k < 0:
+            assert 1 / scipy.special.comb(n + m, n) > tail
+            continue
+        # move x upwards until U = k
+        shifted, left = x.copy(), k
+        for i in range(n - 1, -1, -1):
+            above = min(m, left)
+            shifted[i] = 99.5 + above if above else x[i]
+            left -= above
+        u, p = scipy.stats.mannwhitneyu(shifted, y, alternative="less", method="exact")
+        assert u == k
+        assert p == pytest.approx(real, rel=1e-6)
+        assert p <= tail
+
+
+@pytest.mark.parametrize("n", [6, 10, 25])
+def test_the_interval_inverts_wilcoxons_test(n):
+    """Without widening, a ratio is inside the interval exactly when Wilcoxon's test does not reject it."""
+    rng = default_rng(n)
+    checked = 0
+    for _ in range(60):
+        d = rng.normal(0.01, 0.02, n)
+        if widening(d[None, :])[0] > 1:
+            continue
+        judged = judge_paired(d[None, :], 0.05, 0.05, 1)
+        for at in (float(judged.low[0]), float(judged.high[0])):
+            for step in (-1e-9, 1e-9):
+                p = scipy.stats.wilcoxon(d - at - step, method="exact").pvalue
+                inside = judged.low[0] < at + step < judged.high[0]
+                assert (p > 0.05) == inside
+                checked += 1
+    assert checked > 50
+
+
+def test_welch():
+    rng = default_rng(1)
+    x, y = rng.normal(0, 0.05, (20, 6)), rng.normal(0.02, 0.02, (20, 4))
+    judged = judge_deployments(x, y, 0.05, 0.05, 1)
+    theirs = scipy.stats.ttest_ind(x, y, axis=1, equal_var=False).confidence_interval(0.95)
+    assert np.allclose(judged.low, theirs.low)
+    assert np.allclose(judged.high, theirs.high)
+
+
+@pytest.mark.parametrize("n", [6, 10, 21])
+def test_median_interval_lies_between_the_exact_ones(n):
+    """scipy's quantile test gives the order statistics that the interpolation runs between."""
+    x = default_rng(n).lognormal(0, 0.3, n)
+    _, low, high, confidence = median_interval(x[None, :], 0.95)
+    outer = scipy.stats.quantile_test(x, p=0.5).confidence_interval(0.95)
+    s = np.sort(x)
+    k = int(np.searchsorted(s, outer.low))
+    assert confidence == 0.95
+    assert s[k] <= low[0] <= s[k + 1]
+    assert s[n - 2 - k] <= high[0] <= s[n - 1 - k]
+
+
+def test_median_interval_as_published_by_others():
+    """Ten values 1 … 10: the interpolation between 97.85 % (x2, x9) and 89.06 % (x3, x8), by hand."""
+    _, low, high, _ = median_interval(np.arange(1.0, 11)[None, :], 0.95)
+    share = (0.978515625 - 0.95) / (0.978515625 - 0.890625)
+    weight = 8 * share / (2 + 6 * share)
+    assert low[0] == pytest.approx(2 + weight)
+    assert high[0] == pytest.approx(9 - weight)
+
+
+def test_hodges_lehmann_by_hand():
+    assert hodges_lehmann(np.array([1.0, 2.0, 10.0])) == 3.75  # of 1, 1.5, 2, 5.5, 6, 10
+
+
+def test_lag1_p_is_that_of_a_permutation_test():
+    rng = default_rng(2)
+    x = np.cumsum(rng.standard_normal(9)) + rng.standard_normal(9)
+
+    def statistic(a, axis=-1):
+        r = scipy.stats.rankdata(a, axis=axis) - 5
+        return (r[..., 1:] * r[..., :-1]).sum(axis=-1)
+
+    theirs = scipy.stats.permutation_test(
+        (x,), statistic, permutation_type="pairings", alternative="greater", n_resamples=20_000, rng=rng
+    ).pvalue
+    assert lag1_p(x[None, :])[0] == pytest.approx(theirs, abs=0.02)
+
+
+def test_pettitt_finds_a_break_and_only_then():
+    rng = default_rng(3)
+    p, at = pettitt(np.concatenate([rng.normal(0, 1, 12), rng.normal(4, 1, 8)]))
+    assert (p < 0.001, at) == (True, 12)
+    assert np.mean([pettitt(rng.normal(0, 1, 15))[0] < 0.05 for _ in range(200)]) < 0.1
+
+
+def test_percentiles_are_numpys():
+    rng = default_rng(4)
+    for x in (rng.lognormal(3, 1, 12_345), np.round(rng.lognormal(3, 1, 999), 1), np.full(7, 2.5), np.array([0.0])):
+        x = x.astype(np.float32)
+        wanted = (0, 0.1, 25, 50, 99, 99.9, 100)
+        for got, value in zip(stats.percentiles(x, wanted), np.percentile(x.astype(float), wanted), strict=True):
+            assert got.latency_us == pytest.approx(value, rel=1e-6)
+            assert got.beyond == x.size - 1 - int((x.size - 1) * got.percentile / 100)

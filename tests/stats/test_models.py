@@ -1,0 +1,351 @@
+"""Levels, tails, warm-up, streams, buffers, planning, diagnosis: what they find in data whose truth is planted."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.random import default_rng
+
+from netperf_lib import stats
+from netperf_lib.errors import StatsError
+from netperf_lib.model import Percentile
+from netperf_lib.stats.steady import mser
+
+from . import planted
+
+VALUES = arrays(float, st.integers(1, 40), elements=st.floats(1e-3, 1e12))
+
+
+# --- levels ---------------------------------------------------------------------------------------------------------
+
+
+@given(VALUES)
+def test_a_level_is_ordered_and_shows_itself(values):
+    found = stats.level(values, metric="throughput_bps")
+    assert found.low <= found.median <= found.high
+    assert found.n == values.size
+    assert found.words in repr(found)
+    assert json.dumps(found.to_dict(), allow_nan=False)
+
+
+@given(VALUES, st.floats(1e-3, 1e3))
+def test_a_level_scales_with_its_unit(values, factor):
+    one, other = stats.level(values), stats.level(values * factor)
+    assert np.allclose([other.median, other.low, other.high], np.array([one.median, one.low, one.high]) * factor)
+
+
+@given(VALUES, st.randoms(use_true_random=False))
+def test_the_order_of_runs_does_not_move_a_level(values, random):
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    one, other = stats.level(values), stats.level(shuffled)
+    assert (one.median, one.low, one.high) == (other.median, other.low, other.high)
+
+
+@pytest.mark.parametrize(("n", "confidence"), [(1, 0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95)])
+def test_few_runs_give_their_range_and_its_confidence(n, confidence):
+    found = stats.level(np.arange(1.0, n + 1))
+    assert found.confidence == confidence
+    if n < 6:
+        assert (found.low, found.high) == (1, n)
+        assert "6 are needed" in found.warnings[0]
+
+
+def test_two_modes_are_flagged():
+    values = np.concatenate([default_rng(0).normal(100, 1, 21), default_rng(1).normal(60, 1, 9)])
+    assert any("more than one mode" in w for w in stats.level(default_rng(2).permutation(values)).warnings)
+
+
+def test_missing_values_are_counted_and_bad_ones_refused():
+    assert stats.level([1.0, None, math.nan, 2.0]).dropped == 2
+    assert stats.level(pd.Series([1, pd.NA, 3], dtype="Int64")).n == 2
+    with pytest.raises(StatsError, match="confidence must lie between"):
+        stats.level([1.0], confidence=95)
+    with pytest.raises(StatsError, match="one row of numbers"):
+        stats.level([[1.0]])
+
+
+# --- tails ----------------------------------------------------------------------------------------------------------
+
+
+def latencies(seed: int, factor: float = 1.0, runs: int = 12, packets: int = 5000) -> list[np.ndarray]:
+    rng = default_rng(seed)
+    return [factor * rng.lognormal(3, 0.5, packets) * np.exp(0.02 * rng.standard_normal()) for _ in range(runs)]
+
+
+def test_tails_are_compared_a_run_at_a_time():
+    found = stats.tails(latencies(1, 1.3), latencies(2), names=("vpn", "direct"), quantity="one-way latency")
+    assert [c.verdict for c in found] == ["worse", "worse"]
+    assert found.n == 12
+    assert found.comparisons[0].family == 2
+    assert found.words.startswith("vpn: 3")
+    assert "higher one-way latency (99th percentile) than direct" in found.words
+    assert found.beyond == (50, 5)
+    assert found.flagged == (99.9,)
+    assert "99.9th percentile: a run has only 5 observations beyond it" in found.warnings[0]
+
+
+def test_percentiles_of_a_log_do_as_well_as_its_packets():
+    sides = [[tuple(stats.percentiles(run, (99,))) for run in latencies(i)] for i in (1, 2)]
+    assert (
+        stats.tails(*sides, percentiles=(99,)).words == stats.tails(latencies(1), latencies(2), percentiles=(99,)).words
+    )
+    unknown = [[(Percentile(99.0, 5.0),)] * 8] * 2
+    assert stats.tails(*unknown).beyond == (None, None)
+    assert stats.tails(*unknown).comparisons[1].dropped == 8
+
+
+def test_the_shift_function_finds_where_two_distributions_differ():
+    rng = default_rng(3)
+    a, b = latencies(4), latencies(5)
+    a = [np.where(rng.random(x.size) < 0.03, 3 * x, x) for x in a]  # every 33rd packet is held up
+    frame = stats.shift(a, b, margin=0.1).to_frame()
+    assert len(frame) == 11
+    verdicts = dict(zip(frame["percentile"], frame["verdict"], strict=True))
+    assert verdicts[50] == "equivalent"
+    assert verdicts[99] == "worse"
+    assert bool(frame.loc[frame["percentile"] == 99.99, "flagged"].iloc[0])
+
+
+def test_percentiles_take_batches_and_refuse_what_is_no_latency():
+    x = default_rng(6).lognormal(3, 1, 10_000).astype(np.float32)
+    assert stats.percentiles(lambda: np.array_split(x, 7)) == stats.percentiles(x)
+    assert stats.percentiles([]) == ()
+    for wrong in ([-1.0, 2.0], [math.nan], [math.inf, 1.0]):
+        with pytest.raises(StatsError, match="1 sample"):
+            stats.percentiles(wrong)
+    with pytest.raises(StatsError, match="between 0 and 100"):
+        stats.percentiles(x, (101,))
+
+
+# --- warm-up --------------------------------------------------------------------------------------------------------
+
+
+def curves(ramps: dict[str, float], length: int = 40, runs: int = 10, seed: int = 0) -> pd.DataFrame:
+    rng = default_rng(seed)
+    t = np.arange(length)
+    rows = []
+    for name, ramp in ramps.items():
+        for r in range(runs):
+            rate = 1e9 * (1 - np.exp(-(t + 0.5) / ramp)) * np.exp(planted.seconds(rng, (length,)))
+            rows += [
+                {"run_id": f"{name}{r}", "condition": name, "stream": -1, "start_s": float(i), "end_s": i + 1.0}
+                | {"throughput_bps": v, "omitted": False}
+                for i, v in zip(t, rate, strict=True)
+            ]
+    return pd.DataFrame(rows)
+
+
+def test_one_common_cut_for_all_conditions():
+    data = curves({"short": 0.2, "long": 3.0})
+    found = stats.warmup(data)
+    assert found.cuts["short"] < found.cuts["long"]
+    assert found.cut_s == found.cuts["long"] + 2
+    assert not found.flagged
+    assert stats.warmup(data.drop(columns="condition"), {r: r[:-1] for r in data["run_id"]}).cuts == found.cuts
+    kept = stats.steady(data, found.cut_s)
+    assert len(kept) == 20
+    assert kept.between(0.9e9, 1.1e9).all()
+
+
+def test_runs_that_never_become_steady_are_flagged():
+    found = stats.warmup(curves({"slow": 30.0}, length=20))
+    assert found.flagged
+    assert "they still change after" in found.words
+    assert found.moving["slow"] > 0.1
+    found = stats.warmup(curves({"short": 0.2}, length=4))
+    assert found.flagged
+    assert "half of a run or more" in found.words
+
+
+def test_streams_are_added_up_where_their_sum_is_missing():
+    data = curves({"a": 0.2}, runs=2)
+    halves = pd.concat([data.assign(stream=s, throughput_bps=data["throughput_bps"] / 2) for s in (0, 1)])
+    assert np.allclose(stats.steady(halves, 0), stats.steady(data, 0))
+
+
+def test_the_cut_of_a_curve_without_noise_is_exact():
+    assert mser(np.array([0.0] * 5 + [1.0] * 25)) == 5
+    assert mser(np.ones(10)) == 0
+
+
+def test_intervals_that_cannot_be_used_are_refused():
+    data = curves({"a": 0.2}, runs=1)
+    with pytest.raises(StatsError, match="no column start_s"):
+        stats.warmup(data.drop(columns="start_s"))
+    with pytest.raises(StatsError, match="holds no throughput_bps"):
+        stats.warmup(data.assign(throughput_bps=None))
+
+
+# --- streams --------------------------------------------------------------------------------------------------------
+
+COUNTS = np.array([1, 2, 4, 8, 16, 32, 64])
+
+
+def scaling(rounds: int = 12, seed: int = 0, **law: float) -> pd.DataFrame:
+    rng = default_rng(seed)
+    rates = planted.law(COUNTS, **law) * np.exp(
+        planted.drift(rng, 1, rounds).T + 0.02 * rng.standard_normal((rounds, 7))
+    )
+    return pd.DataFrame(rates, columns=COUNTS)
+
+
+def test_how_many_streams_are_enough():
+    found = stats.streams(scaling(sigma=0.2, kappa=1e-3), advertised_bps=10e9)
+    assert found.enough == 16  # 16 streams carry 3.77 Gbit/s, 32 the most, 3.90
+    truth = math.sqrt(0.8 / 1e-3)
+    assert found.peak_low * 0.9 < truth < found.peak_high * 1.1
+    assert found.contention.median == pytest.approx(0.2, rel=0.1)
+    assert found.coherence.median == pytest.approx(1e-3, rel=0.2)
+    assert 0.3 < found.advertised.low < found.advertised.high < 0.5
+    assert "16 streams reach 95 % of the best throughput" in found.words
+    assert list(found.to_frame()["streams"]) == list(COUNTS)
+
+
+def test_streams_that_never_hurt_have_no_peak():
+    rates = 1e9 * COUNTS * np.exp(0.001 * default_rng(1).standard_normal((10, 7)))
+    found = stats.streams(pd.DataFrame(rates, columns=COUNTS))
+    assert found.enough == 64
+    assert found.peak_high == math.inf
+    assert any("may still be faster" in w for w in found.warnings)
+
+
+def test_few_rounds_of_streams_are_refused_and_missing_ones_counted():
+    data = scaling(7)
+    data.iloc[2, 3] = np.nan
+    found = stats.streams(data)
+    assert (found.n, found.enough is not None) == (6, True)
+    data.iloc[4, 3] = np.nan
+    found = stats.streams(data)
+    assert found.enough is None
+    assert "5 whole rounds, at least 6 are needed (1 more)" in found.words
+    with pytest.raises(StatsError, match="above zero"):
+        stats.streams({1: [0.0] * 8, 2: [1.0] * 8})
+    with pytest.raises(StatsError, match="numbers of streams"):
+        stats.streams(pd.DataFrame({"one": [1.0]}))
+
+
+# --- buffers --------------------------------------------------------------------------------------------------------
+
+
+def paths(rounds: int = 12, seed: int = 0, eta: float = 0.48, cap: float = 3e9, odd: float = 1.0) -> pd.DataFrame:
+    rng = default_rng(seed)
+    rows = []
+    for r in range(rounds):
+        for size in 2 ** np.arange(16, 28, 2):
+            rtt = 30_000 * np.exp(0.02 * rng.standard_normal())
+            rate = min(cap, eta * 8e6 * size / rtt) * np.exp(0.02 * rng.standard_normal())
+            rows.append((r, size, rtt, rate * (odd if size == 2**20 else 1)))
+    return pd.DataFrame(rows, columns=["round", "tcp_buffer_bytes", "rtt_loaded_us", "throughput_bps"])
+
+
+def test_the_buffer_model_finds_what_was_planted():
+    found = stats.buffers(paths(seed=1))
+    assert found.eta.low < 0.48 < found.eta.high
+    assert found.cap.low < 3e9 < found.cap.high
+    assert found.equivalent
+    assert found.rtt_us == pytest.approx(30_000, rel=0.02)
+    advice = found.needed(2e9)
+    assert advice.buffer_bytes == pytest.approx(2e9 * 0.03 / 8 / 0.48, rel=0.05)
+    assert f"net.core.rmem_max = {advice.buffer_bytes}" in advice.sysctl
+
+
+def test_a_model_that_does_not_fit_is_not_called_equivalent():
+    found = stats.buffers(paths(odd=0.6))
+    assert not found.equivalent
+    assert "not shown to agree with the data at 1 MiB" in found.words
+
+
+def test_a_limit_that_was_not_reached_is_not_claimed():
+    assert stats.buffers(paths(cap=1e15)).cap is None
+    assert stats.buffers(paths(cap=1e6)).eta is None
+
+
+def test_buffers_that_cannot_be_judged_are_refused():
+    with pytest.raises(StatsError, match="no column rtt_loaded_us"):
+        stats.buffers(paths().drop(columns="rtt_loaded_us"))
+    with pytest.raises(StatsError, match="two buffer sizes"):
+        stats.buffers(paths().query("tcp_buffer_bytes == 65536"))
+    with pytest.raises(StatsError, match="several streams"):
+        stats.buffer_needed(400e9, 200_000)
+    with pytest.raises(StatsError, match="rtt_us must be above zero"):
+        stats.buffer_needed(1e9, 0)
+
+
+def test_mathis_is_labelled():
+    found = stats.mathis(30_000, 1e-4, measured_bps=1e9)
+    assert found.throughput_bps == pytest.approx(8 * 1448 / 0.03 * math.sqrt(1.5e4))
+    assert found.plausible is False
+    assert "plausibility check (Mathis et al., Reno only): 0.01 % loss" in found.words
+
+
+# --- planning -------------------------------------------------------------------------------------------------------
+
+
+def test_more_noise_contrasts_or_power_need_more_rounds():
+    base = int(stats.rounds_needed(0.03, difference=0.1))
+    assert int(stats.rounds_needed(0.06, difference=0.1)) > base
+    assert int(stats.rounds_needed(0.03, difference=0.1, family=21)) > base
+    assert int(stats.rounds_needed(0.05, difference=0.1, power=0.99)) > int(stats.rounds_needed(0.05, difference=0.1))
+    assert int(stats.rounds_needed(0.001, difference=0.5)) == stats.rounds_required()
+
+
+@pytest.mark.parametrize(("family", "need"), [(1, 6), (6, 8), (21, 10), (1000, 16)])
+def test_fewest_rounds_of_a_family(family, need):
+    assert stats.rounds_required(0.05, family) == need
+
+
+def test_a_running_experiment_stops_on_the_width():
+    rng = default_rng(5)
+    a, b = rng.lognormal(0, 0.02, 60), rng.lognormal(0, 0.02, 60)
+    stops = [stats.stop_rule(a[:n], b[:n], width=0.02).stop for n in range(1, 61)]
+    assert not any(stops[:7])
+    assert stops[-1]
+    first = stats.stop_rule(a[:5], b[:5])
+    assert not first.stop
+    assert first.words == "go on: about 1 more round until an interval exists"
+    with pytest.raises(StatsError, match="above zero"):
+        stats.stop_rule([0.0], [1.0])
+
+
+# --- diagnosis ------------------------------------------------------------------------------------------------------
+
+
+def test_a_clean_series_is_clean_and_a_drifting_one_is_not():
+    rng = default_rng(6)
+    assert stats.diagnose(rng.normal(100, 1, 20)).clean
+    drifting = stats.diagnose(100 + np.arange(20) + rng.normal(0, 1, 20))
+    assert drifting.trend_p < 0.001
+    assert drifting.trend_per_run == pytest.approx(1 / 110, rel=0.2)
+    assert "the level rises from run to run" in drifting.words
+    broken = stats.diagnose(np.concatenate([rng.normal(100, 1, 10), rng.normal(90, 1, 10)]))
+    assert broken.break_after == 10
+    assert "the level breaks after run 10" in broken.words
+
+
+def test_the_place_in_the_round_is_looked_at():
+    rng = default_rng(7)
+    place = np.array([rng.permutation(4)[0] for _ in range(40)])
+    assert stats.diagnose(rng.normal(100, 1, 40) - 2 * place, order=place).order_p < 0.01
+    assert stats.diagnose(rng.normal(100, 1, 40), order=place).order_p > 0.01
+    with pytest.raises(StatsError, match="one each a run"):
+        stats.diagnose([1.0, 2.0], order=[1])
+
+
+def test_seconds_are_worth_less_than_their_number():
+    runs = planted.seconds(default_rng(8), (10, 60))
+    found = stats.diagnose(default_rng(9).normal(100, 1, 10), intervals=runs)
+    assert found.within_lag1 == pytest.approx(0.6, abs=0.15)
+    assert found.effective < 30
+
+
+@given(st.lists(st.sampled_from([1.0, 2.0]), max_size=30))
+def test_diagnosis_of_ties_and_short_series_does_not_crash(values):
+    assert repr(stats.diagnose(values))
