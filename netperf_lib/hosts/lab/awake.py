@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import struct
+import time
 from pathlib import Path
 
 from . import namespace
@@ -20,6 +21,12 @@ _LATENCY = Path("/dev/cpu_dma_latency")
 _AT_ONCE, _WHENEVER = struct.pack("=i", 0), struct.pack("=i", 2_000_000_000)
 _MOST_PROCESSORS = 4
 """An ordinary user's lab uses no more than this, because each is kept busy."""
+
+
+_CROWDED_NS = 300_000
+_REST_S = 0.25
+"""A loop that was off its processor for so long is not needed there, and rests. It would do harm: only a processor
+without any work takes over what waits for another one, and packets would be milliseconds late on a busy machine."""
 
 
 class Awake:
@@ -81,5 +88,17 @@ def _spinner(processor: int, parent: int) -> int:
     namespace.close_all_but()
     os.sched_setaffinity(0, {processor})
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    now = time.monotonic_ns
+    last = now()
+
+    def resume(*_: object) -> None:
+        nonlocal last
+        last = now()
+
+    signal.signal(signal.SIGCONT, resume)
     while True:
-        pass
+        time_ns = now()
+        if time_ns - last > _CROWDED_NS:
+            time.sleep(_REST_S)
+            time_ns = now()
+        last = time_ns
