@@ -61,7 +61,7 @@ def deployment(tmp_path_factory):
     finally:
         lab.down(experiment(), state=state)
     assert lab.status(state) is None
-    assert sorted(p.name for p in state.iterdir()) == ["lab.log", "lock", "options.json"]
+    assert sorted(p.name for p in state.iterdir()) == ["lab.log", "lock"]
 
 
 def test_hosts_are_separate_machines(deployment):

@@ -15,7 +15,6 @@ import pytest
 
 from netperf_lib.errors import LabError
 from netperf_lib.hosts import lab
-from netperf_lib.hosts.lab import requirements
 from netperf_lib.model import Experiment, HostsSpec, Pair, TestSpec
 
 REPOSITORY = Path(__file__).parents[2]
@@ -33,7 +32,7 @@ import os, subprocess
 from pathlib import Path
 from netperf_lib.hosts import lab
 folder = Path("/tmp/state")
-made = lab._start(lab.Options(calibrate=False), folder, 1)
+made = lab.start(lab.Options(calibrate=False), folder, 1)
 def run(host, command):
     return subprocess.run(lab.ssh_command(made.host(host), command), capture_output=True, text=True, timeout=60)
 print(os.geteuid(), run("region", "hostname; id -u; ls /sys/class/net; cat /proc/sys/net/ipv4/tcp_wmem").stdout.split())
@@ -110,7 +109,7 @@ def test_an_ordinary_user_can_run_it():
     assert who == "4321 ['region', '4321', 'eth0', 'lo', '4096', '16384', '2621440']"
     assert proofs == "[]", "no step of setting the hosts up was refused"
     assert udp == "True"
-    assert left == "['lab.log', 'lock', 'options.json']"
+    assert left == "['lab.log', 'lock']"
 
 
 @needs_root
@@ -142,10 +141,17 @@ def test_what_is_missing_is_said_with_its_remedy(situation, user, message):
         raise LabError(said.rstrip())
 
 
-def test_only_linux_will_do(monkeypatch):
-    monkeypatch.setattr(requirements.sys, "platform", "darwin")
-    with pytest.raises(LabError, match=r"needs Linux, and this is darwin: .*WSL 2"):
-        lab.check()
+def test_only_linux_will_do_but_plans_can_be_made_elsewhere():
+    elsewhere = """
+import subprocess, sys, pydantic
+import netperf_lib.hosts
+sys.platform = "win32"
+sys.modules["fcntl"] = sys.modules["pwd"] = None
+from pathlib import Path
+"""
+    code = elsewhere + CHECK.replace("lab.check()", "lab.Options(), lab.status(), lab.stop(); lab.check()")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("the lab needs Linux, and this is win32: run it in a Linux machine"), done.stderr
 
 
 def test_a_missing_tool_is_named_before_anything_starts(monkeypatch, tmp_path):
@@ -163,4 +169,4 @@ def test_a_missing_tool_is_named_before_anything_starts(monkeypatch, tmp_path):
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(LabError, match=r"cannot write to its folder .*file/state.*choose another one"):
-        lab._start(lab.Options(), tmp_path / "file" / "state", 1)
+        lab.start(lab.Options(), tmp_path / "file" / "state", 1)

@@ -23,10 +23,12 @@ from pathlib import Path
 from ...errors import LabError, UsageError
 from ...model import Deployment, Experiment, Host
 from ...tools import tools
-from . import deployment as _deployment
-from . import lock, supervisor
 from .requirements import check
 from .topology import LabHost, Link, Options
+
+if sys.platform == "linux":  # elsewhere an experiment can be planned and checked; `check` says the rest
+    from . import deployment as _deployment
+    from . import lock, supervisor
 
 __all__ = [
     "EPHEMERAL",
@@ -40,6 +42,7 @@ __all__ = [
     "run_foreground",
     "shell",
     "ssh_command",
+    "start",
     "status",
     "stop",
     "up",
@@ -107,7 +110,7 @@ def up(experiment: Experiment, *, number: int = 1, state: Path) -> Deployment:
                 f"{folder}', or choose another folder"
             )
         stop(folder)
-    return _start(options, folder, number)
+    return start(options, folder, number)
 
 
 def down(experiment: Experiment, *, state: Path) -> None:
@@ -116,6 +119,54 @@ def down(experiment: Experiment, *, state: Path) -> None:
         _joined.discard(state.absolute())
         return
     stop(state)
+
+
+def start(options: Options, folder: Path, number: int = 1) -> Deployment:
+    """Start a lab in `folder` as a child of this process, as deployment `number`; `stop` ends it.
+
+    Raises
+    ------
+    LabError
+        It cannot run on this machine, or one runs in `folder` already.
+    """
+    check()
+    folder = folder.absolute()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.geteuid():
+            raise LabError(f"the lab's folder {folder} belongs to another user: choose another one")
+        (folder / "lock").touch(mode=0o600)
+    except OSError as error:
+        raise LabError(f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one") from None
+    package_root = str(Path(__file__).parents[3])
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__, str(folder), str(number), str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a group of its own: control-C in a terminal must reach the caller alone, who then takes the lab down in order
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))},
+    )
+    try:
+        said = _first_line(process, options)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stderr.close()
+    if "error" in said:
+        process.wait()
+        raise LabError(said["error"])
+    _started[folder] = process
+    deployment = _deployment.read(folder)
+    assert deployment is not None, "written before it is ready"
+    return deployment
 
 
 def run_foreground(
@@ -148,7 +199,7 @@ def run_foreground(
         raise LabError(f"process {running.pid} runs a lab in {folder} already: end it with 'npl lab down'")
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        deployment = _start(options or Options(), folder, number)
+        deployment = start(options or Options(), folder, number)
         (ready or _print_ready)(deployment)
         code = _started[folder].wait()
     except KeyboardInterrupt:
@@ -163,7 +214,7 @@ def run_foreground(
 def status(folder: Path | None = None) -> Status | None:
     """Return the lab that runs in `folder`, if any."""
     folder = (folder or default_folder()).absolute()
-    pid = lock.holder(folder / "lock")
+    pid = _supervisor_of(folder)
     return None if pid is None else Status(folder=folder, pid=pid, deployment=_deployment.read(folder))
 
 
@@ -203,15 +254,19 @@ def stop(folder: Path | None = None) -> bool:
         It belongs to another user.
     """
     folder = (folder or default_folder()).absolute()
-    pid = lock.holder(folder / "lock")
+    pid = _supervisor_of(folder)
     if pid is not None:
         _end(pid, folder)
     if (process := _started.pop(folder, None)) is not None:
         process.wait()
     _joined.discard(folder)
-    if folder.is_dir() and lock.holder(folder / "lock") is None:
+    if sys.platform == "linux" and folder.is_dir() and _supervisor_of(folder) is None:
         supervisor.clean(folder)
     return pid is not None
+
+
+def _supervisor_of(folder: Path) -> int | None:
+    return lock.holder(folder / "lock") if sys.platform == "linux" else None
 
 
 def _end(pid: int, folder: Path) -> None:
@@ -220,7 +275,7 @@ def _end(pid: int, folder: Path) -> None:
     except ProcessLookupError:
         return
     try:
-        if lock.holder(folder / "lock") != pid:
+        if _supervisor_of(folder) != pid:
             return  # it ended, and its number may be another process by now
         signal.pidfd_send_signal(handle, signal.SIGTERM)
         if not select.select([handle], [], [], _STOP_S)[0]:
@@ -234,49 +289,12 @@ def _end(pid: int, folder: Path) -> None:
         os.close(handle)
 
 
-def _start(options: Options, folder: Path, number: int) -> Deployment:
-    check()
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.stat().st_uid != os.geteuid():
-            raise LabError(f"the lab's folder {folder} belongs to another user: choose another one")
-        (folder / "options.json").write_text(options.model_dump_json(indent=2))
-    except OSError as error:
-        raise LabError(f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one") from None
-    package_root = str(Path(__file__).parents[3])
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__, str(folder), str(number), str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # a group of its own: control-C in a terminal must reach the caller alone, who then takes the lab down in order
-        start_new_session=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))},
-    )
-    try:
-        said = _first_line(process)
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-    finally:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        process.stderr.close()
-    if "error" in said:
-        process.wait()
-        raise LabError(said["error"])
-    _started[folder] = process
-    deployment = _deployment.read(folder)
-    assert deployment is not None, "written before it is ready"
-    return deployment
-
-
-def _first_line(process: subprocess.Popen[str]) -> dict[str, str]:
+def _first_line(process: subprocess.Popen[str], options: Options) -> dict[str, str]:
+    assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(options.model_dump_json())
     if not select.select([process.stdout], [], [], _START_S)[0]:
         raise LabError(f"the lab was not ready after {_START_S} s: this machine is too busy for it")
     if line := process.stdout.readline():

@@ -1,7 +1,7 @@
 """The supervisor's own process: ``python -m netperf_lib.hosts.lab FOLDER NUMBER CALLER``, started by `lab.up`.
 
-It reads `options.json` in the folder, says one line of JSON on its standard output (ready, or what went wrong), and
-runs until it is told to end or its caller is gone.
+It reads its options from standard input, says one line of JSON on standard output (ready, or what went wrong), and runs
+until it is told to end or its caller is gone.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ def main(folder: Path, number: int, caller: int) -> int:
     if (other := lock.acquire(folder / "lock")) is not None:
         print(json.dumps({"error": f"process {other} runs a lab in {folder} already"}), file=answer, flush=True)
         return 1
-    options = Options.model_validate_json((folder / "options.json").read_text())
     clean(folder)  # what a killed one left
+    options = Options.model_validate_json(sys.stdin.read())
+    (folder / "options.json").write_text(options.model_dump_json(indent=2))
     _log_to(folder / "lab.log")
     supervisor = Supervisor(options, folder)
     try:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 import shutil
 import sys
 from pathlib import Path
 
 from ...errors import LabError
-from . import namespace
 
 __all__ = ["check", "sshd"]
 
@@ -54,6 +52,8 @@ def _check_programs() -> None:
 
 
 def _check_user() -> None:
+    import pwd  # not on Windows
+
     try:
         shell = pwd.getpwuid(os.geteuid()).pw_shell or "/bin/sh"
     except KeyError:
@@ -79,6 +79,8 @@ def _check_tun() -> None:
 
 def _check_namespaces() -> None:
     """Try in a child what every host will do: make namespaces, and a TUN device in them."""
+    from . import namespace  # only on Linux
+
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         failed, at_device = 0, 0

@@ -256,7 +256,7 @@ class Supervisor:
 
 def clean(folder: Path) -> None:
     """Remove what a lab left in its folder, except its lock and its log."""
-    for name in ("id", "id.pub", "known_hosts", "ssh_config", "deployment.json"):
+    for name in ("id", "id.pub", "known_hosts", "ssh_config", "deployment.json", "options.json"):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "hosts", ignore_errors=True)
 
