@@ -46,6 +46,7 @@ from . import logs
 from .engine import Engine
 from .errors import ParseError, StoreError, UsageError
 from .files import Folder, LocalFolder, Location, folder, is_url, split
+from .metrics import METRICS
 from .model import Deployment, Experiment, ParsedRun
 from .tables import SCHEMAS, PartWriter, TableName, detail, evolve, run_row
 
@@ -458,8 +459,11 @@ class Store:
                 with self._files.local(f"raw/{run_id}") as place:
                     row, parsed = self._read_run(run_id, place)
                     rows.append(row)
-                    for table, part in detail(self.experiment, run_id, parsed):
-                        writers[table].add(part)
+                    try:
+                        for table, part in detail(self.experiment, run_id, parsed):
+                            writers[table].add(part)
+                    except ParseError as e:  # a damaged packet is found only while the packets are read
+                        row |= {"status": "partial", "error": str(e)} | dict.fromkeys(METRICS)
                 if len(rows) == BATCH_RUNS or run_id == run_ids[-1]:
                     tables.append(pa.Table.from_pylist(rows, schema=SCHEMAS["runs"]))
                     rows.clear()
