@@ -4,17 +4,19 @@ The run is the unit: seconds and packets within a run are autocorrelated, and ar
 here is pure: arrays or tables in, frozen results out, each with its words, interval and the confidence it really has.
 """
 
-from .contrast import Comparison, compare, rounds_required
+from .contrast import Comparison, compare
 from .deployments import placement
 from .diagnostics import Diagnosis, diagnose
 from .family import Family
+from .judge import rounds_required
 from .levels import Level, level
 from .planning import RoundsNeeded, StopDecision, rounds_needed, stop_rule
 from .quantiles import Quantiles, percentiles, shift, tails
 from .scaling import Streams, streams
+from .sizing import BufferAdvice, Ceiling, buffer_needed, mathis
 from .steady import Warmup, steady, warmup
 from .table import by_round
-from .windows import BufferAdvice, Buffers, Ceiling, buffer_needed, buffers, mathis
+from .windows import Buffers, buffers
 
 __all__ = [
     "BufferAdvice",

@@ -10,16 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from .contrast import (
-    About,
-    Better,
-    Comparison,
-    Judged,
-    check_options,
-    conclude,
-    more_rounds,
-    verdict_of,
-)
+from .contrast import About, Better, Comparison, check_options, conclude, settle
+from .judge import Judged, more_rounds, verdict_of
 from .result import Floats, finite, plural
 
 __all__ = ["DEPLOYMENTS", "judge_deployments", "placement"]
@@ -119,7 +111,7 @@ def placement(
         verdict, reason = conclude(int(judged.code[0]), lo, hi, better, about.get("declared", True))
         if verdict == "inconclusive":
             more = more_rounds(n, estimate, (hi - lo) / 2, margin)
-            reason = f"about {more} more deployments a side would settle it"
+            reason = settle(more, "deployments a side")
     about.setdefault(
         "scope", f"over {x.size} and {y.size} deployments" if x.size != y.size else f"over {n} deployments"
     )

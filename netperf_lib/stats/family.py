@@ -121,7 +121,7 @@ class Family(Sequence[Comparison]):
                 c.names[0] + " / " + c.names[1],
                 c.quantity,
                 f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})" if np.isfinite(c.ratio) else "–",
-                f"{c.n} {c.unit}s",
+                plural(c.n, c.unit),
                 c.verdict,
                 c.words,
             )
@@ -141,12 +141,16 @@ class Family(Sequence[Comparison]):
 
     def __rich__(self) -> Any:
         """Return the table for the terminal."""
+        from rich.markup import escape
         from rich.table import Table
 
         colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
-        table = Table(*HEAD, caption=self.note, caption_justify="left", show_lines=True)
+        table = Table("verdict", "in words", "ratio (interval)", caption=self.note, caption_justify="left")
         for c, row in zip(self, self.rows(), strict=True):
-            table.add_row(*row, style=colour.get(c.verdict))
+            words = "\n".join((c.words, *(f"! {w}" for w in c.warnings)))
+            table.add_row(
+                f"[{colour.get(c.verdict, 'default')}]{c.verdict}[/]", escape(words), row[2], end_section=True
+            )
         return table
 
     def _repr_html_(self) -> str:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
-from .contrast import judge_paired, rounds_required, sides, widening
+from .contrast import sides
+from .judge import judge_paired, rounds_required, widening
 from .rank import signed_rank_cut, walsh
 from .result import Result, check_share, percent, plural, spread
 

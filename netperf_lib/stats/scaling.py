@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
-from .contrast import judge_paired, rounds_required
+from .judge import judge_paired, rounds_required
 from .levels import Level, level, median_interval
 from .result import Floats, Result, check_share, html_table, percent, plural, value_words
 

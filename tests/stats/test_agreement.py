@@ -8,9 +8,9 @@ import scipy
 from numpy.random import default_rng
 
 from netperf_lib import stats
-from netperf_lib.stats.contrast import judge_paired, widening
 from netperf_lib.stats.deployments import judge_deployments
 from netperf_lib.stats.diagnostics import pettitt
+from netperf_lib.stats.judge import judge_paired, widening
 from netperf_lib.stats.levels import median_interval
 from netperf_lib.stats.rank import hodges_lehmann, lag1_p, rank_sum_cut, signed_rank_cut
 

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 
 from netperf_lib import stats
 from netperf_lib.errors import StatsError
-from netperf_lib.stats.contrast import judge_paired
+from netperf_lib.stats.judge import judge_paired
 
 ROUNDS = st.integers(6, 24)
 SEEDS = st.integers(0, 2**32 - 1)

@@ -20,8 +20,8 @@ import pandas as pd
 import scipy
 
 from netperf_lib import stats
-from netperf_lib.stats.contrast import judge_paired, judge_unpaired, more_rounds, rounds_required
 from netperf_lib.stats.deployments import judge_deployments
+from netperf_lib.stats.judge import judge_paired, judge_unpaired, more_rounds, rounds_required
 from netperf_lib.stats.levels import median_interval
 from netperf_lib.stats.scaling import saturation
 from netperf_lib.stats.steady import mser
