@@ -1,7 +1,5 @@
 """Up, proven, down: against the emulated cloud in this process, on a clock of its own."""
 
-
-
 from __future__ import annotations
 
 import json

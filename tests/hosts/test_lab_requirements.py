@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,13 @@ def test_an_ordinary_user_can_run_it():
 
 
 @needs_root
+def test_an_ordinary_user_hears_that_realtime_is_not_for_him():
+    code = CHECK.replace("lab.check()", "lab.check(realtime=True)")
+    said = said_where(f"{somebody()}\n{tun('666')}", code, user=AS_SOMEBODY)
+    assert "namespaces" in said or said.startswith("this system refuses real-time priority: run the lab as root")
+
+
+@needs_root
 def test_root_with_a_locked_password_can_log_in():
     locked = """sed 's/^root:[^:]*:/root:!:/' /etc/shadow > /mnt/shadow; chmod 600 /mnt/shadow
         mount --bind /mnt/shadow /etc/shadow"""
@@ -155,12 +163,18 @@ from pathlib import Path
 
 
 def test_a_missing_tool_is_named_before_anything_starts(monkeypatch, tmp_path):
+    try:
+        lab.check()
+    except LabError as error:
+        pytest.skip(f"no lab here: {error}")
     experiment = Experiment(
         name="t",
         hosts=HostsSpec(source="lab"),
         pairs=(Pair(client="client", server="ppg", placement="ppg"),),
         tests=(TestSpec(tool="qperf", test="tcp_lat"),),
     )
+    for program in ("ssh", "ssh-keygen"):
+        (tmp_path / program).symlink_to(shutil.which(program))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LabError, match="uses qperf, which is not installed here: run 'sudo apt-get install qperf'"):
         lab.up(experiment, state=tmp_path)

@@ -95,14 +95,14 @@ def up(experiment: Experiment, *, number: int = 1, state: Path) -> Deployment:
     """
     from .. import options as read_options  # the package discovers this module
 
+    check()
     _check_tools(experiment)
     options: Options = read_options(experiment)
     folder = state.absolute()
-    if running := status(folder):
-        if _is_same(running, options, number):
+    if running := _settled(folder):
+        if (running.options, running.deployment.deployment_id) == (options, f"lab-{number}"):
             if folder not in _started:
                 _joined.add(folder)
-            assert running.deployment is not None
             return running.deployment
         if folder not in _started:
             raise LabError(
@@ -129,7 +129,7 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
     LabError
         It cannot run on this machine, or one runs in `folder` already.
     """
-    check()
+    check(realtime=options.realtime)
     folder = folder.absolute()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -305,22 +305,25 @@ def _first_line(process: subprocess.Popen[str], options: Options) -> dict[str, s
     return {"error": f"the lab's supervisor died at its start: {trouble[-1] if trouble else 'without a word'}"}
 
 
-def _is_same(running: Status, options: Options, number: int) -> bool:
-    """Whether the lab that runs is the one that is wanted; waits for one that is being made."""
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    pid: int
+    options: Options
+    deployment: Deployment
+
+
+def _settled(folder: Path) -> _Settled | None:
+    """Return the lab that runs in `folder`, if any; wait for one that is being made."""
     deadline = time.monotonic() + _START_S
-    while running.deployment is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-        again = status(running.folder)
-        if again is None:
-            return False
-        running = again
-    with contextlib.suppress(OSError, ValueError):
-        theirs = Options.model_validate_json((running.folder / "options.json").read_text())
-        return running.deployment is not None and (theirs, f"lab-{number}") == (
-            options,
-            running.deployment.deployment_id,
-        )
-    return False
+    while running := status(folder):
+        if running.deployment is not None:
+            with contextlib.suppress(FileNotFoundError):  # it ends just now
+                options = Options.model_validate_json((folder / "options.json").read_text())
+                return _Settled(running.pid, options, running.deployment)
+        if time.monotonic() > deadline:
+            raise LabError(f"process {running.pid} does not get the lab in {folder} ready: end it with 'npl lab down'")
+        time.sleep(0.05)
+    return None
 
 
 def _check_tools(experiment: Experiment) -> None:

@@ -23,10 +23,9 @@ log = logging.getLogger("netperf_lib.hosts.lab")
 
 def main(folder: Path, number: int, caller: int) -> int:
     """Run a lab; return the exit code."""
-    answer = os.fdopen(os.dup(1), "w")
-    os.set_inheritable(answer.fileno(), False)
+    answer = os.dup(1)  # not inherited by anything that is started
     if (other := lock.acquire(folder / "lock")) is not None:
-        print(json.dumps({"error": f"process {other} runs a lab in {folder} already"}), file=answer, flush=True)
+        _say(answer, error=f"process {other} runs a lab in {folder} already")
         return 1
     clean(folder)  # what a killed one left
     options = Options.model_validate_json(sys.stdin.read())
@@ -34,19 +33,27 @@ def main(folder: Path, number: int, caller: int) -> int:
     _log_to(folder / "lab.log")
     supervisor = Supervisor(options, folder)
     try:
-        supervisor.start()
-        write(describe(supervisor, number), folder)
-        print(json.dumps({"ready": True}), file=answer, flush=True)
-        answer.close()
-        log.info("ends: %s", supervisor.wait(caller))
+        try:
+            supervisor.start()
+            write(describe(supervisor, number), folder)
+        except LabError as error:
+            _say(answer, error=str(error))
+            raise
+        _say(answer, ready="")
+        log.info("it ends: %s", supervisor.wait(caller))
     except LabError as error:
         log.error("%s", error)  # noqa: TRY400  the message says it all
-        print(json.dumps({"error": str(error)}), file=answer, flush=True)
         return 1
     finally:
         supervisor.stop()
         clean(folder)
     return 0
+
+
+def _say(answer: int, **said: str) -> None:
+    with os.fdopen(answer, "w") as file:
+        json.dump(said, file)
+        file.write("\n")
 
 
 def _log_to(file: Path) -> None:

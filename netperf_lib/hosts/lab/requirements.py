@@ -16,8 +16,8 @@ _TUN = Path("/dev/net/tun")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
-def check() -> None:
-    """Find out whether a lab can run here.
+def check(*, realtime: bool = False) -> None:
+    """Find out whether a lab can run here, and with real-time priority if that is wanted.
 
     Raises
     ------
@@ -32,6 +32,8 @@ def check() -> None:
     _check_user()
     _check_tun()
     _check_namespaces()
+    if realtime:
+        _check_realtime()
 
 
 def sshd() -> str | None:
@@ -114,3 +116,18 @@ def _check_namespaces() -> None:
     else:
         remedy = "run the lab with sudo, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
     raise LabError(f"the lab may not make network namespaces here ({why}): {remedy}")
+
+
+def _check_realtime() -> None:
+    """Try it in a child, so that this process stays as it is."""
+    if (child := os.fork()) == 0:
+        code = 1
+        try:
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))
+            code = 0
+        finally:
+            os._exit(code)
+    if os.waitpid(child, 0)[1]:
+        raise LabError(
+            "this system refuses real-time priority: run the lab as root, or leave the option 'realtime' out"
+        )

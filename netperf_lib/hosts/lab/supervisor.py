@@ -109,20 +109,28 @@ class Supervisor:
         if self.options.calibrate:
             self._calibrate()
 
-    def wait(self, caller: int | None) -> str:
-        """Wait for a reason to end, and return it: a signal, the end of `caller`, or a part that broke."""
+    def wait(self, caller: int) -> str:
+        """Wait until the lab is told to end, or the process `caller` does, which started this one; say which.
+
+        Raises
+        ------
+        LabError
+            A part of the lab broke.
+        """
         assert self._fabric is not None
-        watched = {os.pidfd_open(pid): f"host {name} ended" for name, pid in self._guests.items()}
-        watched[os.pidfd_open(self._fabric[0])] = "the fabric ended"
-        if caller is not None:
-            try:
-                watched[os.pidfd_open(caller)] = "the caller ended"
-            except ProcessLookupError:
-                return "the caller ended"
-            if os.getppid() != caller:
-                return "the caller ended"
-        ready, _, _ = select.select([*watched, _signals()], [], [])
-        return watched.get(ready[0], "asked to")
+        parts = {os.pidfd_open(pid): f"host {name}" for name, pid in self._guests.items()}
+        parts[os.pidfd_open(self._fabric[0])] = "the fabric"
+        try:
+            calling = os.pidfd_open(caller)
+        except ProcessLookupError:
+            return "the caller ended"
+        if os.getppid() != caller:  # it ended before, and its number is another process by now
+            return "the caller ended"
+        told = _signals()
+        ready, _, _ = select.select([told, calling, *parts], [], [])
+        if ready[0] in parts:
+            raise LabError(f"{parts[ready[0]]} of the lab ended by itself")
+        return "told to end" if ready[0] == told else "the caller ended"
 
     def stop(self) -> None:
         """End the hosts and the fabric; when this returns they are gone."""
