@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import plots as plots
+    from . import stats as stats
     from .doctor import doctor as doctor
     from .logs import parse as parse
     from .metrics import format_value as format_value
@@ -110,12 +111,12 @@ _HOME = {
     "verify": "store",
     "warmup": "stats",
 }
-__all__ = sorted([*_HOME, "plots"])
+__all__ = sorted([*_HOME, "plots", "stats"])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plots":
-        return importlib.import_module(".plots", __name__)
+    if name in ("plots", "stats"):
+        return importlib.import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r} (it offers {', '.join(__all__)})")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

@@ -15,7 +15,7 @@ import scipy
 
 from ..errors import StatsError
 from .levels import median_interval
-from .rank import hodges_lehmann, lag1_p, permutations
+from .rank import EXACT, hodges_lehmann, lag1_p, permutations
 from .result import Floats, Result, numbers, plural
 
 __all__ = ["Diagnosis", "diagnose", "effective_size", "pettitt"]
@@ -86,7 +86,7 @@ def pettitt(x: Floats) -> tuple[float, int]:
     -----
     Pettitt, "A non-parametric approach to the change-point problem", Applied Statistics 28 (1979) 126-135:
     K = max over t of abs(2 · (sum of the first t ranks) - t (n + 1)). The p is by permutation, which is right for
-    short series and ties; Pettitt's own formula is for long ones.
+    short series and ties; for long ones (beyond 400) it is Pettitt's own formula.
     """
     n = x.size
     ranks = np.asarray(scipy.stats.rankdata(x))
@@ -96,10 +96,13 @@ def pettitt(x: Floats) -> tuple[float, int]:
         return np.asarray(np.abs(2 * np.cumsum(r, axis=-1)[..., :-1] - t * (n + 1)))
 
     seen = u(ranks)
+    k = float(seen.max())
+    at = int(seen.argmax()) + 1
+    if n > EXACT:
+        return min(1.0, 2 * math.exp(-6 * k**2 / (n**3 + n**2))), at
     order = permutations(n)
-    k = seen.max()
     p = (1 + int((u(ranks[order]).max(axis=1) >= k - 1e-9).sum())) / (order.shape[0] + 1)
-    return p, int(seen.argmax()) + 1
+    return p, at
 
 
 def effective_size(series: npt.ArrayLike) -> tuple[float, float]:
@@ -122,6 +125,15 @@ def effective_size(series: npt.ArrayLike) -> tuple[float, float]:
         return math.nan, math.nan
     r = min(max(float((e[1:] * e[:-1]).sum()) / v, -0.99), 0.99)
     return r, min(float(x.size), x.size * (1 - r) / (1 + r))
+
+
+def _slope(x: Floats) -> float:
+    """Theil-Sen slope; of long series Theil's incomplete one, from values half a series apart."""
+    n = x.size
+    if n <= EXACT:
+        return float(scipy.stats.theilslopes(x, np.arange(n)).slope)
+    half = n // 2
+    return float(np.median(x[half:] - x[: n - half])) / half
 
 
 def diagnose(
@@ -174,7 +186,7 @@ def diagnose(
         time = np.arange(n)
         p_trend = float(scipy.stats.kendalltau(time, x).pvalue)
         centre = float(np.median(x))
-        slope = float(scipy.stats.theilslopes(x, time).slope) / (abs(centre) or 1.0)
+        slope = _slope(x) / (abs(centre) or 1.0)
         _, low, high, _ = median_interval(x[None, :])
         modes = not low[0] <= hodges_lehmann(x) <= high[0]
         if p_lag < ALARM:

@@ -13,7 +13,7 @@ from .result import Floats
 
 __all__ = ["hodges_lehmann", "lag1_p", "permutations", "rank_sum_cut", "signed_rank_cut", "walsh"]
 
-_EXACT = 400
+EXACT = 400
 """Up to this many values the exact distribution costs milliseconds; beyond it the normal one is exact enough."""
 _PERMUTATIONS = 4999
 _SLACK = 1e-12
@@ -49,7 +49,7 @@ def _rank_sum_cdf(n: int, m: int) -> Floats:
 @lru_cache(maxsize=4096)
 def signed_rank_cut(n: int, tail: float) -> tuple[int, float]:
     """Largest k with P(T <= k) <= `tail`, and that probability; k is -1 where there is none."""
-    if n > _EXACT:
+    if n > EXACT:
         k = math.floor(
             n * (n + 1) / 4 + float(scipy.special.ndtri(tail)) * math.sqrt(n * (n + 1) * (2 * n + 1) / 24) - 0.5
         )
@@ -70,11 +70,6 @@ def rank_sum_cut(n: int, m: int, tail: float) -> tuple[int, float]:
     return k, float(cdf[k]) if k >= 0 else 0.0
 
 
-@lru_cache(maxsize=64)
-def _pairs(n: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    return np.triu_indices(n)
-
-
 def walsh(d: Floats) -> Floats:
     """Sorted Walsh averages (means of all pairs, each value with itself too) of each row of `d`.
 
@@ -86,9 +81,12 @@ def walsh(d: Floats) -> Floats:
     -------
     ndarray, shape (samples, n (n + 1) / 2)
     """
-    i, j = _pairs(d.shape[1])
-    w = d[:, i]
-    w += d[:, j]
+    n = d.shape[1]
+    w = np.empty((d.shape[0], n * (n + 1) // 2))
+    at = 0
+    for i in range(n):
+        np.add(d[:, i:], d[:, i : i + 1], out=w[:, at : at + n - i])
+        at += n - i
     w /= 2
     w.sort(axis=1)
     return w
@@ -100,15 +98,29 @@ def hodges_lehmann(x: Floats) -> float:
     Parameters
     ----------
     x : ndarray, shape (n,)
-        Values; at most some thousands, the work grows with the square.
+        Values. Beyond some thousand the averages are counted, not made: their number grows with the square.
     """
-    return float(np.median(walsh(x[None, :])[0]))
+    n = x.size
+    if n <= 2000:
+        return float(np.median(walsh(x[None, :])[0]))
+    s = np.sort(x)
+    half = (n * (n + 1) // 2 + 1) // 2
+    low, high = float(s[0]), float(s[-1])
+    while True:  # halve the range that holds the middle average until no number lies inside
+        t = low + (high - low) / 2
+        if not low < t < high:
+            return high
+        partners = np.searchsorted(s, 2 * t - s, side="right") - np.arange(n)
+        if int(np.maximum(partners, 0).sum()) >= half:
+            high = t
+        else:
+            low = t
 
 
 @lru_cache(maxsize=64)
-def permutations(n: int) -> npt.NDArray[np.intp]:
+def permutations(n: int) -> npt.NDArray[np.int16]:
     """The same random permutations for the same n: a verdict does not change when it is computed again."""
-    return np.random.default_rng(n).permuted(np.tile(np.arange(n), (_PERMUTATIONS, 1)), axis=1)
+    return np.random.default_rng(n).permuted(np.tile(np.arange(n, dtype=np.int16), (_PERMUTATIONS, 1)), axis=1)
 
 
 @lru_cache(maxsize=512)
@@ -135,7 +147,7 @@ def lag1_p(d: Floats) -> Floats:
         return np.ones(d.shape[0])
     ranks = np.asarray(scipy.stats.rankdata(d, axis=1)) - (n + 1) / 2
     s = (ranks[:, 1:] * ranks[:, :-1]).sum(axis=1) - 1e-9
-    if n > _EXACT:
+    if n > EXACT:
         variance = (ranks**2).mean(axis=1)
         z = (s + variance) / np.sqrt(n * np.maximum(variance, _SLACK) ** 2)
         return np.asarray(scipy.special.ndtr(-z), dtype=float)

@@ -108,6 +108,13 @@ def test_hodges_lehmann_by_hand():
     assert hodges_lehmann(np.array([1.0, 2.0, 10.0])) == 3.75  # of 1, 1.5, 2, 5.5, 6, 10
 
 
+def test_hodges_lehmann_of_many_values_is_counted():
+    x = default_rng(7).lognormal(0, 1, 2001)
+    i, j = np.triu_indices(x.size)
+    assert hodges_lehmann(x) == pytest.approx(np.median((x[i] + x[j]) / 2), rel=1e-12)
+    assert hodges_lehmann(np.full(3000, 0.1)) == 0.1
+
+
 def test_lag1_p_is_that_of_a_permutation_test():
     rng = default_rng(2)
     x = np.cumsum(rng.standard_normal(9)) + rng.standard_normal(9)

@@ -346,6 +346,13 @@ def test_seconds_are_worth_less_than_their_number():
     assert found.effective < 30
 
 
+def test_long_series_take_no_long_time():
+    x = default_rng(10).normal(100, 1, 20_000)
+    assert stats.diagnose(x).clean
+    assert stats.level(x).n == 20_000
+    assert "rises" in stats.diagnose(x + np.linspace(0, 1, x.size)).words
+
+
 @given(st.lists(st.sampled_from([1.0, 2.0]), max_size=30))
 def test_diagnosis_of_ties_and_short_series_does_not_crash(values):
     assert repr(stats.diagnose(values))
