@@ -9,6 +9,7 @@ connect/request/response tests the connection as well: then they are not kept.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,7 +20,9 @@ NAME = "netperf"
 MARKS = (" TEST from ", "THROUGHPUT=", "establish control", "netperf: ")
 
 _BANNER = re.compile(
-    r"^[ \t>]*(?:MIGRATED )?(?P<name>[A-Z][A-Za-z/ _-]*?) TEST(?:\([^)\n]*\))? from \S+ .* to\s(?P<server>\S+)",
+    r"^[ \t>]*(?:MIGRATED )?(?P<name>OMNI|(?:TCP|UDP|SCTP|DCCP|UDPLITE|STREAM|DG) (?:STREAM|MAERTS|SENDFILE|BIDIR|"
+    r"REQUEST/RESPONSE|Connect/Request/Response|Connect/Close)(?: MANY)?) TEST(?:\([^)\n]*\))? from \S+ .* to\s"
+    r"(?P<server>\S+)",
     re.MULTILINE,
 )
 _KEYS = re.compile(r"^THROUGHPUT=", re.MULTILINE)
@@ -70,6 +73,7 @@ def read(text: str) -> list[ParsedRun]:
     intervals = _interim(text, "reverse" if "MAERTS" in (test or "") else "forward")
     try:
         figures, notes = _figures(body, test or "")
+        metrics, points = _metrics(figures, test or "", notes)
     except ValueError as e:
         return result(status="failed", error=str(e))
     if not figures:
@@ -78,7 +82,6 @@ def read(text: str) -> list[ParsedRun]:
         if intervals["start_s"]:
             return result(status="partial", error="the log ends before its result", intervals=intervals)
         return result(status="failed", error="no result: the log ends before it")
-    metrics, points = _metrics(figures, test or "", notes)
     if not metrics:
         return result(status="failed", error="nothing was measured: every figure is missing or -1")
     if "message" in figures:
@@ -155,6 +158,15 @@ _TITLES = {
 }
 
 
+_OTHER_TITLES = {
+    "Throughput Confidence Width (%)",
+    "Confidence Iterations Run",
+    "Remote Transport Retransmissions",
+    "Transport MSS bytes",
+}
+"""Titles that are known and not used: with these a row that is longer than its titles can be trusted."""
+
+
 def _keyed(lines: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for line in lines:
@@ -172,7 +184,7 @@ def _separated(lines: list[str]) -> tuple[dict[str, Any], list[str]]:
     titles = [t.strip() for t in " ".join(lines[:row]).split(",")]
     values = lines[row].split(",")
     notes = []
-    if len(values) < len(titles):
+    if len(values) < len(titles) or (len(values) > len(titles) and not set(titles) <= {*_TITLES, *_OTHER_TITLES}):
         raise ValueError(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
     if len(values) > len(titles):
         notes.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
@@ -217,7 +229,7 @@ def _table(lines: list[str], test: str) -> dict[str, Any]:
     else:
         names = ("", "", "message", "seconds", "throughput", "cpu_local", "cpu_remote", "", "")
     needed = max(i for i, n in enumerate(names) if n in ("rate", "sent", "throughput")) + 1
-    if not needed <= len(values) <= len(names):
+    if not needed <= len(values) <= (len(names) if "%" in units else needed):
         raise ValueError(f"not a row of {test}: {rows[0].strip()!r}")
     found: dict[str, Any] = {n: v for n, v in zip(names, values, strict=False) if n}
     for name in ("seconds", "rate", "sent", "throughput"):
@@ -278,8 +290,8 @@ def _metrics(found: Mapping[str, Any], test: str, notes: list[str]) -> tuple[dic
     points: tuple[Percentile, ...] = ()
     if "THROUGHPUT" in found:
         number, unit = found["THROUGHPUT"], found.get("THROUGHPUT_UNITS", "")
-        if unit == "Trans/s":
-            metrics["transaction_rate_per_s"] = _number(number)
+        if unit == "Trans/s" and re.fullmatch(r"\d+\.\d\d", number):
+            metrics["transaction_rate_per_s"] = float(number)
         else:  # counted at this end: over UDP that is what was sent
             name = "throughput_sent_bps" if "UDP STREAM" in test else "throughput_bps"
             metrics[name] = _bps(number, unit, f"{number} {unit}")
@@ -307,7 +319,8 @@ def _metrics(found: Mapping[str, Any], test: str, notes: list[str]) -> tuple[dic
                 notes.append("the latencies hold the time to connect: left out")
             else:
                 ordered = [v for k, v in latencies.items() if v is not None and k not in ("rtt_us", "rtt_stdev_us")]
-                if ordered != sorted(ordered):
+                most = latencies["rtt_max_us"] or math.inf
+                if ordered != sorted(ordered) or max(latencies["rtt_us"] or 0, latencies["rtt_stdev_us"] or 0) > most:
                     raise ValueError("the figures contradict each other, the log is damaged: latencies out of order")
                 metrics |= latencies
                 points = tuple(

@@ -62,7 +62,7 @@ _HEADER = re.compile(
     r")",
     re.MULTILINE,
 )
-_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*?)[ \t]*")
+_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]{2,}(\S.*?)[ \t]*")
 _ONLY_LINES = re.compile(r"(?:[ \t>]*(?:[a-z_]+[ \t]*=[ \t]+\S.*)?\n)*")
 
 
@@ -114,6 +114,21 @@ class _Figure(NamedTuple):
 
 
 _NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?: ([^\s(]\S*(?: cpus)?))?(?: \(([\d,]+)\))?")
+_ANY_SIZE = {
+    None,
+    "ns",
+    "bytes",
+    "bytes/sec",
+    "bits/sec",
+    "/sec",
+    "% cpus",
+    "sec",
+    "TB",
+    "TB/sec",
+    "Tb/sec",
+    "trillion",
+}
+"""The units of ``-uu``, and the largest ones: only with these a number may be above 1000."""
 _COUNTS = {None: 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 
 
@@ -166,6 +181,8 @@ def _figure(kind: str, text: str) -> _Figure:
             factor = _COUNTS[unit]
         case _:
             raise ValueError(f"unknown unit {unit or ''!r}")
+    if number > 1000 and unit not in _ANY_SIZE and not (kind == "size" and exact):
+        raise ValueError(f"qperf writes {number} {unit} in the next larger unit")
     value = float(number * Decimal(repr(factor)))  # 8.03 GB/sec is 64 240 000 000 bit/s, not 64 239 999 999.99999
     if exact and float(exact.replace(",", "")) != value:
         raise ValueError("the exact value in brackets is another one")
@@ -230,8 +247,11 @@ def _run(test: str, found: Mapping[str, _Figure], line: int) -> ParsedRun:
     def value(*keys: str) -> float | None:
         return next((found[k].value for k in keys if k in found), None)
 
-    def total(*keys: str) -> int | None:
-        there = [found[k].value for k in keys if k in found]
+    def total(direction: str, what: str) -> int | None:
+        one_way, both = f"{direction}_{what}", (f"loc_{direction}_{what}", f"rem_{direction}_{what}")
+        there = [found[k].value for k in (one_way, *both) if k in found]
+        if test.endswith("_lat") and len(there) < 2:  # each end counts its own
+            return None
         return round(sum(there)) if there else None
 
     latency = value("latency")
@@ -247,9 +267,9 @@ def _run(test: str, found: Mapping[str, _Figure], line: int) -> ParsedRun:
         "throughput_bps": received,
         "throughput_sent_bps": sent,
         "message_rate_per_s": value("msg_rate"),
-        "messages_count": total("recv_msgs", "loc_recv_msgs", "rem_recv_msgs"),
-        "transferred_bytes": total("recv_bytes", "loc_recv_bytes", "rem_recv_bytes") if received else None,
-        "sent_bytes": total("send_bytes", "loc_send_bytes", "rem_send_bytes") if received else None,
+        "messages_count": total("recv", "msgs"),
+        "transferred_bytes": total("recv", "bytes") if received else None,
+        "sent_bytes": total("send", "bytes") if received else None,
         "cpu_client_ratio": value("loc_cpus_used", "send_cpus_used"),
         "cpu_server_ratio": value("rem_cpus_used", "recv_cpus_used"),
         "duration_measured_s": real / 1e6 if real else None,

@@ -316,7 +316,7 @@ def _latency(found: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, f
     metrics: dict[str, float] = {}
     if "average" in found:
         metrics[f"{basis}_us"] = float(found["average"][1])
-        if found.get("observations", ("2",))[0] != "1":  # one observation has no deviation, although 0.000 is printed
+        if float(found["average"][2]) > 0:  # one observation has no deviation, although 0.000 is printed
             metrics[f"{basis}_stdev_us"] = float(found["average"][2])
     elif "summary" in found:
         metrics[f"{basis}_us"] = float(found["summary"][2])
@@ -491,12 +491,37 @@ def _with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     start = table[0, 1] if good else 0.0
     kept = replace(run, samples_count=good, samples=partial(_in_memory, table[:good, 1] - start, table[:good, 3]))
     wanted = run.metrics.get("messages_count")
-    if run.status != "ok" or good == wanted:
+    if run.status == "ok" and good == wanted:
+        wrong = _statistics_of(run, np.sort(table[:good, 3]))
+        return replace(kept, status="failed", error=wrong, metrics={}, percentiles=()) if wrong else kept
+    if run.status != "ok":
         return kept
     if wanted is None:
         return replace(kept, warnings=(*run.warnings, "how many packets there should be is not told"))
     rest = text.split("\n", good + 1)[good] if text.count("\n") >= good else ""
     return _incomplete(kept, f"{good} of {wanted:.0f} packets are readable; line {line + good} is {rest[:80]!r}")
+
+
+def _statistics_of(run: ParsedRun, latency_us: Any) -> str | None:
+    """Tell which statistic is not that of the packets, sorted; None when all are."""
+    n, basis = len(latency_us), run.percentile_basis
+    checks: list[tuple[str, float | None, float]] = [
+        ("the minimum", run.metrics.get(f"{basis}_min_us"), latency_us[0]),
+        ("the maximum", run.metrics.get(f"{basis}_max_us"), latency_us[-1]),
+        ("the mean", run.metrics.get(f"{basis}_us"), latency_us.mean()),
+    ]
+    checks += [
+        (f"percentile {p.percentile:g}", p.latency_us, latency_us[n - 1 - (p.beyond or 0)]) for p in run.percentiles
+    ]
+    for what, told, found in checks:
+        if told is not None and abs(told - found) > 0.0021:
+            return (
+                f"the figures contradict each other, the log is damaged: {what} is {told:g}, of the packets {found:.3f}"
+            )
+    deviation, found = run.metrics.get(f"{basis}_stdev_us", 0.0), float(latency_us.std())
+    if abs(deviation - found) > 0.0021 + deviation / max(n - 1, 1):
+        return f"the standard deviation is {deviation:g}, of the packets {found:.3f}: the log is damaged"
+    return None
 
 
 def _incomplete(run: ParsedRun, error: str) -> ParsedRun:

@@ -43,27 +43,32 @@ def read(text: str) -> list[ParsedRun]:
     def result(**what: object) -> list[ParsedRun]:
         return [ParsedRun(tool=NAME, test=test, **what)]  # type: ignore[arg-type]
 
+    def damaged(what: str) -> list[ParsedRun]:
+        return result(status="failed", error=f"the figures contradict each other, the log is damaged: {what}")
+
     rows = _ROW.findall(text)
     whole = {m.group() for m in _ROW.finditer(text)}
     for other in _ANY_ROW.findall(text):
         if not any(other.startswith(w) for w in whole):
             return result(status="failed", error=f"not readable: {other.strip()!r}")
-    best: tuple[float, float, float, float | None] | None = None
-    for _, size, prefix, seconds, rate, rate_prefix, operations in rows:
+    moved: dict[str, tuple[float, float, float, float | None]] = {}
+    for name, size, prefix, seconds, rate, rate_prefix, operations in rows:
         amount = float(to_bytes(float(size), prefix + "i" if prefix else ""))
         bps = to_bps(float(rate), rate_prefix, "bit")
         time = float(seconds)
         if amount and time and abs(amount * 8 / time - bps) > bps * (0.0001 + 0.006 / time + 0.006 / float(size)):
-            return result(
-                status="failed",
-                error=f"the figures contradict each other, the log is damaged: {size}{prefix} in {seconds} s, {rate}",
-            )
-        if amount and (
-            best is None or amount > best[0]
-        ):  # the transaction that moves the data, or all where several do
-            best = amount, time, bps, float(operations) if operations else None
+            return damaged(f"{size}{prefix} in {seconds} s, {rate} {rate_prefix}b/s")
+        moved[name] = amount, time, bps, float(operations) if operations else None
+    transactions_of = [n for n in moved if n != "Total"]
+    if transactions_of != [f"Txn{i}" for i in range(1, len(transactions_of) + 1)]:
+        return damaged("rows of transactions are missing")
+    whole_bytes = moved["Total"][0] if "Total" in moved else 0.0
+    if whole_bytes and abs(sum(moved[n][0] for n in transactions_of) - whole_bytes) > 0.006 * whole_bytes:
+        return damaged("the transactions do not add up to the total")
+    # the transaction that moves the data; all, where several do
+    best = max(moved.values(), key=lambda row: row[0], default=None)
     warnings = () if test and re.search("stream|write", test) else ("written and read bytes may be counted together",)
-    if best:
+    if best and best[0]:
         amount, time, bps, operations_s = best
         metrics = {"throughput_sent_bps": bps, "sent_bytes": round(amount), "duration_measured_s": time}
         if operations_s:
