@@ -61,7 +61,7 @@ class _Stream:
         """The row that reaches back to the start; the only row may be one."""
         if not self.rows:
             return None
-        first, last = self.rows[0][0], self.rows[-1][0]
+        last = self.rows[-1][0]
         if last.start_s > 0:
             return None
         if len(self.rows) == 1:

@@ -14,8 +14,9 @@ import orjson
 from ..errors import UsageError
 from ..model import ParsedRun, Trial
 from . import Commands
-from . import _iperf3_json as as_json
-from . import _iperf3_text as as_text
+from ._iperf3_document import decode_documents, from_events, has_doubles, salvage
+from ._iperf3_json import read_document
+from ._iperf3_text import read_text
 
 NAME = "iperf3"
 MARKS = (
@@ -159,19 +160,25 @@ def read(text: str) -> list[ParsedRun]:
     head = text.lstrip()
     if head.startswith("{"):
         if re.match(r'\{\s*"event"\s*:', head):
-            return as_json.read_events(text)
-        doc, after, warnings = as_json.decode_documents(head)
+            made, cut = from_events(text)
+            return [read_document(made, after=text, cut=cut)]
+        doc, after, warnings = decode_documents(head)
         if doc is not None and "bits_per_second" in doc:
             row = {"intervals": [{"streams": [doc]}]}
-            return [
-                as_json.read_document(row, warnings=warnings, cut="one row of an interval, and no document around it")
-            ]
+            return [read_document(row, warnings=warnings, cut="one row of an interval, and no document around it")]
         if doc is not None and ("start" in doc or "intervals" in doc or "end" in doc or "error" in doc):
-            return [as_json.read_document(doc, after=after, warnings=warnings)]
-        return [as_json.salvage(text)] if '"bits_per_second"' in text or '"start"' in text else []
+            return [read_document(doc, after=after, warnings=warnings)]
+        if '"bits_per_second"' not in text and '"start"' not in text:
+            return []
+        return _salvaged(text)
     if '"bits_per_second"' in text and "bits/sec" not in text:
-        return [as_json.salvage(text)]
-    return as_text.read_text(text)
+        return _salvaged(text)
+    return read_text(text)
+
+
+def _salvaged(text: str) -> list[ParsedRun]:
+    doc, cut = salvage(text)
+    return [read_document(doc, after=text, cut=cut)]
 
 
 def read_whole(data: bytes) -> list[ParsedRun] | None:
@@ -183,9 +190,9 @@ def read_whole(data: bytes) -> list[ParsedRun] | None:
         doc = orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(doc, dict) or as_json.has_doubles(doc):
+    if not isinstance(doc, dict) or has_doubles(doc):
         return None
-    return [as_json.read_document(doc)]
+    return [read_document(doc)]
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:

@@ -1,0 +1,212 @@
+"""A document of iperf3's JSON as it lies in a text: whole, with known damage mended, in pieces, or in events.
+
+Versions 3.7 to 3.10.1 print ``sum``, ``sum_sent`` and ``sum_received`` twice with ``--bidir``; later ones call the
+second ones ``…_bidir_reverse``, and so do we.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+WRAPPED = 2**31
+"""Counters of 32 bits that went below zero, and -1, stand for "not known"."""
+
+
+def record(stream: Any, *names: str) -> dict[str, Any]:
+    for name in names:
+        if isinstance(stream, dict) and isinstance(stream.get(name), dict):
+            found: dict[str, Any] = stream[name]
+            return found
+    return {}
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def number(value: Any) -> float | None:
+    """Return a finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
+
+
+def count(value: Any) -> int | None:
+    """Return a counter, or None where it wrapped around or was never set."""
+    found = number(value)
+    return int(found) if found is not None and 0 <= found < WRAPPED and found == int(found) else None
+
+
+def decode_documents(text: str) -> tuple[dict[str, Any] | None, str, list[str]]:
+    """Return the document at the start of `text`, what follows it, and warnings; None where there is no whole one."""
+    try:
+        doc = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        pass
+    else:
+        if isinstance(doc, dict):
+            if has_doubles(doc):
+                doc = json.loads(text, object_pairs_hook=_keep_doubles)
+            return doc, "", []
+    for repaired, warnings in _repairs(text):
+        try:
+            doc, end = _DECODER.raw_decode(repaired)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(doc, dict):
+            return doc, repaired[end:], warnings
+    return None, "", []
+
+
+def _no_number(_: str) -> None:
+    return None
+
+
+_NAN = re.compile(r'(:\s*)[-+]?(?:nan|inf)(?:inity)?(?=\s*[,}\]])', re.IGNORECASE)  # fmt: skip
+_EXPONENT = re.compile(r"(:\s*-?\d+(?:\.\d+)?[eE]) (\d+)(?=\s*[,}\]])")
+
+
+def _repairs(text: str) -> Iterator[tuple[str, list[str]]]:
+    yield text, []
+    repaired = _NAN.sub(r"\1null", text)
+    warnings = []
+    if _EXPONENT.search(repaired):
+        repaired = _EXPONENT.sub(r"\1+\2", repaired)
+        warnings.append("a number lost the plus sign of its exponent and is read with it")
+    if repaired != text:
+        yield repaired, warnings
+
+
+def has_doubles(doc: dict[str, Any]) -> bool:
+    """Whether this is a --bidir document of the versions that repeat keys, of which a plain reader keeps the last."""
+    end = doc.get("end")
+    streams = end.get("streams") if isinstance(end, dict) else None
+    if not isinstance(streams, list) or len(streams) < 2 or not isinstance(end, dict):
+        return False
+    if "sum_sent_bidir_reverse" in end or "sum_bidir_reverse" in end:
+        return False
+    senders = {record(s, "sender", "udp").get("sender") for s in streams if isinstance(s, dict)}
+    return senders == {True, False}
+
+
+def _keep_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Name the second ``sum*`` of an object as the later versions do."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen = set()
+        for key, value in pairs:
+            if key in seen and key.startswith("sum"):
+                found[f"{key}_bidir_reverse"] = value
+            elif key not in seen:
+                found[key] = value
+            seen.add(key)
+    return found
+
+
+_KEY = {
+    k: re.compile(rf'"{k}"\s*:\s*(?=[{{"])') for k in ("start", "end", "error", "test_start", "timestamp", "version")
+}
+_INTERVAL = re.compile(r'\{\s*"streams"\s*:\s*\[')
+_ROW = re.compile(r'\{\s*"socket"\s*:\s*\d+\s*,\s*"start"')
+
+
+_EVENTS = ("start", "interval", "end", "error", "server_output_text", "server_output_json")
+_DECODER = json.JSONDecoder(object_pairs_hook=_keep_doubles, parse_constant=_no_number)
+
+
+def _rows(text: str) -> list[dict[str, Any]]:
+    """Return the whole rows of an interval of which the rest is lost."""
+    found = []
+    for m in _ROW.finditer(text):
+        try:
+            row, _ = _DECODER.raw_decode(text, m.start())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and "bits_per_second" in row:
+            found.append({"streams": [row]})
+    return found
+
+
+def salvage(text: str) -> tuple[dict[str, Any], str]:
+    """Return the whole parts of a document that is cut short or damaged, and what became of the rest."""
+    decoder = _DECODER
+    text = _EXPONENT.sub(r"\1+\2", _NAN.sub(r"\1null", text))
+    doc: dict[str, Any] = {}
+
+    def value(key: str, at: int = 0) -> Any:
+        m = _KEY[key].search(text, at)
+        if not m:
+            return None
+        try:
+            return decoder.raw_decode(text, m.end())[0]
+        except (ValueError, RecursionError):
+            return None
+
+    begun = re.search(r'"intervals"\s*:\s*\[', text)
+    doc["start"] = value("start") if text[:20].count("start") else None
+    if not isinstance(doc["start"], dict):
+        doc["start"] = {k: v for k in ("version", "timestamp", "test_start") if (v := value(k)) is not None}
+    at = begun.end() if begun else 0
+    intervals: list[Any] = []
+    for m in _INTERVAL.finditer(text, at):
+        try:
+            interval, _ = decoder.raw_decode(text, m.start())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(interval, dict) and "sum" in interval:
+            intervals.append(interval)
+    if not intervals:
+        intervals = _rows(text[at:])  # not even one whole interval: its rows, where an excerpt holds some
+    doc["intervals"] = intervals
+    if isinstance(message := value("error", at), str):
+        doc["error"] = message
+    where = (
+        "its end" if begun and re.search(r'"end"\s*:\s*\{', text[at:]) else "its intervals" if begun else "its start"
+    )
+    whole = text.rstrip().endswith("}") and begun and not _INTERVAL.search(text[-200:])
+    cut = f"the document is damaged in {where}" if whole else f"the document is cut short in {where}"
+    return doc, cut
+
+
+def from_events(text: str) -> tuple[dict[str, Any], str]:
+    """Return the document that the events of ``--json-stream`` make up, a line an event, and what is wrong with it."""
+    doc: dict[str, Any] = {"start": {}, "intervals": []}
+    cut = ""
+    kinds: Counter[str] = Counter()
+    for line in text.splitlines():
+        line = line[line.find("{") :] if "{" in line else ""
+        if not line.startswith('{"event"') and not re.match(r'\{\s*"event"', line):
+            continue
+        event, _, _ = decode_documents(line)
+        if event is None:
+            cut = "the stream is cut short or damaged in an event"
+            doc["intervals"] += _rows(line)
+            continue
+        kind, data = event.get("event"), event.get("data")
+        kinds[str(kind)] += 1
+        if event.keys() != {"event", "data"} or kind not in _EVENTS:
+            cut = f"the stream is damaged in an event: {line[:40]!r}"
+        if kind == "start":
+            doc["start"] = data
+        elif kind == "interval":
+            doc["intervals"].append(data)
+        elif kind == "end":
+            doc["end"] = data
+        elif kind == "error":
+            doc["error"] = data if isinstance(data, str) else json.dumps(data)
+    if "end" not in doc and not cut and "error" not in doc:
+        cut = "the stream has no event `end`: it was cut short"
+    elif kinds["end"] and not kinds["start"] and "error" not in doc:
+        cut = "the stream has no event `start`: its head is missing"
+    return doc, cut
