@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import orjson
-
 from ..errors import UsageError
 from ..model import ParsedRun, Trial
 from . import Commands
 from ._iperf3_document import decode_documents, from_events, has_doubles, salvage
+from ._iperf3_intervals import decode_large
 from ._iperf3_json import read_document
 from ._iperf3_text import read_text
 
@@ -186,13 +185,8 @@ def read_whole(data: bytes) -> list[ParsedRun] | None:
     head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not re.match(rb'\{\s*"start"\s*:', head) or not data[-200:].rstrip().endswith(b"}"):
         return None
-    try:
-        doc = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(doc, dict) or has_doubles(doc):
-        return None
-    return [read_document(doc)]
+    doc = decode_large(data)
+    return None if doc is None or has_doubles(doc) else [read_document(doc)]
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:

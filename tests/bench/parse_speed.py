@@ -1,0 +1,146 @@
+"""How fast logs are read: ratios to doing nothing but decoding them, in one run, medians of five.
+
+Run with ``make bench``. It prints the machine and the versions; a ratio above its limit makes it fail.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import netperf_lib
+from netperf_lib import logs, tools
+
+LOGS = Path(__file__).parents[1] / "logs"
+MIB = 1 << 20
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def compare(bare: Callable[[], object], ours: Callable[[], object], rounds: int = 5) -> tuple[float, float, float]:
+    """Medians of the seconds of both, taken in turns, and the median of their ratios."""
+    bare(), ours()
+    pairs = [(seconds(bare), seconds(ours)) for _ in range(rounds)]
+    a, b = zip(*pairs, strict=True)
+    return statistics.median(a), statistics.median(b), statistics.median(y / x for x, y in pairs)
+
+
+def iperf3_document(size: int, streams: int) -> bytes:
+    """A document of iperf3 3.12 with as many intervals as fill `size`, printed as iperf3 prints it, with tabs."""
+    rng = random.Random(1)
+    doc = json.loads((LOGS / "iperf3" / "gen-3.12-bidir-P2.json").read_text())
+    template, total = doc["intervals"][0]["streams"][0], doc["intervals"][0]["sum"]
+    intervals: list[dict[str, Any]] = []
+    written = text = 0
+    while written < size:
+        start, end = len(intervals) * 0.1, len(intervals) * 0.1 + 0.1
+        rows = []
+        for k in range(streams):
+            moved = rng.randrange(10**6, 10**8)
+            rows.append(template | {"socket": 5 + 2 * k, "start": start, "end": end, "seconds": 0.1})
+            rows[-1] |= {"bytes": moved, "bits_per_second": moved * 8 / 0.1, "rtt": rng.randrange(20, 200)}
+            rows[-1] |= {"snd_cwnd": 1448 * rng.randrange(10, 2000), "retransmits": rng.randrange(3)}
+        moved = sum(r["bytes"] for r in rows)
+        summed = total | {"start": start, "end": end, "seconds": 0.1, "bytes": moved, "bits_per_second": moved * 80}
+        intervals.append({"streams": rows, "sum": summed})
+        text = len(json.dumps(intervals[-1], indent="\t")) if len(intervals) < 100 else text
+        written += text + 2 * 17 * (len(rows) + 1)
+    last = intervals[-1]["sum"]["end"]
+    ends = []
+    for k in range(streams):
+        rows = [i["streams"][k] for i in intervals]
+        moved, rtts = sum(r["bytes"] for r in rows), [r["rtt"] for r in rows]
+        sender = {"socket": 5 + 2 * k, "start": 0, "end": last, "seconds": last, "bytes": moved, "sender": True}
+        sender |= {"bits_per_second": moved * 8 / last, "retransmits": sum(r["retransmits"] for r in rows)}
+        receiver = dict(sender)
+        sender |= {"max_snd_cwnd": max(r["snd_cwnd"] for r in rows), "max_rtt": max(rtts), "min_rtt": min(rtts)}
+        ends.append({"sender": sender | {"mean_rtt": sum(rtts) // len(rtts)}, "receiver": receiver})
+    moved = sum(e["receiver"]["bytes"] for e in ends)
+    summed = {"start": 0, "end": last, "seconds": last, "bytes": moved, "bits_per_second": moved * 8 / last}
+    summed |= {"retransmits": sum(e["receiver"]["retransmits"] for e in ends), "sender": True}
+    doc["start"]["test_start"] |= {"num_streams": streams, "duration": round(last)}
+    doc["end"] = {"streams": ends, "sum_sent": summed, "sum_received": summed}
+    doc["intervals"] = intervals
+    return json.dumps(doc, indent="\t").encode()
+
+
+def peak(code: str, *arguments: str) -> int:
+    """Peak resident memory in bytes of a fresh interpreter that runs `code`."""
+    # not getrusage: its peak is inherited from the process that starts this one
+    end = "; print(next(int(x.split()[1]) * 1024 for x in open('/proc/self/status') if x.startswith('VmHWM')))"
+    done = subprocess.run([sys.executable, "-c", code + end, *arguments], check=True, capture_output=True, text=True)
+    return int(done.stdout.split()[-1])
+
+
+def one_large_document(folder: Path, streams: int) -> bool:
+    path = folder / f"iperf3-P{streams}.json"
+    path.write_bytes(data := iperf3_document(64 * MIB, streams))
+    run = tools.parse(data)[0]
+    assert run.status == "ok", run.error
+    assert not run.warnings, run.warnings
+    rows = len(run.intervals["start_s"])
+    del run
+    bare, ours, ratio = compare(lambda: orjson.loads(data), lambda: tools.parse(data))
+    imports = "import sys, orjson, pathlib; from netperf_lib import tools; tools.tools(); "
+    loads = peak(imports + "orjson.loads(pathlib.Path(sys.argv[1]).read_bytes())", str(path))
+    parse = peak(imports + "tools.parse(pathlib.Path(sys.argv[1]).read_bytes())", str(path))
+    print(f"iperf3 JSON, {len(data) / MIB:.0f} MiB, {streams} streams, {rows} rows:")
+    print(f"  time   orjson.loads {bare:.3f} s, parsed {ours:.3f} s: ratio {ratio:.2f} (limit 1.5)")
+    print(
+        f"  memory orjson.loads {loads / MIB:.0f} MiB, parsed {parse / MIB:.0f} MiB: ratio {parse / loads:.2f} (limit 1.2)"
+    )
+    return ratio <= 1.5 and parse <= 1.2 * loads
+
+
+def many_small_logs(folder: Path, count: int = 10_000) -> bool:
+    rng = random.Random(2)
+    originals = [
+        p for p in sorted(LOGS.glob("*/*")) if not p.name.endswith(".expected.json") and p.stat().st_size < 20_000
+    ]
+    originals = [p for p in originals if '"no run' not in p.with_name(p.name + ".expected.json").read_text()[:10]]
+    paths = []
+    for i in range(count):
+        paths.append(folder / f"{i:05d}.log")
+        paths[-1].write_bytes(rng.choice(originals).read_bytes())
+    size = sum(p.stat().st_size for p in paths)
+    bare, ours, ratio = compare(
+        lambda: [tools.decode(p.read_bytes()) for p in paths], lambda: [None for _ in logs.parse_files(paths)]
+    )
+    print(
+        f"{count} small logs of {len({p.parent.name for p in originals})} tools, {size / count:.0f} bytes on average:"
+    )
+    print(f"  time   read and decoded {bare:.3f} s, parsed {ours:.3f} s: ratio {ratio:.1f} (limit 3)")
+    print(f"  that is {1e6 * bare / count:.0f} us and {1e6 * ours / count:.0f} us a log")
+    return ratio <= 3
+
+
+def main() -> None:
+    print(
+        f"{platform.platform()}, {platform.machine()}, {len(sorted(Path('/sys/devices/system/cpu').glob('cpu[0-9]*')))} CPUs"
+    )
+    print(f"Python {platform.python_version()}, orjson {orjson.__version__}, netperf_lib {netperf_lib.__version__}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        held = [one_large_document(folder, 1), one_large_document(folder, 16), many_small_logs(folder)]
+    print(f"peak memory of this run {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
+    raise SystemExit(0 if all(held) else "a limit is exceeded")
+
+
+if __name__ == "__main__":
+    main()

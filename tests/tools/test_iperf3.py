@@ -1,0 +1,122 @@
+"""What sets the logs of iperf3 apart, and what it is asked to run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from netperf_lib import tools
+from netperf_lib.errors import UsageError
+from netperf_lib.model import Pair, TestSpec, Trial
+from netperf_lib.tools import iperf3
+
+LOGS = Path(__file__).parents[1] / "logs" / "iperf3"
+
+
+def trial(*, streams: int = 1, buffer: int | None = None, message: int | None = None, **spec: object) -> Trial:
+    made = TestSpec.model_validate({"tool": "iperf3", "test": "tcp", **spec})
+    pair = Pair(client="a", server="b", placement="ppg")
+    return Trial(
+        deployment=1, round=1, order=0, pair=pair, test=made,
+        streams=streams, tcp_buffer_bytes=buffer, message_bytes=message,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("log", sorted(LOGS.glob("*.json")), ids=lambda p: p.name)
+def test_large_documents_read_as_small_ones(log: Path) -> None:
+    """The quick way of large files and the careful one of all others agree, on every document that takes both."""
+    data = log.read_bytes()
+    quick = iperf3.read_whole(data)
+    if quick is None:
+        return
+    (careful,) = tools.parse(data)
+    assert quick[0].metrics == careful.metrics
+    assert (quick[0].status, quick[0].error, quick[0].warnings) == (careful.status, careful.error, careful.warnings)
+    assert quick[0].parameters == careful.parameters
+    assert {k: list(v) for k, v in quick[0].intervals.items()} == {k: list(v) for k, v in careful.intervals.items()}
+
+
+def test_large_documents_are_read_the_quick_way() -> None:
+    taken = [p.name for p in LOGS.glob("*.json") if iperf3.read_whole(p.read_bytes())]
+    assert {"gen-3.12-bidir-P2.json", "gen-3.12-udp.json", "gen-3.21-tcp-P2.json"} <= set(taken)
+    assert "gen-3.7-bidir-dupkeys.json" not in taken, "its doubled keys need the careful way"
+
+
+def test_doubled_keys_of_bidir_are_both_kept() -> None:
+    (run,) = tools.parse((LOGS / "gen-3.7-bidir-dupkeys.json").read_bytes())
+    assert run.metrics["throughput_bps"] == 290785480.1543072
+    assert run.metrics["throughput_reverse_bps"] == 297902607.2909511
+    assert run.intervals["stream"].count(-1) == 4  # type: ignore[attr-defined]
+    assert set(run.intervals["direction"]) == {"forward", "reverse"}
+
+
+def test_the_same_document_twice_is_one_run_and_a_warning() -> None:
+    text = (LOGS / "gen-3.17.1-udp.json").read_text()
+    (run,) = tools.parse(text + text)
+    assert run.status == "ok"
+    assert "printed a second time" in run.warnings[-1]
+
+
+def test_noise_around_a_document() -> None:
+    text = (LOGS / "gen-3.12-tcp-R.json").read_text()
+    (plain,) = tools.parse(text)
+    noisy = "\ufeff$ iperf3 -c x -J\r\nwarning: something\r\n" + text.replace("\n", "\r\n") + "^C\r\n\x1b[32m$ \x1b[0m"
+    (run,) = tools.parse(noisy)
+    assert (run.line, run.metrics, run.status) == (3, plain.metrics, "ok")
+    (run,) = tools.parse(text.encode("utf-16"))
+    assert run.metrics == plain.metrics
+
+
+def test_omitted_seconds_are_marked_and_not_averaged_in() -> None:
+    doc = json.loads((LOGS / "gen-3.12-bidir-P2.json").read_text())
+    for interval in doc["intervals"][:1]:
+        for row in [*interval["streams"], interval["sum"], interval["sum_bidir_reverse"]]:
+            row["omitted"] = True
+    (run,) = tools.parse(json.dumps(doc))
+    kept = [s["rtt"] for s in doc["intervals"][1]["streams"] if s["sender"]]
+    assert run.metrics["rtt_loaded_us"] == sum(kept) / 2
+    assert run.intervals["omitted"].count(True) == 6  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("value", [-1, 4294967294])
+def test_retransmits_that_were_never_counted_are_null(value: int) -> None:
+    doc = json.loads((LOGS / "gen-3.10.1-tcp-P2.json").read_text())
+    doc["end"]["sum_sent"]["retransmits"] = value
+    doc["intervals"][0]["sum"]["retransmits"] = value
+    (run,) = tools.parse(json.dumps(doc))
+    assert run.status == "ok"
+    assert "retransmits_count" not in run.metrics
+    assert None in run.intervals["retransmits_count"]
+
+
+def test_commands() -> None:
+    c = iperf3.commands(
+        trial(streams=16, buffer=8 << 20, message=1024, duration_s=10, omit_s=1, options={"congestion": "cubic"}),
+        "10.0.0.2",
+        5201,
+    )
+    assert c.client == tuple(
+        "iperf3 -c 10.0.0.2 -p 5201 -J -t 10 -i 1 --connect-timeout 5000 -O 1 -P 16 -w 8388608 -l 1024 -C cubic".split()
+    )
+    assert c.server == ("iperf3", "-s", "-1", "-p", "5201", "-J")
+    assert c.listens == (("tcp", 5201),)
+    udp = iperf3.commands(trial(test="udp", options={"bitrate": "1G"}), "10.0.0.2", 5201).client
+    assert udp[-3:] == ("-u", "-b", "1G")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"options": {"speed": 1}}, "no option 'speed' (known: reverse"),
+        ({"test": "rr"}, "no test 'rr' (known: tcp, udp)"),
+        ({"duration_s": 1.5}, "whole seconds"),
+        ({"options": {"reverse": True, "bidir": True}}, "not both"),
+        ({"options": {"reverse": "yes"}}, "must be of type bool"),
+    ],
+)
+def test_what_it_cannot_run_is_refused_in_one_sentence(spec: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        iperf3.commands(trial(**spec), "10.0.0.2", 5201)
+    assert words in str(refusal.value)
