@@ -115,7 +115,7 @@ def test_an_ordinary_user_can_run_it():
 
 @needs_root
 def test_an_ordinary_user_hears_that_realtime_is_not_for_him():
-    code = CHECK.replace("lab.check()", "lab.check(realtime=True)")
+    code = CHECK.replace("lab.check()", "lab.check(lab.Options(realtime=True))")
     said = said_where(f"{somebody()}\n{tun('666')}", code, user=AS_SOMEBODY)
     assert "namespaces" in said or said.startswith("this system refuses real-time priority: run the lab as root")
 

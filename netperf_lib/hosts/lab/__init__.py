@@ -23,7 +23,7 @@ from pathlib import Path
 from ...errors import LabError, UsageError
 from ...model import Deployment, Experiment, Host
 from ...tools import tools
-from .requirements import check
+from .requirements import check_linux
 from .topology import LabHost, Link, Options
 
 if sys.platform == "linux":  # elsewhere an experiment can be planned and checked; `check` says the rest
@@ -95,7 +95,7 @@ def up(experiment: Experiment, *, number: int = 1, state: Path) -> Deployment:
     """
     from .. import options as read_options  # the package discovers this module
 
-    check()
+    check_linux()
     _check_tools(experiment)
     options: Options = read_options(experiment)
     folder = state.absolute()
@@ -121,6 +121,25 @@ def down(experiment: Experiment, *, state: Path) -> None:
     stop(state)
 
 
+def check(options: Options | None = None) -> None:
+    """Find out whether a lab can run on this machine; nothing is started and nothing is changed.
+
+    Raises
+    ------
+    LabError
+        It cannot: why, and what to do about it.
+    """
+    check_linux()
+    process = _python()
+    try:
+        said = _first_line(process, options or Options())
+    finally:
+        _release(process)
+    process.wait()
+    if "error" in said:
+        raise LabError(said["error"])
+
+
 def start(options: Options, folder: Path, number: int = 1) -> Deployment:
     """Start a lab in `folder` as a child of this process, as deployment `number`; `stop` ends it.
 
@@ -129,7 +148,7 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
     LabError
         It cannot run on this machine, or one runs in `folder` already.
     """
-    check(realtime=options.realtime)
+    check_linux()
     folder = folder.absolute()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -138,17 +157,7 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
         (folder / "lock").touch(mode=0o600)
     except OSError as error:
         raise LabError(f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one") from None
-    package_root = str(Path(__file__).parents[3])
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__, str(folder), str(number), str(os.getpid())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # a group of its own: control-C in a terminal must reach the caller alone, who then takes the lab down in order
-        start_new_session=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))},
-    )
+    process = _python(str(folder), str(number), str(os.getpid()))
     try:
         said = _first_line(process, options)
     except BaseException:
@@ -156,10 +165,7 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
         process.wait()
         raise
     finally:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        process.stderr.close()
+        _release(process)
     if "error" in said:
         process.wait()
         raise LabError(said["error"])
@@ -287,6 +293,27 @@ def _end(pid: int, folder: Path) -> None:
         pass
     finally:
         os.close(handle)
+
+
+def _python(*arguments: str) -> subprocess.Popen[str]:
+    """Start this package's `__main__`."""
+    package_root = str(Path(__file__).parents[3])
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a session of its own: control-C in a terminal must reach the caller alone, who then ends the lab in order
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))},
+    )
+
+
+def _release(process: subprocess.Popen[str]) -> None:
+    for pipe in (process.stdout, process.stderr):
+        assert pipe is not None
+        pipe.close()
 
 
 def _first_line(process: subprocess.Popen[str], options: Options) -> dict[str, str]:

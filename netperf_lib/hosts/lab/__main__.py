@@ -1,7 +1,8 @@
-"""The supervisor's own process: ``python -m netperf_lib.hosts.lab FOLDER NUMBER CALLER``, started by `lab.up`.
+"""The supervisor's own process, started by `lab.start`: ``python -m netperf_lib.hosts.lab FOLDER NUMBER CALLER``.
 
 It reads its options from standard input, says one line of JSON on standard output (ready, or what went wrong), and runs
-until it is told to end or its caller is gone.
+until it is told to end or its caller is gone. Without arguments it only finds out whether a lab could run: that takes a
+process with a single thread too, which the caller need not be.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 
 from ...errors import LabError
-from . import lock
+from . import lock, requirements
 from .deployment import describe, write
 from .supervisor import Supervisor, clean
 from .topology import Options
@@ -28,12 +29,13 @@ def main(folder: Path, number: int, caller: int) -> int:
         _say(answer, error=f"process {other} runs a lab in {folder} already")
         return 1
     clean(folder)  # what a killed one left
-    options = Options.model_validate_json(sys.stdin.read())
+    options = _options()
     (folder / "options.json").write_text(options.model_dump_json(indent=2))
     _log_to(folder / "lab.log")
     supervisor = Supervisor(options, folder)
     try:
         try:
+            requirements.check(realtime=options.realtime)
             supervisor.start()
             write(describe(supervisor, number), folder)
         except LabError as error:
@@ -48,6 +50,21 @@ def main(folder: Path, number: int, caller: int) -> int:
         supervisor.stop()
         clean(folder)
     return 0
+
+
+def check() -> int:
+    """Say whether a lab could run; return the exit code."""
+    try:
+        requirements.check(realtime=_options().realtime)
+    except LabError as error:
+        _say(1, error=str(error))
+        return 1
+    _say(1, ready="")
+    return 0
+
+
+def _options() -> Options:
+    return Options.model_validate_json(sys.stdin.read())
 
 
 def _say(answer: int, **said: str) -> None:
@@ -66,4 +83,4 @@ def _log_to(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])) if sys.argv[1:] else check())

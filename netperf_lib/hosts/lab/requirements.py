@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...errors import LabError
 
-__all__ = ["check", "sshd"]
+__all__ = ["check", "check_linux", "sshd"]
 
 _TUN = Path("/dev/net/tun")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -24,16 +24,21 @@ def check(*, realtime: bool = False) -> None:
     LabError
         It cannot: why, and what to do about it.
     """
-    if not sys.platform.startswith("linux"):
-        raise LabError(
-            f"the lab needs Linux, and this is {sys.platform}: run it in a Linux machine (a VM, or WSL 2 on Windows)"
-        )
+    check_linux()
     _check_programs()
     _check_user()
     _check_tun()
     _check_namespaces()
     if realtime:
         _check_realtime()
+
+
+def check_linux() -> None:
+    """Raise LabError where namespaces are not even thinkable."""
+    if sys.platform != "linux":
+        raise LabError(
+            f"the lab needs Linux, and this is {sys.platform}: run it in a Linux machine (a VM, or WSL 2 on Windows)"
+        )
 
 
 def sshd() -> str | None:
