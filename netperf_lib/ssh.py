@@ -65,7 +65,7 @@ while IFS= read -r limit <&3; do
   if [ "$sockets" ]; then
     ( until all; do sleep 0.01; done; printf '\000%s listening\000' "$word" >&2 ) 3<&- & poll=$!
   fi
-  wait $tool; code=$?
+  wait $tool 2>/dev/null; code=$?  # a shell would have its own word on how it ended
   kill $watch $poll 2>/dev/null; wait $watch $poll 2>/dev/null
   kill -KILL -$tool 2>/dev/null
   say $code
@@ -76,14 +76,16 @@ it is ready, and its quoted words up to a line with the worker's own word. A lin
 the command. One login shell, whose start-up files may take their time, serves a whole measurement."""
 
 _END_LEFTOVERS = r"""
-ended=0
-for round in 1 2 3; do
+ended=
+for look in 1 2 3 4 5; do
   found=$(grep -lszxF "NETPERF_LIB=$1" /proc/[0-9]*/environ)
   [ "$found" ] || break
-  for f in $found; do pid=${f#/proc/}; kill -KILL "${pid%/environ}" 2>/dev/null && ended=$((ended + 1)); done
+  for f in $found; do pid=${f#/proc/}; kill -KILL "${pid%/environ}" && ended="$ended $f"; done 2>/dev/null
+  sleep 0.05
 done
-echo $ended
+printf '%s\n' $ended | sort -u | grep -c environ
 """
+"""A process may start another one while it is being looked for: look again until none is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +423,7 @@ def _reason(error: BaseException, host: Host) -> str:
                 f"its host key is not the one pinned in {pinned} (or none is pinned): if you expect a new machine at "
                 f"this address, check the key and replace it there (ssh-keygen -R, then ssh once)"
             )
-        case asyncssh.KeyImportError():
+        case asyncssh.KeyImportError() | FileNotFoundError() if host.identity:
             return f"the identity file cannot be used ({error}); name a private key in OpenSSH format"
         case TimeoutError():
             return (

@@ -1,0 +1,108 @@
+"""A real sshd on a loopback port, for tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from getpass import getuser
+from pathlib import Path
+
+from netperf_lib.model import Host
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def keygen(place: Path) -> Path:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place)], check=True)
+    return place
+
+
+@dataclass
+class Sshd:
+    """One server; `host` tells how to reach it."""
+
+    folder: Path
+    port: int = field(default_factory=free_port)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        keygen(self.folder / "host_key")
+        self.identity = keygen(self.folder / "id")
+        shutil.copy(self.folder / "id.pub", self.folder / "authorized_keys")
+        public = " ".join((self.folder / "host_key.pub").read_text().split()[:2])
+        self.known_hosts = self.folder / "known_hosts"
+        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {public}\n")
+        config = self.folder / "sshd_config"
+        config.write_text(
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host_key\nStrictModes no\nUsePAM no\n"
+            f"AuthorizedKeysFile {self.folder}/authorized_keys\nPidFile none\nPermitRootLogin yes\nLogLevel ERROR\n"
+        )
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        program = shutil.which("sshd", path="/usr/sbin:/sbin:" + os.environ["PATH"])
+        assert program, "openssh-server is not installed; make setup installs it"
+        log = (self.folder / "log").open("wb")
+        self.process = subprocess.Popen([program, "-D", "-e", "-f", str(config)], stderr=log, start_new_session=True)
+        for _ in range(200):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+                return
+            time.sleep(0.02)
+        raise RuntimeError((self.folder / "log").read_text())
+
+    @property
+    def sessions(self) -> list[int]:
+        """Processes of sshd that serve a connection."""
+        found = []
+        for place in Path("/proc").glob("[0-9]*/status"):
+            with suppress(OSError):
+                text = place.read_text()
+                if f"\nPPid:\t{self.process.pid}\n" in text:
+                    found.append(int(place.parent.name))
+        return found
+
+    def host(self, **changed: object) -> Host:
+        given: dict[str, object] = {
+            "name": "local",
+            "address": "127.0.0.1",
+            "data_address": "127.0.0.1",
+            "port": self.port,
+            "user": getuser(),
+            "identity": str(self.identity),
+            "known_hosts": str(self.known_hosts),
+        }
+        return Host(**(given | changed))  # type: ignore[arg-type]
+
+    def stop(self) -> None:
+        for pid in [*self.sessions, self.process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def alive(word: str) -> list[int]:
+    """Processes whose command line holds `word`."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if word.encode() in place.read_bytes().replace(b"\0", b" ") and int(place.parent.name) != os.getpid():
+                found.append(int(place.parent.name))
+    return found
+
+
+def wait_until(check: object, seconds: float = 10) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if check():  # type: ignore[operator]
+            return True
+        time.sleep(0.05)
+    return False
