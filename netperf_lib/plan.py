@@ -9,27 +9,39 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import math
 import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from . import tools
-from .errors import ExperimentError
-from .metrics import METRICS
+from .errors import ExperimentError, UsageError
+from .metrics import METRICS, format_value, to_bps
 from .model import Contrast, Experiment, HostsSpec, Pair, TestSpec, Trial
+from .stats.planning import rounds_needed
+from .stats.table import RunsTable
 
-__all__ = ["Plan", "load_experiment", "read_experiment", "schedule"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Outlook", "Plan", "load_experiment", "read_experiment", "schedule"]
 
 OVERHEAD_S = 0.3
 """Time that a trial takes beside its test: starting the server, waiting for it, reading the counters."""
+
+ASSUMED_BPS = 10e9
+"""Rate of a throughput test, for the estimate of its traffic, where none is asked for."""
+ASSUMED_CV = 0.03
+"""Variation between runs of a condition, for the outlook, where no pilot tells it."""
 
 _LATENCY = re.compile(r"[a-z]+_lat|ping-pong|under-load|playback")
 
@@ -71,6 +83,7 @@ class Plan:
                 "trials": len(self.trials),
                 "conditions": self.conditions,
                 "duration_s": round(self.duration_s, 1),
+                "traffic_bytes": round(self.traffic_bytes),
             },
             "trials": [
                 {"run_id": t.run_id, "deployment": t.deployment, "round": t.round, "order": t.order} | describe(t)
@@ -95,8 +108,38 @@ class Plan:
             )
         return plan
 
-    def summary(self) -> str:
-        """Say in a few lines what would be measured and how long it takes."""
+    @property
+    def traffic_bytes(self) -> float:
+        """Data that the throughput tests send: at the rate asked for, else at `ASSUMED_BPS`."""
+        return sum(_rate(t) * (t.test.duration_s + t.test.omit_s) / 8 for t in self.trials)
+
+    def outlook(self, pilot: pd.DataFrame | None = None) -> list[Outlook]:
+        """Which contrasts will have enough rounds for their margin.
+
+        Parameters
+        ----------
+        pilot : pandas.DataFrame, optional
+            The table of runs of an earlier measurement; without one a variation between runs is assumed.
+        """
+        e = self.experiment
+        found = []
+        for contrast in e.contrasts:
+            cv = None if pilot is None else _variation(pilot, contrast)
+            needed = rounds_needed(
+                ASSUMED_CV if cv is None else cv, margin=contrast.margin, alpha=e.alpha, family=len(e.contrasts)
+            )
+            found.append(
+                Outlook(
+                    question=contrast.question or contrast.metric,
+                    rounds=needed.rounds,
+                    enough=e.rounds >= needed.rounds,
+                    words=f"{needed.words} ({'assumed' if cv is None else 'as in the pilot'})",
+                )
+            )
+        return found
+
+    def summary(self, pilot: pd.DataFrame | None = None) -> str:
+        """Say in a few lines what would be measured, how long it takes and what it can decide."""
         e = self.experiment
         lines = [
             f"{e.name}: {e.title}" if e.title else e.name,
@@ -104,8 +147,48 @@ class Plan:
             + (f" × {e.deployments} deployments" if e.deployments > 1 else ""),
             f"about {_clock(self.duration_s)} of measuring, seed {self.seed}",
         ]
+        if self.traffic_bytes:
+            assumed = f"where no rate is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
+            lines.append(f"up to {self.traffic_bytes / 1e9:,.0f} GB of traffic, {assumed}")
+        lines += [f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}" for o in self.outlook(pilot)]
         lines += [f"note: {note}" for note in notes(e)]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """Whether the rounds planned can decide a contrast."""
+
+    question: str
+    rounds: int
+    """So many are needed."""
+    enough: bool
+    words: str
+
+
+def _rate(trial: Trial) -> float:
+    """Bits per second that a trial puts on the network; 0 for a latency test without load."""
+    spec = trial.test
+    options = spec.options if not _LATENCY.fullmatch(spec.test) else spec.during.options if spec.during else None
+    if options is None:
+        return 0
+    asked = re.fullmatch(r"([0-9.]+)([KMGT]?)", str(options.get("bitrate", "")), re.IGNORECASE)
+    rate = to_bps(float(asked[1]), asked[2], "bit") * trial.streams if asked else ASSUMED_BPS
+    return 2 * rate if options.get("bidir") else rate
+
+
+def _variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
+    """Coefficient of variation of a condition's runs, beyond what a round's two sides share."""
+    table = RunsTable(pilot)
+    a, b = (
+        table.runs[table.mask(side) & table.ok].groupby(["deployment", "round"])[contrast.metric].first().dropna()
+        for side in (contrast.a, contrast.b)
+    )
+    a, b = a.astype(float).align(b.astype(float), join="inner")
+    if len(a) < 4 or (a <= 0).any() or (b <= 0).any():
+        return None
+    # the spread of a ratio is that of two runs
+    return max(1e-6, float(np.log(a / b).std()) / math.sqrt(2))
 
 
 def describe(trial: Trial) -> dict[str, Any]:
@@ -377,12 +460,6 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
         if pair.client == pair.server:
             yield ("pairs", number, "server"), f"{pair.server!r} is the client too; a pair joins two hosts"
     for number, spec in enumerate(experiment.tests):
-        legal = getattr(tools.tools().get(spec.tool), "TESTS", None)
-        if legal is not None and spec.test not in legal:
-            yield (
-                ("tests", number, "test"),
-                f"{spec.test!r} is no test of {spec.tool}; legal are {', '.join(map(str, legal))}",
-            )
         for place, placement in enumerate(spec.placements or ()):
             if placement not in placements:
                 yield (
@@ -391,7 +468,9 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
                 )
     seen: set[tuple[Any, ...]] = set()
     for pair, spec, levels in _conditions(experiment):
-        condition = Trial(deployment=0, round=0, order=0, pair=pair, test=spec, **levels).condition
+        trial = Trial(deployment=0, round=0, order=0, pair=pair, test=spec, **levels)
+        condition = trial.condition
+        yield from ((("tests", experiment.tests.index(spec)), message) for message in _unrunnable(trial))
         if condition in seen:
             what = f"{spec.tool} {spec.test} from {pair.client} to {pair.server}"
             yield ("tests", experiment.tests.index(spec)), f"{what} is declared twice with equal factors; leave one out"
@@ -402,6 +481,26 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
             yield ("contrasts", number, "metric"), f"{contrast.metric!r} is no metric; did you mean {', '.join(near)}?"
         for side in ("a", "b"):
             yield from _side(experiment, ("contrasts", number, side), getattr(contrast, side))
+
+
+def _unrunnable(trial: Trial) -> Iterator[str]:
+    """What the tools themselves have against a trial, and against the load that it runs under."""
+    asked = [trial]
+    if during := trial.test.during:
+        spec = TestSpec(tool=during.tool, test=during.test, options=during.options)
+        asked.append(replace(trial, test=spec, streams=during.streams, tcp_buffer_bytes=None, message_bytes=None))
+    for one in asked:
+        module = tools.tools().get(one.test.tool)
+        legal = getattr(module, "TESTS", None)
+        if module is None or legal is None or not hasattr(module, "commands"):
+            yield f"{one.test.tool} cannot be run by this project"
+        elif one.test.test not in legal:
+            yield f"{one.test.test!r} is no test of {one.test.tool}; legal are {', '.join(map(str, legal))}"
+        else:
+            try:
+                module.commands(one, "192.0.2.1", 20_000)
+            except UsageError as error:
+                yield str(error)
 
 
 def _side(experiment: Experiment, loc: _Loc, factors: Mapping[str, Any]) -> Iterator[tuple[_Loc, str]]:
