@@ -281,7 +281,7 @@ def lab_up(experiment: Path | None, realtime: bool, folder: Path | None) -> None
 
     options = source.Options()
     if experiment:
-        from .plan import load_experiment
+        from .declare import load_experiment
 
         options = hosts.options(load_experiment(experiment))
     source.run_foreground(options.model_copy(update={"realtime": options.realtime or realtime}), folder)

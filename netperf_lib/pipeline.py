@@ -9,9 +9,10 @@ from pathlib import Path
 
 from . import hosts
 from .collect import collect as measure
+from .declare import load_experiment
 from .errors import HostError, UsageError
 from .model import Deployment, Experiment
-from .plan import Plan, load_experiment, schedule
+from .plan import Plan, schedule
 from .store import Store
 
 __all__ = ["collect", "down", "plan", "run", "up"]
