@@ -17,6 +17,7 @@ from ..model import Contrast
 from .contrast import About, Comparison
 from .contrast import compare as compare_values
 from .deployments import DEPLOYMENTS, placement
+from .planning import LOOKING
 from .result import html_table, percent, plural, quantity
 from .table import CONTEXT, FACTORS, HOSTS, PLACES, Factors, Rows, RunsTable, Values, level_words
 
@@ -171,6 +172,7 @@ def compare(
     where: Factors | None = None,
     alpha: float | None = None,
     paired: bool = True,
+    looked: bool | None = None,
 ) -> Family:
     """Judge contrasts from the table of runs.
 
@@ -198,6 +200,9 @@ def compare(
         Share of reports that may hold a false verdict; default: as the experiment says, 0.05.
     paired : bool, default True
         False for runs that were not measured in rounds; labelled "unblocked".
+    looked : bool, optional
+        True: rounds were added until the intervals were narrow enough (`stop_rule`), so that the intervals are
+        computed at a higher confidence than they are quoted with. Default: ``runs.attrs["looked"]``, else False.
 
     Returns
     -------
@@ -212,8 +217,12 @@ def compare(
     experiment: Mapping[str, Any] = runs.attrs.get("experiment") or {}
     declared = [_contrast(c) for c in experiment.get("contrasts") or ()]
     alpha = alpha if alpha is not None else float(experiment.get("alpha") or 0.05)
+    looked = bool(runs.attrs.get("looked")) if looked is None else looked
+    error = alpha * LOOKING if looked else alpha
     where = dict(where or {})
     warnings: list[str] = []
+    if looked:
+        warnings.append("the rounds were stopped by the width of the intervals, which are wider for it")
     if contrasts is not None:
         chosen = [_contrast(c) for c in contrasts]
         if not declared:
@@ -240,7 +249,7 @@ def compare(
         size = twin.margin if twin is not None and margin is None else margin if margin is not None else c.margin
         # another margin is another question
         is_declared = twin is not None and math.isclose(size, twin.margin)
-        judged.append(_judge(table, c, size, alpha, len(declared) if is_declared else 1, is_declared, paired))
+        judged.append(_judge(table, c, size, error, len(declared) if is_declared else 1, is_declared, paired))
     return Family(
         comparisons=tuple(judged),
         ok=int(table.ok.sum()),

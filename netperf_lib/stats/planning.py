@@ -15,13 +15,13 @@ from .judge import judge_paired, rounds_required, widening
 from .rank import signed_rank_cut, walsh
 from .result import Result, check_share, percent, plural, spread
 
-__all__ = ["RoundsNeeded", "StopDecision", "rounds_needed", "stop_rule"]
+__all__ = ["LOOKING", "RoundsNeeded", "StopDecision", "rounds_needed", "stop_rule"]
 
 _EFFICIENCY = 3 / math.pi
 """Signed ranks against means on normal data (Hodges and Lehmann, Ann. Math. Statist. 27 (1956) 324-335)."""
 _SIMULATED = 120
 """Up to so many rounds a plan is simulated, in a second or two."""
-_LOOKING = 0.7
+LOOKING = 0.7
 """Share of the error that is left for each look: an interval quoted as 95 % is computed at 96.5 %."""
 
 
@@ -204,7 +204,7 @@ def stop_rule(
         raise StatsError("a ratio needs values above zero; a or b holds one of zero or less")
     d = np.log(x / y)
     n = d.size
-    error = (1 - confidence) * _LOOKING / family
+    error = (1 - confidence) * LOOKING / family
     need = rounds_required(error)
     k, real = signed_rank_cut(n, error / 2) if n else (-1, 0.0)
     ratio, low, high, more = math.nan, 0.0, math.inf, max(1, need - n)

@@ -168,6 +168,15 @@ def test_a_family_shows_itself_everywhere():
     assert family.__rich__().row_count == 2
 
 
+def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
+    runs = table(rounds=20)
+    plain, looked = npl.compare(runs)[0], npl.compare(runs, looked=True)[0]
+    assert looked.low < plain.low < plain.high < looked.high
+    assert looked.confidence > plain.confidence
+    runs.attrs["looked"] = True
+    assert npl.compare(runs)[0].low == looked.low
+
+
 def test_unblocked_runs_are_labelled():
     c = npl.compare(table(rounds=14), paired=False)[0]
     assert c.method.startswith("unblocked")
