@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .store import load as load
     from .store import scan as scan
     from .store import verify as verify
+    from .synth import synth as synth
 
 __version__ = "0.1.0"
 
@@ -105,6 +106,7 @@ _HOME = {
     "shift": "report.levels",
     "shift_table": "report.levels",
     "streams": "stats",
+    "synth": "synth",
     "table": "report.show",
     "up": "pipeline",
     "verdicts": "report.show",

@@ -169,6 +169,32 @@ def ingest(folder: str, workers: int | None, scheduler: str | None) -> None:
 
 
 @npl.command()
+@root
+@click.option("--runs", default=1000, show_default=True, help="Runs in all.")
+@click.option("--experiments", default=1, show_default=True, help="Experiments to spread them over.")
+@click.option("--samples", default=1000, show_default=True, help="Packets in the log of a sockperf run.")
+@click.option("--seed", default=0, show_default=True, help="The same seed writes the same bytes.")
+@click.option("--days", default=365.0, show_default=True, help="Days to spread the runs over.")
+@workers
+def synth(root: str, runs: int, experiments: int, samples: int, seed: int, days: float, workers: int | None) -> None:
+    """Write a made-up fleet with planted truth, raw logs included: for benchmarks and demonstrations."""
+    from .synth import synth as do
+
+    with _progress("writing") as progress:
+        do(
+            root,
+            runs=runs,
+            experiments=experiments,
+            samples=samples,
+            seed=seed,
+            days=days,
+            workers=workers or os.cpu_count() or 1,
+            progress=progress,
+        )
+    click.echo(f"{runs} runs under {root}; what was planted is in {root}/truth.json")
+
+
+@npl.command()
 @click.argument("folder")
 def compact(folder: str) -> None:
     """Merge small parts of the tables into few."""

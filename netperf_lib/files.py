@@ -407,9 +407,11 @@ class ObjectFolder(Folder):
 
     def move(self, name: str, target: str) -> None:
         with _told(self.url):
-            for file in sorted(self._find(name)):  # copied whole before anything is taken away
+            files = [f for f in sorted(self._find(name)) if not any(p.startswith(".") for p in f.split("/"))]
+            for file in files:  # copied whole before anything is taken away; locks stay where they are held
                 self._fs.cp_file(self._at(f"{name}/{file}"), self._at(f"{target}/{file}"))
-            self._fs.rm(self._at(name), recursive=True)
+            for file in files:
+                self._fs.rm_file(self._at(f"{name}/{file}"))
 
     def each(self, function: Callable[[T], Any], items: list[T]) -> list[Any]:
         with ThreadPoolExecutor(min(16, max(1, len(items)))) as pool:
