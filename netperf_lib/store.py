@@ -50,13 +50,15 @@ from .metrics import METRICS
 from .model import Deployment, Experiment, ParsedRun
 from .tables import SCHEMAS, PartWriter, TableName, detail, evolve, run_row
 
-__all__ = ["RunState", "Store", "compact", "experiments", "ingest", "load", "scan", "stores", "verify"]
+__all__ = ["RECORD", "RunState", "Store", "compact", "experiments", "ingest", "load", "scan", "stores", "verify"]
 
 PARSER_VERSION = 1
 """Raised when the same log would give other numbers, so that tables made before are made anew."""
 
 Progress = Callable[[int, int], None]
 
+RECORD = "run.json"
+"""The file that makes a run complete."""
 BATCH_RUNS = 1000
 BATCH_BYTES = 256 << 20
 """A batch is closed at so many runs or so many bytes of raw logs: what a dead worker's successor must do again."""
@@ -463,7 +465,10 @@ class Store:
                         for table, part in detail(self.experiment, run_id, parsed):
                             writers[table].add(part)
                     except ParseError as e:  # a damaged packet is found only while the packets are read
-                        row |= {"status": "partial", "error": str(e)} | dict.fromkeys(METRICS)
+                        row |= {
+                            "status": "partial",
+                            "error": str(e).replace(str(place), f"raw/{run_id}"),
+                        } | dict.fromkeys(METRICS)
                 if len(rows) == BATCH_RUNS or run_id == run_ids[-1]:
                     tables.append(pa.Table.from_pylist(rows, schema=SCHEMAS["runs"]))
                     rows.clear()
@@ -484,7 +489,7 @@ class Store:
             try:
                 parsed += logs.parse(file)
             except ParseError as e:
-                error_text = str(e).replace(str(file), f"raw/{run_id}/{file.name}")
+                error_text = str(e).replace(str(place), f"raw/{run_id}")
         row = run_row(record, parsed, error_text)
         row |= {"experiment": self.experiment, "run_id": run_id, "parser_version": PARSER_VERSION}
         row |= {"raw_path": f"raw/{run_id}", "raw_sha256": digest.hexdigest()}
@@ -504,7 +509,7 @@ class Store:
     def compact(self, progress: Progress | None = None) -> int:
         """Merge small parts; return how many parts became fewer. See `compact`."""
         self.ingest()
-        if len(self._batches()) < 2:
+        if len(self._batches()) < 2 and not self._read_json("tables/merging.json"):
             return 0
         with self._alone() as check:
             self._tidy([])

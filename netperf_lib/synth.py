@@ -22,7 +22,7 @@ from .errors import UsageError
 from .files import Location, folder
 from .model import Experiment, Trial
 from .plan import describe, schedule
-from .store import Store
+from .store import RECORD, Store
 
 __all__ = ["NOTICE", "Truth", "synth"]
 
@@ -215,7 +215,7 @@ def _write(
                 (place / name).write_bytes(data)
             record = here.record(trial, at, version)
             record["files"] = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-            (place / "run.json").write_bytes(orjson.dumps(record, option=orjson.OPT_INDENT_2))
+            (place / RECORD).write_bytes(orjson.dumps(record, option=orjson.OPT_INDENT_2))
     return len(trials)
 
 

@@ -160,7 +160,9 @@ def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterato
             yield "intervals", _columns("intervals", experiment, run_id, run.intervals)
         if run.samples_count:
             for batch in run.samples():
-                yield "samples", _columns("samples", experiment, run_id, _rounded(batch))
+                for start in range(0, len(batch["t_s"]), GROUP_ROWS):
+                    some = {name: values[start : start + GROUP_ROWS] for name, values in batch.items()}
+                    yield "samples", _columns("samples", experiment, run_id, _rounded(some))
 
 
 def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
