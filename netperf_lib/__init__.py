@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import plots as plots
     from . import stats as stats
     from .doctor import doctor as doctor
+    from .logs import load_published as load_published
     from .logs import parse as parse
     from .metrics import format_value as format_value
     from .pipeline import collect as collect
@@ -91,6 +92,7 @@ _HOME = {
     "level": "stats",
     "levels": "report.levels",
     "load": "store",
+    "load_published": "logs",
     "measured": "report.levels",
     "metric_label": "report.levels",
     "parse": "logs",

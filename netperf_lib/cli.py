@@ -266,6 +266,42 @@ def report(
 
 
 @npl.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--tables", type=click.Path(file_okay=False, path_type=Path), help="Write the tables here, as parquet.")
+@click.option("--workers", type=click.IntRange(min=1), help="Read this many files at a time.")
+@as_json
+def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_json: bool) -> None:
+    """Read logs of network benchmarks: iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more."""
+    from .logs import parse_files
+
+    with _progress("logs") as progress:
+        runs, errors = parse_files(files, tables=tables, workers=workers, progress=progress)
+    if as_json:
+        click.echo(json.dumps(runs, indent=2))
+    else:
+        for run in runs:
+            click.echo(_read(run))
+    for error in errors:
+        _say(error)
+    if errors:
+        sys.exit(1)
+
+
+def _read(run: dict[str, Any]) -> str:
+    """One run for people: where it is, what it is, and the numbers or the reason why there are none."""
+    from .metrics import METRICS, format_value
+
+    what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
+    lines = [f"{run['file']}:{run['line']}: {what}: {run['status']}" + (f": {run['error']}" if run["error"] else "")]
+    width = max((len(METRICS[name].label) for name in run["metrics"]), default=0)
+    for name, value in run["metrics"].items():
+        lines.append(f"    {METRICS[name].label:{width}}  {format_value(value, METRICS[name].unit)}")
+    lines += [f"    p{p['percentile']:g}: {format_value(p['latency_us'], 'us')}" for p in run["percentiles"]]
+    lines += [f"    warning: {warning}" for warning in run["warnings"]]
+    return "\n".join(lines)
+
+
+@npl.command()
 @experiment_file
 @root
 def up(experiment: Path, root: str) -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import tools
 from .errors import ParseError
 from .model import ParsedRun
 
-__all__ = ["FileChunks", "parse", "to_json"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FileChunks", "load_published", "parse", "parse_files", "published", "to_json"]
+
+BATCH = 64
+"""So many files are one task of a worker."""
+SHARED = 8 << 20
+"""Fewer bytes than this are read in this process: workers take a second to start."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +62,23 @@ def parse(source: str | bytes | os.PathLike[str]) -> list[ParsedRun]:
         return tools.parse(source)
     if isinstance(source, str) and ("\n" in source or len(source) > 4096 or "\0" in source):
         return tools.parse(source)
-    path = Path(source)
+    name = os.fspath(source)
     try:
-        large = path.stat().st_size >= tools.LARGE
-        if large and (runs := tools.parse_stream(FileChunks(str(path)), file=str(path))):
-            return runs
-        data = path.read_bytes()
+        with open(name, "rb", buffering=0) as f:  # noqa: PTH123 - thousands of small files: every microsecond counts
+            large = os.fstat(f.fileno()).st_size >= tools.LARGE
+            if large and (runs := tools.parse_stream(FileChunks(name), file=name)):
+                return runs
+            data = f.read()
     except FileNotFoundError:
         if isinstance(source, str):
             try:
                 return tools.parse(source)
             except ParseError:
                 pass
-        raise ParseError("no such file; pass the path of a log, or its text", file=str(source)) from None
+        raise ParseError("no such file; pass the path of a log, or its text", file=name) from None
     except OSError as e:
-        raise ParseError(f"cannot be read ({e.strerror}); pass a readable file", file=str(source)) from None
-    return tools.parse(data, file=str(path))
+        raise ParseError(f"cannot be read ({e.strerror}); pass a readable file", file=name) from None
+    return tools.parse(data, file=name)
 
 
 def to_json(run: ParsedRun) -> dict[str, Any]:
@@ -85,3 +97,143 @@ def to_json(run: ParsedRun) -> dict[str, Any]:
         "samples": run.samples_count,
         "percentiles": [asdict(p) for p in run.percentiles],
     }
+
+
+def parse_files(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    tables: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Read many logs, several at a time where they are large or many.
+
+    Parameters
+    ----------
+    paths : sequence of path-like
+        The files.
+    tables : path-like, optional
+        Folder to write the tables ``runs``, ``intervals``, ``percentiles`` and ``samples`` to, each a folder of
+        parquet. The `run_id` of a run is its file and line.
+    workers : int, optional
+        Processes; by default as many as there are processors, and none for little data.
+    progress : callable, optional
+        Told how many files are read, and of how many.
+
+    Returns
+    -------
+    runs : list of dict
+        As `to_json` gives them, in the order of the files.
+    errors : list of str
+        A sentence for each file that could not be read.
+    """
+    from .engine import Engine
+
+    names = [os.fspath(p) for p in paths]
+    folder = None if tables is None else os.fspath(tables)
+    tasks = [(i, names[i : i + BATCH], folder) for i in range(0, len(names), BATCH)]
+    if len(names) > 1 and workers is None and sum(map(_size, names)) >= SHARED:
+        workers = os.cpu_count()
+        # a large file is worth a task of its own
+        tasks = [(i, names[i : i + 1], folder) for i in range(len(names))] if len(names) < BATCH else tasks
+    found: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
+    done = 0
+    with Engine(workers=workers or 1) as engine:
+        for (first, batch, _), result in engine.each(_read_batch, tasks):
+            found[first] = result
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(names))
+    ordered = [found[first] for first in sorted(found)]
+    return [run for runs, _ in ordered for run in runs], [error for _, errors in ordered for error in errors]
+
+
+def _size(name: str) -> int:
+    try:
+        return Path(name).stat().st_size
+    except OSError:
+        return 0
+
+
+def _read_batch(first: int, names: list[str], tables: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    runs: list[dict[str, Any]] = []
+    errors: list[str] = []
+    with ExitStack() as stack:
+        add = stack.enter_context(_writing(tables, first)) if tables is not None else None
+        for name in names:
+            try:
+                parsed = parse(Path(name))
+                if add is not None:
+                    add(parsed)
+            except ParseError as e:
+                errors.append(str(e))
+            else:
+                runs += map(to_json, parsed)
+    return runs, errors
+
+
+@contextmanager
+def _writing(tables: str, first: int) -> Iterator[Callable[[list[ParsedRun]], None]]:
+    """Give what writes runs as one part of every table; the part appears when all is written."""
+    import pyarrow as pa
+
+    from .tables import SCHEMAS, PartWriter, detail
+
+    @contextmanager
+    def place(folder: Path) -> Iterator[Path]:
+        folder.mkdir(parents=True, exist_ok=True)
+        aside = folder / f".part-{first:08d}.{os.getpid()}"
+        try:
+            yield aside
+            aside.replace(folder / f"part-{first:08d}.parquet")
+        finally:
+            aside.unlink(missing_ok=True)
+
+    with ExitStack() as stack:
+        writers = {
+            name: stack.enter_context(PartWriter(name, lambda name=name: place(Path(tables) / name)))  # type: ignore[misc]
+            for name in SCHEMAS
+        }
+
+        def add(parsed: list[ParsedRun]) -> None:
+            lines: Counter[int] = Counter()
+            for run in parsed:
+                lines[run.line] += 1
+                again = f".{lines[run.line]}" if lines[run.line] > 1 else ""
+                run_id = f"{run.file}:{run.line}{again}"
+                for name, rows in detail("", run_id, [run]):
+                    writers[name].add(rows)
+                row: dict[str, Any] = {k: v for k, v in run.parameters.items() if k in _PARAMETERS}
+                row |= {"run_id": run_id, "raw_path": run.file, "tool": run.tool, "tool_version": run.tool_version}
+                row |= {"test": run.test, "status": run.status, "error": run.error, "warnings": list(run.warnings)}
+                writers["runs"].add(pa.Table.from_pylist([row | dict(run.metrics)], schema=SCHEMAS["runs"]))
+
+        yield add
+
+
+_PARAMETERS = "protocol direction streams message_bytes tcp_buffer_bytes duration_s omit_s congestion_control".split()
+
+
+def published() -> Path:
+    """Return the folder with the measurements that others published: ``figures.tsv`` and their raw logs."""
+    here = Path(__file__).parent
+    beside = here.parent / "data" / "published"  # a checkout; an installed package carries a copy
+    return beside if beside.exists() else Path(str(files(__package__))) / "_published"
+
+
+def load_published() -> pd.DataFrame:
+    """Load the figures that others published, each with the condition it was measured under.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a figure: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed,
+        `raw_log` (where it was published; relative to `published`), `note`. ``.attrs["path"]`` is the folder.
+    """
+    import pandas as pd
+
+    found = pd.read_csv(published() / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
+    found = found.replace("", None).astype({"streams": "Int64"})
+    found["accelerated"] = found["accelerated"].map({"on": True, "off": False}).astype("boolean")
+    found.attrs["path"] = str(published())
+    return found

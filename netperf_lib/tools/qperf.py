@@ -62,7 +62,7 @@ _HEADER = re.compile(
     r")",
     re.MULTILINE,
 )
-_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]{2,}(\S.*?)[ \t]*")
+_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*?)[ \t]*")
 _ONLY_LINES = re.compile(r"(?:[ \t>]*(?:[a-z_]+[ \t]*=[ \t]+\S.*)?\n)*")
 
 
