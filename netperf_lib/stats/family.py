@@ -137,8 +137,11 @@ class Family(Sequence[Comparison]):
         return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
 
     def __repr__(self) -> str:
-        lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}", *(f"  {c.words}" for c in self)]
-        return "\n".join(lines + [f"  ! {w}" for w in self.warnings])
+        lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}"]
+        lines += [f"  ! {w}" for w in self.warnings]
+        for c in self:
+            lines += [f"  {c.words}", *(f"    ! {w}" for w in c.warnings)]
+        return "\n".join(lines)
 
     def __rich__(self) -> Any:
         """Return the table for the terminal."""
@@ -155,7 +158,8 @@ class Family(Sequence[Comparison]):
         return table
 
     def _repr_html_(self) -> str:
-        return html_table(HEAD, self.rows(), "; ".join((self.note, *self.warnings)))
+        own = (f"{' / '.join(c.names)}: {w}" for c in self for w in c.warnings)
+        return html_table(HEAD, self.rows(), "; ".join((self.note, *self.warnings, *own)))
 
 
 HEAD = ("contrast", "metric", "ratio (interval)", "n", "verdict", "in words")

@@ -108,6 +108,8 @@ def test_rounds_pair_and_a_missing_side_is_counted():
     assert (family[0].n, family[0].dropped) == (10, 2)
     assert "2 runs of this contrast failed or were excluded" in family[0].warnings
     assert family.counts in repr(family)
+    assert "2 runs of this contrast failed or were excluded" in repr(family)
+    assert "ppg / same-zone: 2 runs of this contrast failed" in family._repr_html_()
 
 
 def test_a_second_factor_inside_a_side_is_named():
