@@ -286,7 +286,9 @@ def _by(table: RunsTable, metric: str, by: str, baseline: Any, where: Factors, m
     table.values(metric)
     codes, names = table.levels(by)
     use = table.mask(where) & np.isfinite(table.values(metric)) & table.ok
-    levels = [level for level, code in names.items() if (codes[use] == code).any()]
+    here = [level for level, code in names.items() if (codes[use] == code).any()]
+    numbers = all(isinstance(v, int | float) or v is None for v in here)
+    levels = sorted(here, key=lambda v: (v is None, v or 0) if numbers else (v is None, str(v)))
     if len(levels) < 2:
         raise StatsError(f"{by} has {plural(len(levels), 'level')} with a value of {metric}: nothing to compare")
     if baseline is not None and baseline not in levels:

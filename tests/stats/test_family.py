@@ -83,6 +83,13 @@ def test_what_was_not_declared_gets_no_verdict():
     assert 3 < other.low < other.high < 3.6
 
 
+def test_levels_come_in_their_order_and_not_in_that_of_the_runs():
+    runs = table()
+    runs["streams"] = pd.array([{"ppg": 16, "same-zone": 2, "cross-zone": None}[p] for p in runs["placement"]], "Int64")
+    names = [c.names for c in npl.compare(runs, "latency_oneway_us", by="streams")]
+    assert names == [("2 streams", "16 streams"), ("2 streams", "default streams"), ("16 streams", "default streams")]
+
+
 def test_another_margin_is_another_question():
     [c] = npl.compare(
         table(contrasts=(PPG,)), "latency_oneway_us", by="placement", where={}, margin=0.2, baseline="ppg"
