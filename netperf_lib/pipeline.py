@@ -130,7 +130,7 @@ def collect(
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The measurement made before is kept in {aside}")
-    scheduled = _schedule(store, declared, seed)
+    scheduled = _schedule(store, declared, seed, looked=until_precise is not None)
     for number in range(1, declared.deployments + 1):
         with hosts.deployed(declared, number=number, state=store.hosts_dir) as deployment:
             store.write_deployment(number, deployment)
@@ -147,15 +147,19 @@ def _load(experiment: PathLike, rounds: str | int | None = None, duration_s: flo
     return declared
 
 
-def _schedule(store: Store, declared: Experiment, seed: int | None) -> Plan:
-    """The schedule: a stored one is kept as long as it stands, so that the order of its seed is kept."""
+def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool) -> Plan:
+    """The schedule: a stored one is kept as long as it stands, so that the order of its seed is kept.
+
+    Whether the rounds were ever stopped by looking at the data is kept with it: verdicts are then judged more strictly.
+    """
     store.declare(declared)
     kept = store.read_plan()
     stored_seed = int(kept["seed"]) if kept else None
     if seed is not None and stored_seed is not None and seed != stored_seed and any(store.runs()):
         raise UsageError(f"{store.url} was begun with seed {stored_seed}; leave --seed out, or choose another root")
     scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
-    store.write_plan(scheduled.to_dict())
+    looked = looked or bool(kept and kept.get("looked"))
+    store.write_plan(scheduled.to_dict() | {"looked": looked})
     return scheduled
 
 

@@ -385,6 +385,7 @@ class Store:
             frame = frame.sort_values(["deployment", "round", "order", "attempt"], ignore_index=True)
             notices = sorted(frame["notice"].dropna().unique())
             frame.attrs["notice"] = " ".join(notices) or None
+            frame.attrs["looked"] = bool((self.read_plan() or {}).get("looked"))
         frame.attrs["experiment"] = self.declared().model_dump(mode="json")
         frame.attrs["path"] = self.url
         return frame
@@ -911,5 +912,6 @@ def load(path: Location | Iterable[Location], table: TableName = "runs") -> pd.D
     whole.attrs = dict(attrs[0])
     if len(attrs) > 1:
         notices = dict.fromkeys(a["notice"] for a in attrs if a.get("notice"))
+        whole.attrs["looked"] = any(a.get("looked") for a in attrs)
         whole.attrs |= {"path": [a["path"] for a in attrs], "notice": " ".join(notices) or None}
     return whole

@@ -260,3 +260,10 @@ def test_several_experiments_load_as_one(tmp_path: Path) -> None:
         add(store, 1, experiment=name)
         paths.append(store.path)
     assert sorted(npl.load(paths)["experiment"]) == ["one", "two"]
+
+
+def test_that_rounds_were_stopped_by_looking_goes_with_the_table(store: Store) -> None:
+    add(store, 1)
+    assert npl.load(store.path).attrs["looked"] is False
+    store.write_plan({"seed": 1, "trials": [], "looked": True})
+    assert npl.load(store.path).attrs["looked"] is True
