@@ -19,9 +19,12 @@ LEVEL = {"ppg": 40.0, "same-zone": 58.0, "cross-zone": 57.0, "cross-region": 10_
 DECLARED = Path(__file__).parents[2] / "data" / "experiments" / "lab.yaml"
 
 
-def experiment(root: Path, *, rounds: int = 12, seed: int = 7, name: str = "lab") -> Path:
+def experiment(
+    root: Path, *, rounds: int = 12, seed: int = 7, name: str = "lab", rename: dict[str, str] | None = None
+) -> Path:
     """Write the tables of an experiment as if its raw runs had been read; return its folder."""
     declared: dict[str, Any] = yaml.safe_load(DECLARED.read_text("utf-8")) | {"rounds": rounds, "name": name}
+    declared = _renamed(declared, rename or {})
     store = Store(root, name)
     store.path.mkdir(parents=True)
     (store.path / "experiment.yaml").write_text(yaml.safe_dump(declared, sort_keys=False), "utf-8")
@@ -60,6 +63,15 @@ def experiment(root: Path, *, rounds: int = 12, seed: int = 7, name: str = "lab"
     _write(store, "intervals", intervals)
     _write(store, "percentiles", percentiles)
     return store.path
+
+
+def _renamed(declared: Any, rename: dict[str, str]) -> Any:
+    """Other names for some placements, everywhere."""
+    if isinstance(declared, dict):
+        return {k: _renamed(v, rename) for k, v in declared.items()}
+    if isinstance(declared, list):
+        return [_renamed(v, rename) for v in declared]
+    return rename.get(declared, declared) if isinstance(declared, str) else declared
 
 
 def _trials(declared: dict[str, Any]) -> Any:
@@ -110,7 +122,7 @@ def _row(declared: dict[str, Any], pair: dict[str, Any], test: dict[str, Any], s
 
 
 def _metrics(pair: dict[str, Any], test: dict[str, Any], streams: int, noise: float, random: Any) -> dict[str, Any]:
-    one_way = LEVEL[pair["placement"]] + (0 if pair["accelerated"] else 120)
+    one_way = LEVEL.get(pair["placement"], 40.0) + (0 if pair["accelerated"] else 120)
     if test["tool"] == "qperf":
         return {"latency_oneway_us": one_way * noise}
     if test["tool"] == "sockperf":
