@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .pipeline import up as up
     from .report import report as report
     from .report.advice import contrasts as contrasts
+    from .report.explore import explore as explore
+    from .report.lessons import check as check
+    from .report.lessons import workshop as workshop
     from .report.levels import label as label
     from .report.levels import levels as levels
     from .report.levels import measured as measured
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from .stats import by_round as by_round
     from .stats import diagnose as diagnose
     from .stats import level as level
+    from .stats import rounds_required as rounds_required
     from .stats import streams as streams
     from .stats import warmup as warmup
     from .stats.family import compare as compare
@@ -73,6 +77,7 @@ _HOME = {
     "by_round": "stats",
     "callout": "report.show",
     "cards": "report.show",
+    "check": "report.lessons",
     "collect": "pipeline",
     "compact": "store",
     "compare": "stats.family",
@@ -84,6 +89,7 @@ _HOME = {
     "down": "pipeline",
     "experiments": "store",
     "end": "report.origin",
+    "explore": "report.explore",
     "findings": "report.show",
     "format_value": "metrics",
     "headline": "report.show",
@@ -101,6 +107,7 @@ _HOME = {
     "provenance": "report.origin",
     "report": "report",
     "require": "report.origin",
+    "rounds_required": "stats",
     "run": "pipeline",
     "say": "report.show",
     "scan": "store",
@@ -114,6 +121,7 @@ _HOME = {
     "verdicts": "report.show",
     "verify": "store",
     "warmup": "stats",
+    "workshop": "report.lessons",
 }
 __all__ = sorted([*_HOME, "plots", "stats"])
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import FuncFormatter
 
 from ..metrics import format_value
 from ..metrics import metric as metric_of
@@ -100,7 +99,7 @@ def zone_pairs(runs: pd.DataFrame, metric: str) -> Plot:
             vmin=min(float(np.nanmin(grid.to_numpy())), 0.85 * middle),  # so that noise does not look like a difference
             vmax=max(float(np.nanmax(grid.to_numpy())), 1.15 * middle),
             annot_kws={"fontsize": 9},
-            cbar_kws={"label": info.label, "format": FuncFormatter(lambda v, _: format_value(v, info.unit))},
+            cbar=False,  # every cell tells its value
         )
         axes.set_xlabel("Zone of the server")
         axes.set_ylabel("Zone of the client")

@@ -180,7 +180,8 @@ class _Page:
                         if block not in provenance:
                             provenance.append(block)
                         continue
-                    body.append(words.get((index, id(output))) or self._output(output))
+                    key = (index, id(output))
+                    body.append(words[key] if key in words else self._output(output))
                     if block.get("kind") == "verdicts" and self.cover and self.wants_contents and not seen_contents:
                         body.append(f"\n#r.contents({1 if self.chapters else 2})\n#pagebreak(weak: true)\n")
                         seen_contents = True
