@@ -85,7 +85,14 @@ class TypstPDFExporter(TypstExporter):
             for name, data in resources["outputs"].items():
                 Path(folder, name).write_bytes(data)
             Path(folder, "main.typ").write_text(source, "utf-8")
-            pdf = _compile(Path(folder), stamp(nb), list(self.pdf_standards))
+            try:
+                pdf = _compile(Path(folder), stamp(nb), list(self.pdf_standards))
+            except ReportError as error:
+                if "error: PDF/" not in str(error) and "PDF/UA" not in str(error):
+                    raise
+                # somebody's own notebook; a page that not everyone can have read out is better than none
+                self.log.warning("the PDF does not meet %s: %s", ", ".join(self.pdf_standards), error)
+                pdf = _compile(Path(folder), stamp(nb), [])
         resources["outputs"] = {}
         resources["output_extension"] = ".pdf"
         return pdf, resources
@@ -265,6 +272,7 @@ class _Page:
                 elif MIME not in data and "text/markdown" in data and not PICTURES.keys() & data.keys():
                     pieces[index, id(output)] = _text(data["text/markdown"])
         done = dict(zip(pieces, _pandoc(list(pieces.values()), shift=0 if self.chapters else -1), strict=True))
+        done = dict(zip(done, _levelled(list(done.values())), strict=True))
         for index, cell in enumerate(self.nb.cells):
             for output in cell.get("outputs", ()):
                 block = output.get("data", {}).get(MIME, {})
@@ -391,6 +399,25 @@ def _pandoc(pieces: list[str], *, source: str = MARKDOWN, shift: int = 0) -> lis
     if len(parts) != len(pieces):  # an open fence or tag swallowed a mark
         parts = [_run_pandoc(piece, source, shift) for piece in pieces]
     return [p.strip() for p in parts]
+
+
+def _levelled(pieces: list[str]) -> list[str]:
+    """Raise headings that skip a level, as PDF/UA demands: the first is of level 1, and none is deeper by two."""
+    last, fence = 0, ""
+    found = []
+    for piece in pieces:
+        lines = []
+        for line in piece.split("\n"):
+            mark = re.match(r"`{3,}", line)
+            if mark and (not fence or line.strip() == fence):
+                fence = "" if fence else mark[0]
+            heading = None if fence else re.match(r"(=+) ", line)
+            if heading:
+                last = min(len(heading[1]), last + 1)
+                line = "=" * last + line[heading.end(1) :]
+            lines.append(line)
+        found.append("\n".join(lines))
+    return found
 
 
 def _run_pandoc(text: str, source: str, shift: int) -> str:

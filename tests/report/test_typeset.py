@@ -239,3 +239,13 @@ def test_no_row_is_lost_between_html_and_table() -> None:
     nested = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")]))
     (table,) = tables.parse(nested.to_html())
     assert table.header == [["", "a", "a"], ["", "x", "y"]]
+
+
+def test_headings_that_skip_levels_are_raised(tmp_path: Path) -> None:
+    nb = book(
+        new_markdown_cell("Words first.\n\n#### Deep"), new_markdown_cell("```\n= no heading\n```\n\n##### Deeper")
+    )
+    pdf = pdf_of(nb)
+    assert b"pdfuaid" in pdf or "Deeper" in text_of(pdf, tmp_path)
+    source, _ = TypstExporter().from_notebook_node(nb, {"metadata": {"name": "x"}})
+    assert re.findall(r"(?m)^=+ .*", source) == ["= Deep", "= no heading", "== Deeper"]
