@@ -36,19 +36,18 @@ GRACE_S = 10.0
 """Time beyond a command's own limit after which the host hangs, not the command."""
 
 MISSING, BUSY = 127, 98
-"""Exit codes of a worker: the program is not installed; something else listens on the port."""
+"""Exit codes of a worker: the program is not installed; the port is in use, if only by a connection that just ended."""
 
 _WORKER = r"""
 export NETPERF_LIB="$1" LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"
 word=$2
 exec 3<&0 </dev/null
 say() { printf '\000%s %s\000' "$word" "$1"; printf '\000%s %s\000' "$word" "$1" >&2; }
-listens() {
-  case $1 in tcp) state=0A;; *) state=07;; esac
-  grep -qis ":$(printf %04X "$2") [0-9A-F]*:0000 $state " "/proc/net/$1" "/proc/net/${1}6"
+look() {
+  grep -Eqis "^ *[0-9]+: [0-9A-F]+:$(printf %04X "${1#*:}") $2" "/proc/net/${1%:*}" "/proc/net/${1%:*}6"
 }
-any() { for s in $sockets; do listens "${s%:*}" "${s#*:}" && return; done; false; }
-all() { for s in $sockets; do listens "${s%:*}" "${s#*:}" || return; done; }
+used() { for s in $sockets; do look "$s" "[0-9A-F]+:[0-9A-F]+ " && return; done; false; }
+listen() { for s in $sockets; do look "$s" "[0-9A-F]+:0000 0[A7] " || return; done; }
 say ready
 while IFS= read -r limit <&3; do
   [ "$limit" = stop ] && continue
@@ -58,12 +57,12 @@ while IFS= read -r limit <&3; do
 "; done
   eval "set -- $command"
   command -v "$1" >/dev/null || { say 127; continue; }
-  if [ "$sockets" ] && any; then say 98; continue; fi
+  if [ "$sockets" ] && used; then say 98; continue; fi
   timeout -k 3 "$limit" "$@" 3<&- & tool=$!
   ( read -r _ <&3; kill -TERM $tool; sleep 2; kill -KILL -$tool ) >/dev/null 2>&1 & watch=$!
   poll=
   if [ "$sockets" ]; then
-    ( until all; do sleep 0.01; done; printf '\000%s listening\000' "$word" >&2 ) 3<&- & poll=$!
+    ( until listen; do sleep 0.01; done; printf '\000%s listening\000' "$word" >&2 ) 3<&- & poll=$!
   fi
   wait $tool 2>/dev/null; code=$?  # a shell would have its own word on how it ended
   kill $watch $poll 2>/dev/null; wait $watch $poll 2>/dev/null

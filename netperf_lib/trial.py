@@ -120,7 +120,7 @@ class Run:
         """Start the server's side; another port where one is taken by something else."""
         record = self.record
         for number in range(5):
-            slot = (self.trial.order + self.attempt - 1 + 31 * number) * PORTS_EACH % PORTS
+            slot = (self.trial.order + 97 * (self.attempt - 1) + 31 * number) * PORTS_EACH % PORTS
             port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
             commands: tools.Commands = tools.tool(asked.test.tool).commands(asked, server.host.data_address, port)
             record["commands"][f"client{side}"] = list(commands.client)

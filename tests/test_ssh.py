@@ -146,6 +146,20 @@ async def test_a_server_that_dies_first_does_not_listen(remote: Remote) -> None:
     assert await process.wait() == 7
 
 
+async def test_a_port_of_a_connection_that_just_ended_is_busy(remote: Remote) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            accepted, _ = server.accept()
+            accepted.close()  # the side that closes first waits
+    process = await remote.start(
+        ["sleep", "60"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60, listens=[("tcp", port)]
+    )
+    assert await process.wait() == BUSY
+
+
 async def test_a_port_that_something_else_listens_on_is_busy(remote: Remote) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
