@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from netperf_lib.hosts import azure
-from netperf_lib.hosts.azure import _az, _proof
+from netperf_lib.hosts.azure import _az
+from netperf_lib.hosts.azure._prices import Cost
 from netperf_lib.model import Experiment
 
-from .cloud import Cloud
+from .cloud import SUBSCRIPTION, Cloud
 from .direct import Clock, DirectAz
+from .emulator import Emulator, login, logout
+from .guard.sitecustomize import watch
+from .machines import Machines, possible, private_network
+
+AZ = Path(__file__).resolve().parents[2] / ".venv-azure" / "bin" / "az"
 
 Make = Callable[..., Experiment]
 
@@ -79,6 +89,98 @@ def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
         return out
 
     monkeypatch.setattr(_az, "Az", lambda *_, **__: direct)
-    monkeypatch.setattr(_proof, "guests", guests)
+    monkeypatch.setattr(azure, "guests", guests)
     monkeypatch.setattr(azure, "CLOCK", azure.Clock(poll_s=5, now=clock.now, sleep=clock.sleep))
     return direct
+
+
+@dataclass
+class World:
+    """The real az, an emulated cloud behind HTTPS, and a stand-in with a real sshd for every VM."""
+
+    cloud: Cloud
+    emulator: Emulator
+    machines: Machines
+    folder: Path
+    journal: Path
+
+    def fresh(self) -> None:
+        """Forget what was made, and who is logged in otherwise."""
+        self.cloud.reset()
+        self.machines.follow()
+        self.machines.silent.clear()
+        self.machines.without_vf.clear()
+        configuration = self.folder / "emulator" / "az"
+        logout(configuration)
+        login(configuration)
+
+    def options(self, **more: Any) -> dict[str, Any]:
+        """Options that ask the emulator for prices and for the caller's address."""
+        asked = {"prices": None, "allow_from": None}
+        return {
+            **asked,
+            "prices_url": f"{self.emulator.base}/prices",
+            "address_url": f"{self.emulator.base}/address",
+            **more,
+        }
+
+
+@pytest.fixture(scope="package")
+def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    if why := possible():
+        pytest.skip(why)
+    if not AZ.exists():
+        pytest.skip("az is not in .venv-azure (make .venv-azure/ready)")
+    folder = tmp_path_factory.mktemp("azure")
+    version = next(AZ.parent.parent.glob("lib/python3*/site-packages/azure_cli-*.dist-info")).name.split("-")[1]
+    cloud = Cloud(step_s=0.03)
+    with private_network(), pytest.MonkeyPatch.context() as patch:
+        emulator = Emulator(cloud, folder / "emulator")
+        machines = Machines(cloud, folder / "machines")
+        emulator.after = machines.follow
+        journal = folder / "guard.log"
+        journal.touch()
+        environment = {
+            **emulator.environment(version.removesuffix(".dist")),
+            "PATH": f"{AZ.parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(Path(__file__).parent / "guard"),
+            "NETPERF_GUARD": str(journal),
+        }
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        sys.addaudithook(watch)  # it stays, and is silent once NETPERF_GUARD is gone
+        patch.setattr(azure, "CLOCK", azure.Clock(poll_s=0.2))
+        patch.setattr(azure, "GUEST_WAIT_S", 5.0)
+        try:
+            yield World(cloud, emulator, machines, folder, journal)
+        finally:
+            machines.close()
+            emulator.close()
+
+
+@pytest.fixture
+def world(_world: World) -> Iterator[World]:
+    """A world in which nothing is placed; whoever looks outside fails the test."""
+    _world.fresh()
+    _world.journal.write_text("", "utf-8")
+    yield _world
+    assert not _world.journal.read_text("utf-8")
+
+
+@pytest.fixture
+def canned_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at beforehand is found in order, without asking: for tests of what comes after it."""
+    monkeypatch.setattr(azure, "_look", canned)
+
+
+def canned(*_: Any) -> azure.Preflight:
+    """A preflight without problems."""
+    return azure.Preflight(
+        subscription=SUBSCRIPTION,
+        user="tester",
+        measuring_s=60,
+        cost=Cost(hours=1, amount=1, currency="USD"),
+        allow_from=("192.0.2.7/32",),
+        physical_zones={},
+        skus={},
+    )

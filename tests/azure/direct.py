@@ -150,7 +150,7 @@ class DirectAz:
         return _flat(self._ask("GET", self._of(o, f"{NETWORK}/connections")))
 
     def _ppg_show(self, o: dict[str, list[str]]) -> Any:
-        path = self._of(o, f"{COMPUTE}/proximityPlacementGroups")
+        path = o["ids"][0].removeprefix(BASE + "/")
         return _flat(self._ask("GET", path, {"includeColocationStatus": "true"}))
 
 

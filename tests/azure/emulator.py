@@ -12,6 +12,7 @@ import re
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ class Emulator:
 
     def __init__(self, cloud: Cloud, folder: Path) -> None:
         self.cloud, self.folder, self.lock = cloud, folder, threading.RLock()
+        self.after: Callable[[], None] = lambda: None
+        """Called after every request to the resource manager."""
         self.prices: dict[str, float] | None = {"Standard_D4s_v5": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.361}
         folder.mkdir(parents=True, exist_ok=True)
         certificate(folder)
@@ -108,6 +111,7 @@ class Emulator:
             return Answer(401, {"error": error}, {"WWW-Authenticate": "Bearer"})
         with self.lock:
             answer = self.cloud.request(method, path, query, body)
+            self.after()
         headers = {k: self.base + v if v.startswith("/") else v for k, v in answer.headers.items()}
         return Answer(answer.status, answer.body, headers)
 

@@ -148,12 +148,10 @@ def test_existing_subnets_are_used_and_left_alone(az: DirectAz, cloud: Cloud, tm
 def test_a_claim_that_does_not_hold_is_flagged(
     az: DirectAz, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from netperf_lib.hosts.azure import _proof
-
-    answers = _proof.guests
+    answers = azure.guests
     bare = {"nic": [("eth0", "hv_netvsc", "up")], "hyperv": ""}
     monkeypatch.setattr(
-        _proof,
+        azure,
         "guests",
         lambda hosts, **k: {**answers(hosts, **k), "b": answers(hosts, **k)["b"] | bare, "c": "no answer"},
     )

@@ -20,8 +20,10 @@ from typing import Any
 from ...errors import AzureError
 from ...model import Deployment, Experiment, Host
 from ...plan import notes, schedule
+from .._guests import guests
 from . import _az, _deploy, _preflight, _proof, _script, _teardown, _template
 from ._deploy import Clock
+from ._existing import existing, proofs_of
 from ._failures import AzError
 from ._options import Options
 from ._preflight import Preflight, Runs
@@ -40,6 +42,7 @@ __all__ = [
     "existing",
     "leftovers",
     "preflight",
+    "proofs_of",
     "up",
     "what_if",
 ]
@@ -312,7 +315,7 @@ def _deployment(
     say(f"{group}: asking the cloud and the guests for proof")
     observed = _proof.observe(az, group)
     links = _proof.joined(az, group, place, clock=CLOCK, wait_s=300)
-    facts = _proof.guests(hosts, marker=group, wait_s=GUEST_WAIT_S)
+    facts = guests(hosts, marker=group, wait_s=GUEST_WAIT_S)
     unreachable = [f for f in facts.values() if isinstance(f, str)]
     if len(unreachable) == len(hosts):
         raise AzureError(
@@ -382,62 +385,6 @@ def down_all(*, expired: bool = True, subscription: str | None = None, say: Say 
     with _terminable():
         _teardown.remove(az, [g.group for g in found], clock=CLOCK, say=say)
     return found
-
-
-def existing(group: str, *, tag: str | None = None, subscription: str | None = None) -> list[dict[str, Any]]:
-    """Describe the VMs that stand in a resource group; nothing is made or changed.
-
-    Parameters
-    ----------
-    group : str
-        Resource group.
-    tag : str, optional
-        Only VMs with this tag, as ``name`` or ``name=value``.
-    subscription : str, optional
-        Name or id; None: the selected one.
-
-    Returns
-    -------
-    list of dict
-        `placed` (see `_proof.Placed`), `public` address or None, `colocation`, `zone_physical`.
-    """
-    az = _az.Az(subscription, sleep=CLOCK.sleep)
-    observed = _proof.observe(az, group)
-    name, _, value = (tag or "").partition("=")
-    chosen = [
-        vm["name"]
-        for vm in az("vm", "list", "--resource-group", group) or ()
-        if not tag or (name in (vm.get("tags") or {}) and (not value or vm["tags"][name] == value))
-    ]
-    if not chosen:
-        raise AzureError(
-            f"resource group {group} holds no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)"
-        )
-    nics = {n["id"].lower(): n for n in az("network", "nic", "list", "--resource-group", group) or ()}
-    addresses = {
-        a["id"].lower(): a.get("ipAddress") for a in az("network", "public-ip", "list", "--resource-group", group) or ()
-    }
-    public = {}
-    for nic in nics.values():
-        owner = ((nic.get("virtualMachine") or {}).get("id") or "").rsplit("/", 1)[-1]
-        for entry in nic.get("ipConfigurations") or ():
-            at = ((entry.get("publicIPAddress") or {}).get("id") or "").lower()
-            if addresses.get(at):
-                public[owner] = addresses[at]
-    zones = {
-        (place["name"], m["logicalZone"]): m["physicalZone"]
-        for place in az("account", "list-locations")
-        for m in place.get("availabilityZoneMappings") or ()
-    }
-    return [
-        {
-            "placed": observed.vms[n],
-            "public": public.get(n),
-            "colocation": observed.colocation.get(observed.vms[n].ppg or ""),
-            "zone_physical": zones.get((observed.vms[n].region, observed.vms[n].zone or "")),
-        }
-        for n in chosen
-    ]
 
 
 @contextmanager

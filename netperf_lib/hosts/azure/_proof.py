@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import SSHError
 from ...model import Host, Proof
-from ...ssh import Remote
+from .._guests import guest_proofs
 from ._deploy import Clock
 from ._failures import AzError
 from ._preflight import Runs
 from ._topology import Topology, Vm
 
-__all__ = ["Observed", "Placed", "guests", "joined", "observe", "proven"]
-
-GUEST = r"""
-if command -v cloud-init >/dev/null 2>&1; then
-  timeout "$1" cloud-init status --wait >/dev/null 2>&1
-  echo "cloud-init=$(cloud-init status 2>/dev/null | sed -n 's/^status: //p')"
-fi
-echo "kernel=$(uname -r)"
-echo "guest=$(hostname)"
-echo "system=$(. /etc/os-release; echo "$PRETTY_NAME")"
-for pool in /var/lib/hyperv/.kvp_pool_3; do
-  [ -r $pool ] && echo "hyperv=$(tr -s '\0' '\n' < $pool | sed -n '/^PhysicalHostName$/{n;p;q}')"
-done
-for nic in /sys/class/net/*; do
-  driver=$(basename "$(readlink -f $nic/device/driver 2>/dev/null)" 2>/dev/null)
-  [ "$driver" ] && echo "nic=$(basename $nic) $driver $(cat $nic/operstate 2>/dev/null)"
-done
-for tool in iperf3 iperf qperf sockperf; do
-  command -v $tool >/dev/null || continue
-  echo "tool=$tool $( (timeout 5 $tool --version || true) 2>&1 | grep -m1 -oE '[0-9]+(\.[0-9]+)+[-a-z0-9.]*')"
-done
-true
-"""
-VF_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mana")
-"""Drivers of the SR-IOV virtual functions that Azure gives to guests."""
+__all__ = ["Observed", "Placed", "joined", "observe", "proven"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +43,16 @@ class Observed:
 def observe(az: Runs, group: str) -> Observed:
     """Read what the cloud says of the VMs in a resource group."""
     interfaces = {n["id"].lower(): n for n in az("network", "nic", "list", "--resource-group", group) or ()}
-    vms = {}
+    vms: dict[str, Placed] = {}
+    ppgs: dict[str, None] = {}
     for vm in az("vm", "list", "--resource-group", group) or ():
         first = vm["networkProfile"]["networkInterfaces"][0]["id"].lower()
         nic = interfaces.get(first, {})
         address = (nic.get("ipConfigurations") or [{}])[0]
         image = (vm.get("storageProfile") or {}).get("imageReference") or {}
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
+        if ppg:
+            ppgs[ppg] = None
         vms[vm["name"]] = Placed(
             name=vm["name"],
             region=vm["location"],
@@ -91,10 +67,10 @@ def observe(az: Runs, group: str) -> Observed:
             private=address.get("privateIPAddress"),
             power=vm.get("provisioningState"),
         )
-    groups = dict.fromkeys(v.ppg for v in vms.values() if v.ppg)
     colocation = {
-        name: _status(az("ppg", "show", "--resource-group", group, "--name", name, "--include-colocation-status"))
-        for name in groups
+        # the group of an existing VM may stand in another resource group
+        where.rsplit("/", 1)[1]: _status(az("ppg", "show", "--include-colocation-status", "--ids", where))
+        for where in ppgs
     }
     return Observed(vms=vms, colocation=colocation)
 
@@ -157,14 +133,14 @@ def _host(
             vm_size=vm.size,
             accelerated=vm.accelerated,
         )
-        proofs += _cloud(asked, vm, observed, zone, bandwidth_mbps.get(vm.size))
+        proofs += cloud_proofs(asked, vm, observed, zone, bandwidth_mbps.get(vm.size))
     elif asked is not None:
         proofs.append(Proof(claim="the VM exists", holds=False, evidence=f"the cloud does not list {host.name}"))
     wanted = asked.accelerated if asked else host.accelerated
-    return replace(host, proofs=(*proofs, *_guest(wanted, guest)))
+    return replace(host, proofs=(*proofs, *guest_proofs(wanted, guest)))
 
 
-def _cloud(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, mbps: float | None) -> list[Proof]:
+def cloud_proofs(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, mbps: float | None) -> list[Proof]:
     def claim(text: str, said: Any, wanted: Any, evidence: str) -> Proof:
         return Proof(claim=text, holds=None if said is None else asked is None or said == wanted, evidence=evidence)
 
@@ -204,93 +180,6 @@ def _cloud(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, m
     elif asked is not None:
         out.append(claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}"))
     return out
-
-
-def _guest(accelerated: bool | None, guest: Mapping[str, Any] | str) -> list[Proof]:
-    if isinstance(guest, str):
-        return [Proof(claim="facts of the guest", holds=None, evidence=guest)]
-    functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]
-    shown = ", ".join(" ".join(n) for n in guest["nic"]) or "no interface with a driver"
-    up = any(n[2] == "up" for n in functions)
-    out = []
-    if accelerated is True:
-        claim = "virtual function present and up in the guest"
-        out.append(Proof(claim=claim, holds=up if guest["nic"] else None, evidence=shown))
-    elif accelerated is False:
-        claim = "no virtual function in the guest"
-        out.append(Proof(claim=claim, holds=not functions if guest["nic"] else None, evidence=shown))
-    hyperv = guest.get("hyperv")
-    out.append(Proof(claim="Hyper-V host", holds=bool(hyperv) or None, evidence=hyperv or "the guest does not tell"))
-    out.append(Proof(claim="kernel", holds=True, evidence=f"{guest.get('kernel')} ({guest.get('system')})"))
-    tools = dict(guest["tool"])
-    missing = [t for t in ("iperf3", "iperf", "qperf", "sockperf") if t not in tools]
-    out.append(
-        Proof(
-            claim="measuring tools installed",
-            holds=not missing,
-            evidence=", ".join(f"{t} {v}".strip() for t, v in tools.items())
-            + (f"; missing {', '.join(missing)}" if missing else ""),
-        )
-    )
-    if "cloud-init" in guest:
-        out.append(
-            Proof(claim="first start complete", holds=guest["cloud-init"] == "done", evidence=guest["cloud-init"])
-        )
-    return out
-
-
-def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, Mapping[str, Any] | str]:
-    """Ask every guest for its facts, all at once.
-
-    Parameters
-    ----------
-    hosts : tuple of Host
-        Where to ask.
-    marker : str
-        What processes there are known by.
-    wait_s : float
-        Longest wait for SSH to answer, and then for the first start to complete.
-
-    Returns
-    -------
-    dict
-        Host name to its facts, or to the sentence that says why there are none.
-    """
-
-    async def one(host: Host) -> Mapping[str, Any] | str:
-        remote = Remote(host, marker)
-        end = time.monotonic() + wait_s
-        try:
-            while True:
-                try:
-                    await remote.connect()
-                    output = await remote.script(GUEST, f"{max(1, wait_s):.0f}", limit_s=wait_s + 30)
-                    return _facts(output.out)
-                except SSHError as error:
-                    if time.monotonic() > end:
-                        return str(error)
-                    await asyncio.sleep(min(11, wait_s / 5))
-        finally:
-            await remote.close()
-
-    async def all_of_them() -> list[Mapping[str, Any] | str]:
-        return await asyncio.gather(*(one(h) for h in hosts))
-
-    return dict(zip((h.name for h in hosts), asyncio.run(all_of_them()), strict=True))
-
-
-def _facts(text: str) -> dict[str, Any]:
-    facts: dict[str, Any] = {"nic": [], "tool": []}
-    for line in text.splitlines():
-        key, _, value = line.partition("=")
-        if key == "nic":
-            facts["nic"].append((*value.split(), "", "", "")[:3])
-        elif key == "tool":
-            name, _, version = value.partition(" ")
-            facts["tool"].append((name, version))
-        elif value:
-            facts[key] = value
-    return facts
 
 
 def joined(az: Runs, group: str, topology: Topology, *, clock: Clock, wait_s: float) -> tuple[Proof, ...]:

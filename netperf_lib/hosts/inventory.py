@@ -1,0 +1,142 @@
+"""Hosts that exist already: in Azure, in another cloud, on premises. Nothing is made, changed or deleted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ..errors import ExperimentError
+from ..model import Deployment, Experiment, Host, Proof
+from ._guests import guest_proofs, guests
+
+__all__ = ["EPHEMERAL", "Options", "down", "up"]
+
+EPHEMERAL = False
+"""They were there before, and stay."""
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Machine(_Declared):
+    """One host; what is null is left to the user's own SSH configuration, or not known."""
+
+    address: str | None = None
+    """Where SSH connects to; null: the host's name, which the SSH configuration may explain."""
+    data_address: str | None = None
+    """Where the tests run against; null: `address`."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 22
+    user: str | None = None
+    identity: str | None = None
+    known_hosts: str | None = None
+    ssh_config: str | None = None
+    region: str | None = None
+    zone: str | None = None
+    zone_physical: str | None = None
+    ppg: str | None = None
+    vm_size: str | None = None
+    accelerated: bool | None = None
+
+
+class Options(_Declared):
+    """A list of hosts, or a resource group in Azure to read them from."""
+
+    hosts: dict[str, Machine] = {}
+    """Host name to where it is. With `resource_group`: what is to be known beyond what Azure tells."""
+    resource_group: str | None = None
+    tag: str | None = None
+    """Only VMs with this tag, as `name` or `name=value`."""
+    subscription: str | None = None
+    management: Literal["public", "private"] = "public"
+    """Which address of the VMs in the resource group SSH connects to."""
+    user: str | None = None
+    """For hosts that do not say."""
+    identity: str | None = None
+    """For hosts that do not say."""
+    ssh_config: str | None = None
+    """For hosts that do not say."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Options:
+        if not self.hosts and not self.resource_group:
+            raise ValueError("give hosts, or the resource_group to read them from")
+        if self.tag and not self.resource_group:
+            raise ValueError("tag chooses from a resource_group, which is not given")
+        return self
+
+
+def up(experiment: Experiment, *, number: int, state: Path) -> Deployment:
+    """Return the hosts that the pairs name, with what they show of themselves.
+
+    Raises
+    ------
+    ExperimentError
+        A pair names a host that is not there.
+    AzureError
+        The resource group cannot be read.
+    """
+    from . import options as checked
+
+    options: Options = checked(experiment)
+    known: dict[str, tuple[Host, tuple[Proof, ...]]] = {
+        name: (_host(name, machine, options), ()) for name, machine in options.hosts.items()
+    }
+    if options.resource_group:
+        known |= _read(options)
+    wanted = list(dict.fromkeys(n for pair in experiment.pairs for n in (pair.client, pair.server)))
+    for name in wanted:
+        if name not in known:
+            raise ExperimentError(
+                f"{experiment.name}: a pair names host {name!r}, which is not in the inventory "
+                f"(known: {', '.join(known)})"
+            )
+    hosts = tuple(known[n][0] for n in wanted)
+    shown = guests(hosts, marker=f"inventory-{experiment.name}", wait_s=0)
+    return Deployment(
+        deployment_id=f"inventory-{experiment.name}-{number}",
+        source="inventory",
+        hosts=tuple(
+            replace(host, proofs=(*known[host.name][1], *guest_proofs(host.accelerated, shown[host.name])))
+            for host in hosts
+        ),
+    )
+
+
+def down(experiment: Experiment, *, state: Path) -> None:
+    """Leave everything as it is."""
+
+
+def _host(name: str, machine: Machine, options: Options) -> Host:
+    given = machine.model_dump(exclude_none=True)
+    address = given.pop("address", name)
+    for shared in ("user", "identity", "ssh_config"):
+        value = given.get(shared) or getattr(options, shared)
+        if value is not None:
+            given[shared] = str(Path(value).expanduser()) if shared != "user" else value
+    return Host(name=name, address=address, data_address=given.pop("data_address", address), owned=False, **given)
+
+
+def _read(options: Options) -> dict[str, tuple[Host, tuple[Proof, ...]]]:
+    from . import azure
+
+    found = azure.existing(options.resource_group or "", tag=options.tag, subscription=options.subscription)
+    out = {}
+    for entry in found:
+        vm = entry["placed"]
+        told: dict[str, Any] = {
+            "address": (entry["public"] if options.management == "public" else None) or vm.private,
+            "data_address": vm.private,
+            "region": vm.region,
+            "zone": vm.zone,
+            "zone_physical": entry["zone_physical"],
+            "ppg": vm.ppg,
+            "vm_size": vm.size,
+            "accelerated": vm.accelerated,
+        }
+        own = options.hosts[vm.name].model_dump(exclude_unset=True) if vm.name in options.hosts else {}
+        out[vm.name] = (_host(vm.name, Machine.model_validate({**told, **own}), options), azure.proofs_of(entry))
+    return out
