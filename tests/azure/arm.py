@@ -34,6 +34,8 @@ class Scope:
     variables: dict[str, Any]
     reference: Callable[[str], dict[str, Any] | None]
     loops: dict[str, int] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    """Name of a resource of the template to its id: `reference` takes both."""
 
     # expressions
 
@@ -158,6 +160,7 @@ class Scope:
         return f"/subscriptions/{self.subscription}/resourceGroups/{group}/providers/{namespace}{tail}"
 
     def _f_reference(self, target: str, version: str = "", full: str = "") -> Any:
+        target = target if target.startswith("/") else self.names.get(target.lower(), target)
         found = self.reference(target)
         if found is None:
             raise NotYet(target)
@@ -293,6 +296,7 @@ def expand(template: dict[str, Any], scope: Scope) -> list[Item]:
         else:
             one(source, "", {})
 
+    scope.names |= {i.name.lower(): i.id for i in items}
     ids = {i.id.lower() for i in items}
     if len(ids) < len(items):
         twice = [i.id for i in items if sum(j.id.lower() == i.id.lower() for j in items) > 1]

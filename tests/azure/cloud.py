@@ -906,6 +906,9 @@ class Cloud:
                 f"The Resource '{tail}' under resource group '{group}' was not found. For more details please go to https://aka.ms/ARMResourceNotFoundFix",
             )
         out = self.show(resource)
+        if "instanceview" in query.get("$expand", "").lower():
+            codes = ("ProvisioningState/succeeded", "PowerState/running")
+            out["properties"]["instanceView"] = {"statuses": [{"code": c, "level": "Info", "displayStatus": c.split("/")[1]} for c in codes]}
         if (
             resource["type"].lower().endswith("proximityplacementgroups")
             and query.get("includeColocationStatus", "").lower() == "true"

@@ -1,0 +1,187 @@
+"""Killed at any step, politely or not: `down` finds what there is, and `up` goes on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib.hosts import azure
+
+from .cloud import Answer, Cloud
+from .conftest import GUEST, World, canned, experiment
+from .direct import Clock, DirectAz
+
+DECLARED = experiment("a b ppg", "a c cross-region")
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+def killed(
+    cloud: Cloud, clock: Clock, az: DirectAz, work: Callable[[], Any], *, at: int, by: signal.Signals, after: bool
+) -> bool:
+    """Run `work` in a process that is killed at a command of az; True when it came so far.
+
+    The cloud stays here: the other process asks it over a pipe, and tells it the time.
+    """
+    ours, theirs = multiprocessing.Pipe()
+    child = os.fork()
+    if not child:
+        code = 99
+        try:
+            ours.close()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+            def ask(*request: Any) -> Answer:
+                theirs.send((clock.time, request))
+                answer: Answer = theirs.recv()
+                return answer
+
+            run, count = az._run, iter(range(10_000))
+
+            def command(*words: str) -> Any:
+                due = next(count) == at
+                if due and not after:
+                    os.kill(os.getpid(), by)
+                try:
+                    return run(*words)
+                finally:
+                    if due:
+                        os.kill(os.getpid(), by)
+
+            cloud.request = ask  # type: ignore[method-assign,assignment]
+            az._run = command  # type: ignore[method-assign]
+            azure.guests = lambda hosts, **_: {h.name: GUEST for h in hosts}  # type: ignore[assignment,attr-defined]
+            work()
+            code = 0
+        except KeyboardInterrupt:
+            code = 130
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            os._exit(code)
+    theirs.close()
+    while True:
+        try:
+            clock.time, request = ours.recv()
+            ours.send(cloud.request(*request))
+        except (EOFError, ConnectionError):
+            break
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[by]
+    assert code in (0, expected), f"ended with {code}"
+    return code == expected
+
+
+@pytest.mark.parametrize("by", SIGNALS, ids=lambda s: s.name)
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_at_every_step_of_up(
+    az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, by: signal.Signals, after: bool
+) -> None:
+    at = 0
+    while True:
+        state = tmp_path / f"{at}"
+        if not killed(
+            cloud, clock, az, lambda state=state: azure.up(DECLARED, number=1, state=state), at=at, by=by, after=after
+        ):
+            break
+        if at % 2:  # every second time: first go on, then take it down
+            made = azure.up(DECLARED, number=1, state=state)
+            assert [h.name for h in made.hosts] == ["a", "b", "c"]
+            assert len(cloud.groups) == 1
+        azure.down(DECLARED, state=state)
+        cloud.settle()
+        assert not cloud.groups, at
+        assert not cloud.resources
+        assert not list(state.rglob("id_*"))
+        at += 1
+    assert at > 10
+    azure.down(DECLARED, state=state)
+
+
+@pytest.mark.parametrize("by", SIGNALS, ids=lambda s: s.name)
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_at_every_step_of_down(
+    az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, by: signal.Signals, after: bool
+) -> None:
+    at = 0
+    while True:
+        azure.up(DECLARED, number=1, state=tmp_path)
+        cut = killed(cloud, clock, az, lambda: azure.down(DECLARED, state=tmp_path), at=at, by=by, after=after)
+        azure.down(DECLARED, state=tmp_path)
+        cloud.settle()
+        assert not cloud.groups
+        assert not list(tmp_path.rglob("id_*"))
+        if not cut:
+            break
+        at += 1
+    assert at >= 3
+
+
+DRIVER = """
+import os, sys, threading
+from pathlib import Path
+from netperf_lib.hosts import azure
+from netperf_lib.hosts.azure import _az
+from tests.azure.conftest import canned
+from tests.azure.test_signals import DECLARED
+step, number, state = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+azure._look = canned
+azure.CLOCK = azure.Clock(poll_s=0.2)
+once, count = _az.Az._once, iter(range(1000))
+def watched(self, *arguments):
+    if next(count) == step:
+        threading.Timer(0.35, os.kill, (os.getpid(), number)).start()
+    return once(self, *arguments)
+_az.Az._once = watched
+azure.up(DECLARED, number=1, state=state)
+"""
+STEPS = {"the group is made": 0, "the deployment is started": 3, "the deployment is waited for": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", SIGNALS, ids=lambda s: s.name)
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_while_the_real_az_runs(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, by: signal.Signals
+) -> None:
+    world.machines.silent |= {"a", "b", "c"}
+    repository = Path(__file__).resolve().parents[2]
+    path = f"{repository}{os.pathsep}{os.environ['PYTHONPATH']}"
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(STEPS[step]), str(int(by)), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode in {signal.SIGINT: (130, -2), signal.SIGTERM: (143,), signal.SIGKILL: (-9,)}[by], done.stderr
+    time.sleep(0.2)
+    configuration = os.environ["AZURE_CONFIG_DIR"].encode()
+    left = [
+        p.name for p in Path("/proc").glob("[0-9]*") if configuration in environment(p) and p.name != str(os.getpid())
+    ]
+    assert not left, "az goes on after its caller is gone"
+    monkeypatch.setattr(azure, "_look", canned)
+    azure.down(DECLARED, state=tmp_path)
+    world.cloud.settle()
+    assert not world.cloud.groups
+    assert not world.cloud.resources
+    assert not list(tmp_path.rglob("id_*"))
+
+
+def environment(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes() if b"azure" in (process / "cmdline").read_bytes() else b""
+    except OSError:
+        return b""
