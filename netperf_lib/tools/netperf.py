@@ -47,7 +47,10 @@ def sightings(text: str) -> Iterator[int]:
     for pattern in (_KEYS, _COMPLAINT):
         for m in pattern.finditer(text):
             before = [s for s in starts if s < m.start()]
-            if not before or (pattern is _KEYS and _KEYS.search(text, before[-1], m.start())):
+            # keys are a banner's when nothing but keys is between them
+            if not before or (
+                pattern is _KEYS and re.search(r"^(?:THROUGHPUT=|[ \t]*-?\d)", text[before[-1] : m.start()], re.M)
+            ):
                 starts.append(m.start())
                 starts.sort()
     return iter(sorted(starts))

@@ -349,7 +349,7 @@ def _contradiction(found: Mapping[str, _Figure]) -> str | None:
         sizes.append(("bandwidth over msg_rate", _Figure((low + high) / 2, (high - low) / 2)))
     if sizes:
         smallest, largest = min(sizes, key=lambda s: s[1].high), max(sizes, key=lambda s: s[1].low)
-        if largest[1].low > smallest[1].high * (1 + 1e-9):
+        if largest[1].low > smallest[1].high * (1 + 1e-12):
             return f"{largest[0]} is {largest[1].value:.6g}, {smallest[0]} is {smallest[1].value:.6g}"
     for side in ("loc", "rem", "send", "recv"):
         used, real, cpu = (found.get(f"{side}_{k}") for k in ("cpus_used", "real_time", "cpu_time"))

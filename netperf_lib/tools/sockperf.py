@@ -82,7 +82,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
 
 _COMMAND = r"\bsockperf (ping-pong|pp|under-load|ul|throughput|tp|playback|pb|server|sr) "
 _STAGES = (
-    _COMMAND.replace("(", "(?:") + r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))|^Usage: sockperf ",
+    _COMMAND.replace("(", "(?:") + r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))",
     r"(?:==|=3D=3D) version #",
     r"perf\[(?:CLIENT|SERVER)\]|\[(?:CLIENT|SERVER)\] (?:send|listen) on|\[ ?\d+\] IP =(?:3D)? ",
     r"perf: Warmup stage",
@@ -103,7 +103,8 @@ _STATISTICS, _LAST = 6, len(_STAGES) - 1
 _STAGE = re.compile(
     "|".join(f"(?P<s{i}>{p})" for i, p in enumerate(_STAGES))
     + r"|(?P<log>^(?:-{30}\n)?test was performed using the following parameters: )"
-    + r"|(?P<server>perf: =+ Printing statistics for Server No: \d)|(?P<any>\b(?:sock|v)perf: )",
+    + r"|(?P<usage>^Usage: sockperf )"
+    + r"|(?P<server>perf: =+ Printing statistics for Server No: \d)|(?P<any>perf: )",
     re.MULTILINE,
 )
 
@@ -111,24 +112,33 @@ _STAGE = re.compile(
 def sightings(text: str) -> Iterator[int]:
     """Offsets of the first line of each run."""
     reached: int | None = None
-    in_log = False
+    start, in_log = 0, False
     for m in _STAGE.finditer(text):
         kind = str(m.lastgroup)
         if kind == "any":
             stage = -1 if reached is None else reached
         elif kind == "server":  # a further server of the same run
             reached = stage = _STATISTICS + 1
+        elif kind == "usage":  # nothing follows
+            stage = _LAST + 1
         elif kind == "log":  # the file of --full-log: by itself, or printed after the statistics of its run
             stage = _STATISTICS - 1
-            if reached == _LAST and not in_log:
+            if reached == _LAST and not in_log and _repeats(text, start, m.end()):
                 reached = stage
             in_log = True
         else:
             stage = int(kind[1:])
         if reached is None or stage < reached:
             in_log = kind == "log"
-            yield text.rfind("\n", 0, m.start()) + 1 if kind != "log" else m.start()
+            start = m.start() if in_log else text.rfind("\n", 0, m.start()) + 1
+            yield start
         reached = stage
+
+
+def _repeats(text: str, start: int, log: int) -> bool:
+    """Tell whether the log that begins at `log` has the totals of the run that begins at `start`."""
+    mine, its = (re.compile(r"\[Total Run\].*").search(text, *span) for span in ((start, log), (log, log + 500)))
+    return bool(mine and its and mine[0] == its[0])
 
 
 # --- one run ----------------------------------------------------------------------------------------------------------
@@ -201,7 +211,7 @@ def _run(text: str) -> ParsedRun:
             continue
         line = row.rstrip() + "\n" if row.endswith("\n") else row
         name, m = next(((n, m) for n, p in _READABLE.items() if (m := p.search(line))), (None, None))
-        if m is None or name is None:
+        if m is None or name is None or (name == "percentile" and float(m[1]) not in _NAMES):
             if row is rows[-1] and not row.endswith("\n"):
                 cut = True
                 continue
@@ -212,7 +222,7 @@ def _run(text: str) -> ParsedRun:
         if found.setdefault(name, m.groups()) != m.groups():
             return result(mode, status="failed", error=f"two different values of {name}: {row.strip()!r} is the second")
 
-    test = mode or ("throughput" if {"rate", "bandwidth"} & found.keys() else _latency_mode(found, parameters))
+    test = "throughput" if {"rate", "bandwidth"} & found.keys() else mode or _latency_mode(found, parameters)
     if not {"average", "rate", "bandwidth", "observations"} & found.keys():
         complaint = _COMPLAINTS.search(text)
         if complaint:
@@ -224,6 +234,8 @@ def _run(text: str) -> ParsedRun:
         else:
             error = f"no statistics: the log ends after {rows[-1].strip()!r}"
         return result(test, status="failed", error=error)
+    if {"rate", "bandwidth"} & found.keys() and {"average", "observations"} & found.keys():
+        return result(test, status="failed", error="figures of two modes in one run: a line between them is damaged")
     wrong = _contradiction(found, percentiles, parameters, test)
     if wrong:
         return result(test, status="failed", error=f"the figures contradict each other, the log is damaged: {wrong}")
@@ -233,7 +245,7 @@ def _run(text: str) -> ParsedRun:
         return result(test, status="failed", error=str(e))
     basis = None
     points: tuple[Percentile, ...] = ()
-    if test != "throughput":
+    if not metrics:
         rtt = found["average"][0] == "rtt" if "average" in found else found.get("summary", ("",))[0] == "Round trip"
         basis = "rtt" if rtt or parameters.get("full_rtt") else "latency_oneway"
         n = int(found["observations"][0]) if "observations" in found else None
@@ -371,11 +383,11 @@ def _contradiction(
     test: str | None,
 ) -> str | None:
     """Tell which figures cannot stand together; None when all can."""
-    checks = [_counts(found, test), _distribution(found, percentiles), _rates(found, parameters)]
+    checks = [_counts(found, parameters, test), _distribution(found, percentiles), _rates(found, parameters)]
     return next((c for c in checks if c), None)
 
 
-def _counts(found: Mapping[str, tuple[str, ...]], test: str | None) -> str | None:
+def _counts(found: Mapping[str, tuple[str, ...]], parameters: Mapping[str, Any], test: str | None) -> str | None:
     n = int(found["observations"][0]) if "observations" in found else None
     if n is not None and abs(n / 100 - float(found["observations"][1])) > 0.0051:
         return f"{n} observations, {found['observations'][1]} in each percentile"
@@ -386,12 +398,11 @@ def _counts(found: Mapping[str, tuple[str, ...]], test: str | None) -> str | Non
         return f"{received} messages received in the valid duration, {n} observations"
     if received > sent:
         return f"{received} of {sent} messages received"
-    if (
-        "losses" in found
-        and test == "ping-pong"
-        and received + int(found["losses"][0]) + int(found["losses"][2]) != sent
-    ):
-        return f"{sent} messages sent, {received} received, {found['losses'][0]} dropped"
+    every = int(parameters.get("reply_every", 1 if test == "ping-pong" else 0))
+    if every and "losses" in found:  # of every n-th message the answer came, was lost, or came out of order
+        asked = (sent - 1) // every + 1
+        if received + int(found["losses"][0]) + int(found["losses"][2]) != asked:
+            return f"{asked} answers due, {received} received, {found['losses'][0]} dropped"
     if "total" in found:
         all_seconds, all_sent, all_received = float(found["total"][0]), int(found["total"][1]), int(found["total"][2])
         if seconds > all_seconds + 0.001 or sent > all_sent or received > all_received or all_received > all_sent:
@@ -492,7 +503,11 @@ def _with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     kept = replace(run, samples_count=good, samples=partial(_in_memory, table[:good, 1] - start, table[:good, 3]))
     wanted = run.metrics.get("messages_count")
     if run.status == "ok" and good == wanted:
-        wrong = _statistics_of(run, np.sort(table[:good, 3]))
+        seconds = run.metrics.get("duration_measured_s") if not run.metrics.get("lost_count") else None
+        span = table[-1, 2] - table[0, 1]
+        wrong = _statistics_of(run, np.sort(table[:, 3]))
+        if seconds is not None and abs(seconds - span) > 0.0021:
+            wrong = f"the duration is {seconds:g} s, of the packets {span:.3f} s: the log is damaged"
         return replace(kept, status="failed", error=wrong, metrics={}, percentiles=()) if wrong else kept
     if run.status != "ok":
         return kept
@@ -509,18 +524,16 @@ def _statistics_of(run: ParsedRun, latency_us: Any) -> str | None:
         ("the minimum", run.metrics.get(f"{basis}_min_us"), latency_us[0]),
         ("the maximum", run.metrics.get(f"{basis}_max_us"), latency_us[-1]),
         ("the mean", run.metrics.get(f"{basis}_us"), latency_us.mean()),
+        ("the deviation", run.metrics.get(f"{basis}_stdev_us"), latency_us.std(ddof=1) if n > 1 else 0.0),
     ]
     checks += [
         (f"percentile {p.percentile:g}", p.latency_us, latency_us[n - 1 - (p.beyond or 0)]) for p in run.percentiles
     ]
     for what, told, found in checks:
-        if told is not None and abs(told - found) > 0.0021:
+        if told is not None and abs(told - found) > 0.0016:
             return (
                 f"the figures contradict each other, the log is damaged: {what} is {told:g}, of the packets {found:.3f}"
             )
-    deviation, found = run.metrics.get(f"{basis}_stdev_us", 0.0), float(latency_us.std())
-    if abs(deviation - found) > 0.0021 + deviation / max(n - 1, 1):
-        return f"the standard deviation is {deviation:g}, of the packets {found:.3f}: the log is damaged"
     return None
 
 

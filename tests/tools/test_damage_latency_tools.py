@@ -1,0 +1,109 @@
+"""Cut, flipped and joined logs: no error but `ParseError`, and no number that the intact log has not.
+
+Where a log says a figure once, in bare digits, another digit in its place cannot be told from the truth; such a flip is
+left out, except for the logs of what this project itself runs: these hold every figure twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from netperf_lib import tools
+from netperf_lib.errors import ParseError
+from netperf_lib.model import ParsedRun
+
+FOLDER = Path(__file__).parents[1] / "logs"
+TOOLS = ("qperf", "sockperf", "netperf", "ntttcp", "lagscope", "latte", "uperf")
+LOGS = sorted(p for t in TOOLS for p in (FOLDER / t).iterdir() if not p.name.endswith(".expected.json"))
+TOLD_TWICE = ("qperf/gen-uu-vvs.txt", "sockperf/gen-pp-fulllog.csv", "sockperf/gen-ul-fulllog-rtt.csv")
+SMALL = [p for p in LOGS if p.stat().st_size < 20_000]
+
+
+@cache
+def content(log: Path) -> bytes:
+    return log.read_bytes()
+
+
+def read(data: bytes) -> list[ParsedRun]:
+    try:
+        return tools.parse(data)
+    except ParseError:
+        return []
+
+
+@cache
+def intact(log: Path) -> list[ParsedRun]:
+    return read(content(log))
+
+
+def says(run: ParsedRun, name: str, value: float, slack: float) -> bool:
+    return name in run.metrics and abs(run.metrics[name] - value) <= slack
+
+
+def assert_nothing_new(found: list[ParsedRun], log: Path, *, ignored: tuple[str, ...] = (), slack: float = 0) -> None:
+    """Each run that claims to be whole says nothing that a run of the intact log does not say."""
+    for run in found:
+        if run.status == "ok":
+            claims = [(k, v) for k, v in run.metrics.items() if k not in ignored]
+            assert any(all(says(r, k, v, slack) for k, v in claims) for r in intact(log)), (run, intact(log))
+        elif run.status == "failed":
+            assert not run.metrics
+            assert run.error
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(LOGS), st.floats(0, 1))
+def test_any_prefix(log: Path, share: float) -> None:
+    data = content(log)
+    assert_nothing_new(read(data[: int(share * len(data))]), log)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.sampled_from(SMALL), st.floats(0, 1, exclude_max=True), st.integers(0, 255))
+def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
+    data = content(log)
+    place = int(share * len(data))
+    assume(not (chr(byte).isdecimal() and chr(data[place]) in "0123456789. "))
+    assume(not (chr(byte) == " " and chr(data[place]).isdecimal()))
+    assert_nothing_new(read(data[:place] + bytes([byte]) + data[place + 1 :]), log)
+
+
+@pytest.mark.parametrize("name", TOLD_TWICE)
+@settings(max_examples=250, deadline=None)
+@given(share=st.floats(0, 1, exclude_max=True), byte=st.one_of(st.sampled_from(b"0123456789. \n"), st.integers(0, 255)))
+def test_any_flipped_byte_where_figures_are_told_twice(name: str, share: float, byte: int) -> None:
+    """But for what is told once, and for the last digit, which rounding leaves open."""
+    log = FOLDER / name
+    data = content(log)
+    place = int(share * len(data))
+    assert_nothing_new(
+        read(data[:place] + bytes([byte]) + data[place + 1 :]), log, ignored=("duplicated_count",), slack=0.0021
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(SMALL), st.sampled_from(SMALL))
+def test_two_logs_in_one_file_are_the_runs_of_both(first: Path, second: Path) -> None:
+    both = read(content(first) + b"\n" + content(second))
+    expected = [*intact(first), *intact(second)]
+    if content(first) == content(second):
+        document = tools.clean(tools.decode(content(first))).lstrip()[:1] in ("{", "<")
+        expected = intact(first) if document else expected  # printed a second time
+
+    def figures(runs: list[ParsedRun]) -> Counter[tuple[object, ...]]:
+        return Counter((r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok")
+
+    assert figures(both) == figures(expected)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="sockperf: =>-\n0123456789.qtcp_lat:bw{<ntttcps/%PROTOCOL ", max_size=300))
+def test_any_text(text: str) -> None:
+    for run in read(text.encode()):
+        assert run.status != "ok" or run.metrics
