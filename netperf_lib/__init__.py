@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from . import plots as plots
     from . import stats as stats
     from .doctor import doctor as doctor
+    from .fleet import change_points as change_points
+    from .fleet import latencies as latencies
+    from .fleet import series as series
+    from .fleet import trend as trend
+    from .fleet import zone_matrix as zone_matrix
+    from .histogram import Histogram as Histogram
     from .logs import load_published as load_published
     from .logs import parse as parse
     from .metrics import format_value as format_value
@@ -70,6 +76,7 @@ __version__ = "0.1.0"
 
 # Where the names people type come from. They are imported when first used, so that the command line answers at once.
 _HOME = {
+    "Histogram": "histogram",
     "Store": "store",
     "answers": "report.show",
     "buffer_needed": "stats",
@@ -77,6 +84,7 @@ _HOME = {
     "by_round": "stats",
     "callout": "report.show",
     "cards": "report.show",
+    "change_points": "fleet",
     "check": "report.lessons",
     "collect": "pipeline",
     "compact": "store",
@@ -87,14 +95,15 @@ _HOME = {
     "diagnose": "stats",
     "doctor": "doctor",
     "down": "pipeline",
-    "experiments": "store",
     "end": "report.origin",
+    "experiments": "store",
     "explore": "report.explore",
     "findings": "report.show",
     "format_value": "metrics",
     "headline": "report.show",
     "ingest": "store",
     "label": "report.levels",
+    "latencies": "fleet",
     "level": "stats",
     "levels": "report.levels",
     "load": "store",
@@ -112,16 +121,19 @@ _HOME = {
     "say": "report.show",
     "scan": "store",
     "select": "report.levels",
+    "series": "fleet",
     "shift": "report.levels",
     "shift_table": "report.levels",
     "streams": "stats",
     "synth": "synth",
     "table": "report.show",
+    "trend": "fleet",
     "up": "pipeline",
     "verdicts": "report.show",
     "verify": "store",
     "warmup": "stats",
     "workshop": "report.lessons",
+    "zone_matrix": "fleet",
 }
 __all__ = sorted([*_HOME, "plots", "stats"])
 

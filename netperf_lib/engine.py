@@ -71,7 +71,7 @@ class Engine:
         except ImportError:
             raise UsageError("Dask is not installed; `pip install 'netperf_lib[dask]'`") from None
         try:
-            client: Any = Client(scheduler, timeout=15, set_as_default=False)  # type: ignore[no-untyped-call]
+            client: Any = Client(scheduler, timeout=5, set_as_default=False)  # type: ignore[no-untyped-call]
             self._stack.enter_context(client)
         except (OSError, ValueError) as error:
             raise UsageError(f"no Dask scheduler answers at {scheduler} ({error}); give its tcp://host:port") from None

@@ -413,7 +413,7 @@ def _sockperf(latency_us: float, n: int, spread: float, rng: np.random.Generator
     yield f"sockperf: Total {n} observations; each percentile contains {n / 100:.2f} observations"
     yield f"sockperf: ---> <MAX> observation = {ranked[-1]:8.3f}"
     for p in _PERCENTILES:
-        yield f"sockperf: ---> percentile {p:.3f} = {ranked[min(n - 1, int(p / 100 * n))]:8.3f}"
+        yield f"sockperf: ---> percentile {p:.3f} = {ranked[max(0, int(p / 100 * n + 0.5) - 1)]:8.3f}"
     yield f"sockperf: ---> <MIN> observation = {ranked[0]:8.3f}"
     yield dashes
     yield "packet, txTime(sec), rxTime(sec), latency(usec)"
