@@ -6,6 +6,7 @@ that a host cannot tell is absent. Nothing here does I/O.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,14 +97,14 @@ def read_facts(text: str) -> dict[str, Any]:
         "machine": first("machine"),
         "os": pairs("os", "=").get("PRETTY_NAME"),
         "cpu": cpu[0].partition(":")[2].strip() if len(cpu) == 2 else None,
-        "cpus": int(cpu[-1]) if cpu and cpu[-1].isdigit() else None,
-        "memory_kib": next((int(w) for w in (first("memory") or "").split() if w.isdigit()), None),
+        "cpus": _count(cpu[-1]) if cpu else None,
+        "memory_kib": _count((first("memory") or "").removeprefix("MemTotal:").removesuffix("kB")),
         "clocksource": first("clocksource"),
         "vendor": " ".join(parts.get("vendor", ())) or None,
         "nic": first("nic"),
         "nic_driver": driver.get("driver"),
         "nic_driver_version": driver.get("version") or None,
-        "mtu": int(link[0]) if link and link[0].isdigit() else None,
+        "mtu": _count(link[0]) if link else None,
         "mac": link[2] if len(link) == 3 else None,
         "queues": sum(name.startswith("tx-") for name in parts.get("queues", ())) or None,
         "offloads": pairs("offloads", ":"),
@@ -118,27 +119,38 @@ def read_facts(text: str) -> dict[str, Any]:
     }
 
 
+def _number(text: str) -> float | None:
+    text = text.strip()
+    return float(text) if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text, re.ASCII) else None
+
+
+def _count(text: str) -> int | None:
+    number = _number(text)
+    return None if number is None else int(number)
+
+
 def read_counters(text: str) -> dict[str, Any]:
     """Read what `COUNTERS` printed: flat numbers, and the settings that should not change while a test runs."""
     parts = _parts(text)
     found: dict[str, Any] = {}
-    time = parts.get("time", [])
-    if len(time) == 2:
-        found |= {"time_s": float(time[0]), "uptime_s": float(time[1].split()[0])}
-    if parts.get("cpu"):
-        user, nice, system, idle, wait, irq, soft, steal = map(int, parts["cpu"][0].split()[1:9])
-        # not `nice`: such work gives way to the test
-        found |= {"cpu.busy": user + system + irq + soft + steal, "cpu.steal": steal, "cpu.softirq": soft}
-        found |= {"cpu.total": user + nice + system + irq + soft + steal + idle + wait}
+    clock = [_number(line.split()[0]) for line in parts.get("time", ())]
+    if len(clock) == 2 and None not in clock:
+        found |= {"time_s": clock[0], "uptime_s": clock[1]}
+    ticks = [_number(word) for word in " ".join(parts.get("cpu", ())).split()[1:9]]
+    if len(ticks) == 8 and None not in ticks:
+        user, nice, system, idle, wait, irq, soft, steal = (int(t or 0) for t in ticks)
+        busy = user + system + irq + soft + steal  # not `nice`: such work gives way to the test
+        found |= {"cpu.busy": busy, "cpu.steal": steal, "cpu.softirq": soft, "cpu.total": busy + nice + idle + wait}
     lines = parts.get("tcp", [])
     for names, values in zip(lines[::2], lines[1::2], strict=False):
         group, *keys = names.split()
-        found |= {f"{group.rstrip(':')}.{k}": int(v) for k, v in zip(keys, values.split()[1:], strict=False)}
+        told = zip(keys, map(_number, values.split()[1:]), strict=False)
+        found |= {f"{group.rstrip(':')}.{key}": int(value) for key, value in told if value is not None}
     for part, separator in (("nic", " "), ("ethtool", ":")):
         for line in parts.get(part, ()):
             key, _, value = line.rpartition(separator)
-            if value.strip().lstrip("-").isdigit():
-                found[f"{part}.{key.strip()}"] = int(value)
+            if (number := _number(value)) is not None:
+                found[f"{part}.{key.strip()}"] = int(number)
     found["state"] = dict(line.split(" ", 1) for line in parts.get("state", ()) if " " in line)
     return found
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+import rich.live
+from rich.console import Console, Group
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
 
+from .metrics import METRICS, format_value
 from .model import ParsedRun, Trial
+from .stats.levels import level
 
 __all__ = ["Lines", "Live", "Silent", "Watcher", "watcher"]
 
@@ -81,38 +85,86 @@ class Lines(Silent):
 
 
 class Live(Silent):
-    """A display that is drawn anew as things happen; drawing is rare, for it costs CPU on the measuring machine."""
+    """A display that is drawn anew once a second: drawing costs CPU on what may be the measuring machine."""
 
     def __init__(self, console: Console) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self.progress = Progress(*columns, console=console, refresh_per_second=2, transient=True)
-        self.task: TaskID | None = None
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        self.progress = Progress(*columns, console=console)
+        self.task = self.progress.add_task("measuring", total=None, left="")
+        self.values: dict[str, tuple[str, list[float]]] = {}
+        """Condition to the metric shown of it and its values so far."""
+        self.failed: dict[str, int] = {}
+        self.live = rich.live.Live(get_renderable=self._drawn, console=console, refresh_per_second=1, transient=True)
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
         """Draw the display."""
-        self.progress.start()
-        self.task = self.progress.add_task("measuring", total=trials, completed=done)
+        self.progress.update(self.task, total=trials, completed=done, left=f"{_clock(seconds)} left")
+        self.live.start()
 
     def started(self, trial: Trial) -> None:
         """Show which trial runs."""
-        if self.task is not None:
-            text = f"round {trial.round}: {trial.test.tool} {trial.test.test} {trial.pair.client}→{trial.pair.server}"
-            self.progress.update(self.task, description=text)
+        self.progress.update(self.task, description=f"round {trial.round}: {condition(trial)}")
 
     def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
-        """Advance."""
-        if self.task is not None and error is None:
-            self.progress.advance(self.task)
+        """Advance, and show the value measured."""
+        name = condition(trial)
         if error is not None:
+            self.failed[name] = self.failed.get(name, 0) + 1
             self.say(f"{run_id} failed: {error}")
+        else:
+            self.progress.advance(self.task)
+            if parsed and (metric := headline(parsed)):
+                self.values.setdefault(name, (metric, []))[1].append(parsed.metrics[metric])
+        self.progress.update(self.task, left=f"{_clock(remaining_s)} left")
 
     def say(self, text: str) -> None:
         """Print a line above the display."""
-        self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         """Take the display away."""
-        self.progress.stop()
+        self.live.stop()
+
+    def _drawn(self) -> Group:
+        table = Table("condition", "last", "median so far", "runs", "failed", box=None, header_style="bold")
+        for name in sorted({*self.values, *self.failed}):
+            metric, values = self.values.get(name, ("", []))
+            failed = str(self.failed.get(name, "")) or ""
+            if values:
+                known = level(values)
+                unit = METRICS[metric].unit
+                last, middle, low, high = (
+                    format_value(v, unit) for v in (values[-1], known.median, known.low, known.high)
+                )
+                between = f"{middle}  ({low} to {high})" if len(values) > 1 else middle
+                table.add_row(name, last, between, str(len(values)), failed)
+            else:
+                table.add_row(name, "–", "–", "0", failed)
+        return Group(table, self.progress)
+
+
+_HEADLINES = ("latency_oneway_p50_us", "latency_oneway_us", "rtt_p50_us", "rtt_us", "throughput_bps")
+
+
+def headline(parsed: ParsedRun) -> str | None:
+    """The metric that a run is best known by."""
+    return next((name for name in _HEADLINES if parsed.metrics.get(name) is not None), None)
+
+
+def condition(trial: Trial) -> str:
+    """What a person calls the condition of a trial."""
+    words = [trial.test.tool, trial.test.test, f"{trial.pair.client}→{trial.pair.server}"]
+    words += [f"×{trial.streams}"] if trial.streams > 1 else []
+    for value, word in ((trial.tcp_buffer_bytes, "buffers"), (trial.message_bytes, "messages")):
+        words += [f"{format_value(value, 'bytes')} {word}"] if value else []
+    words += [f"{name}={value}" for name, value in sorted(trial.test.options.items())]
+    words += [f"during {trial.test.during}"] if trial.test.during else []
+    return " ".join(words)
 
 
 def watcher(console: Console | None = None) -> Watcher:
