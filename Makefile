@@ -6,7 +6,7 @@ BIN := .venv/bin
 EXPERIMENT ?= data/experiments/lab.yaml
 ROOT ?= results
 
-.PHONY: help setup report test test-azure validate check bench notebooks golden lock clean
+.PHONY: help setup report test test-azure validate check bench fuzz notebooks golden lock clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -30,6 +30,10 @@ test: setup .venv-azure/ready ## run the tests
 
 bench: setup ## measure what is promised about speed and memory
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
+
+fuzz: setup ## feed the readers damaged logs for a while (SECONDS=60); installs atheris
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet 'atheris>=2.3'
+	@$(BIN)/python tests/fuzz_parse.py -max_total_time=$(or $(SECONDS),60) -max_len=20000
 
 validate: setup ## simulations with planted truth: do the statistics keep their word? (SEED=… repeats one)
 	@$(BIN)/python -m tests.stats.validate $(if $(SEED),--seed $(SEED))

@@ -21,21 +21,31 @@ _LINE = re.compile(
 )
 _FIGURES = re.compile(
     r"(?P<bytes>-?\d+),(?P<bps>-?\d+)"
-    r"(?:,(?P<jitter>-?[\d.]+),(?P<lost>-?\d+),(?P<packets>-?\d+),(?P<percent>-?[\d.]+|-?nan),(?P<disorder>-?\d+))?\s*$"
+    r"(?:,(?P<jitter>-?\d+\.\d+),(?P<lost>-?\d+),(?P<packets>-?\d+),(?P<percent>-?\d+\.\d+),(?P<disorder>-?\d+))?\s*$"
 )
 
 
 def sightings(text: str) -> Iterator[int]:
     """Offsets where a run starts: a stream that has its result, or another port, is of another run."""
     ports: dict[str, tuple[str, str]] = {}
+    finished: set[str] = set()
+    shared: set[tuple[str, str]] = set()
+    previous = ""
     begun = False
     for m in _LINE.finditer(text):
         key = (m["local_port"], m["remote_port"])
-        if m["id"] != "-1" and ports.setdefault(m["id"], key) != key:
-            ports, begun = {m["id"]: key}, False
-        if not begun:
-            begun = True
+        other = m["id"] in finished or (m["id"] != "-1" and ports.get(m["id"], key) != key)
+        other |= bool(finished) and m["id"] != "-1" and m["id"] not in ports
+        ends = {(m["local"], m["local_port"]), (m["remote"], m["remote_port"])}
+        other |= not (ends & shared)  # the streams of a run have one end in common
+        other |= m[0] == previous  # a run is not printed twice: the next one was as fast, to the byte
+        previous = m[0]
+        if other or not begun:
+            ports, finished, begun, shared = {}, set(), True, ends
             yield m.start()
+        if m["id"] in ports and float(m["start"]) == 0:
+            finished.add(m["id"])
+        ports[m["id"]] = key
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,13 @@ _FOUR = rf"(?P<mean>{_FLOAT})/\s*(?P<low>{_FLOAT})/\s*(?P<high>{_FLOAT})/\s*(?P<
 _FORMS = (
     re.compile(
         r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<retr>-?\d+)"
-        r"(?:\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM]?)(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>[\d.]+|inf))?)?)?\s*$"
+        r"(?:\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM])(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>[\d.]+|inf))?)?)?\s*$"
     ),
     re.compile(r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<pps>\d+) pps\s*$"),
     re.compile(LOSS + rf"(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+(?P<pps>\d+) pps(?P<more>.*))?)?\s*$"),
     re.compile(rf"\s+{_FOUR} \((?P<bursts>\d+)/(?P<burst>\d+)\)(?P<more>\s.*)?$"),
     re.compile(
-        rf"\s+(?P<bounces>\d+)={_FOUR}\s+(?P<retr>-?\d+)\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM]?)/(?P<rtt>\d+)"
+        rf"\s+(?P<bounces>\d+)={_FOUR}\s+(?P<retr>-?\d+)\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM])/(?P<rtt>\d+)"
         r"(?:\(\d+\))? us\s+(?P<rps>\d+) rps\s*$"
     ),
     re.compile(r"\s+(?P<reads>\d+)=\d+(?::\d+){7}\s*$"),
@@ -137,10 +137,13 @@ def _special(log: _Log, line: str, reports: set[str]) -> bool:
         log.full_duplex |= "(full-duplex)" in m["rest"]
         if "(bb" in m["rest"]:
             log.bounceback = True
-        if c := re.search(r"\(ct=([\d.]+) ms\)", m["rest"]):
+        c = re.search(r"\(ct=(\d+\.\d+) ms\)", m["rest"])
+        if c is None and "ct=" in m["rest"]:
+            log.warnings.append("the time of a connection is damaged and is left out")
+        if c:
             log.connect_us.append(to_us(float(c[1]), "ms"))
         return True
-    if m := re.search(r"\[\s*([^\]]+?)\s*\] (?:Sent \d+ datagrams|Server Report:)", line):
+    if m := re.match(r"[^\[]{0,80}\[\s*([^\]]+?)\s*\] (?:Sent \d+ datagrams|Server Report:)\s*$", line):
         if line.rstrip().endswith("Server Report:"):
             reports.add(m[1])
         return True
@@ -272,6 +275,9 @@ def _metrics(log: _Log) -> dict[str, float]:
             _check_retries(log, streams)
         if not word:
             _path(found, streams, log)
+    count = len([k for k in log.streams if not k.startswith("*")])
+    if 0 < log.local < count:
+        raise Unreadable(f"{log.local} connections, and rows of {count}: a line is damaged")
     if log.connect_mean_us is not None or (log.connect_us and len(log.connect_us) == log.local):
         found["connect_us"] = log.connect_mean_us or sum(log.connect_us) / len(log.connect_us)
     return found
@@ -316,12 +322,13 @@ def _total(log: _Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float
 def _refuse_gaps(streams: dict[str, _Stream]) -> None:
     """Find a test that went on long after its last interval: nothing moved any more."""
     for s in streams.values():
-        if len(s.rows) >= 3:
+        if len(s.rows) >= 2:
             lengths = [r.length_s for r, _ in s.rows[:-1]]
             last, total = s.rows[-2][0], s.rows[-1][0]
-            if total.end_s - last.end_s > max(2 * max(lengths), 1.5):
+            if total.end_s - last.end_s > 1.005 * max(lengths):
                 raise Unreadable(
-                    f"the test stalled: its intervals end at {last.end_s:g} s, and the test after {total.end_s:g} s"
+                    f"intervals are missing, or the test stalled: they end at {last.end_s:g} s, "
+                    f"and the test after {total.end_s:g} s"
                 )
             steps = [r for r, _ in s.rows[:-1]]
             if steps[0].start_s > 0 or any(abs(b.start_s - a.end_s) > 0.011 for a, b in pairwise(steps)):

@@ -153,16 +153,17 @@ class Intervals:
 
     def _take(self, rows: list[Any]) -> None:
         """Add some rows, few enough to stay in the processor's cache while their columns are read one by one."""
-        if type(rows[0]) is Row:
+        typed = type(rows[0]) is Row
+        if typed:
             parts = dict(zip(_KEYS, map(list, zip(*map(_VALUES, rows), strict=True)), strict=True))
         else:
             parts = {key: [row.get(key) for row in rows] for key in _KEYS}
         for key, below in _KEYS.items():
             part = parts[key]
             if below is None:
-                if not _finite(part):
+                if not (typed and _finite(part)):
                     part = [number(v) for v in part]
-            elif below and not _within(part, below):
+            elif below and not (typed and _within(part, below)):
                 part = [v if type(v) is int and 0 <= v < below else None for v in part]
             self._table.setdefault(key, []).extend(part)
             if key == "bits_per_second":

@@ -125,7 +125,8 @@ def _refuse_damaged_keys(doc: dict[str, Any], start: dict[str, Any], test: dict[
     for names, value in known:
         for key in as_dict(value).keys() - names:
             for name in names:
-                if len(name) == len(key) and name not in value and sum(map(str.__ne__, name, key)) <= 2:
+                off = sum(map(str.__ne__, name, key)) if len(name) == len(key) else 9
+                if off <= (1 if name in value else 2):
                     raise Contradiction(f"the keys contradict iperf3's: {key!r} stands where {name!r} is expected")
 
 
@@ -178,6 +179,10 @@ def _metrics(
         forward = (word == "") != serving
         mine = [s for s in streams if not both or record(s, "sender", "udp").get("sender") in (None, forward)]
         sent, received = as_dict(end.get(f"sum_sent{suffix}")), as_dict(end.get(f"sum_received{suffix}"))
+        if bool(sent) != bool(received):
+            raise Contradiction(
+                f"one of sum_sent{suffix} and sum_received{suffix} is missing, which contradicts the other"
+            )
         overall = as_dict(end.get(f"sum{suffix}"))
         senders = [record(s, "sender", "udp") for s in mine]
         receivers = [record(s, "receiver") for s in mine]

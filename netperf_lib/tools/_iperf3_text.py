@@ -16,7 +16,7 @@ ERROR = re.compile(
     r"iperf3(?:\.exe)?: (?P<text>(?:error|interrupt|warning|the server|unable|parameter)\b.*"
     r"|unrecognized option.*|(?:command )?not found.*)"
 )
-_TCP = re.compile(r"\s+(?P<retr>-?\d+)(?:\s+(?P<cwnd>-?\d+(?:\.\d+)?)\s+(?P<unit>[KMGT]?)Bytes)?\s*$")
+_TCP = re.compile(r" +(?P<retr>-?\d+)(?: +(?P<cwnd>-?\d+(?:\.\d+)?) +(?P<unit>[KMGT]?)Bytes)?\s*$")
 _UDP = re.compile(LOSS + r"\s*$")
 _SENT = re.compile(r"\s+(?P<packets>\d+)\s*$")
 _VERBOSE = re.compile(

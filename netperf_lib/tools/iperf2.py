@@ -65,7 +65,7 @@ def sightings(text: str) -> Iterator[int]:
             if not new:
                 continue
         else:
-            new, at = not kind or (kind != "error" and rows_seen and "bind failed" in m[0]), line
+            new, at = not kind or (rows_seen and "connect failed" not in m[0]), line
             if not new:
                 continue
         if new:

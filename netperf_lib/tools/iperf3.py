@@ -47,7 +47,7 @@ _START = re.compile(
     r'(?P<json>\{\s*"(?:start|intervals|streams|error)"\s*:)'
     r'|(?P<event>\{\s*"event"\s*:\s*"(?P<kind>\w+)")'
     r'|(?P<part>"(?:sum_sent|sum_received|bits_per_second)"\s*:)'
-    r"|(?P<banner>^[^\n]{0,40}?\biperf 3\.\d+[^\n]*$)"
+    r"|(?P<banner>^[^\n\x22]{0,40}?\biperf 3\.\d+[^\n\x22]*$)"
     r"|(?P<client>Connecting to host \S+, port \d+)"
     r"|(?P<server>Accepted connection from )"
     r"|(?P<done>iperf Done\.)"
@@ -59,6 +59,10 @@ _START = re.compile(
     re.MULTILINE,
 )
 
+_CLIENT = ("client", "banner", "fragment")
+_TEXT = (*_CLIENT, "server", "nested")
+_RESULT = re.compile(r'"sum_received"|"sum"\s*:[^}]*"lost_percent"|/sec.*\breceiver\s*$', re.MULTILINE)
+"""Shows that a test has a result: an error after it is another run's."""
 _OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
 """Heads of columns that iperf 2 does not have."""
 
@@ -100,7 +104,9 @@ def sightings(text: str) -> Iterator[int]:
         elif now == "client":
             new, yield_at = kind != "banner", line
         elif now == "server":
-            new, yield_at = kind != "nested", line
+            inside = kind in _CLIENT and "Server listening on" not in text[begun:at]
+            new, yield_at = kind != "nested" and not inside, line
+            now = kind if inside else now
         elif now == "nested":
             kind = "nested" if kind in ("client", "fragment", "banner") else kind
             continue
@@ -109,9 +115,10 @@ def sightings(text: str) -> Iterator[int]:
             continue
         elif now in ("error", "usage"):
             told = kind in ("json", "event") and '"error"' in text[begun:at]
-            new, yield_at = not kind or told or kind == "error", line
+            over = not text.startswith("interrupt", m.end() - 1) and _RESULT.search(text, begun, at) is not None
+            new, yield_at = not kind or told or over or kind == "error", line
             if now == "usage" or kind == "usage":
-                new = not kind
+                new = not kind or (over and kind != "error")
             now = "error" if now == "error" else "usage"
             if not new and kind in ("json", "event"):
                 now = ""  # a message on stderr closes the document that it belongs to
@@ -124,20 +131,21 @@ def sightings(text: str) -> Iterator[int]:
                 kind in ("fragment", "client")
                 and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
             )
-            new = (not kind and told) or (again and kind == "fragment")
+            new = (kind not in _TEXT and told) or (again and kind == "fragment")
             yield_at, now = _rule_above(text, line), "fragment"
             if len(plain) > 60:
                 continue
         elif now == "local":
-            new, yield_at, now = not kind, line, "fragment"
+            new = kind not in _TEXT or (kind != "nested" and _RESULT.search(text, begun, at) is not None)
+            yield_at, now = line, "fragment" if new else kind
         else:
             new, yield_at, now = not kind and "connected with" not in text[:at], line, "fragment"
         if new:
             begun = yield_at
-            kind = "client" if now == "client" else now
+            kind = now
             yield yield_at
-        elif now == "client":
-            kind = "client"
+        elif now in ("", "client"):
+            kind = now
 
 
 def _fragment(text: str, line: int) -> int:

@@ -1,0 +1,175 @@
+"""Cut, flipped and joined logs of iperf 2 and iperf3: no error but `ParseError`, and no number changed in silence.
+
+What "silent" means: the status is still `ok`, and a number differs from the intact log's, or is gone without a warning.
+
+What can be demanded is what the log says twice. JSON says a rate beside its bytes and seconds, a sum beside its
+streams, a mean beside its rows: there every figure counts, to the digits in which the two agree. A row of text says its
+throughput twice, each cut to three digits, so it counts to the rounding of both; and it says loss, jitter, windows and
+latencies once: there, a digit in the place of another is a number that only the tool could call wrong. Such flips, a
+digit for a digit in a figure that is said once, are what the tests leave out, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from netperf_lib import tools
+from netperf_lib.errors import ParseError
+from netperf_lib.model import ParsedRun
+
+FOLDER = Path(__file__).parents[1] / "logs"
+LOGS = sorted(p for t in ("iperf3", "iperf2") for p in (FOLDER / t).iterdir() if not p.name.endswith(".expected.json"))
+NUMERIC = frozenset(b"0123456789. -+eE\t\n")
+
+SAID_ONCE = {
+    "json": {"out_of_order_count"},
+    "text": {
+        "cwnd_bytes", "cwnd_max_bytes", "jitter_us", "jitter_reverse_us", "packets_count", "lost_count", "lost_ratio",
+        "retransmits_count", "retransmits_reverse_count", "rtt_loaded_us", "rtt_loaded_min_us", "rtt_loaded_max_us",
+        "latency_oneway_loaded_us", "latency_oneway_loaded_min_us", "latency_oneway_loaded_max_us",
+        "latency_oneway_loaded_stdev_us", "rtt_us", "rtt_min_us", "rtt_max_us", "rtt_stdev_us", "connect_us",
+        "messages_count", "transaction_rate_per_s", "out_of_order_count", "duration_measured_s",
+    },
+}  # fmt: skip
+"""Figures without a second one to check them."""
+
+
+@cache
+def content(log: Path) -> bytes:
+    return log.read_bytes()
+
+
+def read(data: bytes) -> list[ParsedRun]:
+    try:
+        return tools.parse(data)
+    except ParseError:
+        return []
+
+
+@cache
+def intact(log: Path) -> list[ParsedRun]:
+    return read(content(log))
+
+
+def kind(log: Path) -> str:
+    return "json" if b'"bits_per_second"' in content(log) else "csv" if log.suffix == ".csv" else "text"
+
+
+def slack(log: Path, name: str, value: float) -> float:
+    """How far two figures of a log may differ and still both be what was printed."""
+    if name.startswith("cpu_"):
+        return 5e-4 + 0.003 * value  # of three figures measured with three clocks
+    if kind(log) == "json":
+        return 1.0 if name.startswith("rtt_") else 1e-4 * value
+    # rounding of rate, bytes and both times; CSV cuts its times to 0.1 s
+    return (0.1 if kind(log) == "csv" else 0.03) * value + 1e-9
+
+
+def changed(run: ParsedRun, truth: ParsedRun, log: Path) -> dict[str, tuple[float | None, float | None]]:
+    """Metric -> (true, read), of those that a reader would now take for something else without being told."""
+    said = {w for w in run.warnings if w not in truth.warnings}
+    found: dict[str, tuple[float | None, float | None]] = {}
+    for name in run.metrics.keys() | truth.metrics.keys():
+        a, b = truth.metrics.get(name), run.metrics.get(name)
+        if a is None or b is None:
+            if b is not None or not said:
+                found[name] = (a, b)
+        elif abs(a - b) > slack(log, name, max(abs(a), abs(b))):
+            found[name] = (a, b)
+    return found
+
+
+def least_changed(run: ParsedRun, log: Path) -> dict[str, tuple[float | None, float | None]]:
+    every = [changed(run, truth, log) for truth in intact(log) if truth.status == "ok"]
+    return min(every, key=len) if every else {"a run that was none": (None, None)}
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(LOGS), st.floats(0, 1))
+def test_any_prefix(log: Path, share: float) -> None:
+    data = content(log)
+    cut = int(share * len(data))
+    for run in read(data[:cut]):
+        if run.status != "ok":
+            assert run.error
+            assert not run.metrics
+            continue
+        if kind(log) == "csv" and b"," in data[cut : cut + 1]:
+            continue  # between the columns of TCP and those of UDP: what is left is a whole row of TCP
+        wrong = least_changed(run, log)
+        # iperf 2 prints datagrams out of order in a line of its own, after all else
+        assert set(wrong) <= {"out_of_order_count"}, wrong
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    st.sampled_from(LOGS),
+    st.floats(0, 1, exclude_max=True),
+    st.one_of(st.sampled_from(b"0123456789. "), st.integers(0, 255)),
+)
+def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
+    data = content(log)
+    place = int(share * len(data))
+    in_a_number = data[place] in NUMERIC and byte in NUMERIC
+    for run in read(data[:place] + bytes([byte]) + data[place + 1 :]):
+        if run.status == "ok":
+            wrong = least_changed(run, log)
+            once = SAID_ONCE["json" if kind(log) == "json" else "text"] if in_a_number else set()
+            if kind(log) != "json":
+                for name in ("out_of_order_count", "connect_us"):  # said in lines of their own
+                    wrong.pop(name, None)
+            if "fK-n" in log.name:  # over 0.01 s by a clock of 0.01 s no rate can be checked
+                continue
+            assert set(wrong) <= once, (wrong, data[max(place - 40, 0) : place + 20], bytes([byte]), run.warnings)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(LOGS), st.sampled_from(LOGS))
+def test_two_logs_in_one_file_are_the_runs_of_both(first: Path, second: Path) -> None:
+    both = read(content(first) + b"\n" + content(second))
+    expected = [*intact(first), *intact(second)]
+    if content(first) == content(second) and kind(first) == "json":
+        expected = intact(first)  # printed a second time
+
+    def figures(runs: list[ParsedRun]) -> Counter[tuple[object, ...]]:
+        return Counter((r.tool, r.status, *sorted(r.metrics.items())) for r in runs if r.status == "ok")
+
+    assert figures(both) == figures(expected)
+
+
+@pytest.mark.parametrize("damage", ["sum_sent", "sum_received", "end", "streams", "bits_per_second", "retransmits"])
+def test_a_damaged_key_is_not_a_missing_figure(damage: str) -> None:
+    text = (FOLDER / "iperf3" / "gen-3.12-tcp-R.json").read_text()
+    at = text.rindex(f'"{damage}"')
+    (run,) = tools.parse(text[: at + 2] + "#" + text[at + 3 :])
+    assert run.status == "partial"
+    assert not run.metrics
+
+
+KEYS = (
+    "start end intervals streams sum sum_sent sum_received error bytes seconds sender udp socket bits_per_second "
+    "retransmits test_start version event data jitter_ms packets"
+).split()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+        lambda x: st.lists(x, max_size=3) | st.dictionaries(st.sampled_from(KEYS), x, max_size=5),
+        max_leaves=25,
+    )
+)
+@example({"start": {"version": 3}, "intervals": [{"streams": [{"socket": []}], "sum": {"bytes": "x"}}], "end": []})
+@example({"event": "end", "data": None})
+def test_any_json(value: object) -> None:
+    for text in (json.dumps(value), json.dumps(value, indent="\t"), '{"start":{},' + json.dumps(value)[1:]):
+        for run in read(text.encode()):
+            assert run.status != "ok" or run.metrics
