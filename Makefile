@@ -52,6 +52,9 @@ test-azure: setup .venv-azure/ready ## place VMs in YOUR Azure subscription, pro
 check: setup ## lint, format and type checks
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
+notebooks: setup ## open the notebooks in JupyterLab
+	@$(BIN)/jupyter lab notebooks
+
 lock: ## resolve the dependencies anew, for the oldest Python supported
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command "make lock" --extra lab --extra dask --group dev pyproject.toml -o requirements.lock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -304,22 +305,46 @@ def _read(run: dict[str, Any]) -> str:
 @npl.command()
 @experiment_file
 @root
-def up(experiment: Path, root: str) -> None:
+@click.option("--dry-run", is_flag=True, help="Show what would be made; make nothing, ask nobody.")
+@click.option("--check", is_flag=True, help="Look at login, sizes, quota and cost; make nothing.")
+def up(experiment: Path, root: str, dry_run: bool, check: bool) -> None:
     """Place the hosts of an experiment, prove where they are, and leave them running."""
+    from .pipeline import dry_run as show
+    from .pipeline import preflight
     from .pipeline import up as do
 
+    if dry_run:
+        click.echo(show(experiment))
+        return
+    if check:
+        text, fine = preflight(experiment)
+        click.echo(text)
+        sys.exit(0 if fine else 1)
     for deployment in do(experiment, root=root):
         click.echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
 
 
 @npl.command()
-@experiment_file
+@click.argument("experiment", type=click.Path(path_type=Path), required=False)
 @root
-def down(experiment: Path, root: str) -> None:
+@click.option("--all", "every", is_flag=True, help="Whatever carries this project's tag in the selected subscription.")
+@click.option("--expired", is_flag=True, help="With --all: only what is past its time.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask.")
+def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bool) -> None:
     """Take the hosts of an experiment away; safe to repeat."""
     from .pipeline import down as do
+    from .pipeline import down_all, leftovers
 
-    do(experiment, root=root)
+    if every == (experiment is not None) or (expired and not every):
+        raise click.UsageError("give an experiment, or --all (with --expired: only what is past its time)")
+    if experiment is not None:
+        do(experiment, root=root)
+        return
+    found = leftovers(expired=expired)
+    for group in found:
+        click.echo(f"{group.group}: {group.experiment}, made {group.created_utc}, expires {group.expires_utc}")
+    if found and (yes or click.confirm("Delete these resource groups?", err=True)):
+        down_all(expired=expired)
 
 
 @npl.group()
@@ -395,6 +420,8 @@ def lab_shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
 
 def main() -> None:
     """Entry point: one line for what a user can cause, the exit code of the error's kind."""
+    # a polite kill unwinds like Ctrl-C, so that what was placed is taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         npl.main(standalone_mode=False)
     except click.ClickException as error:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from . import hosts
 from .collect import collect as measure
@@ -15,7 +16,7 @@ from .model import Deployment, Experiment
 from .plan import Plan, schedule
 from .store import Store
 
-__all__ = ["collect", "down", "plan", "run", "up"]
+__all__ = ["collect", "down", "down_all", "dry_run", "leftovers", "plan", "preflight", "run", "up"]
 
 PathLike = str | os.PathLike[str]
 
@@ -191,3 +192,51 @@ def down(experiment: PathLike, *, root: PathLike = "results") -> None:
     """Take the hosts of an experiment away; safe to repeat."""
     declared = _load(experiment)
     hosts.source(declared.hosts.source).down(declared, state=Store(root, declared.name).hosts_dir)
+
+
+def dry_run(experiment: PathLike) -> str:
+    """Show what `up` would make: plain commands, the template and its parameters; nothing is made, nobody is asked.
+
+    Raises
+    ------
+    UsageError
+        Hosts of this source are not made by commands that could be shown.
+    """
+    declared = _load(experiment)
+    return str(_offering(declared, "dry_run").dry_run(declared))
+
+
+def preflight(experiment: PathLike) -> tuple[str, bool]:
+    """Look at everything that can be known before `up` spends money; return what was found, and whether it may start.
+
+    Raises
+    ------
+    UsageError
+        Hosts of this source need no such look.
+    """
+    declared = _load(experiment)
+    found = _offering(declared, "preflight").preflight(declared)
+    return str(found), not (found.problems or found.elsewhere)
+
+
+def _offering(declared: Experiment, what: str) -> Any:
+    source = hosts.source(declared.hosts.source)
+    if not hasattr(source, what):
+        raise UsageError(
+            f"source {declared.hosts.source!r} makes nothing that costs money: `npl plan` shows all there is"
+        )
+    return source
+
+
+def leftovers(*, expired: bool = False) -> list[Any]:
+    """Resource groups with this project's tag in the selected subscription; `expired`: only those past their time."""
+    from .hosts import azure
+
+    return azure.leftovers(expired=expired)
+
+
+def down_all(*, expired: bool = False) -> list[Any]:
+    """Delete what `leftovers` finds, verify that it is gone, and return it."""
+    from .hosts import azure
+
+    return azure.down_all(expired=expired)

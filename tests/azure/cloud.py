@@ -908,7 +908,9 @@ class Cloud:
         out = self.show(resource)
         if "instanceview" in query.get("$expand", "").lower():
             codes = ("ProvisioningState/succeeded", "PowerState/running")
-            out["properties"]["instanceView"] = {"statuses": [{"code": c, "level": "Info", "displayStatus": c.split("/")[1]} for c in codes]}
+            out["properties"]["instanceView"] = {
+                "statuses": [{"code": c, "level": "Info", "displayStatus": c.split("/")[1]} for c in codes]
+            }
         if (
             resource["type"].lower().endswith("proximityplacementgroups")
             and query.get("includeColocationStatus", "").lower() == "true"

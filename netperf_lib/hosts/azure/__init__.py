@@ -357,9 +357,18 @@ def down(experiment: Experiment, *, state: Path, say: Say = _say) -> None:
         kept.clear()
 
 
-def leftovers(*, subscription: str | None = None) -> list[Leftover]:
-    """Resource groups with this project's tag, of whatever experiment and whoever made them."""
-    return _teardown.leftovers(_az.Az(subscription, sleep=CLOCK.sleep))
+def leftovers(*, expired: bool = False, subscription: str | None = None) -> list[Leftover]:
+    """Resource groups with this project's tag, of whatever experiment and whoever made them.
+
+    Parameters
+    ----------
+    expired : bool
+        Only those whose time is over.
+    subscription : str, optional
+        Name or id; None: the selected one.
+    """
+    now = dt.datetime.now(dt.UTC)
+    return [g for g in _teardown.leftovers(_az.Az(subscription, sleep=CLOCK.sleep)) if not expired or g.expired(now)]
 
 
 def down_all(*, expired: bool = True, subscription: str | None = None, say: Say = _say) -> list[Leftover]:
@@ -380,8 +389,7 @@ def down_all(*, expired: bool = True, subscription: str | None = None, say: Say 
         What was deleted.
     """
     az = _az.Az(subscription, sleep=CLOCK.sleep)
-    now = dt.datetime.now(dt.UTC)
-    found = [g for g in _teardown.leftovers(az) if not expired or g.expired(now)]
+    found = leftovers(expired=expired, subscription=subscription)
     with _terminable():
         _teardown.remove(az, [g.group for g in found], clock=CLOCK, say=say)
     return found
