@@ -348,6 +348,23 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
 
 
 @npl.group()
+def workshop() -> None:
+    """Teach with the local lab: five lessons with exercises that check themselves."""
+
+
+@workshop.command("start")
+@click.argument("folder", default="workshop", type=click.Path(path_type=Path))
+@click.option("--experiment", type=click.Path(path_type=Path), help="The measured experiment that the lessons look at.")
+@click.option("--browser/--no-browser", default=True, show_default=True)
+@click.option("--lab/--no-lab", default=True, show_default=True, help="Hold the local lab open meanwhile.")
+def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bool) -> None:
+    """Copy the lessons into FOLDER and open JupyterLab there, with the lab running."""
+    from .report.lessons import workshop as do
+
+    sys.exit(do(folder, experiment=experiment, browser=browser, lab=lab, say=click.echo))
+
+
+@npl.group()
 def lab() -> None:
     """Emulated hosts on this machine: no cloud account, real tools, real SSH."""
 
