@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .report.origin import proofs as proofs
     from .report.origin import provenance as provenance
     from .report.origin import require as require
+    from .report.others import published_levels as published_levels
     from .report.show import answers as answers
     from .report.show import callout as callout
     from .report.show import cards as cards
@@ -114,6 +115,7 @@ _HOME = {
     "plan": "pipeline",
     "proofs": "report.origin",
     "provenance": "report.origin",
+    "published_levels": "report.others",
     "report": "report",
     "require": "report.origin",
     "rounds_required": "stats",

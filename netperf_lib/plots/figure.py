@@ -162,7 +162,9 @@ def axis(
     unit, factor = _unit(info.unit, x, wide)
     if wide:
         getattr(axes, f"set_{which}scale")("log")
-        axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if x.max() / x.min() < 300 else (1,)))
+        axis.set_major_locator(
+            LogLocator(10, subs=(1, 2, 5) if x.max() / x.min() < (300 if which == "y" else 25) else (1,))
+        )
         axis.set_minor_formatter(NullFormatter())
         axis.set_major_formatter(FuncFormatter(lambda v, _: format_value(v, info.unit)))
         getattr(axes, f"set_{which}label")(f"{info.label} (log scale)" if label else "log scale")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..metrics import format_value
 from ..metrics import metric as metric_of
-from .figure import Plot, axis, colours, each, plot
+from .figure import Plot, axis, colours, each, legend, legend_height, plot
 
 __all__ = ["levels", "zone_pairs"]
 
@@ -38,7 +38,10 @@ def levels(table: pd.DataFrame, metric: str) -> Plot:
         + (" and its interval by order statistics" if several else "")
         + f". n = {each(int(n) for n in table['n'])} runs a row."
     )
-    with plot(0.85 + 0.27 * len(names), caption, told + ".") as (fig, axes):
+    several_sources = "source" in table and len(painted) > 1
+    row_height = min(0.25, 7.4 / len(names))  # a figure fits a page, whatever it shows
+    height = 0.85 + row_height * len(names) + (legend_height(list(painted)) + 0.2 if several_sources else 0)
+    with plot(height, caption, told + ".") as (fig, axes):
         for y, (row, group) in enumerate(zip(rows, groups, strict=True)):
             colour, marker = painted[group]
             ends = [float(v) for v in (row.low, row.high) if v is not None and not pd.isna(v)]
@@ -53,6 +56,8 @@ def levels(table: pd.DataFrame, metric: str) -> Plot:
         right.set_yticks(range(len(names)), [format_value(float(m), info.unit) for m in table["median"]])
         right.tick_params(length=0)
         right.spines["right"].set_visible(False)
+        if several_sources:
+            legend(fig, painted)
     return fig
 
 

@@ -16,8 +16,8 @@ CHARACTER = 1.62
 """Millimetres of an average character at nine points."""
 GAP = 4.3
 """Millimetres that a column's padding takes at nine points."""
-LONG = 34
-"""Characters above which a column of text wraps."""
+LONG = (34, 24, 17)
+"""Characters above which a column of text wraps: the first with which a table fits."""
 SMALLEST = 6.5
 """Points below which a table is cut into parts rather than made smaller."""
 
@@ -56,9 +56,11 @@ def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, ca
         max([max(map(len, h.split() or [""])) for h in c[:heads]] + [len(x) for x in c[heads:]], default=0)
         for c in columns
     ]
-    wraps = [n > LONG and not r for n, r in zip(longest, right, strict=True)]
-    # a word without a space cannot wrap, but Typst breaks nothing inside: give it room
-    need = [(min(n, LONG) if w else max(n, 2)) * CHARACTER + GAP for n, w in zip(longest, wraps, strict=True)]
+    for long in LONG:
+        wraps = [n > long and not r for n, r in zip(longest, right, strict=True)]
+        need = [(min(n, long) if w else max(n, 2)) * CHARACTER + GAP for n, w in zip(longest, wraps, strict=True)]
+        if sum(need) * SMALLEST / 9 <= WIDTH:
+            break
     size = 9.0 if sum(need) <= WIDTH else max(SMALLEST, 9 * WIDTH / sum(need))
     room = WIDTH * 9 / size
     parts: list[list[int]] = [[]]

@@ -32,6 +32,7 @@ SECOND: dict[str, dict[str, Any]] = {
     "04-tcp-buffers": {"target_gbps": 2.5, "eta": 0.7, "tool": "iperf3"},
     "05-paths": {"metric": "throughput_bps", "baseline": "same-zone", "tool": "iperf3"},
     "06-tails": {"metric": "latency_oneway_p999_us", "tool": "sockperf", "margin": 0.2},
+    "published": {"source": "azure-westeurope-d16v3"},
     "07-quality": {"metric": "retransmits_count", "extra_s": 0.5},
 }
 
