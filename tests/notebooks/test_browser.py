@@ -84,8 +84,14 @@ def opened(browser: Any, lab: str, name: str) -> Any:
     page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=120_000)
     page.wait_for_function("() => window.jupyterapp !== undefined", timeout=60_000)
     # until the kernel answers, nothing is executed
-    page.wait_for_selector(".jp-NotebookPanel-toolbar [data-status='idle']", timeout=120_000)
-    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    page.evaluate(
+        """async () => {
+            const panel = window.jupyterapp.shell.currentWidget;
+            await panel.revealed;
+            await panel.context.sessionContext.ready;
+            window.jupyterapp.commands.execute('notebook:run-all-cells');
+        }"""
+    )
     return page
 
 
