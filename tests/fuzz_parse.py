@@ -15,7 +15,8 @@ import atheris
 
 with atheris.instrument_imports(include=["netperf_lib.tools"]):
     from netperf_lib import tools
-    from netperf_lib.tools import *  # noqa: F403 - instruments every tool
+
+    tools.tools()  # imports every one
 
 from netperf_lib.errors import ParseError
 from netperf_lib.metrics import METRICS
@@ -40,7 +41,6 @@ def one(data: bytes) -> None:
 
 def main() -> None:
     """Fuzz for as long as libFuzzer is told to."""
-    tools.tools()
     corpus = Path(tempfile.mkdtemp(prefix="fuzz-"))
     for log in LOGS.glob("*/*"):
         if not log.name.endswith(".expected.json") and log.stat().st_size < 10_000:

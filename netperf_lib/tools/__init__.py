@@ -17,7 +17,8 @@ A tool is a module in this folder (one whose name has no leading underscore); th
 where logs grow large, one or both of
 
 ``read_whole(data) -> list[ParsedRun] | None``
-    Read a large file (bytes) in one go, or None when it is not wholly this tool's; then it goes the way of all.
+    Read a file that is large, or begins as a document, in one go (bytes), or None when it is not wholly this tool's;
+    then it goes the way of all.
 ``read_stream(chunks) -> list[ParsedRun] | None``
     Read a file that may be larger than the memory: ``chunks()`` gives its bytes from the start, anew at each call.
 
@@ -132,7 +133,7 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
         The text holds no run of a known tool.
     """
     if isinstance(data, bytes):
-        if len(data) >= LARGE:
+        if len(data) >= LARGE or data.startswith(b"{"):
             for module in tools().values():
                 whole: list[ParsedRun] | None = module.read_whole(data) if hasattr(module, "read_whole") else None
                 if whole:

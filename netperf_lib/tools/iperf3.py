@@ -18,7 +18,7 @@ from ._iperf3_json import read_document
 from ._iperf3_text import read_text
 
 NAME = "iperf3"
-MARKS = (
+_STRONG = (
     '"start"',
     '"event"',
     '"bits_per_second"',
@@ -26,9 +26,9 @@ MARKS = (
     "iperf 3.",
     "connected to",
     "Connecting to host",
-    "[ ID]",
-    " sec ",
+    "Bitrate",
 )
+MARKS = (*_STRONG, "its/sec", "Bytes/sec")
 PACKAGE = "iperf3"
 VERSION = ("iperf3", "--version")
 TESTS = ("tcp", "udp")
@@ -69,6 +69,8 @@ _OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
 
 def sightings(text: str) -> Iterator[int]:
     """Offsets where a run starts."""
+    if not any(map(text.__contains__, _STRONG)) and "connected with" in text:
+        return  # rows of iperf 2
     begun, kind = -1, ""
     for m in _START.finditer(text):
         now = m.lastgroup or ""
