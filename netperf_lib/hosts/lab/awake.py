@@ -46,8 +46,6 @@ class Awake:
             me = os.getpid()
             for processor in os.sched_getaffinity(0):
                 self._spinners.append(_spinner(processor, me))
-        self._held = True
-        self.release()
 
     def hold(self) -> None:
         """From now on, do not sleep."""
@@ -83,6 +81,7 @@ def few_processors() -> None:
 
 def _spinner(processor: int, parent: int) -> int:
     if pid := os.fork():
+        os.waitpid(pid, os.WUNTRACED)  # until it has stopped itself
         return pid
     namespace.die_with_parent(parent)
     namespace.close_all_but()
@@ -97,6 +96,7 @@ def _spinner(processor: int, parent: int) -> int:
         last = now()
 
     signal.signal(signal.SIGCONT, resume)
+    os.kill(os.getpid(), signal.SIGSTOP)
     while True:
         time_ns = now()
         if time_ns - last > _CROWDED_NS:

@@ -104,6 +104,7 @@ class Fabric:
         exact_timers()
         gc.disable()  # nothing here makes cycles, and a collection would be a pause of milliseconds
         awake = Awake()
+        awake.hold()
         count = Counters()
         now, read, write, uniform = time.monotonic_ns, os.read, os.write, random.random
         push, pop = heapq.heappush, heapq.heappop
