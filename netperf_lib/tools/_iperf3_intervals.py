@@ -77,7 +77,7 @@ def decode_large(data: bytes) -> dict[str, Any] | None:
     """Return a document of the common form, its intervals as `Interval`; None where anything is out of the common."""
     try:
         doc = _DOCUMENT.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     found = {"start": doc.start, "intervals": doc.intervals, "end": doc.end, "error": doc.error}
     return {k: v for k, v in found.items() if v is not None}

@@ -120,3 +120,9 @@ def test_what_it_cannot_run_is_refused_in_one_sentence(spec: dict[str, object], 
     with pytest.raises(UsageError) as refusal:
         iperf3.commands(trial(**spec), "10.0.0.2", 5201)
     assert words in str(refusal.value)
+
+
+def test_bytes_that_are_no_text_in_a_document_raise_nothing() -> None:
+    data = (LOGS / "gen-3.12-tcp-R.json").read_bytes().replace(b'"host_total"', b'"host_tota\xff"')
+    (run,) = tools.parse(data)
+    assert run.status == "partial"
