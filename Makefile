@@ -6,7 +6,7 @@ BIN := .venv/bin
 EXPERIMENT ?= data/experiments/lab.yaml
 ROOT ?= results
 
-.PHONY: help setup report test test-azure validate check bench fuzz notebooks golden lock clean
+.PHONY: help setup report test soak test-azure validate check bench fuzz notebooks golden lock clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -27,6 +27,9 @@ report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 
 
 test: setup .venv-azure/ready ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+soak: setup ## kill the collector 50 times at random moments and compare what is there (KILLS=… SEED=…)
+	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/test_collect.py -k killed_at_any_moment $(ARGS)
 
 bench: setup ## measure what is promised about speed and memory
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
