@@ -67,8 +67,5 @@ lock: ## resolve the dependencies anew, for the oldest Python supported
 clean: ## remove what can be made again (measured data in results/ stay)
 	rm -rf .venv .venv-azure .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-notebooks: setup ## open JupyterLab on the notebooks
-	@$(BIN)/jupyter lab notebooks
-
 golden: setup ## write what the golden logs are read as, and show each difference for you to check
 	@$(BIN)/python tests/tools/golden.py

@@ -88,12 +88,12 @@ def by_flent(deployment: Deployment) -> str:
         return "flent is not installed here, so there is no comparison (FLENT=/path/to/flent)"
     runs = 3 * ROUNDS
     batch = (
-        f"[Global]\noutput_path = out\npause = 0\nrepetitions = {runs}\n[Batch::one]\ntest_name = ping\n"
+        f"[Batch::one]\nenabled = yes\noutput_path = out\npause = 0\nrepetitions = {runs}\ntest_name = ping\n"
         f"hosts = {deployment.host('near').data_address}\nlength = {DURATION}\nstep_size = 0.2\n"
     )
     script = (
         f"d=$(mktemp -d) && cd $d && mkdir out && printf %s {shlex.quote(batch)} >batch && "
-        f"{shlex.quote(program)} --batch-file batch 2>&1; ls out | grep -c flent; rm -r $d"
+        f"{shlex.quote(program)} --batch-file batch --batch one 2>&1; ls out | grep -c flent; rm -r $d"
     )
     begun = time.monotonic()
     done = subprocess.run(
