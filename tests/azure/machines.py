@@ -109,11 +109,18 @@ class Machines:
         key = home / "host_key"
         key.write_text(first_start["ssh_keys"]["ed25519_private"], "utf-8")
         key.chmod(0o600)
+        # in Azure the user becomes root without a password; here it is root by another name
         user = profile["adminUsername"]
-        passwd = Path("/etc/passwd").read_text("utf-8") + f"{user}:x:61234:61234::/tmp:/bin/sh\n"
+        passwd = Path("/etc/passwd").read_text("utf-8") + f"{user}:x:0:0::/tmp:/bin/sh\n"
         (home / "passwd").write_text(passwd, "utf-8")
         (home / "shadow").write_text(Path("/etc/shadow").read_text("utf-8") + f"{user}:*:19000:0:99999:7:::\n", "utf-8")
-        config = ["UsePAM no", "StrictModes no", "PasswordAuthentication no", "PermitRootLogin no", "PidFile none"]
+        config = [
+            "UsePAM no",
+            "StrictModes no",
+            "PasswordAuthentication no",
+            "PermitRootLogin prohibit-password",
+            "PidFile none",
+        ]
         config += ["UseDNS no", "MaxStartups 100", "AuthorizedKeysFile /var/lib/hyperv/authorized"]
         config += [f"ListenAddress {address}:22", f"HostKey {key}"]
         (home / "sshd_config").write_text("\n".join(config) + "\n", "utf-8")

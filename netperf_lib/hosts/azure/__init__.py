@@ -123,9 +123,13 @@ def preflight(experiment: Experiment) -> Preflight:
 
 def _look(experiment: Experiment, options: Options, place: Topology, az: Runs) -> Preflight:
     planned = schedule(experiment, seed=0)
-    return _preflight.look(
-        experiment, options, place, az, measuring_s=planned.duration_s, noted=list(notes(experiment))
-    )
+    noted = [f"too few rounds: {o.question} {o.words}" for o in planned.outlook() if not o.enough]
+    if planned.traffic_bytes:
+        noted.append(
+            f"up to {planned.traffic_bytes / 1e9:,.0f} GB of traffic; between zones and regions it is paid for, too"
+        )
+    noted += notes(experiment)
+    return _preflight.look(experiment, options, place, az, measuring_s=planned.duration_s, noted=noted)
 
 
 def what_if(experiment: Experiment, *, group: str) -> list[dict[str, Any]]:
@@ -328,6 +332,8 @@ def _deployment(
             if not proof.holds:
                 verdict = "NOT TRUE" if proof.holds is False else "not proven"
                 say(f"{host.name}: {verdict}: {proof.claim} ({proof.evidence})")
+    every = [p for h in hosts for p in h.proofs] + list(links)
+    say(f"{group}: {sum(p.holds is True for p in every)} of {len(every)} claims are proven")
     return Deployment(
         deployment_id=group,
         source="azure",

@@ -1,0 +1,65 @@
+"""Hosts that exist already: nothing is made, and what is not said is left to the user's SSH configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib.errors import ExperimentError
+from netperf_lib.hosts import inventory
+from netperf_lib.model import Experiment
+
+from .conftest import GUEST, experiment
+
+
+def declared(*pairs: str, **options: Any) -> Experiment:
+    base = experiment(*pairs)
+    return base.model_copy(update={"hosts": base.hosts.model_copy(update={"source": "inventory", "options": options})})
+
+
+@pytest.fixture(autouse=True)
+def answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        inventory, "guests", lambda hosts, **_: {h.name: GUEST if h.name != "mute" else "no answer" for h in hosts}
+    )
+
+
+def test_a_list_of_hosts(tmp_path: Path) -> None:
+    hosts = {
+        "a": {"address": "192.0.2.1", "data_address": "10.0.0.1", "region": "here", "accelerated": True},
+        "b": {},
+        "spare": {},
+    }
+    made = inventory.up(declared("a b same-zone", hosts=hosts, user="me", identity="~/k"), number=1, state=tmp_path)
+    a, b = made.hosts
+    assert (a.address, a.data_address, a.region, a.user, a.owned) == ("192.0.2.1", "10.0.0.1", "here", "me", False)
+    assert (b.address, b.data_address, b.port, b.known_hosts) == ("b", "b", 22, None)
+    assert a.identity == str(Path("~/k").expanduser())
+    assert {p.claim: p.holds for p in a.proofs}["virtual function present and up in the guest"] is True
+    assert not any("virtual function" in p.claim for p in b.proofs)
+    inventory.down(declared("a b same-zone", hosts=hosts), state=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_silent_host_is_listed_and_flagged(tmp_path: Path) -> None:
+    made = inventory.up(declared("a mute same-zone", hosts={"a": {}, "mute": {}}), number=1, state=tmp_path)
+    assert [(p.claim, p.holds, p.evidence) for p in made.host("mute").proofs] == [
+        ("facts of the guest", None, "no answer")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "give hosts, or the resource_group"),
+        ({"hosts": {"a": {}}}, r"names host 'b', which is not in the inventory .known: a"),
+        ({"hosts": {"a": {}, "b": {}}, "tag": "x"}, "tag chooses from a resource_group"),
+        ({"hosts": {"a": {"adress": "x"}}}, r"hosts\.a\.adress"),
+        ({"hosts": {"a": {"port": 70000}}}, "port"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExperimentError, match=said):
+        inventory.up(declared("a b same-zone", **options), number=1, state=tmp_path)
