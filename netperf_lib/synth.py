@@ -407,7 +407,7 @@ def _sockperf(latency_us: float, n: int, spread: float, rng: np.random.Generator
     )
     yield "sockperf: ========= Printing statistics for Server No: 0"
     yield f"sockperf: [Valid Duration] RunTime={seconds:.3f} sec; SentMessages={n}; ReceivedMessages={n}"
-    yield f"sockperf: ====> avg-latency={half.mean():.3f} (std-dev={half.std():.3f})"
+    yield f"sockperf: ====> avg-latency={half.mean():.3f} (std-dev={half.std(ddof=1):.3f})"
     yield "sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0"
     yield f"sockperf: Summary: Latency is {half.mean():.3f} usec"
     yield f"sockperf: Total {n} observations; each percentile contains {n / 100:.2f} observations"
