@@ -6,7 +6,7 @@ BIN := .venv/bin
 EXPERIMENT ?= data/experiments/lab.yaml
 ROOT ?= results
 
-.PHONY: help setup report test soak test-azure validate check bench fuzz notebooks golden lock clean
+.PHONY: help setup report test soak test-azure validate check bench bench-scale fuzz notebooks golden lock clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -69,3 +69,6 @@ clean: ## remove what can be made again (measured data in results/ stay)
 
 golden: setup ## write what the golden logs are read as, and show each difference for you to check
 	@$(BIN)/python tests/tools/golden.py
+
+bench-scale: setup ## measure ingest, load and storage up to 10^5 runs (about half an hour, 3 GB of disk for a while)
+	@$(BIN)/python tests/bench/scale.py $(ARGS)

@@ -261,7 +261,7 @@ def change_points(
     permutation as in Matteson and James 2014, JASA 109; length of the blocks by Carlstein 1986, Annals of Statistics
     14.
     """
-    from ruptures.detection import Binseg
+    from ruptures.detection.binseg import Binseg
 
     if not 0 < alpha < 1 or permutations < 1 / alpha - 1:
         raise UsageError(f"alpha={alpha:g} needs at least {round(1 / alpha - 1) if alpha > 0 else 1} permutations")

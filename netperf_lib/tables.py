@@ -81,8 +81,8 @@ SCHEMAS: dict[TableName, pa.Schema] = {
     ),
 }
 
-_T_GRID = 2.0**20
-"""Times of sending are kept to 1/1,048,576 s; the raw log has them to the nanosecond."""
+_T_GRID = 2.0**17
+"""Times of sending are kept to 1/131,072 s (8 µs); the raw log has them to the nanosecond."""
 _LATENCY_BITS = 7
 """Low bits of a latency's significand that are rounded off: 16 stay, so it is kept to 1/131,072 of itself. These are
 below what any clock resolves over a network, and would be two thirds of the bytes of the table."""
@@ -129,6 +129,7 @@ class PartWriter:
                     place,
                     self._schema,
                     compression="zstd",
+                    compression_level=3,
                     # figures hardly repeat: a dictionary of them is built and thrown away
                     use_dictionary=[f.name for f in self._schema if pa.types.is_string(f.type)],
                     column_encoding=_ENCODINGS.get(self._table),
