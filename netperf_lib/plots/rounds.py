@@ -59,7 +59,7 @@ def rounds(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> Plot
     time = runs.groupby(["deployment", "round"], sort=True).ngroup() + 1
     grid = {"width_ratios": [3.4, 1], "height_ratios": heights}
     shape = {"nrows": len(groups), "ncols": 2, "squeeze": False, "sharey": "row", "gridspec_kw": grid}
-    with plot(0.75 + 0.85 * sum(heights) + legend_height(names), caption, f"Medians: {told}.", **shape) as (
+    with plot(max(2.7, 0.75 + 0.85 * sum(heights)) + legend_height(names), caption, f"Medians: {told}.", **shape) as (
         figure,
         axes,
     ):

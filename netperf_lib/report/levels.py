@@ -146,7 +146,7 @@ def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
 
 
 def _held(runs: pd.DataFrame, about: str, factors: Sequence[str]) -> pd.DataFrame:
-    """Hold every factor but one at a level at which that one still varies: the level with most runs."""
+    """Hold every factor but one at a level at which that one still varies: that with most runs, or the ordinary one."""
     if about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
     for factor in factors:
@@ -156,7 +156,7 @@ def _held(runs: pd.DataFrame, about: str, factors: Sequence[str]) -> pd.DataFram
         sizes = {
             text: (len(_plain(group[about]).unique()), len(group)) for text, group in runs.groupby(texts, sort=True)
         }
-        best = max(sizes, key=lambda t: sizes[t], default=None)
+        best = max(sizes, key=lambda t: (*sizes[t], t in ("None", "True")), default=None)
         if best is not None and sizes[best][0] > 1:
             runs = runs[texts == best]
     return runs

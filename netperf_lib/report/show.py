@@ -336,7 +336,7 @@ def headline(family: Iterable[Comparison]) -> str:
     if not every:
         return "No contrast was declared for this question: the figures describe, they do not judge."
     if not told:
-        return f"No verdict yet: {every[0].words}."
+        return f"No verdict yet: {every[0].reason or every[0].words}."
     first = told[0].words
     rest = len(told) - 1
     more = f" ({rest} more verdict{'s' if rest > 1 else ''} below.)" if rest else ""

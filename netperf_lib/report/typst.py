@@ -190,7 +190,8 @@ class _Page:
                     key = (index, id(output))
                     body.append(words[key] if key in words else self._output(output))
                     if block.get("kind") == "verdicts" and self.cover and self.wants_contents and not seen_contents:
-                        body.append(f"\n#r.contents({1 if self.chapters else 2})\n#pagebreak(weak: true)\n")
+                        ends = "" if self.chapters else "#pagebreak(weak: true)\n"
+                        body.append(f"\n#r.contents({1 if self.chapters else 2})\n{ends}")
                         seen_contents = True
         body += [self.call("provenance", self._parameters(p)) for p in provenance]
         head = ['#import "report.typ" as r', '#import "report.typ": horizontalrule', '#let d = json("data.json")']
