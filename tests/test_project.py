@@ -88,3 +88,12 @@ def test_the_wheel_carries_notebooks_and_templates(tmp_path: Path) -> None:
         assert f"netperf_lib/_notebooks/{source.relative_to(REPO / 'notebooks').as_posix()}" in held
     assert any(n.endswith(".typ") for n in held)
     assert "netperf_lib/py.typed" in held
+
+
+def test_every_golden_log_names_a_licence_that_allows_the_copy() -> None:
+    logs = REPO / "tests" / "logs"
+    rows = [line.split("\t") for line in (logs / "SOURCES.tsv").read_text("utf-8").splitlines()[1:]]
+    held = {p.relative_to(logs).as_posix() for p in logs.glob("*/*") if not p.name.endswith(".expected.json")}
+    assert {row[0] for row in rows} == held
+    assert [row for row in rows if not row[2].startswith(("CC0", "MIT", "BSD", "Apache"))] == []
+    assert [row for row in rows if not row[3]] == []
