@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import subprocess
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -173,6 +175,13 @@ def test_the_first_start_brings_host_key_tools_and_buffers() -> None:
     assert f"net.core.rmem_max = {1 << 26}" in text
     alma = experiment(image="almalinux:almalinux-x86_64:9-gen2:latest")
     assert "- dnf" in user_data(place(alma).vms[0], checked(alma), ("a", "b"))
+
+
+def test_the_script_of_the_first_start_is_one_that_bash_reads() -> None:
+    config = yaml.safe_load(user_data(place(experiment()).vms[0], checked(experiment()), ("a", "b")))
+    (script,) = (f["content"] for f in config["write_files"] if f["path"].endswith("npl-prepare"))
+    assert script.startswith("#!/bin/bash")
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
 def test_dry_run_shows_script_template_and_parameters_and_asks_nobody() -> None:

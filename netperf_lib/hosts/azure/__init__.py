@@ -166,8 +166,8 @@ def up(experiment: Experiment, *, number: int, state: Path, say: Say = _say) -> 
     Raises
     ------
     AzureError
-        With cause and remedy. After a failure nothing is left running; after an interruption `up` goes on, and `down`
-        takes away what there is.
+        With cause and remedy. What a failed deployment made is deleted at once; VMs that are made but do not answer
+        stay, for a second `up` or for `down`. After an interruption `up` goes on, and `down` takes away what there is.
     """
     options = _options(experiment)
     topology(experiment, options)  # what is declared wrongly is said before az is asked for
