@@ -218,7 +218,7 @@ def published() -> Path:
     """Return the folder with the measurements that others published: ``figures.tsv`` and their raw logs."""
     here = Path(__file__).parent
     beside = here.parent / "data" / "published"  # a checkout; an installed package carries a copy
-    return beside if beside.exists() else Path(str(files(__package__))) / "_published"
+    return beside if beside.exists() else Path(str(files(__package__))) / "_data" / "published"
 
 
 def load_published() -> pd.DataFrame:
