@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from .model import ParsedRun
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FileChunks", "load_published", "parse", "parse_files", "published", "to_json"]
+__all__ = ["FileChunks", "load_published", "parse", "parse_ends", "parse_files", "published", "to_json"]
 
 BATCH = 64
 """So many files are one task of a worker."""
@@ -79,6 +79,62 @@ def parse(source: str | bytes | os.PathLike[str]) -> list[ParsedRun]:
     except OSError as e:
         raise ParseError(f"cannot be read ({e.strerror}); pass a readable file", file=name) from None
     return tools.parse(data, file=name)
+
+
+_RECEIVERS = ("iperf2", "iperf3", "ntttcp")
+"""Tools whose servers print what arrived."""
+_RECEIVED = (
+    "throughput_bps transferred_bytes jitter_us lost_count lost_ratio packets_count out_of_order_count duplicated_count"
+).split()
+
+
+def parse_ends(client: Path, server: Path) -> list[ParsedRun]:
+    """Read the log of a client, and from that of its server what arrived, where the client cannot know it.
+
+    iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log that
+    tells nothing does not fail the client's run: it is told as a warning.
+
+    Raises
+    ------
+    ParseError
+        As `parse`, of the client's log.
+    """
+    runs = parse(client)
+    lacking = [i for i, run in enumerate(runs) if run.status == "ok" and _knows_only_sent(run)]
+    if len(lacking) == 1 and server.exists():
+        runs[lacking[0]] = _with_received(runs[lacking[0]], server)
+    return runs
+
+
+def _knows_only_sent(run: ParsedRun) -> bool:
+    only = "throughput_sent_bps" in run.metrics and "throughput_bps" not in run.metrics
+    return only and run.tool in _RECEIVERS and run.parameters.get("direction") != "reverse"
+
+
+def _with_received(run: ParsedRun, server: Path) -> ParsedRun:
+    metrics: dict[str, float] = {}
+    told: list[str] = []
+    unknown = f"{server.name} does not tell what arrived"
+    try:
+        heard = tools.parse(server.read_bytes(), file=server.name)
+    except ParseError as e:
+        told.append(f"{unknown}: {e}")
+    else:
+        told += (f"{server.name}: {w}" for r in heard for w in r.warnings)
+        one = heard[0]
+        if len(heard) > 1 or (one.status == "ok" and not _same_test(run, one)):
+            told.append(f"{unknown}: it holds another test than the client's, or several")
+        elif one.status != "ok":
+            told.append(f"{unknown}: {one.error}")
+        else:
+            metrics = {name: one.metrics[name] for name in _RECEIVED if name in one.metrics}
+    warnings = dict.fromkeys((*run.warnings, *told))
+    return replace(run, metrics=metrics | dict(run.metrics), warnings=tuple(warnings))
+
+
+def _same_test(run: ParsedRun, other: ParsedRun) -> bool:
+    keys = [k for k in ("protocol", "direction") if k in run.parameters and k in other.parameters]
+    return run.tool == other.tool and all(run.parameters[k] == other.parameters[k] for k in keys)
 
 
 def to_json(run: ParsedRun) -> dict[str, Any]:

@@ -52,7 +52,7 @@ from .tables import SCHEMAS, PartWriter, TableName, detail, evolve, run_row
 
 __all__ = ["RECORD", "RunState", "Store", "compact", "experiments", "ingest", "load", "scan", "stores", "verify"]
 
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 """Raised when the same log would give other numbers, so that tables made before are made anew."""
 
 Progress = Callable[[int, int], None]
@@ -484,11 +484,13 @@ class Store:
         parsed: list[ParsedRun] = []
         error_text: str | None = None
         for file in sorted(place.glob("client*.out")):
-            with file.open("rb") as opened:
-                while chunk := opened.read(1 << 20):
-                    digest.update(chunk)
+            server = file.with_name(file.name.replace("client", "server", 1))
+            for read in filter(Path.exists, (file, server)):
+                with read.open("rb") as opened:
+                    while chunk := opened.read(1 << 20):
+                        digest.update(chunk)
             try:
-                parsed += logs.parse(file)
+                parsed += logs.parse_ends(file, server)
             except ParseError as e:
                 error_text = str(e).replace(str(place), f"raw/{run_id}")
         row = run_row(record, parsed, error_text)

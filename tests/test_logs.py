@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
+import socket
+import subprocess
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,6 +19,7 @@ import netperf_lib as npl
 from netperf_lib import logs, tools
 from netperf_lib.cli import npl as command
 from netperf_lib.errors import ParseError
+from netperf_lib.logs import parse_ends
 
 LOGS = Path(__file__).parent / "logs"
 ONE = LOGS / "iperf3" / "gen-3.12-bidir-P2.json"
@@ -143,3 +148,58 @@ def test_a_file_that_may_not_be_read_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.log").touch(mode=0)
     with pytest.raises(ParseError, match="cannot be read"):
         npl.parse(tmp_path / "a.log")
+
+
+def iperf2(folder: Path, *options: str) -> tuple[Path, Path]:
+    """Run both ends of iperf 2 on loopback, as the collector does; return their logs."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = str(s.getsockname()[1])
+    ends = folder / "client.out", folder / "server.out"
+    common = ["-p", port, "-e", "-f", "k", "-i", "1"]
+    with ends[1].open("wb") as out, subprocess.Popen(["iperf", "-s", *common], stdout=out) as server:
+        for _ in range(100):
+            if f":{int(port):04X} " in Path("/proc/net/tcp").read_text():
+                break
+            time.sleep(0.05)
+        with ends[0].open("wb") as out:
+            subprocess.run(["iperf", "-c", "127.0.0.1", *common, "-t", "1", *options], stdout=out, check=True)
+        time.sleep(0.3)
+        server.terminate()
+    return ends
+
+
+@pytest.mark.skipif(shutil.which("iperf") is None, reason="needs iperf 2")
+def test_what_arrived_comes_from_the_server_where_the_client_cannot_know_it(tmp_path: Path) -> None:
+    client, server = iperf2(tmp_path, "-P", "2")
+    (alone,), (told,) = npl.parse(client), npl.parse(server)
+    assert "throughput_bps" not in alone.metrics
+    (both,) = parse_ends(client, server)
+    assert both.status == "ok"
+    assert both.metrics["throughput_bps"] == told.metrics["throughput_bps"] > 0
+    assert both.metrics["transferred_bytes"] == told.metrics["transferred_bytes"] == alone.metrics["sent_bytes"]
+    assert {k: both.metrics[k] for k in alone.metrics} == alone.metrics  # the client's own figures stay
+
+    for text, reason in {"": "empty", "Segmentation fault\n": "no run of a known tool"}.items():
+        server.write_text(text)
+        (run,) = parse_ends(client, server)
+        assert (run.status, run.metrics) == ("ok", alone.metrics)
+        assert any("server.out does not tell what arrived" in w and reason in w for w in run.warnings)
+    server.unlink()
+    assert parse_ends(client, server)[0].metrics == alone.metrics
+
+
+@pytest.mark.skipif(shutil.which("iperf") is None, reason="needs iperf 2")
+def test_a_reversed_test_needs_nothing_of_its_server(tmp_path: Path) -> None:
+    client, server = iperf2(tmp_path, "-R")
+    assert parse_ends(client, server)[0].metrics == npl.parse(client)[0].metrics
+    assert npl.parse(client)[0].metrics["throughput_bps"] > 0
+
+
+def test_the_log_of_another_test_is_not_mixed_in(tmp_path: Path) -> None:
+    client, server = tmp_path / "client.out", tmp_path / "server.out"
+    client.write_bytes((LOGS / "iperf2" / "gen-tcp.txt").read_bytes())
+    server.write_bytes((LOGS / "iperf3" / "gen-3.12-udp.json").read_bytes())
+    (run,) = parse_ends(client, server)
+    assert "throughput_bps" not in run.metrics
+    assert any("another test" in w for w in run.warnings)

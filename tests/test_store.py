@@ -116,6 +116,24 @@ def test_a_failed_run_keeps_its_place_and_reason_but_has_no_numbers(store: Store
     assert runs["latency_oneway_us"].isna().all()
 
 
+def test_what_the_client_cannot_know_comes_from_the_servers_log(store: Store) -> None:
+    logs = Path(__file__).parent / "logs" / "iperf2"
+    trial = record(1)["trial"] | {"tool": "iperf2", "test": "tcp"}
+    for number, server in enumerate([(logs / "gen-tcp-e-server.txt").read_text(), ""], 1):
+        run = record(number, trial=trial)
+        with store.new_run(run["run_id"]) as folder:
+            (folder / "run.json").write_text(json.dumps(run))
+            (folder / "client.out").write_text((logs / "gen-tcp.txt").read_text())
+            (folder / "server.out").write_text(server)
+    (received,) = npl.parse(logs / "gen-tcp-e-server.txt")
+    runs = npl.load(store.path)
+    assert list(runs["status"]) == ["ok", "ok"]
+    assert runs.loc[0, "throughput_bps"] == received.metrics["throughput_bps"]
+    assert runs["throughput_sent_bps"].notna().all()
+    assert pd.isna(runs.loc[1, "throughput_bps"])
+    assert list(runs.loc[1, "warnings"])[-1].startswith("server.out does not tell what arrived")
+
+
 def test_a_damaged_packet_in_a_streamed_log_makes_the_run_partial(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
