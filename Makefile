@@ -22,7 +22,7 @@ setup: .venv/ready ## build .venv and install the measuring tools (apt, when mis
 	@touch $@
 
 report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 DURATION=10 deepen it)
-	@$(BIN)/npl run $(EXPERIMENT) --root $(ROOT) --anew --recorded data/recorded/lab --pdf report.pdf \
+	@$(BIN)/npl run $(EXPERIMENT) --root $(ROOT) --anew --or-recorded --pdf report.pdf \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DURATION),--duration $(DURATION))
 
 test: setup .venv-azure/ready ## run the tests

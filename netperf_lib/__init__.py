@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .pipeline import collect as collect
     from .pipeline import down as down
     from .pipeline import plan as plan
+    from .pipeline import recorded as recorded
     from .pipeline import run as run
     from .pipeline import up as up
     from .report import report as report
@@ -116,6 +117,7 @@ _HOME = {
     "proofs": "report.origin",
     "provenance": "report.origin",
     "published_levels": "report.others",
+    "recorded": "pipeline",
     "report": "report",
     "require": "report.origin",
     "rounds_required": "stats",

@@ -137,7 +137,7 @@ def schema() -> None:
 
 @npl.command()
 @measuring
-@click.option("--recorded", type=click.Path(path_type=Path), help="Report on this where no hosts can be had here.")
+@click.option("--or-recorded", is_flag=True, help="Where no hosts can be had here, report on recorded data.")
 @click.option("--pdf", type=click.Path(path_type=Path), help="Also put the report here.")
 def run(**options: Any) -> None:
     """Do all of it: place the hosts, measure, read, report, take the hosts down."""

@@ -114,8 +114,8 @@ def read_facts(text: str) -> dict[str, Any]:
         "vf_up": any(f.get("state") == "up" for f in functions) if virtual else None,
         "congestion_control": sysctl.get("net/ipv4/tcp_congestion_control"),
         "sysctl": {name.replace("/", "."): " ".join(value.split()) for name, value in sysctl.items()},
-        # the first line is where the program lies
-        "tools": {name: "\n".join(lines[1:]) or None for name, lines in tools.items() if lines},
+        # the first line is where the program lies, the second names the version; credits and options may follow
+        "tools": {name: "".join(lines[1:2]) or None for name, lines in tools.items() if lines},
     }
 
 

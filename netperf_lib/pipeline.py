@@ -16,7 +16,7 @@ from .model import Deployment, Experiment
 from .plan import Plan, schedule
 from .store import Store
 
-__all__ = ["collect", "down", "down_all", "dry_run", "leftovers", "plan", "preflight", "run", "up"]
+__all__ = ["collect", "down", "down_all", "dry_run", "leftovers", "plan", "preflight", "recorded", "run", "up"]
 
 PathLike = str | os.PathLike[str]
 
@@ -42,7 +42,7 @@ def run(
     anew: bool = False,
     install: bool = False,
     until_precise: float | None = None,
-    recorded: PathLike | None = None,
+    or_recorded: bool = False,
     pdf: PathLike | None = None,
     say: Callable[[str], None] = print,
 ) -> list[Path]:
@@ -66,8 +66,8 @@ def run(
         Install tools that a host lacks.
     until_precise : float, optional
         Stop after the round in which every declared contrast is known within ± this share (0.02: 2 %).
-    recorded : path, optional
-        An experiment folder to report on where the hosts cannot be had here.
+    or_recorded : bool
+        Where the hosts cannot be had here, say why and report on the `recorded` experiment.
     pdf : path, optional
         Where to put a copy of the combined report.
     say : callable
@@ -93,11 +93,11 @@ def run(
             say=say,
         )
     except HostError as error:
-        if recorded is None:
+        if not or_recorded:
             raise
         say(f"Nothing can be measured here: {error}")
-        say(f"The report is made from recorded data instead: {recorded}")
-        store = _copy(Path(recorded), Path(root))
+        say(f"The report is made from recorded data instead: {recorded()}")
+        store = _copy(recorded(), Path(root))
     say(f"{store.ingest()} runs read into tables under {store.url}")
     made = report(store.url)
     if pdf is not None:
@@ -106,9 +106,16 @@ def run(
     return made
 
 
-def _copy(recorded: Path, root: Path) -> Store:
+def recorded() -> Path:
+    """Return the folder of the experiment that comes with the package: the lab's factors, real tools, raw logs."""
+    package = Path(__file__).parent
+    beside = package.parent / "data" / "recorded"  # a checkout; an installed package carries a copy
+    return (beside if beside.is_dir() else package / "_data" / "recorded") / "lab-full"
+
+
+def _copy(folder: Path, root: Path) -> Store:
     """Recorded data may lie where nothing can be written: work on a copy."""
-    source = Store.at(recorded)
+    source = Store.at(folder)
     target = root / f"{source.experiment}-recorded"
     shutil.copytree(source.path, target, dirs_exist_ok=True)
     return Store.at(target)

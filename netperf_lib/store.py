@@ -280,7 +280,7 @@ class Store:
     def write_record(folder: Path, record: Mapping[str, Any]) -> None:
         """Write the record of a run into its folder, with the hash of every file that is there."""
         files = {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(folder.iterdir()) if f.is_file()}
-        (folder / "run.json").write_bytes(_json({**record, "files": files}))
+        (folder / "run.json").write_bytes(orjson.dumps({**record, "files": files}))
 
     def run_ids(self) -> list[str]:
         """Ids of the complete runs, sorted."""

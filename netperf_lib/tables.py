@@ -8,6 +8,7 @@ Polars, Dask and Spark skip what a filter rules out. All is plain or dictionary 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
@@ -224,7 +225,9 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
     row |= {name: facts.get(name) for name in ("kernel", "congestion_control", "nic_driver", "vf_up")}
     row["command"] = " ".join(record["commands"]["client"])
     row["started_utc"] = pd.Timestamp(record["started_utc"]) if record.get("started_utc") else None
-    row["tool_version"] = (main and main.tool_version) or record.get("tool_version")
+    # what the log says; else what the program said of itself, "qperf 0.4.11"
+    told = re.search(r"\d+(?:\.\d+)+\S*", record.get("tool_version") or "")
+    row["tool_version"] = (main and main.tool_version) or (told and told.group())
     row["protocol"] = main.parameters.get("protocol") if main else None
     row["direction"] = main.parameters.get("direction") if main else None
     if row["message_bytes"] is None and main:

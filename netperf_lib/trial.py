@@ -68,7 +68,7 @@ class Run:
         await _both(client.meet(), server.meet())
         record["facts"] = {"client": client.facts, "server": server.facts}
         version = client.facts.get("tools", {}).get(tools.tool(trial.test.tool).VERSION[0])
-        record["tool_version"] = version.splitlines()[0] if version else None
+        record["tool_version"] = version
         asked = await self._tune(client, server)
         before = asyncio.gather(client.counters(), server.counters())
         try:

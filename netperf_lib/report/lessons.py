@@ -222,8 +222,10 @@ def _lessons() -> Path:
 
 def _experiment(wanted: str | os.PathLike[str] | None) -> Path:
     """Folder of a measured experiment: the one that was named, the lab's, or the recorded one."""
+    from ..pipeline import recorded
+
     repository = Path(__file__).resolve().parents[2]
-    usual = [base / root / "lab" for base in (Path(), repository) for root in ("results", "data/recorded")]
+    usual = [Path("results", "lab"), repository / "results" / "lab", recorded()]
     for place in [Path(wanted)] if wanted is not None else usual:
         try:
             return Path(Store.at(place).path).resolve()
