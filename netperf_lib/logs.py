@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,7 +151,9 @@ def to_json(run: ParsedRun) -> dict[str, Any]:
         "metrics": dict(run.metrics),
         "intervals": len(run.intervals["start_s"]) if run.intervals else 0,
         "samples": run.samples_count,
-        "percentiles": [asdict(p) for p in run.percentiles],
+        "percentiles": [
+            {"percentile": p.percentile, "latency_us": p.latency_us, "beyond": p.beyond} for p in run.percentiles
+        ],
     }
 
 

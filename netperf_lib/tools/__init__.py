@@ -137,7 +137,7 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
             for module in tools().values():
                 whole: list[ParsedRun] | None = module.read_whole(data) if hasattr(module, "read_whole") else None
                 if whole:
-                    return [replace(r, file=file) for r in whole]
+                    return [_placed(r, file) for r in whole]
         data = decode(data)
     text = clean(data)
     if not text or text.isspace():
@@ -154,7 +154,7 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
             found: list[ParsedRun] = module.read(segment)
             if not found:
                 continue
-            found = [replace(r, file=file, line=line + r.line - 1) for r in found]
+            found = [_placed(r, file, line) for r in found]
             # Only a document (JSON, XML) carries what tells a second print from a second run with equal figures.
             body = segment.strip()
             if body[0] in "{<" and body in seen and found[0].status != "failed":
@@ -177,8 +177,15 @@ def parse_stream(chunks: Callable[[], Iterator[bytes]], *, file: str | None = No
     for module in tools().values():
         found: list[ParsedRun] | None = module.read_stream(chunks) if hasattr(module, "read_stream") else None
         if found:
-            return [replace(r, file=file) for r in found]
+            return [_placed(r, file) for r in found]
     return None
+
+
+def _placed(run: ParsedRun, file: str | None, line: int = 1) -> ParsedRun:
+    """Say where a run stands. A tool has just made it and nobody else holds it: no copy is needed."""
+    object.__setattr__(run, "file", file)
+    object.__setattr__(run, "line", line + run.line - 1)
+    return run
 
 
 def _warn(runs: list[ParsedRun], index: int, warning: str) -> None:
@@ -189,7 +196,7 @@ def _segments(text: str) -> Iterator[tuple[int, int, list[ModuleType]]]:
     """Split `text` at every sighting: start, end, and the tools that claim it."""
     claims: dict[int, list[ModuleType]] = {}
     for module in tools().values():
-        if any(mark in text for mark in module.MARKS):
+        if any(map(text.__contains__, module.MARKS)):
             for offset in module.sightings(text):
                 claims.setdefault(offset, []).append(module)
     starts = sorted(claims)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from ..errors import UsageError
 from ..model import ParsedRun, Trial
 from . import Commands
+from ._alternatives import Alternatives
 from ._iperf3_document import decode_documents, from_events, has_doubles, salvage
 from ._iperf3_intervals import decode_large
 from ._iperf3_json import read_document
@@ -43,20 +44,31 @@ OPTIONS: Final = {
 }
 """What `TestSpec.options` may hold, and of which kind."""
 
-_START = re.compile(
-    r'(?P<json>\{\s*"(?:start|intervals|streams|error)"\s*:)'
-    r'|(?P<event>\{\s*"event"\s*:\s*"(?P<kind>\w+)")'
-    r'|(?P<part>"(?:sum_sent|sum_received|bits_per_second)"\s*:)'
-    r"|(?P<banner>^[^\n\x22]{0,40}?\biperf 3\.\d+[^\n\x22]*$)"
-    r"|(?P<client>Connecting to host \S+, port \d+)"
-    r"|(?P<server>Accepted connection from )"
-    r"|(?P<done>iperf Done\.)"
-    r"|(?P<nested>Server output:)"
-    r"|(?P<error>\biperf3(?:\.exe)?: (?!warning)\S)|(?P<usage>^Usage: iperf3 )"
-    r"|(?P<header>\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate))"
-    r"|(?P<local>\]\s+local \S+ port \d+ connected to )"
-    r"|(?P<row>\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes)",
-    re.MULTILINE,
+_START = Alternatives(
+    {
+        "json": (
+            r'\{\s*"(?:start|intervals|streams|error)"\s*:',
+            ('"start"', '"intervals"', '"streams"', '"error"'),
+        ),
+        "event": (r'\{\s*"event"\s*:\s*"\w+"', ('"event"',)),
+        "part": (
+            r'"(?:sum_sent|sum_received|bits_per_second)"\s*:',
+            ('"sum_sent"', '"sum_received"', '"bits_per_second"'),
+        ),
+        "banner": (r"^[^\n\x22]{0,40}?\biperf 3\.\d+[^\n\x22]*$", ("iperf 3.",)),
+        "client": (r"Connecting to host \S+, port \d+", ("Connecting to host ",)),
+        "server": (r"Accepted connection from ", ("Accepted connection from ",)),
+        "done": (r"iperf Done\.", ("iperf Done.",)),
+        "nested": (r"Server output:", ("Server output:",)),
+        "error": (r"\biperf3(?:\.exe)?: (?!warning)\S", ("iperf3: ", "iperf3.exe: ")),
+        "usage": (r"^Usage: iperf3 ", ("Usage: iperf3 ",)),
+        "header": (r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)", ("[ ID]",)),
+        "local": (r"\]\s+local \S+ port \d+ connected to ", (" connected to ",)),
+        "row": (
+            r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
+            ("/sec",),
+        ),
+    }
 )
 
 _CLIENT = ("client", "banner", "fragment")
@@ -74,8 +86,6 @@ def sightings(text: str) -> Iterator[int]:
     begun, kind = -1, ""
     for m in _START.finditer(text):
         now = m.lastgroup or ""
-        if m["kind"]:
-            now = "event"
         at = m.start()
         line = text.rfind("\n", 0, at) + 1
         if now == "json":
@@ -88,11 +98,12 @@ def sightings(text: str) -> Iterator[int]:
                 continue
             yield_at, new = at, True
         elif now == "event":
-            first = m["kind"] == "start"
+            kind_of_event = m[0].rsplit('"', 2)[1]
+            first = kind_of_event == "start"
             new = (
                 first
                 or kind != "event"
-                or (m["kind"] == "error" and '"event":"end"' in text[begun:at].replace(" ", ""))
+                or (kind_of_event == "error" and '"event":"end"' in text[begun:at].replace(" ", ""))
             )
             yield_at = at
         elif now == "part":
@@ -196,7 +207,21 @@ def read_whole(data: bytes) -> list[ParsedRun] | None:
     if not re.match(rb'\{\s*"start"\s*:', head) or not data[-200:].rstrip().endswith(b"}"):
         return None
     doc = decode_large(data)
+    if doc is None and (text := _utf8(data)) is not None:
+        doc = _whole_document(text)
     return None if doc is None or has_doubles(doc) else [read_document(doc)]
+
+
+def _utf8(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _whole_document(text: str) -> dict[str, Any] | None:
+    doc, after, warnings = decode_documents(text)
+    return doc if not after and not warnings else None
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:

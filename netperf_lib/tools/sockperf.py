@@ -18,6 +18,7 @@ from typing import Any
 from ..errors import UsageError
 from ..model import ParsedRun, Percentile, Trial
 from . import Commands, clean, decode
+from ._alternatives import Alternatives
 from ._sockperf_checks import beyond_of, contradiction, mebibytes, on_wire
 from ._sockperf_packets import TITLES, incomplete, span, streamed, with_rows
 
@@ -78,31 +79,51 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
 # --- where runs are ---------------------------------------------------------------------------------------------------
 
 _COMMAND = r"\bsockperf (ping-pong|pp|under-load|ul|throughput|tp|playback|pb|server|sr) "
-_STAGES = (
-    _COMMAND.replace("(", "(?:") + r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))",
-    r"(?:==|=3D=3D) version #",
-    r"perf\[(?:CLIENT|SERVER)\]|\[(?:CLIENT|SERVER)\] (?:send|listen) on|\[ ?\d+\] IP =(?:3D)? ",
-    r"perf: Warmup stage",
-    r"perf: Starting test",
-    r"perf: Test ended\b|perf: Test end \(interrupted by (?:timer|user)\)",  # "by signal 2" may come any time later
-    r"perf: \[Total Run\]|perf: Total of \d+ messages|perf: No messages were received",
-    r"perf: =+ Printing statistics for Server No: 0|perf: NOTE: test was performed",
-    r"perf: \[Valid Duration\]|perf: Summary: Message Rate",
-    r"perf: =*> avg-|perf: Summary: BandWidth",
-    r"perf: .{0,9}# dropped messages",
-    r"perf: Summary: (?:Latency|Round trip)",
-    r"perf: Total \d+ observations",
-    r"perf: ---> .?MAX",
-    r"perf: ---> .?MIN",
+_STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        _COMMAND.replace("(", "(?:") + r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))",
+        tuple(f"sockperf {c} " for c in "ping-pong pp under-load ul throughput tp playback pb server sr".split()),
+    ),
+    (r"(?:==|=3D=3D) version #", (" version #",)),
+    (
+        r"perf\[(?:CLIENT|SERVER)\]|\[(?:CLIENT|SERVER)\] (?:send|listen) on|\[ ?\d+\] IP =(?:3D)? ",
+        ("perf[", "[CLIENT]", "[SERVER]", "] IP ="),
+    ),
+    (r"perf: Warmup stage", ("perf: Warmup stage",)),
+    (r"perf: Starting test", ("perf: Starting test",)),
+    (  # "by signal 2" may come any time later
+        r"perf: Test ended\b|perf: Test end \(interrupted by (?:timer|user)\)",
+        ("perf: Test end",),
+    ),
+    (
+        r"perf: \[Total Run\]|perf: Total of \d+ messages|perf: No messages were received",
+        ("perf: [Total Run]", "perf: Total of ", "perf: No messages"),
+    ),
+    (
+        r"perf: =+ Printing statistics for Server No: 0|perf: NOTE: test was performed",
+        ("Printing statistics for Server No: 0", "perf: NOTE: "),
+    ),
+    (r"perf: \[Valid Duration\]|perf: Summary: Message Rate", ("perf: [Valid Duration]", "perf: Summary: Message")),
+    (r"perf: =*> avg-|perf: Summary: BandWidth", ("> avg-", "perf: Summary: BandWidth")),
+    (r"perf: .{0,9}# dropped messages", ("# dropped messages",)),
+    (r"perf: Summary: (?:Latency|Round trip)", ("perf: Summary: Latency", "perf: Summary: Round trip")),
+    (r"perf: Total \d+ observations", (" observations",)),
+    (r"perf: ---> .?MAX", ("MAX",)),
+    (r"perf: ---> .?MIN", ("MIN",)),
 )
 """The lines of a run in the order in which they are printed: where the order goes back, another run begins."""
 _STATISTICS, _LAST = 6, len(_STAGES) - 1
-_STAGE = re.compile(
-    "|".join(f"(?P<s{i}>{p})" for i, p in enumerate(_STAGES))
-    + r"|(?P<log>^(?:-{30}\n)?test was performed using the following parameters: )"
-    + r"|(?P<usage>^Usage: sockperf )"
-    + r"|(?P<server>perf: =+ Printing statistics for Server No: \d)|(?P<any>perf: )",
-    re.MULTILINE,
+_STAGE = Alternatives(
+    {f"s{i}": stage for i, stage in enumerate(_STAGES)}
+    | {
+        "log": (
+            r"^(?:-{30}\n)?test was performed using the following parameters: ",
+            ("test was performed using the following parameters: ",),
+        ),
+        "usage": (r"^Usage: sockperf ", ("Usage: sockperf ",)),
+        "server": (r"perf: =+ Printing statistics for Server No: \d", ("Printing statistics for Server No: ",)),
+        "any": (r"perf: ", ("perf: ",)),
+    }
 )
 
 
