@@ -44,6 +44,10 @@ _FORMS = (
 )
 _COLUMNS = ("Write/Err", "Reads", "Jitter", "Burst Latency", "BB cnt", "Latency avg")
 _DISORDER = re.compile(r"\[\s*(?P<id>[^\]]+?)\s*\] .*?sec\s+(?P<count>\d+) datagrams received out-of-order")
+_REPORT = re.compile(r"[^\[]{0,80}\[\s*([^\]]+?)\s*\] (?:Sent \d+ datagrams|Server Report:)\s*$")
+_BANNER = re.compile(r"(Client connecting to|Server listening on) (?:(\S+), )?(TCP|UDP) port (\d+)")
+_BUFFER = re.compile(r"(TCP window|UDP buffer) size:\s*([\d.]+) ([KMG]?)Byte(.*)")
+_MESSAGE = re.compile(r"(?:Write buffer size|Sending|Receiving):? (\d+) [Bb]yte")
 _CONNECT = re.compile(r"\[ CT\] final connect times \(min/avg/max/stdev\) = [\d.]+/(?P<mean>[\d.]+)/\S+ (?P<unit>\w+)")
 
 
@@ -143,7 +147,7 @@ def _special(log: _Log, line: str, reports: set[str]) -> bool:
         if c:
             log.connect_us.append(to_us(float(c[1]), "ms"))
         return True
-    if m := re.match(r"[^\[]{0,80}\[\s*([^\]]+?)\s*\] (?:Sent \d+ datagrams|Server Report:)\s*$", line):
+    if ("Sent " in line or "Report:" in line) and (m := _REPORT.match(line)):
         if line.rstrip().endswith("Server Report:"):
             reports.add(m[1])
         return True
@@ -158,7 +162,7 @@ def _special(log: _Log, line: str, reports: set[str]) -> bool:
 
 
 def _context(log: _Log, line: str) -> None:
-    if m := re.search(r"(Client connecting to|Server listening on) (?:(\S+), )?(TCP|UDP) port (\d+)", line):
+    if m := _BANNER.search(line):
         log.serving = m[1].startswith("Server") and not log.parameters.get("server")
         log.udp = m[3] == "UDP"
         log.end_known = True
@@ -166,12 +170,12 @@ def _context(log: _Log, line: str) -> None:
         if m[2]:
             log.serving = False
             log.parameters["server"] = m[2]
-    elif m := re.search(r"(TCP window|UDP buffer) size:\s*([\d.]+) ([KMG]?)Byte(.*)", line):
+    elif m := _BUFFER.search(line):
         asked = re.search(r"requested ([\d.]+) ([KMG]?)Byte", m[4])
         if asked or ("default" not in m[4] and m[1] == "TCP window"):
             size, unit = (asked[1], asked[2]) if asked else (m[2], m[3])
             log.parameters["tcp_buffer_bytes"] = int(to_bytes(float(size), unit + "i" if unit else ""))
-    elif m := re.search(r"(?:Write buffer size|Sending|Receiving):? (\d+) [Bb]yte", line):
+    elif m := _MESSAGE.search(line):
         log.parameters["message_bytes"] = int(m[1])
     elif m := ERROR.search(line):
         log.errors.append(m["text"].strip())

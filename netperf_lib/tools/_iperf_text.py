@@ -81,6 +81,8 @@ def row(line: str, index: int = 0) -> Row | None:
     Unreadable
         It is a row, and cut short, in unknown units, or contradicts itself.
     """
+    if "sec" not in line and "Bytes" not in line:
+        return None  # two traces at most
     m = _ROW.search(line)
     f = _FIGURES.match(m["rest"]) if m else None
     if m is None or f is None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..metrics import to_bps, to_bytes, to_us
@@ -132,6 +133,7 @@ _ANY_SIZE = {
 _COUNTS = {None: 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 
 
+@lru_cache(maxsize=256)
 def _kind(key: str) -> str:
     """What a name's value is; empty where it is of no use here."""
     base = re.sub(r"^(?:loc|rem|send|recv)_", "", key)
