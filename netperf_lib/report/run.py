@@ -274,7 +274,8 @@ def _execute(book: Path, executed: Path, given: dict[str, Any]) -> None:
             language="python",
             progress_bar=False,
             log_output=False,
-            cwd=str(book.parent),
+            # the kernel's folder; papermill's own `cwd` would change that of this whole process, for all threads
+            resources={"metadata": {"path": str(book.parent)}},
             start_timeout=120,
             extra_arguments=["--IPKernelApp.log_level=50"],  # it talks over loopback, and says so each time
         )

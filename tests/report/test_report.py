@@ -173,3 +173,14 @@ def npl_notebooks() -> dict[str, Path]:
     from netperf_lib.report import notebooks
 
     return notebooks()
+
+
+def test_notebooks_run_beside_their_files_and_this_process_stays_where_it_is(experiment: Path, tmp_path: Path) -> None:
+    here = Path.cwd()
+    books = []
+    for name in ("one", "two", "three"):
+        (tmp_path / f"{name}.txt").write_text(name)
+        code = f"import time, pathlib\ntime.sleep(0.5)\nassert pathlib.Path('{name}.txt').read_text() == '{name}'"
+        books.append(notebook(tmp_path, code, name=name))
+    npl.report(experiment, notebooks=[str(b) for b in books])
+    assert Path.cwd() == here
