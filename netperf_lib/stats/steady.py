@@ -152,7 +152,8 @@ def warmup(
         # the last interval is often short, and only some runs have it
         curve = curve[curve["size"] >= curve["size"].max() / 2]
         starts = curve.index.to_numpy(dtype=float)
-        step = float(np.median(np.diff(starts))) if starts.size > 1 else 0.0
+        # a run of a single interval is as long as that interval
+        step = float(np.median(np.diff(starts))) if starts.size > 1 else round(float(part["length_s"].median()), 2)
         cut = mser(curve["mean"].to_numpy(dtype=float))
         cuts[str(condition)] = float(starts[cut] - starts[0]) if cut else 0.0
         lengths.append(float(starts[-1] - starts[0] + step))

@@ -356,3 +356,12 @@ def test_long_series_take_no_long_time():
 @given(st.lists(st.sampled_from([1.0, 2.0]), max_size=30))
 def test_diagnosis_of_ties_and_short_series_does_not_crash(values):
     assert repr(stats.diagnose(values))
+
+
+def test_runs_of_one_interval_are_as_long_as_it() -> None:
+    ends = {"short": [1.0], "long": [1.0, 2.0]}
+    rows = [(f"{c}-{r}", c, e - 1, e, 1e9) for c, e_s in ends.items() for r in range(6) for e in e_s]
+    table = pd.DataFrame(rows, columns=["run_id", "condition", "start_s", "end_s", "throughput_bps"])
+    found = stats.warmup(table)
+    assert found.duration_s == 1.0
+    assert found.words.startswith("the runs (1 s) are too short")
