@@ -133,12 +133,13 @@ def test_a_stream_over_distance_is_limited_by_its_window(deployment):
 def test_udp_is_paced_and_not_lost(deployment):
     address = deployment.host("ppg").data_address
     lost = []
-    for rate in ("100M", "100M", "0"):  # 0: as fast as it goes
-        said = json.loads(run(deployment, "client", f"iperf3 -J -u -c {address} -t 1 -b {rate}"))["end"]
-        lost.append(said["sum"]["lost_percent"])
-    assert min(lost[:2]) < 2
-    assert said["sum"]["bits_per_second"] < 5.5e8, "the sender is held back"
-    assert lost[2] < 60, "and most of it arrives even on a busy machine"
+    for rate in ("50M", "1G", "0"):  # 0: as fast as it goes
+        said = json.loads(run(deployment, "client", f"iperf3 -J -u -c {address} -t 1 -b {rate}"))["end"]["sum"]
+        assert said["packets"] > 3_000
+        assert said["bits_per_second"] < 1.05e8, "the sender is held back, whatever it was asked for"
+        lost.append(said["lost_packets"])
+    assert min(lost) == 0, lost
+    assert max(lost) < 300, "nor much of it on a busy machine"
 
 
 ECHO = """
