@@ -17,15 +17,15 @@ from typing import Any
 from ..model import Columns, ParsedRun, Percentile
 
 NAME = "netperf"
-MARKS = (" TEST from ", "THROUGHPUT=", "establish control", "netperf: ")
+MARKS = (" TEST from ", "THROUGHPUT=", "_LATENCY=", "TRANSACTION_RATE=", "establish control", "netperf: ")
 
 _BANNER = re.compile(
     r"^[ \t>]*(?:MIGRATED )?(?P<name>OMNI|(?:TCP|UDP|SCTP|DCCP|UDPLITE|STREAM|DG) (?:STREAM|MAERTS|SENDFILE|BIDIR|"
-    r"REQUEST/RESPONSE|Connect/Request/Response|Connect/Close)(?: MANY)?) TEST(?:\([^)\n]*\))? from \S+ .* to\s"
-    r"(?P<server>\S+)",
+    r"UNIDIRECTIONAL SEND|REQUEST/RESPONSE|Connect/Request/Response|Connect/Close)(?: MANY)?) TEST(?:\([^)\n]*\))?"
+    r" from \S+ (?:.*\n)??.* to\s(?P<server>\S+)",
     re.MULTILINE,
 )
-_KEYS = re.compile(r"^THROUGHPUT=", re.MULTILINE)
+_KEY = re.compile(r"^[ \t]*([A-Z][A-Z0-9_]*)=.*\n*", re.MULTILINE)
 _COMPLAINT = re.compile(
     r"^(?:establish control: are you sure.*|netperf: .*(?:fail|cannot|error|invalid).*)", re.MULTILINE
 )
@@ -44,16 +44,30 @@ _FACTORS = {
 def sightings(text: str) -> Iterator[int]:
     """Offsets of banners; of the first key or the complaint where no banner is before it."""
     starts = [m.start() for m in _BANNER.finditer(text)]
-    for pattern in (_KEYS, _COMPLAINT):
-        for m in pattern.finditer(text):
-            before = [s for s in starts if s < m.start()]
-            # keys are a banner's when nothing but keys is between them
-            if not before or (
-                pattern is _KEYS and re.search(r"^(?:THROUGHPUT=|[ \t]*-?\d)", text[before[-1] : m.start()], re.M)
-            ):
-                starts.append(m.start())
-                starts.sort()
+    for at in _keyed_blocks(text):
+        before = max((s for s in starts if s < at), default=None)
+        # keys are a banner's when nothing but chatter is between them
+        if before is None or re.search(r"^[ \t]*(?:[A-Z][A-Z0-9_]*=|-?\d)", text[before:at], re.MULTILINE):
+            starts.append(at)
+    complaint = _COMPLAINT.search(text)
+    if complaint and not any(s < complaint.start() for s in starts):
+        starts.append(complaint.start())
     return iter(sorted(starts))
+
+
+def _keyed_blocks(text: str) -> Iterator[int]:
+    """Offsets of blocks of ``NAME=value`` lines: a block ends where other lines follow, or a name comes again."""
+    start, end = 0, -1
+    names: set[str] = set()
+    for m in _KEY.finditer(text):
+        if m.start() != end or m[1] in names:
+            if names & _TITLES_OF_KEYS:
+                yield start
+            start, names = m.start(), set()
+        names.add(m[1])
+        end = m.end()
+    if names & _TITLES_OF_KEYS:
+        yield start
 
 
 def read(text: str) -> list[ParsedRun]:
@@ -86,7 +100,8 @@ def read(text: str) -> list[ParsedRun]:
             return result(status="partial", error="the log ends before its result", intervals=intervals)
         return result(status="failed", error="no result: the log ends before it")
     if not metrics:
-        return result(status="failed", error="nothing was measured: every figure is missing or -1")
+        error = "; ".join(notes) or "nothing was measured: every figure is missing or -1"
+        return result(status="failed", error=error)
     if "message" in figures:
         parameters["message_bytes"] = int(figures["message"])
     notes += [
@@ -128,18 +143,20 @@ def _figures(body: str, test: str) -> tuple[dict[str, Any], list[str]]:
         A result that is there and cannot be read.
     """
     lines = body.split("\n")
-    whole = lines[:-1]  # a line without its end may be cut
-    if any(re.match(r"[A-Z0-9_]+=", line) for line in whole):
+    # a line without its end may be cut, unless its last figure shows that it is whole
+    cut = re.search(r"\.\d\d\d?$|/s$", lines[-1]) is None
+    whole = lines[:-1] if cut else lines
+    if any(_KEY.match(line) for line in whole):
         return _keyed(whole), []
-    at = next((i for i, line in enumerate(whole) if line.startswith("Throughput,")), None)
-    if at is not None:
-        return _separated(whole[at:])
-    at = next(
-        (i for i, line in enumerate(whole) if re.match(r"(?:Local|Remote|Throughput|Elapsed) +Throughput", line)), None
-    )
-    if at is not None or (whole[1:2] and whole[1].startswith("Throughput ")):
-        return _columns(whole[at if at is not None else 1 :])
-    return _table(whole, test), []
+    for i, line in enumerate(whole):
+        if not _TITLES.keys().isdisjoint(t.strip() for t in line.split(",")):
+            return _separated(lines[i:], cut=cut)
+    if found := _table(whole, test):
+        return found, []
+    for i, line in enumerate(whole):
+        if re.match(r"[ \t]*[A-Z0-9]", line) and (found := _columns(whole[i:])):
+            return found, []
+    return {}, []
 
 
 _TITLES = {
@@ -158,7 +175,9 @@ _TITLES = {
     "Local Transport Retransmissions": "LOCAL_TRANSPORT_RETRANS",
     "Local Send Throughput": "LOCAL_SEND_THROUGHPUT",
     "Remote Recv Throughput": "REMOTE_RECV_THROUGHPUT",
+    "Transaction Rate Tran/s": "TRANSACTION_RATE",
 }
+_TITLES_OF_KEYS = frozenset(_TITLES.values())
 
 
 _OTHER_TITLES = {
@@ -168,25 +187,30 @@ _OTHER_TITLES = {
     "Transport MSS bytes",
 }
 """Titles that are known and not used: with these a row that is longer than its titles can be trusted."""
+_MOST_TITLE_LINES = 8
+"""No title for people goes over more lines than this, empty ones counted."""
 
 
 def _keyed(lines: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for line in lines:
-        m = re.fullmatch(r"([A-Z0-9_]+)=(.*?)[ \t]*", line)
+        m = re.fullmatch(r"[ \t]*([A-Z0-9_]+)=(.*?)[ \t]*", line)
         if m and found.setdefault(m[1], m[2]) != m[2]:
             raise ValueError(f"two different values of {m[1]}")
     return found
 
 
-def _separated(lines: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Read titles and values with commas; titles may be wrapped by an editor."""
-    row = next((i for i, line in enumerate(lines) if re.match(r"-?\d", line)), None)
+def _separated(lines: list[str], *, cut: bool) -> tuple[dict[str, Any], list[str]]:
+    """Read titles and values with commas; titles may be wrapped by an editor, and the last line may be `cut`."""
+    row = next((i for i, line in enumerate(lines) if re.match(r"[ \t]*-?\d+(?:\.\d+)?(?:,|[ \t]*$)", line)), None)
     if row is None:
         return {}, []
     titles = [t.strip() for t in " ".join(lines[:row]).split(",")]
     values = lines[row].split(",")
     notes = []
+    if cut and row == len(lines) - 1 and len(values) == len(titles):
+        notes.append(f"the log ends without the end of its line: {titles.pop()!r} may be cut and is left out")
+        values.pop()
     if len(values) < len(titles) or (len(values) > len(titles) and not set(titles) <= {*_TITLES, *_OTHER_TITLES}):
         raise ValueError(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
     if len(values) > len(titles):
@@ -194,18 +218,20 @@ def _separated(lines: list[str]) -> tuple[dict[str, Any], list[str]]:
     return {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}, notes
 
 
-def _columns(lines: list[str]) -> tuple[dict[str, Any], list[str]]:
+def _columns(lines: list[str]) -> dict[str, Any]:
     """Read the columns for people: a title goes over several lines, at the place of its value."""
-    row = next((i for i, line in enumerate(lines) if re.match(r"-?\d", line)), None)
-    if row is None:
-        return {}, []
+    row = next((i for i, line in enumerate(lines) if re.match(r"[ \t]*-?\d+(?:\.\d+)?(?:[ \t]|$)", line)), None)
+    if not row or row > _MOST_TITLE_LINES:
+        return {}
     starts = [m.start() for m in re.finditer(r"\S+", lines[0])]
     spans = list(zip(starts, [*starts[1:], None], strict=True))
     titles = [" ".join(" ".join(line[a:b].strip() for line in lines[:row]).split()) for a, b in spans]
+    if _TITLES.keys().isdisjoint(titles):
+        return {}
     values = [lines[row][a:b].strip() for a, b in spans]
     if any(not re.fullmatch(r"-?[\d.]+|[\w^/]+", v) for v in values):
         raise ValueError(f"the columns do not stand under their titles: {lines[row].strip()!r}")
-    return {_TITLES.get(t, t): v for t, v in zip(titles, values, strict=True)}, []
+    return {_TITLES.get(t, t): v for t, v in zip(titles, values, strict=True)}
 
 
 def _table(lines: list[str], test: str) -> dict[str, Any]:
@@ -227,7 +253,7 @@ def _table(lines: list[str], test: str) -> dict[str, Any]:
         if lines[at].count("per sec") != 1:
             raise ValueError(f"unknown units: {lines[at].strip()!r}")
         names = ("", "", "message", "", "seconds", "rate", "cpu_local", "cpu_remote", "", "")
-    elif "UDP STREAM" in test:
+    elif _sends_datagrams(test):
         names = ("", "message", "seconds", "packets", "", "sent", "cpu_local", "")
     else:
         names = ("", "", "message", "seconds", "throughput", "cpu_local", "cpu_remote", "", "")
@@ -262,6 +288,10 @@ def _table(lines: list[str], test: str) -> dict[str, Any]:
     return found
 
 
+def _sends_datagrams(test: str) -> bool:
+    return test.startswith("UDP") and ("STREAM" in test or "UNIDIRECTIONAL" in test)
+
+
 # --- names and units of the library -----------------------------------------------------------------------------------
 
 
@@ -291,44 +321,53 @@ def _metrics(found: Mapping[str, Any], test: str, notes: list[str]) -> tuple[dic
         lost = metrics["packets_count"] - received
         metrics |= {"lost_count": lost, "lost_ratio": lost / metrics["packets_count"]}
     points: tuple[Percentile, ...] = ()
-    if "THROUGHPUT" in found:
-        number, unit = found["THROUGHPUT"], found.get("THROUGHPUT_UNITS", "")
-        if unit == "Trans/s" and re.fullmatch(r"\d+\.\d\d", number):
-            metrics["transaction_rate_per_s"] = float(number)
-        else:  # counted at this end: over UDP that is what was sent
-            name = "throughput_sent_bps" if "UDP STREAM" in test else "throughput_bps"
-            metrics[name] = _bps(number, unit, f"{number} {unit}")
-            for name, key in (("throughput_sent_bps", "LOCAL_SEND"), ("throughput_bps", "REMOTE_RECV")):
-                if _number(found.get(f"{key}_THROUGHPUT")) is not None:
-                    metrics[name] = _bps(found[f"{key}_THROUGHPUT"], unit, f"{found[f'{key}_THROUGHPUT']} {unit}")
-            if not test:
-                notes.append("no banner tells the test: taken for a transfer over TCP")
-        latencies = {
-            name: _number(found.get(f"{key}_LATENCY"))
-            for name, key in (
-                ("rtt_us", "MEAN"),
-                ("rtt_min_us", "MIN"),
-                ("rtt_p50_us", "P50"),
-                ("rtt_p90_us", "P90"),
-                ("rtt_p99_us", "P99"),
-                ("rtt_max_us", "MAX"),
-                ("rtt_stdev_us", "STDDEV"),
+    answered = "REQUEST/RESPONSE" in test.upper()
+    number, unit = found.get("THROUGHPUT"), found.get("THROUGHPUT_UNITS")
+    if unit == "Trans/s" or answered:
+        rate = number if unit == "Trans/s" else found.get("TRANSACTION_RATE")
+        if rate is not None and re.fullmatch(r"\d+\.\d\d\d?", rate):
+            metrics["transaction_rate_per_s"] = float(rate)
+        elif number is not None:
+            notes.append(f"a throughput of {number} {unit or 'without its unit'} is no rate of transactions: left out")
+    elif number is not None and unit is None:
+        notes.append(f"a throughput of {number} without its unit is left out; ask for THROUGHPUT_UNITS beside it")
+    elif number is not None and unit is not None:  # counted at this end: over UDP that is what was sent
+        name = "throughput_sent_bps" if _sends_datagrams(test) else "throughput_bps"
+        metrics[name] = _bps(number, unit, f"{number} {unit}")
+        for name, key in (("throughput_sent_bps", "LOCAL_SEND"), ("throughput_bps", "REMOTE_RECV")):
+            if _number(found.get(f"{key}_THROUGHPUT")) is not None:
+                metrics[name] = _bps(found[f"{key}_THROUGHPUT"], unit, f"{found[f'{key}_THROUGHPUT']} {unit}")
+        if not test:
+            notes.append("no banner tells the test: taken for a transfer over TCP")
+    latencies = {
+        name: _number(found.get(f"{key}_LATENCY"))
+        for name, key in (
+            ("rtt_us", "MEAN"),
+            ("rtt_min_us", "MIN"),
+            ("rtt_p50_us", "P50"),
+            ("rtt_p90_us", "P90"),
+            ("rtt_p99_us", "P99"),
+            ("rtt_max_us", "MAX"),
+            ("rtt_stdev_us", "STDDEV"),
+        )
+    }
+    if any(v is not None for v in latencies.values()):
+        if "CONNECT" in test.upper():
+            notes.append("the latencies hold the time to connect: left out")
+        elif not answered and unit != "Trans/s":
+            what = (
+                "are those of the send call, not of the network" if test or unit else "are of a test that is not told"
             )
-        }
-        if any(v is not None for v in latencies.values()):
-            if unit != "Trans/s":
-                notes.append("the latencies are those of the send call, not of the network: left out")
-            elif "CONNECT" in test.upper():
-                notes.append("the latencies hold the time to connect: left out")
-            else:
-                ordered = [v for k, v in latencies.items() if v is not None and k not in ("rtt_us", "rtt_stdev_us")]
-                most = latencies["rtt_max_us"] or math.inf
-                if ordered != sorted(ordered) or max(latencies["rtt_us"] or 0, latencies["rtt_stdev_us"] or 0) > most:
-                    raise ValueError("the figures contradict each other, the log is damaged: latencies out of order")
-                metrics |= latencies
-                points = tuple(
-                    Percentile(float(p), v) for p in (50, 90, 99) if (v := latencies[f"rtt_p{p}_us"]) is not None
-                )
+            notes.append(f"the latencies {what}: left out")
+        else:
+            ordered = [v for k, v in latencies.items() if v is not None and k not in ("rtt_us", "rtt_stdev_us")]
+            most = latencies["rtt_max_us"] or math.inf
+            if ordered != sorted(ordered) or max(latencies["rtt_us"] or 0, latencies["rtt_stdev_us"] or 0) > most:
+                raise ValueError("the figures contradict each other, the log is damaged: latencies out of order")
+            metrics |= latencies
+            points = tuple(
+                Percentile(float(p), v) for p in (50, 90, 99) if (v := latencies[f"rtt_p{p}_us"]) is not None
+            )
     kept = {k: int(v) if k.endswith("_count") else v for k, v in metrics.items() if v is not None}
     return kept, points
 
