@@ -15,13 +15,14 @@ from . import Commands
 from ._iperf2_csv import read_csv
 from ._iperf2_csv import sightings as csv_sightings
 from ._iperf2_text import read_text
+from ._options import Known, checked
 
 NAME = "iperf2"
 MARKS = ("Client connecting to ", "Server listening on ", "connected with ", "connect failed", "iperf: ", ",0.0-")
 PACKAGE = "iperf"
 VERSION = ("iperf", "--version")
 TESTS = ("tcp", "udp")
-OPTIONS: Final = {"bitrate": str, "reverse": bool, "congestion": str, "interval_s": float, "nodelay": bool}
+OPTIONS: Final[Known] = {"bitrate": str, "reverse": bool, "congestion": str, "interval_s": float, "nodelay": bool}
 """What `TestSpec.options` may hold, and of which kind."""
 
 _START = re.compile(
@@ -95,14 +96,9 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
         The trial asks for something that iperf 2 does not offer.
     """
     spec = trial.test
-    if spec.test not in TESTS:
-        raise UsageError(f"iperf2 has no test {spec.test!r} (known: {', '.join(TESTS)})")
-    for name in spec.options:
-        if name not in OPTIONS:
-            raise UsageError(f"iperf2 has no option {name!r} (known: {', '.join(OPTIONS)})")
+    o = checked(spec, TESTS, OPTIONS)
     if spec.omit_s:
         raise UsageError("iperf2 cannot leave out the first seconds; set omit_s to 0, or measure with iperf3")
-    o = spec.options
     # -f k: the bare figures are cut to three digits
     both = ["-p", str(port), "-e", "-f", "k", "-i", f"{float(o.get('interval_s', 1)):g}"]
     client = ["iperf", "-c", server_address, *both, "-t", f"{spec.duration_s:g}"]

@@ -17,6 +17,7 @@ from ._iperf3_document import decode_documents, from_events, has_doubles, salvag
 from ._iperf3_intervals import decode_large
 from ._iperf3_json import read_document
 from ._iperf3_text import read_text
+from ._options import Known, checked
 
 NAME = "iperf3"
 _STRONG = (
@@ -33,7 +34,7 @@ MARKS = (*_STRONG, "its/sec", "Bytes/sec")
 PACKAGE = "iperf3"
 VERSION = ("iperf3", "--version")
 TESTS = ("tcp", "udp")
-OPTIONS: Final = {
+OPTIONS: Final[Known] = {
     "reverse": bool,
     "bidir": bool,
     "bitrate": str,
@@ -233,20 +234,11 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
         The trial asks for something that iperf3 does not offer.
     """
     spec = trial.test
-    if spec.test not in TESTS:
-        raise UsageError(f"iperf3 has no test {spec.test!r} (known: {', '.join(TESTS)})")
-    for name, value in spec.options.items():
-        if name not in OPTIONS:
-            raise UsageError(f"iperf3 has no option {name!r} (known: {', '.join(OPTIONS)})")
-        if not isinstance(value, OPTIONS[name]) and not (
-            OPTIONS[name] in (float, str) and isinstance(value, int | float)
-        ):
-            raise UsageError(f"option {name!r} of iperf3 is {value!r}; it must be of type {OPTIONS[name].__name__}")
+    o = checked(spec, TESTS, OPTIONS)
     if spec.duration_s != int(spec.duration_s) or spec.omit_s != int(spec.omit_s):
         raise UsageError(
             f"iperf3 counts whole seconds, not {spec.duration_s:g} and {spec.omit_s:g}; round duration_s and omit_s"
         )
-    o = spec.options
     if o.get("reverse") and o.get("bidir"):
         raise UsageError("iperf3 takes reverse or bidir, not both")
     client = ["iperf3", "-c", server_address, "-p", str(port), "-J", "-t", str(int(spec.duration_s))]

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from ..metrics import to_bps, to_bytes, to_us
 from ..model import ParsedRun, Trial
 from . import Commands
+from ._options import checked
 
 NAME = "qperf"
 PACKAGE = "qperf"
@@ -30,8 +31,14 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     """Both ends of one trial; the test itself uses the port after the one that the ends talk on.
 
     Unified units keep every digit, and all statistics are asked for, so that each figure can be checked against others.
+
+    Raises
+    ------
+    UsageError
+        qperf has no such test, or no such option.
     """
     spec = trial.test
+    checked(spec, TESTS, {})
     options: list[str] = []
     if trial.message_bytes is not None:
         options += ["-m", str(trial.message_bytes)]

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
-from ..errors import UsageError
 from ..model import ParsedRun, Percentile, Trial
 from . import Commands, clean, decode
 from ._alternatives import Alternatives
+from ._options import Known, checked
 from ._sockperf_checks import beyond_of, contradiction, mebibytes, on_wire
 from ._sockperf_packets import TITLES, incomplete, span, streamed, with_rows
 
@@ -26,15 +26,15 @@ NAME = "sockperf"
 PACKAGE = "sockperf"
 VERSION = ("sockperf", "--version")
 TESTS = ("ping-pong", "under-load", "throughput")
-OPTIONS = {
-    "protocol": ("udp", "`tcp` or `udp`"),
-    "full_rtt": (False, "report whole round trips instead of halves"),
-    "mps": (None, "messages a second; default: the tool's"),
-    "reply_every": (None, "under-load: every n-th message is answered; default: the tool's, 100"),
-    "burst": (None, "messages sent in one go"),
-    "samples": (False, "keep every packet (`--full-log`)"),
+OPTIONS: Final[Known] = {
+    "protocol": ("udp", "tcp"),
+    "full_rtt": bool,  # report whole round trips instead of halves
+    "mps": str,  # messages a second, or max, instead of the tool's own choice
+    "reply_every": int,  # under load: every n-th message is answered; the tool's own choice is 100
+    "burst": int,  # messages sent in one go
+    "samples": bool,  # keep every packet (`--full-log`)
 }
-"""Name of an option in `TestSpec.options`: its default, and what it does."""
+"""What `TestSpec.options` may hold, and of which kind."""
 MARKS = ("sockperf", "vperf", "test was performed using the following parameters: ", "PORT = ", " observation")
 
 
@@ -47,14 +47,10 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
         An option that this test has not.
     """
     spec = trial.test
-    unknown = set(spec.options) - set(OPTIONS)
-    if unknown:
-        raise UsageError(f"sockperf has no option {min(unknown)!r} here (known: {', '.join(OPTIONS)})")
-    given = {name: spec.options.get(name, default) for name, (default, _) in OPTIONS.items()}
-    if given["protocol"] not in ("tcp", "udp"):
-        raise UsageError(f"sockperf's option protocol is {given['protocol']!r}; it must be tcp or udp")
+    o = checked(spec, TESTS, OPTIONS)
+    protocol = o.get("protocol", "udp")
     both = ["-i", server_address, "-p", str(port)]
-    if given["protocol"] == "tcp":
+    if protocol == "tcp":
         both.append("--tcp")
     if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
         both += ["--buffer-size", str(trial.tcp_buffer_bytes)]
@@ -62,16 +58,16 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     if trial.message_bytes is not None:
         options += ["-m", str(trial.message_bytes)]
     for name, flag in (("mps", "--mps"), ("reply_every", "--reply-every"), ("burst", "--burst")):
-        if given[name] is not None:
-            options += [flag, str(given[name])]
-    if given["full_rtt"]:
+        if name in o:
+            options += [flag, str(o[name])]
+    if o.get("full_rtt"):
         options.append("--full-rtt")
-    if given["samples"]:
+    if o.get("samples"):
         options += ["--full-log", "/dev/stdout"]
     return Commands(
         client=("sockperf", spec.test, *both, *options),
         server=("sockperf", "server", *both),
-        listens=((str(given["protocol"]), port),),
+        listens=((str(protocol), port),),
         timeout_s=spec.duration_s + 60,
     )
 

@@ -129,7 +129,19 @@ def test_the_buffer_is_set_only_where_it_is_no_property_of_the_hosts() -> None:
         assert flag not in commands(trial(tool, test, tcp_buffer_bytes=65536, pair=tuned), "h", 5000).client
 
 
-@pytest.mark.parametrize("options", [{"protocol": "sctp"}, {"mpps": 3}])
-def test_an_impossible_option_of_sockperf_is_told(options: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match=r"protocol|mpps"):
-        tools.tool("sockperf").commands(trial("sockperf", "ping-pong", options=options), "h", 5000)
+@pytest.mark.parametrize(
+    ("tool", "test", "options", "words"),
+    [
+        ("sockperf", "ping-pong", {"protocol": "sctp"}, "it must be udp or tcp"),
+        ("sockperf", "ping-pong", {"mpps": 3}, "no option 'mpps' (known: protocol"),
+        ("sockperf", "under-load", {"burst": "many"}, "it must be of type int"),
+        ("sockperf", "ping-pong", {"samples": 1}, "it must be of type bool"),
+        ("sockperf", "round-trip", {}, "no test 'round-trip' (known: ping-pong"),
+        ("qperf", "tcp_lat", {"loop": 3}, "no option 'loop' (known: none)"),
+    ],
+    ids=str,
+)
+def test_what_a_tool_does_not_offer_is_refused(tool: str, test: str, options: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        tools.tool(tool).commands(trial(tool, test, options=options), "h", 5000)
+    assert words in str(refusal.value)

@@ -108,7 +108,7 @@ class Options(_Strict):
     udp_bps: Rate = 1e8
     """What a host may send over UDP. The sender is held back, so nothing is lost on the way. A receiver whose turn on
     the processor comes late loses what its socket (208 KiB by default, some 90 datagrams) cannot hold: at 100 Mbit/s
-    that is 10 ms, and nothing was lost of 5·10⁵ datagrams with both of two processors busy; of 300 Mbit/s, 0.4 % were."""
+    that is 10 ms, and nothing was lost of 5·10⁵ datagrams with both of two processors busy; at 300 Mbit/s 0.4 % was."""
     mtu: int = Field(default=1500, ge=576, le=65000)
     realtime: bool = False
     """Real-time priority for the emulation and the hosts: steadier delays on a busy machine; needs root."""
