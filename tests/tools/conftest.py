@@ -12,10 +12,6 @@ LOGS = ROOT / "tests" / "logs"
 SHARED = Path(os.environ.get("NETPERF_SHARED", ROOT.parent / "shared"))
 
 
-def golden_logs() -> list[Path]:
-    return sorted(p for p in LOGS.glob("*/*") if not p.name.endswith(".expected.json"))
-
-
 @pytest.fixture
 def shared_logs() -> Path:
     if not (SHARED / "logs" / "INDEX.tsv").exists():

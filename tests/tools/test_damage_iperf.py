@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netperf_lib import tools
-from netperf_lib.errors import ParseError
 from netperf_lib.model import ParsedRun
+from tests.tools.intact import content, intact, read
 
 FOLDER = Path(__file__).parents[1] / "logs"
 LOGS = sorted(p for t in ("iperf3", "iperf2") for p in (FOLDER / t).iterdir() if not p.name.endswith(".expected.json"))
@@ -39,23 +38,6 @@ SAID_ONCE = {
     },
 }  # fmt: skip
 """Figures without a second one to check them."""
-
-
-@cache
-def content(log: Path) -> bytes:
-    return log.read_bytes()
-
-
-def read(data: bytes) -> list[ParsedRun]:
-    try:
-        return tools.parse(data)
-    except ParseError:
-        return []
-
-
-@cache
-def intact(log: Path) -> list[ParsedRun]:
-    return read(content(log))
 
 
 def kind(log: Path) -> str:

@@ -7,7 +7,6 @@ left out, except for the logs of what this project itself runs: these hold every
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,31 +14,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netperf_lib import tools
-from netperf_lib.errors import ParseError
 from netperf_lib.model import ParsedRun
+from tests.tools.intact import content, intact, read
 
 FOLDER = Path(__file__).parents[1] / "logs"
 TOOLS = ("qperf", "sockperf", "netperf", "ntttcp", "lagscope", "latte", "uperf")
 LOGS = sorted(p for t in TOOLS for p in (FOLDER / t).iterdir() if not p.name.endswith(".expected.json"))
 TOLD_TWICE = ("qperf/gen-uu-vvs.txt", "sockperf/gen-pp-fulllog.csv", "sockperf/gen-ul-fulllog-rtt.csv")
 SMALL = [p for p in LOGS if p.stat().st_size < 20_000]
-
-
-@cache
-def content(log: Path) -> bytes:
-    return log.read_bytes()
-
-
-def read(data: bytes) -> list[ParsedRun]:
-    try:
-        return tools.parse(data)
-    except ParseError:
-        return []
-
-
-@cache
-def intact(log: Path) -> list[ParsedRun]:
-    return read(content(log))
 
 
 def says(run: ParsedRun, name: str, value: float, slack: float) -> bool:
