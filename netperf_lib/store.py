@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -448,12 +449,13 @@ class Store:
                 filled += size
             yield self, _part_name(), batch
 
-    def _read_batch(self, name: str, run_ids: Sequence[str], target: Folder | None = None) -> pa.Table:
-        """Write the parts of a batch but that of ``runs``, and return its rows."""
+    def _read_batch(self, name: str, run_ids: Sequence[str], target: Folder | None = None) -> bytes:
+        """Write the parts of a batch but that of ``runs``, and return that one: small, and all that travels."""
         written = target or self._files
         rows: list[dict[str, Any]] = []
-        tables = [SCHEMAS["runs"].empty_table()]
+        part_of_runs = io.BytesIO()
         with ExitStack() as stack:
+            runs = stack.enter_context(PartWriter("runs", lambda: nullcontext(part_of_runs)))
             writers = {
                 table: stack.enter_context(PartWriter(table, partial(written.new_file, f"tables/{table}/{name}")))
                 for table in _DETAIL
@@ -463,17 +465,17 @@ class Store:
                     row, parsed = self._read_run(run_id, place)
                     rows.append(row)
                     try:
-                        for table, part in detail(self.experiment, run_id, parsed):
-                            writers[table].add(part)
+                        for table, some in detail(self.experiment, run_id, parsed):
+                            writers[table].add(some)
                     except ParseError as e:  # a damaged packet is found only while the packets are read
                         row |= {
                             "status": "partial",
                             "error": str(e).replace(str(place), f"raw/{run_id}"),
                         } | dict.fromkeys(METRICS)
                 if len(rows) == BATCH_RUNS or run_id == run_ids[-1]:
-                    tables.append(pa.Table.from_pylist(rows, schema=SCHEMAS["runs"]))
+                    runs.add(pa.Table.from_pylist(rows, schema=SCHEMAS["runs"]))
                     rows.clear()
-        return pa.concat_tables(tables)
+        return part_of_runs.getvalue()
 
     def _read_run(self, run_id: str, place: Path) -> tuple[dict[str, Any], list[ParsedRun]]:
         try:
@@ -497,10 +499,6 @@ class Store:
         row |= {"experiment": self.experiment, "run_id": run_id, "parser_version": PARSER_VERSION}
         row |= {"raw_path": f"raw/{run_id}", "raw_sha256": digest.hexdigest()}
         return row, parsed
-
-    def _commit(self, name: str, rows: pa.Table) -> None:
-        with PartWriter("runs", lambda: self._files.new_file(f"tables/runs/{name}")) as part:
-            part.add(rows)
 
     @contextmanager
     def _alone(self) -> Iterator[Callable[[], None]]:
@@ -591,9 +589,7 @@ class Store:
             return found
         with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
             fresh = LocalFolder(scratch)
-            rows = self._read_batch(batch, run_ids, fresh)
-            with PartWriter("runs", partial(fresh.new_file, f"tables/runs/{batch}")) as part:
-                part.add(rows)
+            fresh.write(f"tables/runs/{batch}", self._read_batch(batch, run_ids, fresh))
             for table in SCHEMAS:
                 here = self._parts(table).get(batch)
                 again = fresh.path / "tables" / table / batch
@@ -653,7 +649,7 @@ def _verify_batch(store: Store, batch: str, run_ids: list[str]) -> list[str]:
     return store._verify_batch(batch, run_ids)
 
 
-def _read_batch(store: Store, name: str, run_ids: list[str]) -> pa.Table:
+def _read_batch(store: Store, name: str, run_ids: list[str]) -> bytes:
     return store._read_batch(name, run_ids)
 
 
@@ -685,10 +681,10 @@ def _ingest(stores: Sequence[Store], engine: Engine, progress: Progress | None) 
             del open_[store.url]
 
     try:
-        for (store, name, ids), rows in engine.each(_read_batch, tasks()):
+        for (store, name, ids), part_of_runs in engine.each(_read_batch, tasks()):
             mine = open_[store.url]
             mine.check()
-            store._commit(name, rows)
+            store._files.write(f"tables/runs/{name}", part_of_runs)  # from here on the batch counts
             mine.left -= 1
             close(store)
             done += len(ids)

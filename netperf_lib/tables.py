@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -100,10 +100,10 @@ class PartWriter:
     table : str
         Name of the table.
     place : context manager
-        Gives the local place to write to, and makes the file appear when it ends well.
+        Gives the local place or file to write to, and makes the file appear when it ends well.
     """
 
-    def __init__(self, table: TableName, place: Callable[[], AbstractContextManager[Path]]) -> None:
+    def __init__(self, table: TableName, place: Callable[[], AbstractContextManager[Path | BinaryIO]]) -> None:
         self._schema = SCHEMAS[table].with_metadata({"netperf_schema": str(SCHEMA_VERSION)})
         self._table, self._place = table, place
         self._stack = ExitStack()

@@ -6,6 +6,7 @@ Times are those of the machine that it runs on, and of what else runs there: the
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import shutil
@@ -122,43 +123,79 @@ def packets(base: Path) -> None:
 
 
 def workers(base: Path, runs: int) -> None:
-    print(f"\nworkers on {os.cpu_count()} cores, {runs} runs (medians of 3, interleaved)")
+    """One Dask worker against two, in pairs; each worker is held on a core of its own."""
+    from distributed import Client, LocalCluster
+
+    logging.disable(logging.INFO)  # Dask tells much when a cluster ends
+    cores = sorted(os.sched_getaffinity(0))
+    print(f"\nworkers on {len(cores)} cores, {runs} runs (pairs, one after the other, for {PAIRS_S} s)")
     root = base / "workers"
     synth(root, runs=runs, experiments=10, samples=300, workers=2)
-    from distributed import LocalCluster
-
-    took: dict[int, list[float]] = {1: [], 2: []}
     clusters = {
-        n: LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None)  # type: ignore[no-untyped-call]
+        n: LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=":0")  # type: ignore[no-untyped-call]
         for n in (1, 2)
     }
-    victim = 0
-    for cluster in clusters.values():
-        with cluster.get_client() as client:
-            victim = next(iter(client.run(warm).values()))
-    for _ in range(3):
-        for n, cluster in clusters.items():
+    clients = {n: Client(cluster, set_as_default=False) for n, cluster in clusters.items()}  # type: ignore[no-untyped-call]
+    pids: list[int] = []
+    for client in clients.values():
+        for core, worker in zip(cores, client.scheduler_info()["workers"], strict=False):
+            pids += client.run(warm, core, workers=[worker]).values()
+    ratios, shares = [], []
+    took: dict[int, list[float]] = {1: [], 2: []}
+    until = time.monotonic() + PAIRS_S
+    while time.monotonic() < until or len(ratios) < 3:
+        free = sum(clients[2].run(spin).values())
+        for n, client in list(clients.items())[:: -1 if len(ratios) % 2 else 1]:
             without_tables(root)
-            took[n].append(timed(partial(npl.ingest, root, scheduler=cluster.scheduler_address)))
-    one, two = statistics.median(took[1]), statistics.median(took[2])
-    print(f"  Dask: 1 worker {one:.1f} s, 2 workers {two:.1f} s: {one / two:.2f}x", flush=True)
+            inside, outside = sum(client.run(cpu_s).values()), cpu_s()
+            took[n].append(timed(partial(npl.ingest, root, scheduler=clusters[n].scheduler_address)))
+            inside, outside = sum(client.run(cpu_s).values()) - inside, cpu_s() - outside
+            if n == 2:
+                shares.append(outside / (inside + outside))
+        ratios.append(took[1][-1] / took[2][-1])
+        print(
+            f"  Dask: 1 worker {took[1][-1]:.1f} s, 2 workers {took[2][-1]:.1f} s: {ratios[-1]:.2f}x "
+            f"(CPU time outside the workers {shares[-1]:.1%}; two busy loops got {free:.2f} cores just before)",
+            flush=True,
+        )
+    share = statistics.median(shares)
+    print(f"  median of {len(ratios)} pairs: {statistics.median(ratios):.2f}x; outside the workers {share:.1%}")
     expected = rows(root)
     without_tables(root)
-    threading.Timer(two / 3, os.kill, (victim, 9)).start()
+    threading.Timer(statistics.median(took[2]) / 3, os.kill, (pids[-1], 9)).start()
     npl.ingest(root, scheduler=clusters[2].scheduler_address)
     print(f"  kill -9 of a worker in mid-ingest: runs, distinct runs, packets {rows(root)}, expected {expected}")
-    for cluster in clusters.values():
-        cluster.close()
+    for n in clusters:
+        clients[n].close()  # type: ignore[no-untyped-call]
+        clusters[n].close()
     shutil.rmtree(root)
 
 
-def warm() -> int:
-    """Pay for the imports before the clock runs."""
+PAIRS_S = 60
+
+
+def warm(core: int) -> int:
+    """Pay for the imports before the clock runs, and stay on one core."""
     from netperf_lib import store, tools
 
     assert store
     tools.tools()
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
     return os.getpid()
+
+
+def cpu_s() -> float:
+    """CPU time of this process."""
+    return sum(os.times()[:2])
+
+
+def spin() -> float:
+    """Share of a core that a busy loop gets here for half a second."""
+    began, start = cpu_s(), time.perf_counter()
+    while time.perf_counter() - start < 0.5:
+        pass
+    return (cpu_s() - began) / (time.perf_counter() - start)
 
 
 def rows(root: Path) -> tuple[int, int, int]:
