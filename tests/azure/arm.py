@@ -36,6 +36,8 @@ class Scope:
     loops: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     """Name of a resource of the template to its id: `reference` takes both."""
+    zones: dict[str, int] = field(default_factory=dict)
+    """Region to its number of zones."""
 
     # expressions
 
@@ -158,6 +160,12 @@ class Scope:
             )
         tail = "".join(f"/{t}/{n}" for t, n in zip(types, names, strict=True))
         return f"/subscriptions/{self.subscription}/resourceGroups/{group}/providers/{namespace}{tail}"
+
+    def _f_pickzones(self, namespace: str, kind: str, location: str, count: int = 1, offset: int = 0) -> list[str]:
+        every = [str(i + 1) for i in range(self.zones.get(location, 0))]
+        if every and count + offset > len(every):
+            raise TemplateError(f"'pickZones': {location} has {len(every)} zones, not {count + offset}.")
+        return every[offset : offset + count]
 
     def _f_reference(self, target: str, version: str = "", full: str = "") -> Any:
         target = target if target.startswith("/") else self.names.get(target.lower(), target)

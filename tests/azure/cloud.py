@@ -32,6 +32,7 @@ PROVIDERS = {
         "networkSecurityGroups",
         "publicIPAddresses",
         "loadBalancers",
+        "natGateways",
         "virtualNetworkGateways",
         "connections",
         "expressRouteCircuits",
@@ -593,6 +594,7 @@ class Cloud:
                 {},
                 template.get("variables") or {},
                 self._reference,
+                zones=REGIONS,
             )
             scope.parameters = {k: given.get(k, scope.value(d.get("defaultValue"))) for k, d in declared.items()}
             items = arm.expand(template, scope)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -120,8 +121,8 @@ def _ppg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
                     "OverconstrainedZonalAllocationRequest",
                     f"The intent of {new['name']} cannot be met in zone {zone}: {size}",
                 )
-    if sizes and not new.get("zones"):
-        raise ArmError(400, "BadRequest", "intent.vmSizes needs a zone.")
+    if new.get("zones") and not sizes:
+        raise ArmError(400, "BadRequest", "A zone of a proximity placement group needs intent.vmSizes.")
 
 
 def _nsg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
@@ -130,6 +131,11 @@ def _nsg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 
 
 def _rule(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+    for prefix in new["properties"].get("sourceAddressPrefixes") or ():
+        if not re.match(r"[0-9a-f.:]+(/\d+)?$", prefix, re.I):
+            raise ArmError(
+                400, "SecurityRuleInvalidAddressPrefix", f"{prefix}: a service tag cannot stand in a list of prefixes."
+            )
     parent = new["id"].rpartition("/securityRules/")[0].lower() or new["id"].lower().rpartition("/securityrules/")[0]
     for where, other in cloud.resources.items():
         if where.startswith(f"{parent}/securityrules/") and where != new["id"].lower():
@@ -335,17 +341,34 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     )
 
 
+def _subnet(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+    if nat := new["properties"].get("natGateway"):
+        _there(cloud, nat["id"], new)
+
+
+def _nat_gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+    for address in new["properties"].get("publicIpAddresses") or ():
+        _there(cloud, address["id"], new)
+
+
 def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     p = new["properties"]
-    if not p["sku"]["name"].startswith(("VpnGw", "ErGw", "Standard", "HighPerformance", "UltraPerformance")):
-        raise ArmError(400, "InvalidParameter", f"sku {p['sku']['name']}")
+    sku = p["sku"]["name"]
+    if p["gatewayType"] == "Vpn" and not re.fullmatch(r"VpnGw[1-5]AZ", sku):
+        raise ArmError(
+            400,
+            "NonAzSkusNotAllowedForVPNGateway",
+            "VpnGw1-5 non-AZ SKUs are no longer supported for VPN gateways. Only VpnGw1-5AZ SKUs can be created going forward.",
+        )
+    if p["gatewayType"] == "ExpressRoute" and not re.fullmatch(
+        r"ErGw[1-3]AZ|Standard|HighPerformance|UltraPerformance", sku
+    ):
+        raise ArmError(400, "InvalidParameter", f"sku {sku}")
     for entry in p["ipConfigurations"]:
         c = entry["properties"]
         subnet = _there(cloud, c["subnet"]["id"], new)
         if subnet["name"] != "GatewaySubnet":
-            raise ArmError(
-                400, "VmssGatewaySubnetRequired", f"The subnet of {new['name']} must be called GatewaySubnet."
-            )
+            raise ArmError(400, "InvalidParameter", f"The subnet of {new['name']} must be called GatewaySubnet.")
         for other in cloud.resources.values():
             if (
                 other["type"].lower() == new["type"].lower()
@@ -356,10 +379,20 @@ def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
                 raise ArmError(
                     409, "GatewayTypeExists", f"{subnet['id']} has a gateway of type {p['gatewayType']} already."
                 )
+        if p["gatewayType"] == "ExpressRoute":
+            if c.get("publicIPAddress"):
+                raise ArmError(
+                    400, "InvalidParameter", f"{new['name']}: Azure gives ExpressRoute gateways their address."
+                )
+            continue
+        if not c.get("publicIPAddress"):
+            raise ArmError(400, "PublicIpForGatewayIsRequired", f"{new['name']} needs a public IP address.")
         address = _there(cloud, c["publicIPAddress"]["id"], new)
-        if p["sku"]["name"].endswith("AZ") and not address.get("zones"):
+        if not address.get("zones") and REGIONS[new["location"]]:
             raise ArmError(
-                400, "VmssVpnGatewayAzSkuNeedsZonalPublicIp", f"{new['name']} needs a zone-redundant public IP."
+                400,
+                "VmssVpnGatewayPublicIpsMustHaveZonesConfigured",
+                "Standard Public IPs associated with VPN Gateways with AZ VPN skus must have zones configured.",
             )
 
 
@@ -396,12 +429,13 @@ RULES: dict[str, Callable[[Any, Resource, Resource | None], None]] = {
     "microsoft.network/connections": _connection,
     "microsoft.network/expressroutecircuits": _plain,
     "microsoft.network/loadbalancers": _balancer,
+    "microsoft.network/natgateways": _nat_gateway,
     "microsoft.network/networkinterfaces": _nic,
     "microsoft.network/networksecuritygroups": _nsg,
     "microsoft.network/networksecuritygroups/securityrules": _rule,
     "microsoft.network/publicipaddresses": _public_ip,
     "microsoft.network/virtualnetworkgateways": _gateway,
     "microsoft.network/virtualnetworks": _vnet,
-    "microsoft.network/virtualnetworks/subnets": _plain,
+    "microsoft.network/virtualnetworks/subnets": _subnet,
     "microsoft.network/virtualnetworks/virtualnetworkpeerings": _peering,
 }

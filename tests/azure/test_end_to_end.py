@@ -28,7 +28,7 @@ from .cloud import BASE, SUBSCRIPTION, Fault
 from .conftest import World, experiment
 from .direct import DirectAz
 from .emulator import CALLER, logout
-from .test_place import CIRCUIT, NSG, VM, outside
+from .test_place import CIRCUIT, NSG, VM, cloud_order, outside
 
 pytestmark = pytest.mark.slow
 PAIRS = (
@@ -78,7 +78,7 @@ def test_held_up_it_can_be_looked_at_used_again_and_taken_down(world: World, tmp
     made = azure.up(declared, number=1, state=tmp_path)
     group = made.deployment_id
     rules = world.cloud.get(NSG, "nsg-home")["properties"]["securityRules"]
-    assert rules[0]["properties"]["sourceAddressPrefixes"] == [f"{CALLER}/32"]
+    assert rules[0]["properties"]["sourceAddressPrefix"] == f"{CALLER}/32"
     assert all(p.holds for p in made.proofs)
     assert [(h.name, p.claim) for h in made.hosts for p in h.proofs if not p.holds] == [
         ("b", "virtual function present and up in the guest")
@@ -162,26 +162,40 @@ def missing(wanted: Any, got: Any, where: str = "") -> list[str]:
     )
 
 
-def test_the_plain_script_makes_what_the_template_makes(world: World, tmp_path: Path) -> None:
-    declared = experiment("a b ppg", "a l standard-lb", "a r cross-region", **world.options(allow_from=["192.0.2.7"]))
+@pytest.mark.timeout(900)  # some forty processes of az, one after the other
+@pytest.mark.parametrize(
+    ("management", "pairs"),
+    [
+        ("private", ("a b ppg", "a l standard-lb", "a r cross-region")),
+        ("public", ("a w vpn", "a e expressroute", "a i public-ip")),
+    ],
+)
+def test_the_plain_script_makes_what_the_template_makes(
+    world: World, tmp_path: Path, management: str, pairs: tuple[str, ...]
+) -> None:
+    outside(world.cloud)
+    options = {"management": management, "expressroute_circuit": CIRCUIT}
+    declared = experiment(*pairs, **world.options(allow_from=["192.0.2.7"], **options))
+    vms = cloud_order(declared)
     shown = azure.dry_run(declared)
-    world.machines.silent |= {"a", "b", "l", "r"}
+    world.machines.silent |= set(vms)
     world.cloud.request("PUT", f"{BASE}/resourceGroups/by-template", {}, {"location": "westeurope"})
     given = json.loads(shown.parameters.replace("YOUR_PUBLIC_KEY", "ssh-ed25519 AAAA"))["parameters"]
+    given["sharedKey"] = {"value": "long"}
     body = {"properties": {"template": json.loads(shown.template), "parameters": given}}
     where = f"{BASE}/resourceGroups/by-template/providers/Microsoft.Resources/deployments/npl"
     assert world.cloud.request("PUT", where, {}, body).status == 201
     world.cloud.settle()
+    assert world.cloud.request("GET", where).body["properties"]["provisioningState"] == "Succeeded"
     by_template = footprint(world, "by-template")
-    assert by_template
-    for vm in ("a", "b", "l", "r"):
+    for vm in vms:
         (tmp_path / f"{vm}.yaml").write_text("#cloud-config\nssh_keys: {ed25519_private: x}\n", "utf-8")
     (tmp_path / "key.pub").write_text(
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEmulatedKeyOfNobodyAtAllXXXXXXXXXXXXXXXXXX\n"
     )
     done = subprocess.run(
-        ["bash", "-c", shown.script], cwd=tmp_path, env={**os.environ, "key": str(tmp_path / "key.pub")},
-        capture_output=True, text=True, timeout=280,
+        ["bash", "-c", shown.script], cwd=tmp_path, capture_output=True, text=True, timeout=800,
+        env={**os.environ, "key": str(tmp_path / "key.pub"), "shared_key": "long"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert footprint(world, "npl-probe-d1") == by_template
@@ -196,13 +210,20 @@ def footprint(world: World, group: str) -> dict[str, Any]:
             continue
         p = r["properties"]
         facts = {"zones": r.get("zones"), "sku": (r.get("sku") or {}).get("name")}
-        for key in ("enableAcceleratedNetworking", "intent", "peeringState", "addressPrefix"):
+        for key in (
+            "enableAcceleratedNetworking", "intent", "peeringState", "connectionType", "connectionStatus", "gatewayType"
+        ):  # fmt: skip
             facts[key] = p.get(key)
+        facts["prefix"] = p.get("addressPrefix") or (p.get("addressPrefixes") or [None])[0]
+        facts["outbound"] = (p.get("defaultOutboundAccess"), (p.get("natGateway") or {}).get("id", "")[-8:])
+        source = p.get("sourceAddressPrefix") or ""
+        facts["from"] = "the client" if source.startswith("203.0.113.") else source
         facts["size"] = (p.get("hardwareProfile") or {}).get("vmSize")
         facts["security"] = (p.get("securityProfile") or {}).get("securityType")
         facts["ppg"] = ((p.get("proximityPlacementGroup") or {}).get("id") or "").rsplit("/", 1)[-1]
         facts["rules"] = [
-            (x["properties"]["protocol"], x["properties"]["frontendPort"]) for x in p.get("loadBalancingRules", [])
+            (x["properties"]["protocol"], x["properties"]["frontendPort"], x["properties"].get("idleTimeoutInMinutes"))
+            for x in p.get("loadBalancingRules", [])
         ]
         out[where.removeprefix(inside)] = facts
     return out

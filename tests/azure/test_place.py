@@ -81,7 +81,7 @@ def test_access_is_narrow(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     made = azure.up(experiment("c i public-ip", "c p ppg"), number=1, state=tmp_path)
     rules = [r for n in cloud.names(NSG) for r in cloud.get(NSG, n)["properties"]["securityRules"]]
     ssh = [r["properties"] for r in rules if r["properties"].get("destinationPortRange") == "22"]
-    assert [r["sourceAddressPrefixes"] for r in ssh] == [["192.0.2.7/32"]] * 2
+    assert [r["sourceAddressPrefix"] for r in ssh] == ["192.0.2.7/32"] * 2
     tests = [r["properties"] for r in rules if r["properties"].get("destinationPortRange") != "22"]
     assert [r["sourceAddressPrefix"] for r in tests] == [made.host("c").address]
     identity = Path(made.hosts[0].identity or "")
@@ -94,6 +94,31 @@ def test_access_is_narrow(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
         for v in (cloud.get(VM, n)["properties"] for n in cloud.names(VM))
     }
     assert len(keys) == 1
+
+
+def test_without_public_addresses_vms_still_reach_the_package_archives(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
+    declared = experiment("c p ppg", "c l standard-lb", "c r cross-region", management="private", allow_from=None)
+    azure.up(declared, number=1, state=tmp_path)
+    assert cloud.names("Microsoft.Network/publicIPAddresses") == ["ip-nat-home", "ip-nat-remote"]
+    for name in ("vnet-home", "vnet-remote"):
+        subnets = cloud.get("Microsoft.Network/virtualNetworks", name)["properties"]["subnets"]
+        hosts = next(s["properties"] for s in subnets if s["name"] == "hosts")
+        assert hosts["defaultOutboundAccess"] is False  # no hidden way out that could be mistaken for this one
+        assert hosts["natGateway"]["id"].endswith(name.replace("vnet-", "/nat-"))
+    (rule,) = cloud.get(NSG, "nsg-home")["properties"]["securityRules"]
+    assert rule["properties"]["sourceAddressPrefix"] == "VirtualNetwork"
+
+
+def test_gateways_are_zone_redundant_where_the_region_has_zones(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    declared = experiment("c w vpn", "c p ppg", region="westus", zones=[])
+    azure.up(declared, number=1, state=tmp_path)
+    zones = {
+        name: cloud.get("Microsoft.Network/publicIPAddresses", name).get("zones", [])
+        for name in ("ip-gw-vpn-home", "ip-gw-vpn-vpn")
+    }
+    assert zones == {"ip-gw-vpn-home": [], "ip-gw-vpn-vpn": ["1", "2", "3"]}
 
 
 def test_everything_is_tagged_and_found_by_tag(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:

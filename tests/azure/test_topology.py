@@ -89,6 +89,7 @@ def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
         (["a b cross-zone"], {"zones": ["2"]}, "zones must name two zones"),
         (["a b expressroute"], {}, "expressroute_circuit .*az network express-route list"),
         (["a b vpn"], {"subnet": SUBNET}, "existing network"),
+        (["a b vpn"], {"vpn_sku": "VpnGw2"}, "no new gateways of SKU VpnGw2 since November 2025; use VpnGw2AZ"),
         (["a b cross-region"], {"subnet": SUBNET}, "remote_subnet"),
         (["a b public-ip"], {"management": "private"}, "no public addresses"),
         (["a b same-zone", "a b ppg"], {}, "'b' should have ppg off .* and on"),
@@ -126,8 +127,8 @@ def test_networks_never_overlap_and_every_member_is_made(kinds: list[str]) -> No
     assert {v.network for v in made.vms} == {n.name for n in made.networks}
     assert len(made.vms) == len(kinds) + 1
     for network in made.networks:
-        inside = [ipaddress.ip_network(s["properties"]["addressPrefix"]) for s in network.subnets]
-        assert not inside[0].overlaps(inside[1])
+        hosts, gateways = ipaddress.ip_network(network.hosts_prefix), ipaddress.ip_network(network.gateways_prefix)
+        assert not hosts.overlaps(gateways)
 
 
 def given_parameters(declared: Experiment) -> dict[str, Any]:

@@ -58,16 +58,19 @@ class Options(_Declared):
     """Name or id; null: the one that `az` has selected."""
     user: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")] = "azureuser"
     management: Literal["public", "private"] = "public"
-    """How SSH reaches the VMs. `private` makes no public address: for use from inside the network."""
+    """How SSH reaches the VMs. `private` gives them no public address: for use from inside the network. They reach the
+    package archives through a NAT gateway then."""
     allow_from: tuple[str, ...] | None = None
     """Addresses or prefixes that may reach port 22; null: this machine's own public address, discovered."""
     address_space: str = "10.77.0.0/16"
     """Private addresses to take the virtual networks from."""
     subnet: ResourceId | None = None
-    """Existing subnet for the VMs of the home network, instead of a new virtual network."""
+    """Existing subnet for the VMs of the home network, instead of a new virtual network. With `management: private` it
+    has to have a way out of its own (a NAT gateway, a firewall): the measuring tools are installed through it."""
     remote_subnet: ResourceId | None = None
     """Existing subnet for the servers of `cross-region`; the two networks must be connected already."""
     vpn_sku: Annotated[str, Field(pattern=r"^VpnGw[1-5](AZ)?$")] = "VpnGw1AZ"
+    """VpnGw1AZ to VpnGw5AZ, also in regions without zones."""
     expressroute_circuit: ResourceId | None = None
     """Existing circuit that both gateways of `expressroute` are connected to."""
     expressroute_sku: Literal["ErGw1AZ", "ErGw2AZ", "ErGw3AZ", "Standard", "HighPerformance", "UltraPerformance"] = (
@@ -111,6 +114,13 @@ class Options(_Declared):
         if network.version != 4 or network.prefixlen > 20 or not network.is_private:
             raise ValueError(f"{text!r} must be private IPv4 of at least /20")
         return text
+
+    @field_validator("vpn_sku")
+    @classmethod
+    def _current(cls, sku: str) -> str:
+        if not sku.endswith("AZ"):  # neither validate nor what-if would tell
+            raise ValueError(f"Azure makes no new gateways of SKU {sku} since November 2025; use {sku}AZ")
+        return sku
 
     @field_validator("zones")
     @classmethod

@@ -111,7 +111,9 @@ def parameters(
                 "name": n.name,
                 "location": n.region,
                 "prefix": n.prefix,
-                "subnets": [] if n.subnet_id else n.subnets,
+                "hosts": n.hosts_prefix,
+                "gateways": n.gateways_prefix,
+                "nat": options.management == "private" and not n.subnet_id,
                 "existing": bool(n.subnet_id),
             }
             for n in topology.networks
@@ -131,14 +133,7 @@ def parameters(
             for i, (c, s) in enumerate(topology.public_pairs)
         ],
         "gateways": [
-            {
-                "name": g.name,
-                "network": g.network,
-                "location": g.region,
-                "kind": g.kind,
-                "sku": g.sku,
-                "zones": ["1", "2", "3"] if g.sku.endswith("AZ") else [],
-            }
+            {"name": g.name, "network": g.network, "location": g.region, "kind": g.kind, "sku": g.sku}
             for g in topology.gateways
         ],
         "connections": [

@@ -47,13 +47,14 @@ class Network:
     subnet_id: str = ""
 
     @property
-    def subnets(self) -> list[dict[str, Any]]:
-        """Its subnets: hosts in the lower half, the gateways' at the end."""
-        whole = ipaddress.ip_network(self.prefix)
-        return [
-            {"name": "hosts", "properties": {"addressPrefix": str(next(whole.subnets(1)))}},
-            {"name": "GatewaySubnet", "properties": {"addressPrefix": str(list(whole.subnets(new_prefix=27))[-1])}},
-        ]
+    def hosts_prefix(self) -> str:
+        """Where its VMs are: the lower half; "" in an existing subnet."""
+        return str(next(ipaddress.ip_network(self.prefix).subnets(1))) if self.prefix else ""
+
+    @property
+    def gateways_prefix(self) -> str:
+        """Where its gateways are: the end; "" in an existing subnet."""
+        return str(list(ipaddress.ip_network(self.prefix).subnets(new_prefix=27))[-1]) if self.prefix else ""
 
 
 @dataclass(frozen=True, kw_only=True)
