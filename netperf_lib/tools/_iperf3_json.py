@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from ..model import ParsedRun, Status
@@ -39,6 +40,8 @@ _CPU = frozenset("host_total host_user host_system remote_total remote_user remo
 _START = frozenset("connected version timestamp connecting_to accepted_connection test_start tcp_mss_default".split())
 _TEST = frozenset("protocol num_streams blksize omit duration bytes blocks reverse bidir".split())
 _TOP = frozenset("start intervals end error".split())
+_SUMS = tuple(sorted(k for k in _END if k.startswith("sum")))
+_SIDES = frozenset({"sender", "receiver", "udp"})
 
 
 class Contradiction(Exception):  # noqa: N818 - not an error of the program: a finding about the log
@@ -117,20 +120,26 @@ ERROR = re.compile(
 
 def _refuse_damaged_keys(doc: dict[str, Any], start: dict[str, Any], test: dict[str, Any], end: dict[str, Any]) -> None:
     """Find keys that differ from a known one in a letter or two: a later version's new keys do not."""
-    records = [end.get(k) for k in _END if k.startswith("sum")]
+    records = [end.get(k) for k in _SUMS]
     records += [r for s in as_list(end.get("streams")) for r in as_dict(s).values()]
     known: list[tuple[frozenset[str], Any]] = [(_TOP, doc), (_START, start), (_TEST, test), (_END, end)]
     known += [(_CPU, end.get("cpu_utilization_percent")), *((_RECORD, r) for r in records)]
-    known += [(frozenset({"sender", "receiver", "udp"}), s) for s in as_list(end.get("streams"))]
+    known += [(_SIDES, s) for s in as_list(end.get("streams"))]
     for names, value in known:
         keys = as_dict(value).keys()
         if keys <= names:
             continue
         for key in keys - names:
-            for name in names:
-                off = sum(map(str.__ne__, name, key)) if len(name) == len(key) else 9
-                if off <= (1 if name in value else 2):
+            for name, off in _alike(names, key):
+                if off == 1 or name not in value:
                     raise Contradiction(f"the keys contradict iperf3's: {key!r} stands where {name!r} is expected")
+
+
+@lru_cache(1024)
+def _alike(names: frozenset[str], key: str) -> tuple[tuple[str, int], ...]:
+    """Names that differ from a key in one letter or two, and in how many."""
+    off = {name: sum(map(str.__ne__, name, key)) for name in names if len(name) == len(key)}
+    return tuple((name, n) for name, n in off.items() if n <= 2)
 
 
 def _parameters(
@@ -245,9 +254,9 @@ def _rates(
         return None
     if rate is None or size is None or rate < 0 or size < 0:
         raise Contradiction(f"the figures of sum_{what} contradict each other: {size} bytes at {rate} bit/s")
-    lengths = [*_lengths(total), *(x for p in parts for x in _lengths(p))]
-    fits = [s for s in lengths if s > 0 and abs(size * 8 / s - rate) <= RATE_TOLERANCE * rate]
-    if not fits:
+    lengths = (x for record in (total, *parts) for x in _lengths(record))
+    fitting = next((s for s in lengths if s > 0 and abs(size * 8 / s - rate) <= RATE_TOLERANCE * rate), None)
+    if fitting is None:
         raise Contradiction(
             f"the figures of sum_{what} contradict each other: "
             f"{size} bytes in {total.get('seconds')} s are not {rate} bit/s"
@@ -256,7 +265,7 @@ def _rates(
     if each and None not in each and sum(e for e in each if e is not None) != size:
         raise Contradiction(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
     found[rate_name], found[bytes_name] = float(rate), int(size)
-    return float(fits[0])
+    return float(fitting)
 
 
 def _lengths(record: dict[str, Any]) -> Iterator[float]:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..metrics import to_bps, to_bytes
 from ..model import Columns
 
-_ROW = re.compile(
-    r"\[\s*(?P<id>[^\]\[\n]{1,40}?)\s*\](?:\[(?P<role>[TR]X-[CS])\])?\s*"
-    r"(?P<start>\d+\.\d+)\s*-\s*(?P<end>\d+\.\d+)\s+sec\s+(?P<rest>.*)"
+_ROW = re.compile(  # the figures may be missing: a row that has none is damaged, not another line's
+    r"\[\s*([^\]\[\n]{1,40}?)\s*\](?:\[([TR]X-[CS])\])?\s*(\d+\.\d+)\s*-\s*(\d+\.\d+)\s+sec\s+"
+    r"(?:(\d+(?:\.\d+)?)\s+([KMGT]?)Bytes\s+(\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s+([KMGT]?)(bits|Bytes)/sec(.*))?"
 )
-_FIGURES = re.compile(
-    r"(?P<size>\d+(?:\.\d+)?)\s+(?P<size_unit>[KMGT]?)Bytes\s+"
-    r"(?P<rate>\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s+(?P<rate_unit>[KMGT]?)(?P<per>bits|Bytes)/sec(?P<rest>.*)"
-)
+_PREFIXES = ("", "K", "M", "G", "T")
+_BYTES = {prefix: to_bytes(1, f"{prefix}i" if prefix else "") for prefix in _PREFIXES}
+_BITS_S = {("bits", prefix): to_bps(1, prefix, "bit") for prefix in _PREFIXES}
+# -f K, M, G: bytes per second, in powers of 1024 as every number of bytes
+_BITS_S |= {("Bytes", prefix): to_bps(1, f"{prefix}i" if prefix else "", "byte") for prefix in _PREFIXES}
 LOSS = (
     r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+"
     r"\((?P<percent>\d+(?:\.\d+)?(?:e[-+]?\d+)?|-?nan)%\)"
@@ -65,12 +67,15 @@ class Row:
     @property
     def throughput_bps(self) -> float | None:
         """The rate, or None over no time at all, where it has no meaning."""
-        return self.rate_bps if self.length_s > 0 else None
+        return self.rate_bps if self.end_s > self.start_s else None
 
 
 def _half_ulp(number: str) -> float:
-    mantissa = number.partition("e")[0]
-    return 0.5 * 10.0 ** -len(mantissa.partition(".")[2])
+    point = number.find(".")
+    if point < 0:
+        return 0.5
+    end = number.find("e", point) if "e" in number else len(number)
+    return 0.5 * 10.0 ** (point + 1 - end)
 
 
 def row(line: str, index: int = 0) -> Row | None:
@@ -84,45 +89,37 @@ def row(line: str, index: int = 0) -> Row | None:
     if "sec" not in line and "Bytes" not in line:
         return None  # two traces at most
     m = _ROW.search(line)
-    f = _FIGURES.match(m["rest"]) if m else None
-    if m is None or f is None:
+    if m is None or m[5] is None:
         # One damaged byte breaks one trace of a row, or two; the others still show that there was one.
         if sum(t.search(line) is not None for t in _TRACES) >= 3 and "PDF" not in line:
             raise Unreadable(f"a row is damaged, cut short or in an unknown unit: {line.strip()!r}")
         return None
-    size, rate, start, end = float(f["size"]), float(f["rate"]), float(m["start"]), float(m["end"])
+    stream, role, begins, ends, amount, amount_prefix, speed, speed_prefix, per, rest = m.groups()
+    size, rate, start, end = float(amount), float(speed), float(begins), float(ends)
     length = end - start
-    size_bytes = to_bytes(size, f["size_unit"] + "i" if f["size_unit"] else "")
-    # -f K, M, G: bytes per second, in powers of 1024 as every number of bytes
-    prefix = f["rate_unit"] + "i" if f["per"] == "Bytes" and f["rate_unit"] else f["rate_unit"]
-    rate_bps = to_bps(rate, prefix, "byte" if f["per"] == "Bytes" else "bit")
+    factor, rate_factor = _BYTES[amount_prefix], _BITS_S[per, speed_prefix]
+    size_bytes, rate_bps = size * factor, rate * rate_factor
     tolerance = 0.0
     if length < 0:
         raise Unreadable(f"a row ends before it starts: {line.strip()!r}")
     if length > 0 and (size or rate):
-        for number, value in ((f["size"], size), (f["rate"], rate)):
-            tolerance += _half_ulp(number) / value if value else 0.0
-        clock = (_half_ulp(m["start"]) + _half_ulp(m["end"])) / length
-        off = abs(size_bytes * 8 / length - rate_bps)
-        slack = 1.02 * (tolerance + clock) * max(rate_bps, size_bytes * 8 / length)
-        if clock < 0.5 and (not size or not rate):
-            smallest = _half_ulp(f["size"]) * (size_bytes / size if size else 1) * 8 / length
-            slack = max(smallest, _half_ulp(f["rate"]) * (rate_bps / rate if rate else 1)) * 1.05
-        if clock < 0.5 and off > slack:
-            raise Unreadable(f"the bytes of a row contradict its rate: {line.strip()!r}")
+        half_size, half_rate = _half_ulp(amount), _half_ulp(speed)
+        if size:
+            tolerance += half_size / size
+        if rate:
+            tolerance += half_rate / rate
+        clock = (_half_ulp(begins) + _half_ulp(ends)) / length
+        if clock < 0.5:
+            moved_bps = size_bytes * 8 / length
+            if size and rate:
+                slack = 1.02 * (tolerance + clock) * max(rate_bps, moved_bps)
+            else:
+                smallest = half_size * (factor if size else 1) * 8 / length
+                slack = 1.05 * max(smallest, half_rate * (rate_factor if rate else 1))
+            if abs(moved_bps - rate_bps) > slack:
+                raise Unreadable(f"the bytes of a row contradict its rate: {line.strip()!r}")
         tolerance += clock
-    return Row(
-        stream=m["id"],
-        role=m["role"],
-        start_s=start,
-        end_s=end,
-        size_bytes=size_bytes,
-        rate_bps=rate_bps,
-        rest=f["rest"],
-        tolerance=tolerance,
-        text=line,
-        index=index,
-    )
+    return Row(stream, role, start, end, size_bytes, rate_bps, rest, tolerance, line, index)
 
 
 @dataclass(slots=True)
@@ -142,17 +139,22 @@ def columns(intervals: Sequence[Interval], *, single: bool) -> Columns:
     """Return the table of intervals; with a `single` stream its rows are also those of the sum (stream -1)."""
     if not intervals:
         return {}
-    rows = [x for i in intervals for x in ((i.stream, i), (-1, i))] if single else [(i.stream, i) for i in intervals]
+    each = [i for i in intervals for _ in (0, 1)] if single else intervals
+    rows = [i.row for i in each]
+
+    def of_streams(values: list[Any]) -> list[Any]:
+        return [x for v in values for x in (v, None)] if single else values
+
     return {
-        "stream": [s for s, _ in rows],
-        "direction": [i.direction for _, i in rows],
-        "start_s": [i.row.start_s for _, i in rows],
-        "end_s": [i.row.end_s for _, i in rows],
-        "omitted": [i.omitted for _, i in rows],
-        "throughput_bps": [i.row.throughput_bps for _, i in rows],
-        "retransmits_count": [i.retransmits for _, i in rows],
-        "rtt_loaded_us": [i.rtt_us if s != -1 else None for s, i in rows],
-        "cwnd_bytes": [i.cwnd_bytes if s != -1 else None for s, i in rows],
+        "stream": [s for i in intervals for s in (i.stream, -1)] if single else [i.stream for i in intervals],
+        "direction": [i.direction for i in each],
+        "start_s": [r.start_s for r in rows],
+        "end_s": [r.end_s for r in rows],
+        "omitted": [i.omitted for i in each],
+        "throughput_bps": [r.throughput_bps for r in rows],
+        "retransmits_count": [i.retransmits for i in each],
+        "rtt_loaded_us": of_streams([i.rtt_us if i.stream != -1 else None for i in intervals]),
+        "cwnd_bytes": of_streams([i.cwnd_bytes if i.stream != -1 else None for i in intervals]),
     }
 
 

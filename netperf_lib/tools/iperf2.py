@@ -25,11 +25,13 @@ TESTS = ("tcp", "udp")
 OPTIONS: Final[Known] = {"bitrate": str, "reverse": bool, "congestion": str, "interval_s": float, "nodelay": bool}
 """What `TestSpec.options` may hold, and of which kind."""
 
-_START = re.compile(
-    r"(?P<banner>(?:Client connecting to \S+,|Server listening on) (?:TCP|UDP) port)"
-    r"|(?P<local>\[\s*[^\]\n]{1,20}\] local \S+ port \d+ connected with )"
-    r"|(?P<row>\[\s*(?P<id>[^\]\[\n]{1,20}?)\s*\]\s*(?P<from>\d+\.\d+)\s*-\s*(?P<to>\d+\.\d+)\s+sec\s+[\d.]+ [KMGT]?B)"
-    r"|(?P<error>^.{0,60}?(?:\biperf: (?!done)\S|listener bind failed|connect failed: ))",
+_START = re.compile(  # each begins with a literal character: the engine looks for these first
+    r"Client connecting to \S+, (?:TCP|UDP) port(?P<client>)"
+    r"|Server listening on (?:TCP|UDP) port(?P<server>)"
+    r"|\[\s*[^\]\n]{1,20}\] local \S+ port \d+ connected with (?P<local>)"
+    r"|\[\s*(?P<id>[^\]\[\n]{1,20}?)\s*\]\s*(?P<from>\d+\.\d+)\s*-\s*(?P<to>\d+\.\d+)\s+sec\s+[\d.]+ [KMGT]?B"
+    r"(?P<row>)"
+    r"|i(?<=\bi)perf: (?!done)\S|listener bind failed|connect failed: ",
     re.MULTILINE,
 )
 
@@ -40,11 +42,9 @@ def sightings(text: str) -> Iterator[int]:
         yield from csv_sightings(text)
     begun, kind = -1, ""
     rows: dict[str, int] = {}
-    finished = rows_seen = serving = False
+    finished = rows_seen = False
     for m in _START.finditer(text):
-        now = m.lastgroup or ""
-        if m["row"]:
-            now = "row"
+        now = m.lastgroup or "error"
         line = text.rfind("\n", 0, m.start()) + 1
         if now == "row":
             if begun < 0:
@@ -55,16 +55,16 @@ def sightings(text: str) -> Iterator[int]:
             )
             rows_seen = True
             continue
-        if now == "banner":
+        if now in ("client", "server"):
             # One program prints two banners with -d, and the first connection above its banner when it is quick.
-            server = "Server" in m[0]
-            new = not kind or rows_seen or (kind in ("banner",) and (server or not serving))
-            serving = server
+            new = not kind or rows_seen or kind == "client" or (kind == now == "server")
             at = _rule_above(text, line)
         elif now == "local":
             new, at = not kind or finished, line
             if not new:
                 continue
+        elif m.start() - line > 60:
+            continue
         else:
             new, at = not kind or (rows_seen and "connect failed" not in m[0]), line
             if not new:

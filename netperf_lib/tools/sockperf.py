@@ -75,52 +75,49 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
 # --- where runs are ---------------------------------------------------------------------------------------------------
 
 _COMMAND = r"\bsockperf (ping-pong|pp|under-load|ul|throughput|tp|playback|pb|server|sr) "
-_STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
+_STAGES: tuple[tuple[int, str, tuple[str, ...]], ...] = (
     (
+        0,
         _COMMAND.replace("(", "(?:") + r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))",
         tuple(f"sockperf {c} " for c in "ping-pong pp under-load ul throughput tp playback pb server sr".split()),
     ),
-    (r"(?:==|=3D=3D) version #", (" version #",)),
-    (
-        r"perf\[(?:CLIENT|SERVER)\]|\[(?:CLIENT|SERVER)\] (?:send|listen) on|\[ ?\d+\] IP =(?:3D)? ",
-        ("perf[", "[CLIENT]", "[SERVER]", "] IP ="),
-    ),
-    (r"perf: Warmup stage", ("perf: Warmup stage",)),
-    (r"perf: Starting test", ("perf: Starting test",)),
-    (  # "by signal 2" may come any time later
-        r"perf: Test ended\b|perf: Test end \(interrupted by (?:timer|user)\)",
-        ("perf: Test end",),
-    ),
-    (
-        r"perf: \[Total Run\]|perf: Total of \d+ messages|perf: No messages were received",
-        ("perf: [Total Run]", "perf: Total of ", "perf: No messages"),
-    ),
-    (
-        r"perf: =+ Printing statistics for Server No: 0|perf: NOTE: test was performed",
-        ("Printing statistics for Server No: 0", "perf: NOTE: "),
-    ),
-    (r"perf: \[Valid Duration\]|perf: Summary: Message Rate", ("perf: [Valid Duration]", "perf: Summary: Message")),
-    (r"perf: =*> avg-|perf: Summary: BandWidth", ("> avg-", "perf: Summary: BandWidth")),
-    (r"perf: .{0,9}# dropped messages", ("# dropped messages",)),
-    (r"perf: Summary: (?:Latency|Round trip)", ("perf: Summary: Latency", "perf: Summary: Round trip")),
-    (r"perf: Total \d+ observations", (" observations",)),
-    (r"perf: ---> .?MAX", ("MAX",)),
-    (r"perf: ---> .?MIN", ("MIN",)),
+    (1, r"== version #", ()),
+    (1, r"=3D=3D version #", ()),
+    (2, r"perf\[(?:CLIENT|SERVER)\]", ()),
+    (2, r"\[(?:CLIENT|SERVER)\] (?:send|listen) on", ()),
+    (2, r"\[ ?\d+\] IP =(?:3D)? ", ()),
+    (3, r"perf: Warmup stage", ()),
+    (4, r"perf: Starting test", ()),
+    (5, r"perf: Test end(?:ed\b| \(interrupted by (?:timer|user)\))", ()),  # "by signal 2" may come any time later
+    (6, r"perf: \[Total Run\]", ()),
+    (6, r"perf: Total of \d+ messages", ()),
+    (6, r"perf: No messages were received", ()),
+    (7, r"perf: =+ Printing statistics for Server No: 0", ()),
+    (7, r"perf: NOTE: test was performed", ()),
+    (8, r"perf: \[Valid Duration\]", ()),
+    (8, r"perf: Summary: Message Rate", ()),
+    (9, r"perf: =*> avg-", ()),
+    (9, r"perf: Summary: BandWidth", ()),
+    (10, r"perf: .{0,9}# dropped messages", ()),
+    (11, r"perf: Summary: (?:Latency|Round trip)", ()),
+    (12, r"perf: Total \d+ observations", ()),
+    (13, r"perf: ---> .?MAX", ()),
+    (14, r"perf: ---> .?MIN", ()),
 )
 """The lines of a run in the order in which they are printed: where the order goes back, another run begins."""
-_STATISTICS, _LAST = 6, len(_STAGES) - 1
+_STATISTICS, _LAST = 6, 14
+_STAGE_OF = {f"s{i}": stage for i, (stage, _, _) in enumerate(_STAGES)}
 _STAGE = Alternatives(
-    {f"s{i}": stage for i, stage in enumerate(_STAGES)}
+    {name: (pattern, literals) for name, (_, pattern, literals) in zip(_STAGE_OF, _STAGES, strict=True)}
     | {
-        "log": (
-            r"^(?:-{30}\n)?test was performed using the following parameters: ",
-            ("test was performed using the following parameters: ",),
-        ),
+        "log": (r"^test was performed using the following parameters: ", ("test was performed using ",)),
         "usage": (r"^Usage: sockperf ", ("Usage: sockperf ",)),
-        "server": (r"perf: =+ Printing statistics for Server No: \d", ("Printing statistics for Server No: ",)),
-        "any": (r"perf: ", ("perf: ",)),
-    }
+        "server": (r"perf: =+ Printing statistics for Server No: \d", ()),
+        "any": (r"perf: ", ()),
+    },
+    prefix="perf: ",
 )
+_RULE = "-" * 30 + "\n"
 
 
 def sightings(text: str) -> Iterator[int]:
@@ -141,10 +138,12 @@ def sightings(text: str) -> Iterator[int]:
                 reached = stage
             in_log = True
         else:
-            stage = int(kind[1:])
+            stage = _STAGE_OF[kind]
         if reached is None or stage < reached:
             in_log = kind == "log"
-            start = m.start() if in_log else text.rfind("\n", 0, m.start()) + 1
+            start = text.rfind("\n", 0, m.start()) + 1
+            if in_log and (above := text.rfind("\n", 0, max(start - 1, 0)) + 1) + len(_RULE) == start:
+                start = above if text.startswith(_RULE, above) else start
             yield start
         reached = stage
 
