@@ -24,7 +24,7 @@ import asyncssh
 from .errors import SSHError, UnreachableError
 from .model import Host
 
-__all__ = ["Output", "Process", "Remote"]
+__all__ = ["BUSY", "HUNG", "MISSING", "STOPPED", "Output", "Process", "Remote"]
 
 CONNECT_S = 10.0
 """A host that does not answer for so long is unreachable."""
@@ -35,8 +35,9 @@ ALIVE_S, ALIVE_COUNT = 5.0, 3
 GRACE_S = 10.0
 """Time beyond a command's own limit after which the host hangs, not the command."""
 
-MISSING, BUSY = 127, 98
-"""Exit codes of a worker: the program is not installed; the port is in use, if only by a connection that just ended."""
+MISSING, BUSY, HUNG, STOPPED = 127, 98, 124, 143
+"""Exit codes of a worker: the program is not installed; the port is in use, if only by a connection that just ended;
+the program's time was over; it was asked to end."""
 
 _WORKER = r"""
 export NETPERF_LIB="$1" LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -205,7 +206,7 @@ class Remote:
             command = ["sh", "-c", '[ "$(id -u)" = 0 ] || exec sudo -n "$@"; exec "$@"', "sh", *command]
         process = await self.start(command, out=out, err=err, limit_s=limit_s)
         code = await process.wait()
-        if code == 124:
+        if code == HUNG:
             raise SSHError(f"{self}: a command of {limit_s:g} s at most was not done in time; is the host overloaded?")
         return Output(code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err)))
 

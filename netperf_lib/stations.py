@@ -10,11 +10,14 @@ from typing import Any
 from . import facts, tools, tuning
 from .errors import CollectError, NetperfError, UsageError
 from .model import Host
-from .ssh import Remote
+from .ssh import MISSING, Remote
 
 __all__ = ["Station"]
 
 log = logging.getLogger("netperf_lib.collect")
+
+_UNKNOWN = -1
+"""TCP buffers of a host that may have been changed, or changed in part."""
 
 
 class Station:
@@ -36,7 +39,10 @@ class Station:
         self.host, self.remote = host, Remote(host, marker)
         self.needed, self.install = tuple(dict.fromkeys(needed)), install
         self.facts: dict[str, Any] = {}
-        self._buffers: int | None = None
+        self.refused: dict[str, str] = {}
+        """Tools that could not be installed, and why."""
+        self._met = False
+        self._buffers: int | None = _UNKNOWN
 
     def __str__(self) -> str:
         return str(self.remote)
@@ -56,20 +62,32 @@ class Station:
         CollectError
             What was left cannot be put back.
         """
-        if not await self.remote.connect():
+        if await self.remote.connect():
+            self._met = False
+        if self._met:
             return
         if ended := await self.remote.end_leftovers():
             log.warning("%s: ended %d processes that a killed collector had left", self, ended)
-        self._buffers = None
-        if self.host.owned and await self._root(tuning.RESTORE, "the TCP buffers cannot be put back"):
+        self._buffers = _UNKNOWN
+        if self.host.owned and await self._put_back():
             log.warning("%s: put back the TCP buffers that a killed collector had changed", self)
         if not self.facts:
             await self._look()
             if self.missing and self.install:
-                packages = sorted(str(tools.tool(t).PACKAGE) for t in self.missing)
-                log.info("%s: installing %s", self, ", ".join(packages))
-                await self._root(tuning.INSTALL, f"{', '.join(packages)} cannot be installed", *packages, limit_s=600)
+                await self._install()
                 await self._look()
+        self._met = True
+
+    async def _install(self) -> None:
+        """Install each tool that is missing by itself: one that is not to be had must not keep the others away."""
+        for tool in self.missing:
+            package = str(tools.tool(tool).PACKAGE)
+            log.info("%s: installing %s", self, package)
+            try:
+                await self._root(tuning.INSTALL, f"{package} cannot be installed", package, limit_s=600)
+            except CollectError as error:
+                log.error("%s", error)  # noqa: TRY400 (users get sentences)
+                self.refused[tool] = str(error)
 
     async def _look(self) -> None:
         versions = [" ".join(tools.tool(tool).VERSION) for tool in self.needed]
@@ -81,15 +99,14 @@ class Station:
         }
         log.info("%s: %s, clock %+.3f s (±%.3f s)", self, self.facts.get("kernel"), offset, uncertainty)
 
-    async def _root(self, script: str, otherwise: str, *arguments: str, limit_s: float = 20) -> str:
+    async def _root(self, script: str, otherwise: str, *arguments: str, remedy: str = "", limit_s: float = 20) -> None:
         done = await self.remote.script(script, *arguments, root=True, limit_s=limit_s)
         if done.exit_code:
             said = (done.err or done.out).strip().splitlines()
-            raise CollectError(
-                f"{self}: {otherwise} ({said[-1] if said else f'exit code {done.exit_code}'}); "
-                "the user there must be root, or one whom sudo asks no password"
-            )
-        return done.out.strip()
+            why = said[-1] if said else f"exit code {done.exit_code}"
+            if done.exit_code == MISSING or "sudo" in why or "denied" in why:
+                remedy = "the user there must be root, or one whom sudo asks no password"
+            raise CollectError(f"{self}: {otherwise} ({why}){f'; {remedy}' if remedy else ''}")
 
     async def counters(self) -> dict[str, Any]:
         """Read the counters of the kernel and the network interface."""
@@ -109,15 +126,27 @@ class Station:
             return
         if not self.host.owned:
             raise UsageError(f"{self}: its settings are not changed, for it was not made by this project")
+        self._buffers = _UNKNOWN  # one of two settings may be changed when the other cannot be
         if limit is None:
-            await self._root(tuning.RESTORE, "the TCP buffers cannot be put back")
+            await self._put_back()
         else:
-            await self._root(tuning.SET, f"TCP buffers of {limit} bytes cannot be set", str(limit))
-        self._buffers = limit
+            remedy = "let /proc/sys be written there, or leave tcp_buffer_bytes out"
+            await self._root(tuning.SET, f"TCP buffers of {limit} bytes cannot be set", str(limit), remedy=remedy)
+            self._buffers = limit
+
+    async def _put_back(self) -> bool:
+        """Put the TCP buffers back as they were found; return whether they were changed."""
+        # who may not change anything has nothing to put back, and needs no right to find that out
+        changed = (await self.remote.script(tuning.CHANGED)).exit_code == 0
+        if changed:
+            remedy = "let /proc/sys be written there: what was found stands in /run/netperf_lib.tcp_buffers"
+            await self._root(tuning.RESTORE, "the TCP buffers cannot be put back", remedy=remedy)
+        self._buffers = None
+        return changed
 
     async def leave(self) -> None:
         """Put back what was changed, and end the connection."""
-        if self._buffers is not None and self.remote.connected:
+        if self._met and self._buffers is not None and self.host.owned and self.remote.connected:
             try:
                 await self.tcp_buffers(None)
             except NetperfError as error:

@@ -18,13 +18,15 @@ from typing import Any, BinaryIO
 from . import facts, tools
 from .errors import CollectError, NetperfError, ParseError
 from .model import ParsedRun, TestSpec, Trial
-from .ssh import BUSY, MISSING, Process
+from .ssh import BUSY, HUNG, MISSING, STOPPED, Process
 from .stations import Station
 
 __all__ = ["FIRST_PORT", "PORTS", "Run", "asked_buffers", "missing", "now"]
 
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
 """Test ports: a trial gets some of its own out of this range, which firewalls between the hosts must let through."""
+UNREAD = "unknown"
+"""Tool of a log that is none's."""
 SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
 """A load runs so long before the test that it disturbs, and so long beyond the test's duration: the test must not
 outlast it, and needs some time itself to begin and to end."""
@@ -48,12 +50,19 @@ class Run:
         """Open a file of the run folder, so that what arrives is there at once."""
         return self.files.enter_context((self.folder / name).open("wb", buffering=0))
 
-    def said(self, name: str) -> str:
-        """Last line that stands in one of the files."""
-        place = self.folder / name
-        text = tools.clean(tools.decode(place.read_bytes())) if place.exists() else ""
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return lines[-1][:300] if lines else ""
+    def said(self, side: str) -> str:
+        """What one side had to say last: on its standard error, else as its log tells it."""
+        words = _lines(self.folder / f"{side}.err")
+        words = words or [run.error for run in self._log(side) if run.error and run.tool != UNREAD]
+        words = words or _lines(self.folder / f"{side}.out")
+        return words[-1][:300] if words else "no message"
+
+    def _log(self, side: str) -> list[ParsedRun]:
+        place = self.folder / f"{side}.out"
+        try:
+            return tools.parse(place.read_bytes(), file=place.name) if place.exists() else []
+        except ParseError as error:
+            return [ParsedRun(tool=UNREAD, status="failed", error=str(error))]
 
     async def measure(self) -> None:
         """Do it; what happened stands in the record.
@@ -82,6 +91,7 @@ class Run:
             record["ended_utc"] = now()
             record["exit"]["client"] = code
             died = listener is not None and listener.ended and not commands.server_ends
+            unloaded = load is not None and load.ended
             if load:
                 record["exit"]["client-load"] = await load.wait()
         finally:
@@ -102,6 +112,8 @@ class Run:
             record["warnings"].append(f"{server.host.name}: the server of {trial.test.tool} ended during the run")
         if code:
             raise CollectError(self._why(commands, code, client, server, died))
+        if unloaded:
+            raise CollectError(self._why_unloaded(client, server))
 
     async def _tune(self, client: Station, server: Station) -> Trial:
         """Set the TCP buffers that the trial wants on hosts that are ours; return it as its tool is to run it."""
@@ -134,8 +146,8 @@ class Run:
             if code == MISSING:
                 raise CollectError(missing(asked.test.tool, server))
             if code != BUSY:
-                said = self.said(f"server{side}.err") or self.said(f"server{side}.out") or "no message"
-                raise CollectError(f"{commands.server[0]} on {server} does not listen (exit code {code}): {said}")
+                said = f"exit code {code}: {self.said(f'server{side}')}"
+                raise CollectError(f"{commands.server[0]} on {server} does not listen ({said}){_full(said, server)}")
         last = FIRST_PORT + PORTS - 1
         raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
 
@@ -173,31 +185,43 @@ class Run:
         if code == MISSING:
             return missing(self.trial.test.tool, client)
         if died:
-            said = self.said("server.err") or self.said("server.out") or "no message"
-            return f"{tool} on {server} ended while it served: {said}"
-        said = self.said("client.err") or self.said("client.out") or "no message"
-        if code == 124:
+            said = f"exit code {self.record['exit']['server']}: {self.said('server')}"
+            return f"{tool} on {server} ended while it served ({said}){_full(said, server)}"
+        said = self.said("client")
+        if code == HUNG:
             said = f"it hung and was ended after {commands.timeout_s:g} s ({said})"
         else:
             said = f"exit code {code}: {said}"
-        return f"{tool} on {client}: {said}{_remedy(said, client, server)}"
+        return f"{tool} on {client}: {said}{self._cause(said)}"
+
+    def _why_unloaded(self, client: Station, server: Station) -> str:
+        """Say why the load that the test was to be measured under did not last as long as the test."""
+        load, code = self.trial.test.during, self.record["exit"]["client-load"]
+        assert load is not None
+        if code == MISSING:
+            return missing(load.tool, client)
+        said = f"exit code {code}: {self.said('client-load')}"
+        return (
+            f"the load ({load}) from {client} ended before the test did ({said}){self._cause(said, '-load')}, "
+            "so that what was measured is not the latency under load"
+        )
+
+    def _cause(self, said: str, side: str = "") -> str:
+        """Add to a client's words what the server said where it failed too, and what to do about it."""
+        if self.record["exit"].get(f"server{side}") in (None, 0, HUNG, STOPPED):
+            return _remedy(said, self.client, self.server)
+        other = self.said(f"server{side}")
+        return f"; the server said: {other}{_full(other, self.server) or _remedy(said, self.client, self.server)}"
 
     def read(self) -> None:
         """Note what the log says now: it decides whether the trial is tried again; tables read it anew."""
-        place = self.folder / "client.out"
         read: dict[str, Any] = {"status": "failed", "error": "the tool printed nothing"}
-        if place.exists():
-            try:
-                found = tools.parse(place.read_bytes(), file=place.name)
-            except ParseError as error:
-                read["error"] = str(error)
-            else:
-                self.parsed = next((p for p in found if p.tool == self.trial.test.tool), found[0] if found else None)
-                if self.parsed:
-                    said = self.parsed.error
-                    if said:
-                        said += _remedy(said, self.client, self.server)
-                    read = {"status": self.parsed.status, "error": said}
+        if found := self._log("client"):
+            self.parsed = next((p for p in found if p.tool == self.trial.test.tool), found[0])
+            said = self.parsed.error
+            if said:
+                said += self._cause(said)
+            read = {"status": self.parsed.status, "error": said}
         self.record["log"] = read
 
 
@@ -216,15 +240,35 @@ async def _both(first: Awaitable[None], second: Awaitable[None]) -> None:
 def missing(tool: str, station: Station) -> str:
     """Say that a host lacks a tool."""
     package = tools.tool(tool).PACKAGE
+    if why := station.refused.get(tool):
+        return f"{tool} is not installed, and {why}; install it there by hand"
     return f"{tool} is not installed on {station}; --install installs it, or there: apt-get install {package}"
 
 
-_BLOCKED = re.compile(r"timed? ?out|unreachable|no route|unable to connect|failed to connect|hung", re.IGNORECASE)
+_BLOCKED = re.compile(
+    r"timed? ?out|unreachable|no route|unable to connect|failed to connect|hung|no messages were received",
+    re.IGNORECASE,
+)
+
+
+def _lines(place: Path) -> list[str]:
+    text = tools.clean(tools.decode(place.read_bytes())) if place.exists() else ""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+_FULL = re.compile(r"no space left|bad address|bus error|exit code 135\b", re.IGNORECASE)
+"""iperf3 keeps what it sends in a file; where the disk is full, its pages cannot be had."""
+
+
+def _full(said: str, *stations: Station) -> str:
+    """Say what to do where the words are those of a full disk."""
+    where = " and ".join(map(str, stations))
+    return f"; free some disk space on {where} (iperf3 needs some in /tmp)" if _FULL.search(said) else ""
 
 
 def _remedy(said: str, client: Station, server: Station) -> str:
-    if "No space left" in said:
-        return f"; free some disk space on {client} and {server}"
+    if full := _full(said, client):
+        return full
     if _BLOCKED.search(said):
         last = FIRST_PORT + PORTS - 1
         return (

@@ -7,7 +7,10 @@ where a restart of the host empties, as it does the settings themselves.
 
 from __future__ import annotations
 
-__all__ = ["INSTALL", "RESTORE", "SET"]
+__all__ = ["CHANGED", "INSTALL", "RESTORE", "SET"]
+
+CHANGED = "[ -e /run/netperf_lib.tcp_buffers ]"
+"""Whether there is something to put back; anybody may ask."""
 
 SET = r"""
 keep=/run/netperf_lib.tcp_buffers
@@ -31,21 +34,24 @@ keep=/run/netperf_lib.tcp_buffers
 [ -e $keep ] || exit 0
 cd /proc/sys/net/ipv4 || exit 1
 while read -r s low first high; do
-  echo "$low $first $high" >$s || exit 1
+  [ "$(echo $(cat $s))" = "$low $first $high" ] || echo "$low $first $high" >$s || exit 1
   now=$(echo $(cat $s))
   [ "$now" = "$low $first $high" ] || { echo "$s became $now, not $low $first $high" >&2; exit 1; }
 done <$keep
-rm $keep && echo restored
+rm $keep
 """
-"""Put back what `SET` found, and say ``restored`` where there was something to put back; needs root."""
+"""Put back what `SET` found, where that is not what stands there; needs root."""
 
 INSTALL = r"""
 export DEBIAN_FRONTEND=noninteractive
-if command -v apt-get; then apt-get update -qq; apt-get install -y -qq --no-install-recommends "$@"
-elif command -v dnf; then dnf install -y -q "$@"
-elif command -v yum; then yum install -y -q "$@"
-elif command -v zypper; then zypper --non-interactive install "$@"
-else echo "no known package manager (apt-get, dnf, yum, zypper)" >&2; exit 1
+if command -v apt-get; then
+  apt-get install -y -qq --no-install-recommends "$1" || {
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends "$1"
+  }
+elif command -v dnf; then dnf install -y -q "$1"
+elif command -v yum; then yum install -y -q "$1"
+elif command -v zypper; then zypper --non-interactive install "$1"
+else echo "no known package manager (apt-get, dnf, yum, zypper)" >&2; false
 fi >/dev/null
 """
-"""Install packages; needs root."""
+"""Install the package ``$1``, with the list of packages brought up to date where it is not found; needs root."""

@@ -60,7 +60,8 @@ def _statistics_of(run: ParsedRun, latency_us: Any) -> str | None:
         (f"percentile {p.percentile:g}", p.latency_us, latency_us[n - 1 - (p.beyond or 0)]) for p in run.percentiles
     ]
     for what, told, found in checks:
-        if told is not None and abs(told - found) > 0.0016:
+        # each is rounded from clock ticks by itself: real logs differ by up to 2 ns, one in ten of them somewhere
+        if told is not None and abs(told - found) > 0.0026:
             return (
                 f"the figures contradict each other, the log is damaged: {what} is {told:g}, of the packets {found:.3f}"
             )

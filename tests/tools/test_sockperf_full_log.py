@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -93,6 +94,14 @@ packet, txTime(sec), rxTime(sec), latency(usec)
     with pytest.raises(ParseError, match=f"line {12 + 60001}: "):
         kept.extend(len(batch["t_s"]) for batch in run.samples())
     assert sum(kept) == 60000
+
+
+@pytest.mark.parametrize(("off_ns", "status"), [(2, "ok"), (4, "failed")])
+def test_a_statistic_may_be_rounded_apart_from_its_packet_and_no_more(off_ns: int, status: str) -> None:
+    line = re.search(rb"<MAX> observation = +([0-9.]+)", PING_PONG)
+    assert line
+    told = line[0].replace(line[1], b"%.3f" % (float(line[1]) + off_ns / 1000))
+    assert tools.parse(PING_PONG.replace(line[0], told))[0].status == status
 
 
 @pytest.mark.parametrize(
