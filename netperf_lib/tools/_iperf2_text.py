@@ -7,7 +7,7 @@ knows only what it sent; what arrived is in the server's log. Of UDP the server 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -78,10 +78,28 @@ class _Stream:
 
 
 @dataclass
-class _Log:
+class _Program:
+    """What the lines say about the program that prints them: it holds for all its tests."""
+
     serving: bool = False
     end_known: bool = False
     """Whether a line says from which end the log is."""
+    listening: set[str] = field(default_factory=set)
+    """Ports it listens on: a client does, too, with -d and -r."""
+    connecting: set[str] = field(default_factory=set)
+    """Ports it connects to."""
+    accepting: bool = False
+    """A connection came in before it opened one of its own: it is the server, which connects back with -d and -r."""
+    port: int | None = None
+    damage: str | None = None
+    """A connection that cannot be told: of what follows it is not sure which end it is."""
+
+
+@dataclass
+class _Log:
+    program: _Program = field(default_factory=_Program)
+    ports: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Stream -> port of its connection here and there."""
     udp: bool = False
     bounceback: bool = False
     streams: dict[str, _Stream] = field(default_factory=dict)
@@ -106,9 +124,17 @@ class _Log:
         return not self.columns or self.columns.startswith(_COLUMNS)
 
 
-def read_text(text: str) -> list[ParsedRun]:
-    """Read one run."""
-    log = _Log()
+def read_text(text: str, starts: list[int]) -> list[ParsedRun]:
+    """Read the tests of one program; all but the first begin at `starts`."""
+    program = _Program()
+    return [
+        replace(_test(text[start:end], program), line=1 + text.count("\n", 0, start))
+        for start, end in pairwise([0, *starts, len(text)])
+    ]
+
+
+def _test(text: str, program: _Program) -> ParsedRun:
+    log = _Log(program)
     reports: set[str] = set()
     for index, line in enumerate(text.split("\n")):
         if "[" in line and _special(log, line, reports):
@@ -123,7 +149,8 @@ def read_text(text: str) -> list[ParsedRun]:
                 _take(log, found, reports)
                 continue
         _context(log, line)
-    return [_run(log)]
+    _ways(log)
+    return _run(log)
 
 
 def _special(log: _Log, line: str, reports: set[str]) -> bool:
@@ -134,8 +161,13 @@ def _special(log: _Log, line: str, reports: set[str]) -> bool:
         return True
     if " local " in line and (m := _LOCAL.search(line)):
         log.local += 1
-        if not log.end_known and "5001" in (m["here"], m["there"]):
-            log.serving, log.end_known = m["here"] == "5001", True
+        program = log.program
+        if not program.end_known and "5001" in (m["here"], m["there"]):
+            program.serving, program.end_known = m["here"] == "5001", True
+        log.ports[m["id"].strip("* ")] = m["here"], m["there"]
+        program.accepting |= program.serving and m["here"] in program.listening
+        if m["id"].startswith("*"):  # only a server marks its connection itself, when it connects back
+            program.serving = program.accepting = program.end_known = True
         if "(reverse)" in m["rest"]:
             log.reversed_ids.add(m["id"].strip("*"))
         log.full_duplex |= "(full-duplex)" in m["rest"]
@@ -163,13 +195,19 @@ def _special(log: _Log, line: str, reports: set[str]) -> bool:
 
 def _context(log: _Log, line: str) -> None:
     if m := _BANNER.search(line):
-        log.serving = m[1].startswith("Server") and not log.parameters.get("server")
+        program = log.program
         log.udp = m[3] == "UDP"
-        log.end_known = True
-        log.parameters["port"] = int(m[4])
-        if m[2]:
-            log.serving = False
-            log.parameters["server"] = m[2]
+        if not m[2]:
+            program.serving |= not program.end_known
+            program.listening.add(m[4])
+            program.port = int(m[4])
+        else:
+            program.connecting.add(m[4])
+            if not program.accepting:
+                program.serving = False
+                program.port = int(m[4])
+                log.parameters["server"] = m[2]
+        program.end_known = True
     elif m := _BUFFER.search(line):
         asked = re.search(r"requested ([\d.]+) ([KMG]?)Byte", m[4])
         if asked or ("default" not in m[4] and m[1] == "TCP window"):
@@ -217,6 +255,28 @@ def _take(log: _Log, found: Row, reports: set[str]) -> None:
     stream.rows.append((found, details))
 
 
+def _ways(log: _Log) -> None:
+    """Tell apart what goes from the client to the server and what goes back, where a test goes both ways."""
+    program = log.program
+    for name, (here, there) in log.ports.items():
+        came, went = here in program.listening, there in program.connecting
+        if (program.listening or program.connecting) and not came and not went:
+            program.damage = f"stream {name} is of no port that is listened on or connected to: {here}, {there}"
+        for stream in (log.streams.get(name), log.streams.get(f"*{name}")):
+            # a connection that the other end opened carries its data here, unless it is marked as reversed
+            if stream is not None and came != went and went == program.serving:
+                stream.reverse = True
+    lost = [k for k in log.streams if k.strip("* ") not in log.ports]
+    marked = {k.strip("* ") for k in log.streams if k.startswith("*")}
+    plain = {k for k in log.streams if not k.startswith("*")}
+    # without any such line, both ways are told apart only where each stream goes both ways
+    if lost and (log.ports or (marked and plain and marked != plain)):
+        program.damage = f"rows of stream {lost[0]}, and no line of its connection: a line is damaged"
+    log.damage = log.damage or program.damage
+    if program.port is not None:
+        log.parameters.setdefault("port", program.port)
+
+
 def _run(log: _Log) -> ParsedRun:
     metrics: dict[str, float] = {}
     error = log.damage
@@ -254,7 +314,7 @@ def _run(log: _Log) -> ParsedRun:
 
 
 def _metrics(log: _Log) -> dict[str, float]:
-    if not log.end_known:
+    if not log.program.end_known:
         raise Unreadable("the log does not say whether it is the client's or the server's: its head is missing")
     found: dict[str, float] = {}
     ways = {s.reverse for s in log.streams.values() if s.rows}
@@ -262,7 +322,7 @@ def _metrics(log: _Log) -> dict[str, float]:
         word = "_reverse" if reverse and len(ways) > 1 else ""
         streams = {k: s for k, s in log.streams.items() if s.reverse == reverse and (s.rows or s.report)}
         # The client of TCP sees what it sends, and with -R what it receives.
-        here_receives = log.serving != reverse
+        here_receives = log.program.serving != reverse
         rate, size, length, details = _total(log, streams, reverse)
         names = (
             ("throughput{}_bps", "transferred{}_bytes") if here_receives else ("throughput{}_sent_bps", "sent{}_bytes")
@@ -279,9 +339,6 @@ def _metrics(log: _Log) -> dict[str, float]:
             _check_retries(log, streams)
         if not word:
             _path(found, streams, log)
-    count = len([k for k in log.streams if not k.startswith("*")])
-    if 0 < log.local < count:
-        raise Unreadable(f"{log.local} connections, and rows of {count}: a line is damaged")
     if log.connect_mean_us is not None or (log.connect_us and len(log.connect_us) == log.local):
         found["connect_us"] = log.connect_mean_us or sum(log.connect_us) / len(log.connect_us)
     return found
@@ -296,15 +353,26 @@ def _total(log: _Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float
     _refuse_gaps(streams)
     rows = [r for r, _ in whole]
     details = [d for _, d in whole]
-    summed = log.sums.get("SUM") if not reverse else None
+    both = any(s.reverse != reverse for s in log.streams.values() if s.rows)
+    summed = log.sums.get("SUM") if both or not reverse else None
     if len(rows) == 1:
         r = rows[0]
-        if summed and (t := summed.total) and not consistent(t[0].size_bytes, [r.size_bytes], 2 * r.tolerance):
+        if (
+            summed
+            and not both
+            and (t := summed.total)
+            and not consistent(t[0].size_bytes, [r.size_bytes], 2 * r.tolerance)
+        ):
             log.warnings.append(f"the row [SUM] is not that of its one stream and is left out: {t[0].text.strip()!r}")
         return r.rate_bps, r.size_bytes, r.length_s, details
     size = sum(r.size_bytes for r in rows)
     tolerance = 2 * max(r.tolerance for r in rows)
-    t = summed.rows[-1] if summed and summed.rows and summed.rows[-1][0].start_s == rows[0].start_s else None
+    whole_sums = [t for t in summed.rows if t[0].start_s == rows[0].start_s] if summed else []
+    if both:  # a sum says not of which way it is
+        together = sum(r.rate_bps for r in rows)
+        whole_sums = [t for t in whole_sums if consistent(t[0].size_bytes, [r.size_bytes for r in rows], tolerance)]
+        whole_sums.sort(key=lambda t: -abs(t[0].rate_bps - together))
+    t = whole_sums[-1] if whole_sums and summed and (both or whole_sums[-1] is summed.rows[-1]) else None
     if t is None or abs(t[0].length_s - rows[0].length_s) > 0.1 * rows[0].length_s + 0.1:
         if len({r.length_s for r in rows}) and max(r.length_s for r in rows) - min(r.length_s for r in rows) > 1:
             raise Unreadable("the row [SUM] of the result is missing, and the streams are not of one length")
@@ -320,7 +388,10 @@ def _total(log: _Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float
         log.warnings.append(
             f"the row [SUM] counts the first interval twice; the streams are added: {t[0].text.strip()!r}"
         )
-    return sum(r.rate_bps for r in rows), size, max(r.length_s for r in rows), details
+    longest, shortest = max(r.length_s for r in rows), min(r.length_s for r in rows)
+    # rates over different times do not add up
+    rate = sum(r.rate_bps for r in rows) if longest < 1.01 * shortest else size * 8 / longest
+    return rate, size, longest, details
 
 
 def _refuse_gaps(streams: dict[str, _Stream]) -> None:
@@ -428,9 +499,10 @@ def _number(name: str) -> int:
 def _intervals(log: _Log, *, salvage: bool) -> Any:
     """Return the rows that are not over the whole test, in the order of the log; of a damaged log every row."""
     found: list[Interval] = []
+    both = len({s.reverse for s in log.streams.values() if s.rows}) > 1
     for name, s in [*log.streams.items(), *log.sums.items()]:
-        if name == "FD1" or name.startswith("FD"):
-            continue
+        if name.startswith("FD") or (name == "SUM" and both):
+            continue  # a sum of both ways, or of one that it does not tell
         total = s.total
         if name == "SUM" and s.rows and len(s.rows) > 1 and s.rows[-1][0].start_s == s.rows[0][0].start_s:
             total = s.rows[-1]

@@ -136,9 +136,11 @@ class Interval:
 
 
 def columns(intervals: Sequence[Interval], *, single: bool) -> Columns:
-    """Return the table of intervals; with a `single` stream its rows are also those of the sum (stream -1)."""
+    """Return the table of intervals; without sums (`single`) the rows of a direction's only stream are those, too."""
     if not intervals:
         return {}
+    # the rows of several streams are no sums
+    single = single and len({(i.direction, i.stream) for i in intervals}) == len({i.direction for i in intervals})
     each = [i for i in intervals for _ in (0, 1)] if single else intervals
     rows = [i.row for i in each]
 

@@ -14,6 +14,7 @@ from ..model import ParsedRun, Trial
 from . import Commands
 from ._iperf2_csv import read_csv
 from ._iperf2_csv import sightings as csv_sightings
+from ._iperf2_tests import tests
 from ._iperf2_text import read_text
 from ._options import Known, checked
 
@@ -25,66 +26,20 @@ TESTS = ("tcp", "udp")
 OPTIONS: Final[Known] = {"bitrate": str, "reverse": bool, "congestion": str, "interval_s": float, "nodelay": bool}
 """What `TestSpec.options` may hold, and of which kind."""
 
-_START = re.compile(  # each begins with a literal character: the engine looks for these first
-    r"Client connecting to \S+, (?:TCP|UDP) port(?P<client>)"
-    r"|Server listening on (?:TCP|UDP) port(?P<server>)"
-    r"|\[\s*[^\]\n]{1,20}\] local \S+ port \d+ connected with (?P<local>)"
-    r"|\[\s*(?P<id>[^\]\[\n]{1,20}?)\s*\]\s*(?P<from>\d+\.\d+)\s*-\s*(?P<to>\d+\.\d+)\s+sec\s+[\d.]+ [KMGT]?B"
-    r"(?P<row>)"
-    r"|i(?<=\bi)perf: (?!done)\S|listener bind failed|connect failed: ",
-    re.MULTILINE,
-)
-
 
 def sightings(text: str) -> Iterator[int]:
     """Offsets where a run starts."""
     if ",0.0-" in text:
         yield from csv_sightings(text)
-    begun, kind = -1, ""
-    rows: dict[str, int] = {}
-    finished = rows_seen = False
-    for m in _START.finditer(text):
-        now = m.lastgroup or "error"
-        line = text.rfind("\n", 0, m.start()) + 1
-        if now == "row":
-            if begun < 0:
-                continue
-            count = rows[m["id"]] = rows.get(m["id"], 0) + 1
-            finished = float(m["from"]) == 0 and (
-                count > 1 or float(m["to"]) != int(float(m["to"])) or "SUM" in m["id"]
-            )
-            rows_seen = True
-            continue
-        if now in ("client", "server"):
-            # One program prints two banners with -d, and the first connection above its banner when it is quick.
-            new = not kind or rows_seen or kind == "client" or (kind == now == "server")
-            at = _rule_above(text, line)
-        elif now == "local":
-            new, at = not kind or finished, line
-            if not new:
-                continue
-        elif m.start() - line > 60:
-            continue
-        else:
-            new, at = not kind or (rows_seen and "connect failed" not in m[0]), line
-            if not new:
-                continue
-        if new:
-            begun, rows, finished, rows_seen = at, {}, False, False
-            yield at
-        kind = now
-
-
-def _rule_above(text: str, line: int) -> int:
-    above = text.rfind("\n", 0, max(line - 1, 0)) + 1
-    return above if above < line and text[above:line].strip(" >\n").startswith("-----") else line
+    yield from (at for at, whole in tests(text) if whole)
 
 
 def read(text: str) -> list[ParsedRun]:
-    """Read one run, of whichever format."""
+    """Read the tests of one program, in whichever format."""
     if re.match(r"\s*\d{14}", text):
         return read_csv(text)
-    return read_text(text)
+    several = text.count(" connected with ") > 1
+    return read_text(text, [at for at, _ in tests(text)][1:] if several else [])
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:

@@ -81,6 +81,7 @@ _STAGES: tuple[tuple[int, str, tuple[str, ...]], ...] = (
         _COMMAND.replace("(", "(?:") + r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))",
         tuple(f"sockperf {c} " for c in "ping-pong pp under-load ul throughput tp playback pb server sr".split()),
     ),
+    (0, r"perf: \+INFO:[ \t]*$", ()),
     (1, r"== version #", ()),
     (1, r"=3D=3D version #", ()),
     (2, r"perf\[(?:CLIENT|SERVER)\]", ()),
@@ -105,7 +106,7 @@ _STAGES: tuple[tuple[int, str, tuple[str, ...]], ...] = (
     (14, r"perf: ---> .?MIN", ()),
 )
 """The lines of a run in the order in which they are printed: where the order goes back, another run begins."""
-_STATISTICS, _LAST = 6, 14
+_VERSION, _STATISTICS, _LAST = 1, 6, 14
 _STAGE_OF = {f"s{i}": stage for i, (stage, _, _) in enumerate(_STAGES)}
 _STAGE = Alternatives(
     {name: (pattern, literals) for name, (_, pattern, literals) in zip(_STAGE_OF, _STAGES, strict=True)}
@@ -139,7 +140,7 @@ def sightings(text: str) -> Iterator[int]:
             in_log = True
         else:
             stage = _STAGE_OF[kind]
-        if reached is None or stage < reached:
+        if reached is None or stage < reached or (kind in _STAGE_OF and stage == reached == _VERSION):
             in_log = kind == "log"
             start = text.rfind("\n", 0, m.start()) + 1
             if in_log and (above := text.rfind("\n", 0, max(start - 1, 0)) + 1) + len(_RULE) == start:

@@ -1,0 +1,111 @@
+"""Where the programs of iperf 2 begin in a text, and the tests of one program.
+
+A server prints its banner once and then test after test; a client prints two of each with ``-r``. With ``-d`` and
+``-r`` a server connects back, under a banner that calls it a client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_START = re.compile(  # each begins with a literal character: the engine looks for these first
+    r"Client connecting to (?P<target>\S+), (?:TCP|UDP) port(?P<client>)"
+    r"|Server listening on (?:TCP|UDP) port (?P<port>\d+)(?P<server>)"
+    r"|\[\s*(?P<name>[^\]\n]{1,20})\] local \S+ port (?P<here>\d+) connected with (?P<peer>\S*)(?P<local>)"
+    r"|\[\s*(?P<id>[^\]\[\n]{1,20}?)\s*\]\s*(?P<from>\d+\.\d+)\s*-\s*(?P<to>\d+\.\d+)\s+sec\s+[\d.]+ [KMGT]?B"
+    r"(?P<row>)"
+    r"|i(?<=\bi)perf: (?!done)\S|listener bind failed|connect failed: ",
+)
+
+
+_BEFORE_AN_ERROR = 60
+"""Characters that may stand before a message in its line."""
+
+
+def tests(text: str) -> Iterator[tuple[int, bool]]:
+    """Offsets where a test begins, and whether a program begins with it."""
+    found = list(_START.finditer(text))
+    results = _results(found)
+    kind = ""
+    rows_seen = finished = serving = is_server = False
+    listening: set[str] = set()
+    peers: set[str] = set()
+    names: set[int] = set()  # of the connections of the program
+    waiting: set[int] = set()  # those that have no row yet
+    for i, m in enumerate(found):
+        now = m.lastgroup or "error"
+        if now == "row":
+            rows_seen, finished = rows_seen or bool(kind), i in results
+            waiting.clear()
+            continue
+        at, whole = text.rfind("\n", 0, m.start()) + 1, True
+        if now in ("client", "server"):
+            # One program prints two banners with -d, and the first connection above its banner when it is quick.
+            back = m["target"] in peers and (waiting or _goes_on(found[i + 1 :], names))
+            if is_server and now == "client" and back:
+                new, whole, now = finished and not waiting, False, "local"
+            else:
+                new = not kind or rows_seen or kind == "client" or (kind == now == "server")
+                serving = now == "server"
+            at = _rule_above(text, at)
+        elif now == "local":
+            new, whole = not kind or finished, not kind
+        elif m.start() - at > _BEFORE_AN_ERROR:
+            continue
+        else:
+            new = not kind or (rows_seen and "connect failed" not in m[0])
+            if not new:
+                continue
+        if new:
+            rows_seen = finished = False
+            if whole:
+                listening, peers, names, is_server = set(), set(), set(), False
+            waiting = set()
+            yield at, whole
+        if m["port"]:
+            listening.add(m["port"])
+        elif m["here"]:
+            peers.add(m["peer"])
+            names.add(_number(m["name"]))
+            waiting.add(_number(m["name"]))
+            is_server |= serving and m["here"] in listening
+            if not new:
+                continue
+        kind = now
+
+
+def _results(found: list[re.Match[str]]) -> set[int]:
+    """Which rows reach back to the start of a test that is over: no row of the same stream goes on from there."""
+    last: dict[str, tuple[int, int]] = {}  # stream -> index of its last row, and how many it has since its start
+    results: set[int] = set()
+    for i, m in enumerate(found):
+        if not m["to"]:
+            continue
+        index, count = last.get(m["id"], (-1, 0))
+        goes_on = index >= 0 and abs(float(m["from"]) - float(found[index]["to"])) < 0.011
+        if goes_on:
+            results.discard(index)
+        back = float(m["from"]) == 0
+        if back and index in results:
+            count = 0
+        if back and (count > 1 or float(m["to"]) != 1 or "SUM" in m["id"]):
+            results.add(i)
+        last[m["id"]] = i, count + 1
+    return results
+
+
+def _goes_on(found: list[re.Match[str]], names: set[int]) -> bool:
+    """Whether the connection under a client's banner is the server's: its number follows those that were."""
+    following = next((m for m in found if m.lastgroup), None)
+    return following is not None and (following["here"] is None or _number(following["name"]) > max(names, default=0))
+
+
+def _number(name: str) -> int:
+    digits = re.search(r"\d+", name)
+    return int(digits[0]) if digits else 0
+
+
+def _rule_above(text: str, line: int) -> int:
+    above = text.rfind("\n", 0, max(line - 1, 0)) + 1
+    return above if above < line and text[above:line].strip(" >\n").startswith("-----") else line
