@@ -434,14 +434,17 @@ class ObjectFolder(Folder):
     @contextmanager
     def lock(self, name: str, doing: str, wait_s: float = 0) -> Iterator[Callable[[], None]]:
         take = self._lease if hasattr(self._fs, "service_client") else self._mark
-        until = time.monotonic() + wait_s
+        began = time.monotonic()
         while True:
             held = take(name)
             if not isinstance(held, str):
                 break
-            if time.monotonic() >= until:
+            patience = wait_s
+            if take == self._lease and _died_here(held):  # after a kill the same command goes on: its lease must end
+                patience = max(wait_s, LEASE_S + 5)
+            if time.monotonic() >= began + patience:
                 raise StoreError(f"{self.url}: {doing} is at work here ({held}); wait for it or stop it")
-            time.sleep(min(1.0, wait_s / 10))
+            time.sleep(min(1.0, patience / 10))
         check, release = held
         try:
             yield check
@@ -532,6 +535,12 @@ class ObjectFolder(Folder):
         keeper = threading.Thread(target=renew, name=f"lease {name}", daemon=True)
         keeper.start()
         return check, release
+
+
+def _died_here(holder: str) -> bool:
+    """Whether the holder of a lock was a process of this machine that is no more."""
+    named = re.match(r"process (\d+) on (\S+);", holder)
+    return bool(named and named[2] == socket.gethostname() and not Path(f"/proc/{named[1]}").exists())
 
 
 def _fsync(place: Path) -> None:

@@ -97,7 +97,7 @@ def run(
             raise
         say(f"Nothing can be measured here: {error}")
         say(f"The report is made from recorded data instead: {recorded()}")
-        store = _copy(recorded(), Path(root))
+        store = _copy(recorded(), root)
     say(f"{store.ingest()} runs read into tables under {store.url}")
     made = report(store.url)
     if pdf is not None:
@@ -113,10 +113,10 @@ def recorded() -> Path:
     return (beside if beside.is_dir() else package / "_data" / "recorded") / "lab-full"
 
 
-def _copy(folder: Path, root: Path) -> Store:
+def _copy(folder: Path, root: PathLike) -> Store:
     """Recorded data may lie where nothing can be written: work on a copy."""
     source = Store.at(folder)
-    target = root / f"{source.experiment}-recorded"
+    target = Store(root, f"{source.experiment}-recorded").path
     shutil.copytree(source.path, target, dirs_exist_ok=True)
     return Store.at(target)
 
