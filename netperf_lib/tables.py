@@ -92,6 +92,12 @@ below what any clock resolves over a network, and would be two thirds of the byt
 _ENCODINGS = {"samples": {"t_s": "BYTE_STREAM_SPLIT", "latency_us": "BYTE_STREAM_SPLIT"}}
 
 
+_UNLIKE = ("run_id", "raw_path", "raw_sha256")
+"""Columns of ``runs`` that differ in every row: a dictionary of them would be a second copy."""
+_UNSOUGHT = ("command", "error", "notice", "raw_path", "raw_sha256", "warnings")
+"""Long texts that no query looks for: without statistics."""
+
+
 class PartWriter:
     """One part of a table, written a row group at a time; without rows no file appears.
 
@@ -104,8 +110,7 @@ class PartWriter:
     """
 
     def __init__(self, table: TableName, place: Callable[[], AbstractContextManager[Path | BinaryIO]]) -> None:
-        self._schema = SCHEMAS[table].with_metadata({"netperf_schema": str(SCHEMA_VERSION)})
-        self._table, self._place = table, place
+        self._table, self._schema, self._place = table, SCHEMAS[table], place
         self._stack = ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
@@ -124,6 +129,7 @@ class PartWriter:
     def _flush(self, rows: int) -> None:
         waiting = pa.concat_tables(self._waiting)
         if self._writer is None:
+            unlike = _UNLIKE if self._table == "runs" else ()
             place = self._stack.enter_context(self._place())
             self._writer = self._stack.enter_context(
                 pq.ParquetWriter(
@@ -132,13 +138,18 @@ class PartWriter:
                     compression="zstd",
                     compression_level=3,
                     # figures hardly repeat: a dictionary of them is built and thrown away
-                    use_dictionary=[f.name for f in self._schema if pa.types.is_string(f.type)],
+                    use_dictionary=[
+                        f.name for f in self._schema if pa.types.is_string(f.type) and f.name not in unlike
+                    ],
                     column_encoding=_ENCODINGS.get(self._table),
-                    write_page_index=True,
+                    write_statistics=[f.name for f in self._schema if f.name not in _UNSOUGHT],
+                    # of the many columns of runs, a part of a hundred runs, most of the bytes would be these two
+                    write_page_index=self._table != "runs",
+                    store_schema=False,
                 )
             )
-        head = waiting.slice(0, rows).replace_schema_metadata(self._schema.metadata)
-        self._writer.write_table(head, row_group_size=GROUP_ROWS)
+            self._writer.add_key_value_metadata({"netperf_schema": str(SCHEMA_VERSION)})
+        self._writer.write_table(waiting.slice(0, rows).replace_schema_metadata(None), row_group_size=GROUP_ROWS)
         rest = waiting.slice(rows)
         self._waiting, self._rows = [rest], rest.num_rows
 

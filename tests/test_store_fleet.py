@@ -328,6 +328,17 @@ def test_left_out_runs_are_left_out_by_every_engine(fresh: Path) -> None:
     assert npl.scan(fresh, excluded=True).count_rows() == RUNS
 
 
+@pytest.mark.parametrize("tool", ["qperf", "iperf3", "sockperf"])
+def test_tables_are_a_tenth_of_the_raw_logs(tmp_path: Path, tool: str) -> None:
+    synth(tmp_path, runs=120, samples=2000, tools=(tool,))
+    npl.compact(tmp_path)
+    raw, tables = (
+        sum(p.stat().st_size for p in (tmp_path / "fleet-0001" / part).rglob("*") if p.is_file())
+        for part in ("raw", "tables")
+    )
+    assert tables <= 0.1 * raw
+
+
 class Counted(LocalFileSystem):  # type: ignore[misc]
     """The local disk as a store elsewhere, counting what is read of it."""
 

@@ -100,7 +100,7 @@ def storage(base: Path) -> None:
     ):
         root = base / "storage"
         synth(root, runs=120, samples=samples, tools=tools)
-        npl.ingest(root)
+        npl.compact(root)
         raw, tables = bytes_under(*root.glob("*/raw")), bytes_under(*root.glob("*/tables"))
         print(f"  {'+'.join(tools):<22} {samples:>6} packets: {tables / raw:.1%} of {raw / 2**20:.1f} MiB", flush=True)
         shutil.rmtree(root)
@@ -205,9 +205,9 @@ def rows(root: Path) -> tuple[int, int, int]:
 
 
 def one_of_many(base: Path, experiments: int) -> None:
-    print(f"\none experiment out of {experiments} (20 runs each)")
+    print(f"\none experiment out of {experiments} (6 runs each)")
     root, alone = base / "many", base / "alone"
-    synth(root, runs=20 * experiments, experiments=experiments, samples=20, workers=2)
+    synth(root, runs=6 * experiments, experiments=experiments, samples=20, workers=2)
     npl.ingest(root, workers=2)
     shutil.copytree(root / "fleet-0001", alone / "fleet-0001")
     times: dict[str, list[float]] = {"many": [], "alone": []}
