@@ -161,6 +161,11 @@ class Scope:
         tail = "".join(f"/{t}/{n}" for t, n in zip(types, names, strict=True))
         return f"/subscriptions/{self.subscription}/resourceGroups/{group}/providers/{namespace}{tail}"
 
+    def _f_subscriptionresourceid(self, kind: str, *names: str) -> str:
+        namespace, *types = kind.split("/")
+        tail = "".join(f"/{t}/{n}" for t, n in zip(types, names, strict=True))
+        return f"/subscriptions/{self.subscription}/providers/{namespace}{tail}"
+
     def _f_pickzones(self, namespace: str, kind: str, location: str, count: int = 1, offset: int = 0) -> list[str]:
         every = [str(i + 1) for i in range(self.zones.get(location, 0))]
         if every and count + offset > len(every):

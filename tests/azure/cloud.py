@@ -453,16 +453,7 @@ class Cloud:
         if name.lower() in self.groups:
             self._group(name, writing=True)
         region = body["location"].replace(" ", "").lower()
-        if region not in REGIONS:
-            raise ArmError(
-                400,
-                "LocationNotAvailableForResourceGroup",
-                f"The provided location '{region}' is not available for resource group. List of available regions is '{','.join(REGIONS)}'.",
-            )
-        if not re.fullmatch(r"[\w.()-]{1,90}(?<!\.)", name):
-            raise ArmError(
-                400, "InvalidResourceGroup", f"The provided resource group name '{name}' has these invalid characters."
-            )
+        self._check_group(name, region)
         made = {
             "id": f"{BASE}/resourceGroups/{name}",
             "name": name,
@@ -474,6 +465,18 @@ class Cloud:
         fresh = name.lower() not in self.groups
         self.groups[name.lower()] = made
         return Answer(201 if fresh else 200, made)
+
+    def _check_group(self, name: str, region: str) -> None:
+        if region not in REGIONS:
+            raise ArmError(
+                400,
+                "LocationNotAvailableForResourceGroup",
+                f"The provided location '{region}' is not available for resource group. List of available regions is '{','.join(REGIONS)}'.",
+            )
+        if not re.fullmatch(r"[\w.()-]{1,90}(?<!\.)", name):
+            raise ArmError(
+                400, "InvalidResourceGroup", f"The provided resource group name '{name}' has these invalid characters."
+            )
 
     @route("DELETE", "/resourceGroups/{name}")
     def delete_group(self, name: str, **_: Any) -> Answer:
@@ -556,7 +559,26 @@ class Cloud:
         operation.work = work
         return self._asynchronous(operation)
 
-    def _read(self, group: str, name: str, body: Resource) -> tuple[arm.Scope, Resource, list[arm.Item]]:
+    def _read(
+        self, group: str, name: str, body: Resource, location: str | None = None
+    ) -> tuple[arm.Scope, Resource, list[arm.Item]]:
+        scope, template = self._scope(group, location or self._group(group)["location"], body)
+        try:
+            items = arm.expand(template, scope)
+        except arm.TemplateError as error:
+            raise ArmError(400, "InvalidTemplate", f"Deployment template validation failed: '{error}'.") from None
+        problems = self._problems(group, items)
+        if problems:
+            raise ArmError(
+                400,
+                "InvalidTemplateDeployment",
+                f"The template deployment '{name}' is not valid according to the validation procedure. The tracking id is '{uuid.uuid4()}'. See inner errors for details.",
+                details=problems,
+            )
+        return scope, template, items
+
+    def _scope(self, group: str, location: str, body: Resource) -> tuple[arm.Scope, Resource]:
+        """A template, and the values of its parameters."""
         properties = body["properties"]
         template = properties["template"]
         given = {k: v.get("value") for k, v in (properties.get("parameters") or {}).items()}
@@ -590,25 +612,16 @@ class Cloud:
             scope = arm.Scope(
                 SUBSCRIPTION,
                 group,
-                self._group(group)["location"],
+                location,
                 {},
                 template.get("variables") or {},
                 self._reference,
                 zones=REGIONS,
             )
             scope.parameters = {k: given.get(k, scope.value(d.get("defaultValue"))) for k, d in declared.items()}
-            items = arm.expand(template, scope)
         except arm.TemplateError as error:
             raise ArmError(400, "InvalidTemplate", f"Deployment template validation failed: '{error}'.") from None
-        problems = self._problems(group, items)
-        if problems:
-            raise ArmError(
-                400,
-                "InvalidTemplateDeployment",
-                f"The template deployment '{name}' is not valid according to the validation procedure. The tracking id is '{uuid.uuid4()}'. See inner errors for details.",
-                details=problems,
-            )
-        return scope, template, items
+        return scope, template
 
     def _reference(self, where: str) -> Resource | None:
         found = self.resources.get(where.lower())
@@ -799,21 +812,59 @@ class Cloud:
             },
         )
 
-    @route("POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/whatIf")
-    def what_if(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
-        """Tell what a template would change."""
-        self._group(group)
-        _, _, items = self._read(group, name, body)
-        changes = [
+    @route("POST", "/providers/Microsoft.Resources/deployments/{name}/validate")
+    def validate_subscription(self, name: str, body: Resource, **_: Any) -> Answer:
+        """Check a template that makes a resource group and deploys into it."""
+        items = self._rehearsed(name, body)[1]
+        return Answer(
+            200,
             {
-                "resourceId": i.id,
-                "changeType": "NoChange" if i.id.lower() in self.resources else "Create",
-                "after": {"id": i.id, "name": i.name, "type": i.type},
-            }
-            for i in items
+                "id": f"{BASE}/providers/Microsoft.Resources/deployments/{name}",
+                "name": name,
+                "type": "Microsoft.Resources/deployments",
+                "location": body["location"],
+                "properties": {
+                    "provisioningState": "Succeeded",
+                    "mode": "Incremental",
+                    "validatedResources": [{"id": i.id} for i in items],
+                },
+            },
+        )
+
+    @route("POST", "/providers/Microsoft.Resources/deployments/{name}/whatIf")
+    def what_if_subscription(self, name: str, body: Resource, **_: Any) -> Answer:
+        """Tell what a template would change that makes a resource group and deploys into it."""
+        group, items = self._rehearsed(name, body)
+        ids = [f"{BASE}/resourceGroups/{group}", *(i.id for i in items)]
+        there = {*self.resources, *(g["id"].lower() for g in self.groups.values())}
+        changes = [{"resourceId": i, "changeType": "NoChange" if i.lower() in there else "Create"} for i in ids]
+        properties = {"correlationId": str(uuid.uuid4()), "changes": changes}
+        return Answer(200, {"status": "Succeeded", "properties": properties})
+
+    def _rehearsed(self, name: str, body: Resource) -> tuple[str, list[arm.Item]]:
+        """The group, and the resources of the deployment nested in it."""
+        scope, template = self._scope("", "", body)
+        try:
+            group, nested = (
+                scope.value({k: v for k, v in r.items() if k != "properties"}) for r in template["resources"]
+            )
+            inner = template["resources"][1]["properties"]
+            if (group["type"], nested["type"]) != (
+                "Microsoft.Resources/resourceGroups",
+                "Microsoft.Resources/deployments",
+            ):
+                raise arm.TemplateError("only a group and one deployment in it can be read here")
+            if inner["expressionEvaluationOptions"] != {"scope": "inner"} or nested["resourceGroup"] != group["name"]:
+                raise arm.TemplateError("the deployment must stand by itself, in the group of the template")
+            given = scope.value(inner["parameters"])
+            scope.value(nested["dependsOn"])
+        except arm.TemplateError as error:
+            raise ArmError(400, "InvalidTemplate", f"Deployment template validation failed: '{error}'.") from None
+        self._check_group(group["name"], group["location"])
+        properties = {"template": inner["template"], "parameters": given}
+        return group["name"], self._read(group["name"], nested["name"], {"properties": properties}, group["location"])[
+            2
         ]
-        result = {"status": "Succeeded", "properties": {"correlationId": str(uuid.uuid4()), "changes": changes}}
-        return Answer(202, None, self._location(self._start(lambda: result)))
 
     # resources
 

@@ -114,19 +114,21 @@ class DirectAz:
         given = json.loads(Path(o["parameters"][0].removeprefix("@")).read_text("utf-8"))
         return {"properties": {"mode": "Incremental", "template": template, "parameters": given["parameters"]}}
 
-    def _deployment_group_validate(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("POST", self._deployment(o, "/validate"), body=self._body(o))
+    def _deployment_sub_validate(self, o: dict[str, list[str]]) -> Any:
+        return self._ask("POST", self._rehearsal(o, "/validate"), body=self._body(o) | {"location": o["location"][0]})
+
+    def _deployment_sub_what_if(self, o: dict[str, list[str]]) -> Any:
+        body = self._body(o) | {"location": o["location"][0]}
+        return self._ask("POST", self._rehearsal(o, "/whatIf"), body=body)["properties"]
+
+    def _rehearsal(self, o: dict[str, list[str]], tail: str) -> str:
+        return f"providers/Microsoft.Resources/deployments/{o['name'][0]}{tail}"
 
     def _deployment_group_create(self, o: dict[str, list[str]]) -> Any:
         self._ask("PUT", self._deployment(o), body=self._body(o))
 
     def _deployment_group_show(self, o: dict[str, list[str]]) -> Any:
         return self._ask("GET", self._deployment(o))
-
-    def _deployment_group_what_if(self, o: dict[str, list[str]]) -> Any:
-        self._ask("POST", self._deployment(o, "/whatIf"), body=self._body(o))
-        self.cloud.settle()
-        return list(self.cloud.operations.values())[-1].result["properties"]
 
     def _deployment_operation_group_list(self, o: dict[str, list[str]]) -> Any:
         return self._ask("GET", self._deployment(o, "/operations"))["value"]

@@ -210,6 +210,71 @@ def test_rarest_size_of_a_placement_group_goes_first(az: DirectAz, cloud: Cloud,
 # before any money is spent
 
 
+def test_what_azure_would_make_is_told_before_and_is_what_is_made(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    declared = experiment("c p ppg", "c r cross-region", "c i public-ip", "c l standard-lb", "c w vpn")
+    found = azure.preflight(declared)
+    assert not cloud.groups
+    assert not cloud.resources
+    assert found.changes is not None
+    assert {c.change for c in found.changes} == {"Create"}
+    assert "1 loadBalancers" in str(found)
+    assert "6 virtualMachines" in str(found)
+
+    azure.up(declared, number=1, state=tmp_path)
+    # what belongs to a resource is told with it: subnets and the rules that stand in the template of their group
+    parts = ("/disks", "/subnets", "/securityrules")
+    made = {
+        (r["type"].split("/", 1)[1], r["id"].split("/providers/")[1].split("/", 2)[2])
+        for r in cloud.resources.values()
+        if not r["type"].lower().endswith(parts)
+    }
+    told = {
+        (c.type, c.name if "/" not in c.name else c.name.replace("/", "/virtualNetworkPeerings/"))
+        for c in found.changes
+        if c.type not in ("resourceGroups", "networkSecurityGroups/securityRules")
+    }
+    assert told == made
+    order = [c[:3] for c in az.commands]
+    first = order.index(("group", "create", "--name"))
+    assert ("deployment", "sub", "validate") in order[:first]
+    assert ("deployment", "sub", "what-if") in order[:first]
+
+
+def test_what_azure_refuses_beforehand_leaves_no_trace(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    cloud.faults.append(Fault("validate", "b$", code="QuotaExceeded", message="exceeding Cores quota", times=2))
+    found = azure.preflight(experiment())
+    assert found.changes is None
+    (problem,) = found.problems
+    assert "QuotaExceeded: exceeding Cores quota; ask for more at https://aka.ms/quota" in problem
+    assert f"problem: {problem}" in str(found)
+    said: list[str] = []
+    with pytest.raises(AzError, match="QuotaExceeded: exceeding Cores quota; ask for more"):
+        azure.up(experiment(), number=1, state=tmp_path, say=said.append)
+    assert said[-1].endswith(": nothing was made")
+    assert not [c for c in az.commands if "create" in c or "delete" in c]
+    asked = len(az.commands)
+    azure.down(experiment(), state=tmp_path)
+    assert len(az.commands) == asked
+    assert not list(tmp_path.rglob("id_*"))
+
+
+def test_going_on_is_not_stopped_by_the_quota_that_its_own_vms_use(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    cloud.limits["westeurope", "standardDSv5Family"] = 8
+    azure.up(experiment(), number=1, state=tmp_path / "whole")
+    create = next(i for i, c in enumerate(az.commands) if c[:3] == ("deployment", "group", "create"))
+    azure.down(experiment(), state=tmp_path / "whole")
+    az.commands.clear()
+    az.interrupt_at, az.interrupt_after = create, True
+    with pytest.raises(KeyboardInterrupt):
+        azure.up(experiment(), number=1, state=tmp_path)
+    az.interrupt_at = None
+    cloud.settle()
+    made = azure.up(experiment(), number=1, state=tmp_path)
+    assert [h.name for h in made.hosts] == ["a", "b"]
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -146,7 +146,12 @@ def watched(self, *arguments):
 _az.Az._once = watched
 azure.up(DECLARED, number=1, state=state)
 """
-STEPS = {"the group is made": 0, "the deployment is started": 3, "the deployment is waited for": 4}
+STEPS = {
+    "it is told what would be made": 1,
+    "the group is made": 2,
+    "the deployment is started": 4,
+    "the deployment is waited for": 5,
+}
 
 
 @pytest.mark.slow

@@ -10,10 +10,11 @@ import datetime as dt
 import json
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,13 @@ from ...errors import AzureError
 from ...model import Deployment, Experiment, Host
 from ...plan import notes, schedule
 from .._guests import guests
-from . import _az, _deploy, _preflight, _proof, _script, _teardown, _template
+from . import _az, _deploy, _preflight, _proof, _rehearsal, _script, _teardown, _template
+from ._az import Runs
 from ._deploy import Clock
 from ._existing import existing, proofs_of
 from ._failures import AzError
 from ._options import Options
-from ._preflight import Preflight, Runs
+from ._preflight import Preflight
 from ._state import State
 from ._teardown import Leftover
 from ._topology import Topology, alternatives, topology
@@ -44,7 +46,6 @@ __all__ = [
     "preflight",
     "proofs_of",
     "up",
-    "what_if",
 ]
 
 EPHEMERAL = True
@@ -110,7 +111,9 @@ def dry_run(experiment: Experiment) -> DryRun:
 
 
 def preflight(experiment: Experiment) -> Preflight:
-    """Look at login, subscription, sizes, zones, quota, cost and rounds; nothing is made.
+    """Look at login, subscription, sizes, zones, quota, cost and rounds, and have Azure say what it would make.
+
+    Nothing is made.
 
     Raises
     ------
@@ -118,7 +121,17 @@ def preflight(experiment: Experiment) -> Preflight:
         `az` is missing, nobody is logged in, or the subscription is not to be had.
     """
     options = _options(experiment)
-    return _look(experiment, options, topology(experiment, options), _runner(options))
+    place, az = topology(experiment, options), _runner(options)
+    found = _look(experiment, options, place, az)
+    if found.problems or found.elsewhere:
+        return found
+    with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as state:
+        tags = _tags(experiment, options, dt.datetime.now(dt.UTC))
+        try:
+            changes, remarks = _rehearse(options, place, state, f"npl-{experiment.name[:56]}", found, tags, az)
+        except AzError as refusal:
+            return replace(found, problems=(str(refusal),))
+    return replace(found, changes=changes, warnings=(*found.warnings, *remarks))
 
 
 def _look(experiment: Experiment, options: Options, place: Topology, az: Runs) -> Preflight:
@@ -130,34 +143,6 @@ def _look(experiment: Experiment, options: Options, place: Topology, az: Runs) -
         )
     noted += notes(experiment)
     return _preflight.look(experiment, options, place, az, measuring_s=planned.duration_s, noted=noted)
-
-
-def what_if(experiment: Experiment, *, group: str) -> list[dict[str, Any]]:
-    """Ask Azure what deploying into an existing resource group would change; nothing is made.
-
-    Returns
-    -------
-    list of dict
-        `change` (Create, Modify, NoChange, Ignore …), `type` and `name` of every resource.
-    """
-    import tempfile
-
-    options = _options(experiment)
-    az = _runner(options)
-    with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as state:
-        files = _files(
-            experiment, options, topology(experiment, options), state, group, ("192.0.2.1/32",), lambda v: v.name
-        )
-        answer = az(
-            "deployment", "group", "what-if", "--resource-group", group, "--template-file", str(files[0]),
-            "--parameters", f"@{files[1]}", "--no-pretty-print",
-        )  # fmt: skip
-    out = []
-    for change in answer["changes"]:
-        kind, name = change["resourceId"].rsplit("/providers/", 1)[1].split("/", 1)
-        parts = name.split("/")
-        out.append({"change": change["changeType"], "type": f"{kind}/{parts[0]}", "name": "/".join(parts[1:])})
-    return out
 
 
 def up(experiment: Experiment, *, number: int, state: Path, say: Say = _say) -> Deployment:
@@ -187,10 +172,11 @@ def _up(experiment: Experiment, options: Options, number: int, kept: State, az: 
     for attempt in range(min(first, len(choices) - 1), len(choices)):
         place = topology(experiment, options, attempt=attempt)
         found = _look(experiment, options, place, az)
-        if found.elsewhere and not found.problems and attempt < len(choices) - 1:
-            say(f"{experiment.name}: {found.elsewhere[0]}: trying the next alternative")
-            continue
-        _preflight.refuse(found, experiment.name)
+        if not kept.made(number, attempt):  # what is half made may go on: its own VMs would count against it
+            if found.elsewhere and not found.problems and attempt < len(choices) - 1:
+                say(f"{experiment.name}: {found.elsewhere[0]}: trying the next alternative")
+                continue
+            _preflight.refuse(found, experiment.name)
         group = kept.begin(number, attempt, experiment=experiment.name, subscription=found.subscription)["name"]
         say(f"{group}: {len(place.vms)} VMs in {', '.join(place.regions)}; {found.cost}")
         try:
@@ -211,6 +197,10 @@ def _up(experiment: Experiment, options: Options, number: int, kept: State, az: 
 
 def _abandon(az: Runs, group: str, kept: State, say: Say) -> None:
     """A failed attempt must not cost money while someone reads the message; `down` verifies that it is gone."""
+    if not kept.asked_for(group):
+        say(f"{group}: nothing was made")
+        kept.gone(group)
+        return
     try:
         az("group", "delete", "--name", group, "--yes", "--no-wait")
         say(f"{group}: deleting what was made of it")
@@ -243,28 +233,28 @@ def _tags(experiment: Experiment, options: Options, now: dt.datetime) -> dict[st
     }
 
 
-def _files(
-    experiment: Experiment,
-    options: Options,
-    place: Topology,
-    kept: State,
-    group: str,
-    allow_from: tuple[str, ...],
-    rarity: Callable[[Any], Any],
-    tags: dict[str, str] | None = None,
-) -> tuple[Path, Path]:
+def _parameters(
+    options: Options, place: Topology, kept: State, group: str, found: Preflight, tags: dict[str, str]
+) -> Path:
     given = _template.parameters(
         place,
         options,
-        tags=tags or _tags(experiment, options, dt.datetime.now(dt.UTC)),
+        tags=tags,
         public_key=kept.public_key(),
-        allow_from=allow_from,
+        allow_from=found.allow_from,
         host_key=lambda vm: kept.host_key(group, vm),
         shared_key=kept.secret("vpn-key") if any(b for _, b in place.connections) else "",
-        rarity=rarity,
+        rarity=found.rarity,
     )
-    parameters = kept.file(f"parameters-{group}.json", json.dumps(given))
-    return kept.file("template.json", _template.template_text()), parameters
+    return kept.file(f"parameters-{group}.json", json.dumps(given))
+
+
+def _rehearse(
+    options: Options, place: Topology, kept: State, group: str, found: Preflight, tags: dict[str, str], az: Runs
+) -> tuple[tuple[_rehearsal.Change, ...], tuple[str, ...]]:
+    parameters = _parameters(options, place, kept, group, found, tags)
+    template = kept.file("rehearsal.json", _template.rehearsal_text(group, options.region, tags))
+    return _rehearsal.rehearse(az, group, options.region, template, parameters)
 
 
 def _place(
@@ -279,12 +269,18 @@ def _place(
 ) -> dict[str, Any]:
     record = next(g for g in kept.groups if g["name"] == group)
     tags = record.get("tags") or _tags(experiment, options, dt.datetime.now(dt.UTC))
+    if not record["made"]:
+        changes, remarks = _rehearse(options, place, kept, group, found, tags, az)
+        say(f"{group}: Azure finds it valid, and would {_rehearsal.in_words(changes)}")
+        for remark in remarks:
+            say(f"{group}: {remark}")
     kept.note(group, tags=tags)
     _deploy.make_group(az, group, options.region, tags)
     kept.note(group, made=True)
-    files = _files(experiment, options, place, kept, group, found.allow_from, found.rarity, tags)
+    template = kept.file("template.json", _template.template_text())
+    parameters = _parameters(options, place, kept, group, found, tags)
     minutes = options.deadline_min or (90 if place.gateways else 30)
-    return _deploy.deploy(az, group, *files, deadline_s=minutes * 60, clock=CLOCK, say=say)
+    return _deploy.deploy(az, group, template, parameters, deadline_s=minutes * 60, clock=CLOCK, say=say)
 
 
 def _deployment(
@@ -356,7 +352,7 @@ def down(experiment: Experiment, *, state: Path, say: Say = _say) -> None:
     with _terminable(), State.locked(state) as kept:
         if kept.groups:
             az = _az.Az(kept.data.get("subscription"), sleep=CLOCK.sleep)
-            names = [g["name"] for g in kept.groups]
+            names = [g["name"] for g in kept.groups if kept.asked_for(g["name"])]
             uncertain = [g["name"] for g in kept.groups if not g["made"]]
             for name in _teardown.remove(az, names, uncertain=uncertain, clock=CLOCK, say=say):
                 kept.gone(name)

@@ -13,12 +13,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ...errors import AzureError
 from ._failures import AzError, read_failure, waits
 
-__all__ = ["Az", "find_az"]
+__all__ = ["Az", "Runs", "find_az"]
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -43,6 +43,13 @@ def _die_with_parent() -> None:
     """A killed parent must not leave an `az` behind that goes on to create things."""
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Runs(Protocol):
+    """What runs az commands."""
+
+    def __call__(self, *arguments: str, timeout_s: float | None = None) -> Any:
+        """Run ``az <arguments>`` and return its JSON."""
 
 
 class Az:

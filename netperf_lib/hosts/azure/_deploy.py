@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ._az import Runs
 from ._failures import AzError, error_of
-from ._preflight import Runs
 
 __all__ = ["Clock", "deploy", "make_group"]
 
@@ -56,7 +56,6 @@ def deploy(
     state = _state(az, group)
     if state != "running":
         files = ("--template-file", str(template), "--parameters", f"@{parameters}")
-        az("deployment", "group", "validate", "--resource-group", group, "--name", NAME, *files)
         try:
             az("deployment", "group", "create", "--resource-group", group, "--name", NAME, *files, "--no-wait")
         except AzError as failure:

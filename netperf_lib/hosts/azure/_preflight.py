@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from ...errors import AzureError
 from ...model import Experiment
+from ._az import Runs
 from ._options import Options
 from ._prices import Cost, cost, public_address
+from ._rehearsal import Change, in_words
 from ._topology import Topology, Vm
 
 __all__ = ["Preflight", "look"]
-
-
-class Runs(Protocol):
-    """What runs az commands."""
-
-    def __call__(self, *arguments: str, timeout_s: float | None = None) -> Any:
-        """Run ``az <arguments>`` and return its JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +36,8 @@ class Preflight:
     elsewhere: tuple[str, ...] = ()
     """So does each of these, but another zone or size may do."""
     warnings: tuple[str, ...] = ()
+    changes: tuple[Change, ...] | None = None
+    """What would become of each resource, as Azure says; None: it was not asked."""
 
     def rarity(self, vm: Vm) -> tuple[int, int]:
         """Sort key of VMs, the hardest to place first: offered in the fewest zones, then the largest."""
@@ -53,6 +50,8 @@ class Preflight:
             f"about {self.measuring_s / 60:.0f} min of measuring; {self.cost}",
             f"port 22 open to {', '.join(self.allow_from) or 'nobody yet'}",
         ]
+        if self.changes is not None:
+            lines.append(f"Azure finds it valid, and would {in_words(self.changes)}")
         lines += [f"warning: {w}" for w in self.warnings] + [f"problem: {p}" for p in (*self.problems, *self.elsewhere)]
         return "\n".join(lines)
 

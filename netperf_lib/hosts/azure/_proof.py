@@ -8,9 +8,9 @@ from typing import Any
 
 from ...model import Host, Proof
 from .._guests import guest_proofs
+from ._az import Runs
 from ._deploy import Clock
 from ._failures import AzError
-from ._preflight import Runs
 from ._topology import Topology, Vm
 
 __all__ = ["Observed", "Placed", "joined", "observe", "proven"]

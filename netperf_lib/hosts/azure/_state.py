@@ -100,6 +100,14 @@ class State:
         """The attempt of this deployment that is open."""
         return max((g["attempt"] for g in self.groups if g["number"] == number and not g.get("given_up")), default=0)
 
+    def made(self, number: int, attempt: int) -> bool:
+        """Whether the group of this attempt is known to have been made."""
+        return any(g["made"] for g in self.groups if (g["number"], g["attempt"]) == (number, attempt))
+
+    def asked_for(self, name: str) -> bool:
+        """Whether Azure may have been asked to make this group; its tags are recorded just before that."""
+        return any("tags" in g or g["made"] for g in self.groups if g["name"] == name)
+
     def remember(self, number: int, deployment: Deployment) -> None:
         """Keep a deployment that is complete."""
         self.data.setdefault("deployments", {})[str(number)] = asdict(deployment)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...errors import AzureError
+from ._az import Runs
 from ._deploy import Clock
 from ._failures import AzError
-from ._preflight import Runs
 
 __all__ = ["Leftover", "leftovers", "remove"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Mapping
 from importlib import resources
 from itertools import pairwise
@@ -13,7 +14,7 @@ import yaml
 from ._options import Options
 from ._topology import Topology, Vm
 
-__all__ = ["parameters", "template_text", "user_data"]
+__all__ = ["parameters", "rehearsal_text", "template_text", "user_data"]
 
 TOOLS = ("ethtool", "iperf", "iperf3", "qperf", "sockperf")
 
@@ -21,6 +22,43 @@ TOOLS = ("ethtool", "iperf", "iperf3", "qperf", "sockperf")
 def template_text() -> str:
     """The ARM template as it stands in the package."""
     return resources.files(__package__).joinpath("template.json").read_text("utf-8")
+
+
+def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
+    """The same template with its resource group around it, so that Azure can be asked before there is a group.
+
+    It takes the parameters of the template. It is validated and never deployed: what it would make, the group and then
+    the template make.
+    """
+    inner = json.loads(template_text())
+    document = {
+        "$schema": "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentTemplate.json#",
+        "contentVersion": "1.0.0.0",
+        "parameters": inner["parameters"],
+        "resources": [
+            {
+                "type": "Microsoft.Resources/resourceGroups",
+                "apiVersion": "2024-03-01",
+                "name": group,
+                "location": location,
+                "tags": dict(tags),
+            },
+            {
+                "type": "Microsoft.Resources/deployments",
+                "apiVersion": "2024-03-01",
+                "name": "npl",
+                "resourceGroup": group,
+                "dependsOn": [f"[subscriptionResourceId('Microsoft.Resources/resourceGroups', '{group}')]"],
+                "properties": {
+                    "mode": "Incremental",
+                    "expressionEvaluationOptions": {"scope": "inner"},
+                    "template": inner,
+                    "parameters": {name: {"value": f"[parameters('{name}')]"} for name in inner["parameters"]},
+                },
+            },
+        ],
+    }
+    return json.dumps(document)
 
 
 def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
