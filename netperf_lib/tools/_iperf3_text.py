@@ -19,6 +19,11 @@ ERROR = re.compile(
 _TCP = re.compile(r" +(?P<retr>-?\d+)(?: +(?P<cwnd>-?\d+(?:\.\d+)?) +(?P<unit>[KMGT]?)Bytes)?\s*$")
 _UDP = re.compile(LOSS + r"\s*$")
 _SENT = re.compile(r"\s+(?P<packets>\d+)\s*$")
+_DISORDER = re.compile(
+    r"\[\s*(?P<id>\w+)\s*\]\s*[\d.]+-\s*[\d.]+\s+sec\s+(?P<count>\d+) datagrams received out-of-order"
+)
+_WRAPPED = re.compile(r"(/sec[^\n]*?)[ \t]*\n[> \t]*(sender|receiver)[ \t]*$", re.MULTILINE)
+"""A row of the result whose last word a mail program moved to the next line."""
 _VERBOSE = re.compile(
     r"Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d+) streams, (?P<block>\d+) byte blocks, "
     r"omitting (?P<omit>\d+) seconds, (?:(?P<seconds>\d+) second test)?"
@@ -56,17 +61,24 @@ class _Log:
     parameters: dict[str, Any] = field(default_factory=dict)
     version: str | None = None
     connections: int = 0
+    disorder: dict[str, int] = field(default_factory=dict)
+    """Stream -> datagrams that arrived out of order, told in lines of their own."""
     warnings: list[str] = field(default_factory=list)
 
 
 def read_text(text: str) -> list[ParsedRun]:
     """Read one run."""
     log = _Log()
+    if _WRAPPED.search(text):
+        text = _WRAPPED.sub(r"\1 \2\n", text)
     lines = text.split("\n")
     rule = False
     previous: Row | None = None
     for index, line in enumerate(lines):
         if "[" in line or " sec " in line:
+            if "datagrams received out-of-order" in line and (m := _DISORDER.search(line)):
+                log.disorder[m["id"]] = int(m["count"])
+                continue
             try:
                 found = row(line, index)
             except Unreadable as e:
@@ -92,19 +104,23 @@ def read_text(text: str) -> list[ParsedRun]:
             break
         elif stripped.endswith("iperf Done."):
             log.closed = True
-        elif "error" in line or "iperf3" in line or "iperf 3" in line:
-            _message(log, line)
+        elif ("error" in line or "iperf3" in line or "iperf 3" in line) and _message(log, line):
+            continue
         elif stripped and not stripped.startswith("-"):
-            _context(log, line)
+            _context(log, line)  # a host may be called iperf3, too
     return [_run(log, text)]
 
 
-def _message(log: _Log, line: str) -> None:
+def _message(log: _Log, line: str) -> bool:
+    """Read a message or the version; tell whether it was one."""
     if m := ERROR.search(line):
         if not m["text"].startswith("warning") and log.error is None:
             log.error = m["text"].strip()
-    elif m := re.search(r"(?:^|\s)iperf (3\.\S+)\s*$", line):
+        return True
+    if m := re.search(r"(?:^|\s)iperf (3\.\S+)\s*$", line):
         log.version = m[1]
+        return True
+    return False
 
 
 def _context(log: _Log, line: str) -> None:
@@ -303,7 +319,7 @@ def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, 
         It cannot be what iperf3 printed.
     """
     streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
-    if side and side.total is total and (None in streams or sum(s or 0 for s in streams) != count):
+    if side and side.streams and side.total is total and (None in streams or sum(s or 0 for s in streams) != count):
         raise Unreadable(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
     mine = [i for i in log.intervals if i.direction == direction and not i.omitted and i.row.length_s > 0]
     rows = [i for i in mine if i.stream == -1] or mine
@@ -350,6 +366,10 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
         log.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
         found[f"jitter{word}_us"] = jitter * 1e3
+    mine = set(side.streams) | {"SUM"} if side else {"SUM"}
+    counted = {k: v for k, v in log.disorder.items() if k in mine}
+    if not word and counted:
+        found["out_of_order_count"] = counted["SUM"] if "SUM" in counted else sum(counted.values())
 
 
 def _windows(log: _Log, found: dict[str, float], direction: str) -> None:
@@ -360,4 +380,8 @@ def _windows(log: _Log, found: dict[str, float], direction: str) -> None:
     streams = {i.stream for i in log.intervals if i.direction == direction} - {-1}
     if windows and len(windows) == len(streams):
         found["cwnd_bytes"] = sum(w[-1] for w in windows.values())
-        found["cwnd_max_bytes"] = sum(max(w) for w in windows.values())
+        first = min(i.row.start_s for i in log.intervals)
+        if first > 0:
+            log.warnings.append(f"the intervals before {first:g} s are missing")
+        else:
+            found["cwnd_max_bytes"] = sum(max(w) for w in windows.values())

@@ -71,6 +71,10 @@ _START = Alternatives(
             r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
             ("/sec",),
         ),
+        "result": (
+            r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
+            (" sender", " receiver"),
+        ),
     }
 )
 

@@ -128,3 +128,59 @@ def test_bytes_that_are_no_text_in_a_document_raise_nothing() -> None:
     data = (LOGS / "gen-3.12-tcp-R.json").read_bytes().replace(b'"host_total"', b'"host_tota\xff"')
     (run,) = tools.parse(data)
     assert run.status == "partial"
+
+
+CONNECTED = """\
+Connecting to host iperf3, port 5201
+Reverse mode, remote host iperf3 is sending
+[  5] local 10.0.0.8 port 50123 connected to 10.0.0.9 port 5201
+"""
+TITLES = "[ ID] Interval           Transfer     Bitrate         Retr\n"
+SENT = "[  5]   0.00-8.00   sec  5.50 MBytes  5.77 Mbits/sec  208             sender\n"
+ARRIVED = "[  5]   0.00-8.02   sec  4.12 MBytes  4.31 Mbits/sec                  receiver\n"
+
+
+def test_a_host_may_be_called_iperf3() -> None:
+    (run,) = tools.parse(CONNECTED + TITLES + SENT + ARRIVED + "\niperf Done.\n")
+    assert run.parameters["server"] == "iperf3"
+    assert run.parameters["direction"] == "reverse"
+
+
+@pytest.mark.parametrize("done", ["", "\niperf Done.\n"])
+def test_the_last_rows_alone_are_a_result(done: str) -> None:
+    (run,) = tools.parse("$ iperf3 -c 10.0.0.9 -t 8 | tail -n 4\n" + SENT + ARRIVED + done)
+    assert run.status == "ok"
+    assert (run.metrics["throughput_bps"], run.metrics["retransmits_count"]) == (4.31e6, 208)
+    (run,) = tools.parse((SENT + ARRIVED + done).replace("[  5]", "[SUM]"))
+    assert (run.metrics["throughput_bps"], run.metrics["retransmits_count"]) == (4.31e6, 208)
+
+
+def test_a_last_word_that_a_mail_program_wrapped() -> None:
+    wrapped = (
+        (SENT + ARRIVED).replace("            sender", "\n    sender").replace("            receiver", "\n    receiver")
+    )
+    (run,) = tools.parse(TITLES + wrapped)
+    assert (run.status, run.metrics["throughput_bps"]) == ("ok", 4.31e6)
+
+
+def test_the_end_of_a_log_does_not_know_its_largest_window() -> None:
+    row = "[  5]   {}.00-{}.00   sec   704 KBytes  5.77 Mbits/sec  {}   {}.0 KBytes\n"
+    rows = [row.format(i, i + 1, 104 if i < 2 else 0, 90 - 10 * i) for i in range(8)]
+    rule = "- - - - - - - - - - - - -\n"
+    titles = TITLES.replace("\n", "  Cwnd\n")
+    (whole,) = tools.parse(titles + "".join(rows) + rule + TITLES + SENT + ARRIVED)
+    assert whole.metrics["cwnd_max_bytes"] == 90 * 1024
+    (tail,) = tools.parse("".join(rows[5:]) + rule + TITLES + SENT + ARRIVED)
+    assert "cwnd_max_bytes" not in tail.metrics
+    assert tail.metrics["cwnd_bytes"] == 20 * 1024
+    assert "before 5 s are missing" in tail.warnings[-1]
+
+
+def test_datagrams_out_of_order_are_told_in_a_line_of_their_own() -> None:
+    titles = "[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n"
+    row = "[  5]   0.00-2.00   sec  43.2 MBytes   181 Mbits/sec  0.007 ms  56/348500 (0.016%)\n"
+    told = "[  5] Sent 348500 datagrams\n[SUM]  0.0- 2.0 sec  24 datagrams received out-of-order\n"
+    rule = "- - - - - - - - - - - - -\n"
+    (run,) = tools.parse(CONNECTED + titles + row + rule + titles + row + told + "\niperf Done.\n")
+    assert run.status == "ok"
+    assert run.metrics["out_of_order_count"] == 24
