@@ -437,8 +437,10 @@ def lab_shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
 
 def main() -> None:
     """Entry point: one line for what a user can cause, the exit code of the error's kind."""
-    # a polite kill unwinds like Ctrl-C, so that what was placed is taken down
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # a polite kill, or a terminal that goes, unwinds like Ctrl-C, so that what was placed is taken down
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         npl.main(standalone_mode=False)
     except click.ClickException as error:

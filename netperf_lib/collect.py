@@ -10,10 +10,8 @@ import asyncio
 import errno
 import hashlib
 import logging
-import signal
-import threading
 import uuid
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -21,13 +19,14 @@ from typing import Any
 
 from .errors import CollectError, HostError, NetperfError, UsageError
 from .live import Watcher, watcher
+from .loop import finish
 from .model import Deployment, Trial
 from .plan import Plan, describe, estimate_s
 from .stations import Station
 from .store import Store
 from .trial import Run, asked_buffers, missing, now
 
-__all__ = ["Tally", "collect"]
+__all__ = ["Tally", "collect", "is_complete"]
 
 RECORD_SCHEMA = 1
 """Version of run.json."""
@@ -118,7 +117,7 @@ def collect(
     with store.lock(), _log_file(store):
         collector = _Collector(plan, deployment, store, number, watch or watcher(), install, until_precise)
         try:
-            return _finish(collector.collect())
+            return finish(collector.collect(), stopped=_stopped)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -148,53 +147,8 @@ def _log_file(store: Store) -> Iterator[None]:
             handler.close()
 
 
-def _finish(work: Coroutine[Any, Any, Tally]) -> Tally:
-    """Run to the end; in a notebook too, whose own event loop already runs in this thread."""
-    inside_loop = True
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        inside_loop = False
-    if not inside_loop:
-        return asyncio.run(_until_terminated(work))
-    box: list[Tally | BaseException] = []
-
-    def inside() -> None:
-        try:
-            box.append(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 (handed to the caller's thread)
-            box.append(error)
-
-    thread = threading.Thread(target=inside)
-    thread.start()
-    thread.join()
-    if isinstance(box[0], BaseException):
-        raise box[0]
-    return box[0]
-
-
-async def _until_terminated(work: Coroutine[Any, Any, Tally]) -> Tally:
-    """Let a signal to terminate do what Ctrl-C does: hosts are left as they were found."""
-    task = asyncio.ensure_future(work)
-    if threading.current_thread() is not threading.main_thread():
-        return await task
-    stopped = False
-
-    def stop() -> None:
-        nonlocal stopped
-        stopped = True
-        task.cancel()
-
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if stopped:
-            raise CollectError("terminated by a signal; the same command goes on where it stopped") from None
-        raise
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
+def _stopped() -> CollectError:
+    return CollectError("terminated by a signal; the same command goes on where it stopped")
 
 
 @dataclass(slots=True)
@@ -206,6 +160,27 @@ class _Past:
     spent: int = 0
     """Those whose tool was started: they count towards the limit."""
     done: bool = False
+
+
+def _past(trials: list[Trial], store: Store) -> dict[str, _Past]:
+    past = {t.run_id: _Past() for t in trials}
+    for run_id in store.run_ids():
+        if known := past.get(run_id.rpartition("-a")[0]):
+            record = store.run(run_id)
+            known.attempts = max(known.attempts, int(record["attempt"]))
+            known.spent += record.get("started_utc") is not None
+            known.done |= _good(record)
+    return past
+
+
+def _todo(trials: list[Trial], past: dict[str, _Past], attempts: int) -> list[Trial]:
+    return [t for t in trials if not past[t.run_id].done and past[t.run_id].spent < attempts]
+
+
+def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
+    """Whether nothing is left to measure of deployment `number`: every trial has a good run, or no attempt left."""
+    trials = [t for t in plan.trials if t.deployment == number]
+    return not _todo(trials, _past(trials, store), plan.experiment.attempts)
 
 
 class _Collector:
@@ -233,25 +208,14 @@ class _Collector:
                 self.stations[name] = Station(deployment.host(name), marker, needed, install=install)
             except KeyError as error:
                 raise HostError(f"{self.experiment.name}: {error.args[0]}; name one of these in `pairs`") from None
-        self.past = self._past()
+        self.past = _past(self.trials, store)
         self.tally = Tally(scheduled=len(self.trials))
         self.remaining: dict[str, float] = {}
-
-    def _past(self) -> dict[str, _Past]:
-        past = {t.run_id: _Past() for t in self.trials}
-        for state in self.store.runs():
-            if known := past.get(state.trial):
-                record = self.store.run(state.run_id)
-                known.attempts = max(known.attempts, state.attempt)
-                known.spent += record.get("started_utc") is not None
-                known.done |= _good(record)
-        return past
 
     # -- the schedule ------------------------------------------------------------------------------------------------
 
     async def collect(self) -> Tally:
-        limit = self.experiment.attempts
-        todo = [t for t in self.trials if not self.past[t.run_id].done and self.past[t.run_id].spent < limit]
+        todo = _todo(self.trials, self.past, self.experiment.attempts)
         self.tally.before = sum(p.done for p in self.past.values())
         self.tally.failed = len(self.trials) - self.tally.before - len(todo)
         self.remaining = {t.run_id: estimate_s(t, self.experiment) for t in todo}

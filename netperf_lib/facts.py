@@ -60,7 +60,8 @@ for f in "/sys/class/net/$nic/statistics/"*; do read -r v <"$f"; echo "${f##*/} 
 printf '@ethtool\n'; ethtool -S "$nic" 2>/dev/null
 printf '@state\n'
 read -r v </proc/sys/net/ipv4/tcp_congestion_control; echo "congestion_control $v"
-set -- $(cat /proc/sys/net/ipv4/tcp_rmem /proc/sys/net/ipv4/tcp_wmem); echo "tcp_rmem $1 $2 $3"; echo "tcp_wmem $4 $5 $6"
+set -- $(cat /proc/sys/net/ipv4/tcp_rmem /proc/sys/net/ipv4/tcp_wmem)
+printf 'tcp_rmem %s %s %s\ntcp_wmem %s %s %s\n' "$@"
 for d in /sys/class/net/*; do read -r v <"$d/operstate"; echo "link.${d##*/} $v"; done
 exit 0
 """

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import hosts
 from .collect import collect as measure
+from .collect import is_complete
 from .declare import load_experiment
 from .errors import HostError, UsageError
 from .model import Deployment, Experiment
@@ -138,14 +139,21 @@ def collect(
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The measurement made before is kept in {aside}")
-    scheduled = _schedule(store, declared, seed, looked=until_precise is not None)
-    for number in range(1, declared.deployments + 1):
-        with hosts.deployed(declared, number=number, state=store.hosts_dir) as deployment:
-            store.write_deployment(number, deployment)
-            if deployment.notice:
-                say(deployment.notice)
-            tally = measure(scheduled, deployment, store, number=number, install=install, until_precise=until_precise)
-            say(f"{tally}.")
+    with store.lock():  # before any host is touched: those that run may be another collector's
+        scheduled = _schedule(store, declared, seed, looked=until_precise is not None)
+        for number in range(1, declared.deployments + 1):
+            if is_complete(scheduled, store, number=number):
+                say(f"Deployment {number}: nothing is left to measure.")
+                hosts.release(declared, state=store.hosts_dir)
+                continue
+            with hosts.deployed(declared, number=number, state=store.hosts_dir) as deployment:
+                store.write_deployment(number, deployment)
+                if deployment.notice:
+                    say(deployment.notice)
+                tally = measure(
+                    scheduled, deployment, store, number=number, install=install, until_precise=until_precise
+                )
+                say(f"{tally}.")
     return store
 
 

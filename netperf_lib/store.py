@@ -96,6 +96,7 @@ class Store:
 
     def __init__(self, root: Location, experiment: str) -> None:
         self.experiment = experiment
+        self._locked = False
         url = f"{str(root).rstrip('/')}/{experiment}" if is_url(root) else str(Path(root) / experiment)
         self._files = folder(url)
         self.url = self._files.url
@@ -243,16 +244,23 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep every other collector out for as long as the block runs.
+        """Keep every other collector out for as long as the block runs; who has the lock may take it again.
 
         Raises
         ------
         StoreError
             Another collector is at work on this experiment.
         """
-        with self._files.lock(".lock", "another collector"):
-            self._files.tidy("raw")  # what a killed collector left; never a complete run
+        if self._locked:
             yield
+            return
+        with self._files.lock(".lock", "another collector"):
+            self._locked = True
+            try:
+                self._files.tidy("raw")  # what a killed collector left; never a complete run
+                yield
+            finally:
+                self._locked = False
 
     @contextmanager
     def new_run(self, run_id: str, *, durable: bool = True) -> Iterator[Path]:

@@ -348,7 +348,7 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment: Deplo
 def test_a_port_that_is_taken_is_not_used(deployment: Deployment, store: Store) -> None:
     listen = (
         "import socket,time\nkept=[]\nfor p in range(20000,20012):\n"
-        " s=socket.socket(); s.bind(('0.0.0.0',p)); s.listen(); kept.append(s)\ntime.sleep(20)"
+        " s=socket.socket(); s.bind(('0.0.0.0',p)); s.listen(); kept.append(s)\ntime.sleep(200)"
     )
     command = f'nohup {sys.executable} -c "{listen}" >/dev/null 2>&1 & echo $!'
     pid = on_host(deployment, "near", command).strip()
@@ -377,7 +377,7 @@ def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment: Deployment,
 
 
 def test_a_second_collector_is_refused(deployment: Deployment, store: Store) -> None:
-    with store.lock(), pytest.raises(StoreError, match="another collector"):
+    with Store(store.path.parent, "t").lock(), pytest.raises(StoreError, match="another collector"):
         measure(experiment(), deployment, store)
 
 
@@ -450,13 +450,16 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
     assert buffers(deployment) == before
 
 
-def test_terminated_it_puts_settings_back_itself(deployment: Deployment, store: Store, lab_folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_terminated_it_puts_settings_back_itself(
+    deployment: Deployment, store: Store, lab_folder: Path, number: signal.Signals
+) -> None:
     before = buffers(deployment)
     store.declare(experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [1 << 20], "duration_s": 30}]))
     process = start(store, lab_folder)
     marked("iperf3")
     assert buffers(deployment) != before
-    process.terminate()
+    process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert "terminated by a signal" in errors
     assert not store.run_ids()

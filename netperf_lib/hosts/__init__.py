@@ -28,7 +28,7 @@ from pydantic import ValidationError
 from ..errors import ExperimentError, UsageError
 from ..model import Deployment, Experiment
 
-__all__ = ["deployed", "options", "source", "sources"]
+__all__ = ["deployed", "options", "release", "source", "sources"]
 
 
 def sources() -> tuple[str, ...]:
@@ -69,9 +69,14 @@ def options(experiment: Experiment) -> Any:
 @contextmanager
 def deployed(experiment: Experiment, *, number: int = 1, state: Path) -> Iterator[Deployment]:
     """Hosts for as long as the block runs; those of an ephemeral source are gone after it, whatever happens."""
-    module = source(experiment.hosts.source)
     try:
-        yield module.up(experiment, number=number, state=state)
+        yield source(experiment.hosts.source).up(experiment, number=number, state=state)
     finally:
-        if module.EPHEMERAL:
-            module.down(experiment, state=state)
+        release(experiment, state=state)
+
+
+def release(experiment: Experiment, *, state: Path) -> None:
+    """Take away hosts that are not to outlive the measurement; safe to repeat."""
+    module = source(experiment.hosts.source)
+    if module.EPHEMERAL:
+        module.down(experiment, state=state)

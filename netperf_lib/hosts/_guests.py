@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import SSHError
+from ..loop import finish
 from ..model import Host, Proof
 from ..ssh import Remote
 
@@ -75,7 +76,7 @@ def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, 
     async def all_of_them() -> list[Mapping[str, Any] | str]:
         return await asyncio.gather(*(one(h) for h in hosts))
 
-    return dict(zip((h.name for h in hosts), asyncio.run(all_of_them()), strict=True))
+    return dict(zip((h.name for h in hosts), finish(all_of_them()), strict=True))
 
 
 def _facts(text: str) -> dict[str, Any]:

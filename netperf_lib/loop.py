@@ -1,0 +1,93 @@
+"""Coroutines, brought to their end by code that is none: in a script, in a thread, in a notebook.
+
+A notebook's own event loop runs already while a cell does. The coroutine then gets a loop in a thread of its own, and
+interrupting the cell ends it as Ctrl-C ends a script: cancelled, and waited for until it has cleared up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+__all__ = ["finish"]
+
+Result = TypeVar("Result")
+
+
+def finish(work: Coroutine[Any, Any, Result], *, stopped: Callable[[], BaseException] | None = None) -> Result:
+    """Run a coroutine to its end, whether or not an event loop runs in this thread.
+
+    Parameters
+    ----------
+    work : coroutine
+        What to do.
+    stopped : callable, optional
+        Makes the error to raise where the process is told to end or loses its terminal meanwhile: `work` is cancelled
+        first, so that it can clear up. Without it, signals do what they did before.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_watched(work, stopped) if stopped and _main() else work)
+    return _beside(work)
+
+
+def _main() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+async def _watched(work: Coroutine[Any, Any, Result], stopped: Callable[[], BaseException]) -> Result:
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+    told = False
+
+    def stop() -> None:
+        nonlocal told
+        told = True
+        task.cancel()
+
+    before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGHUP)}
+    mine = [n for n, handler in before.items() if handler not in (None, signal.SIG_IGN)]  # ignored: nohup does that
+    for number in mine:
+        loop.add_signal_handler(number, stop)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if told:
+            raise stopped() from None
+        raise
+    finally:
+        for number in mine:
+            loop.remove_signal_handler(number)
+            signal.signal(number, before[number])
+
+
+def _beside(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run it in a thread of its own; an interruption of this thread cancels it."""
+    begun: Future[Callable[[], object]] = Future()
+    ended: Future[Result] = Future()
+
+    async def inside() -> Result:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        begun.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await work
+
+    def run() -> None:
+        try:
+            ended.set_result(asyncio.run(inside()))
+        except BaseException as error:  # noqa: BLE001 (handed to the caller's thread)
+            ended.set_exception(error)
+
+    thread = threading.Thread(target=run, name="netperf_lib")
+    thread.start()
+    try:
+        ended.exception()  # waits
+    except BaseException:
+        begun.result()()
+        thread.join()
+        raise
+    return ended.result()

@@ -1,0 +1,139 @@
+"""The verbs as functions: in a script, beside another collector, and in a notebook's own event loop."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jupyter_client.manager import KernelManager, start_new_kernel
+
+import netperf_lib as npl
+from netperf_lib.errors import LabError, StoreError
+from netperf_lib.hosts import lab
+from netperf_lib.store import Store
+
+from .sshd import Sshd, alive, wait_until
+
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "hosts": {"source": "lab", "options": {"hosts": [{"name": "a"}, {"name": "b"}], "calibrate": False}},
+    "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
+    "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
+    "rounds": 1,
+}
+
+
+def declare(folder: Path, **changed: Any) -> Path:
+    place = folder / "small.yaml"
+    place.write_text(yaml.safe_dump(SMALL | changed))
+    return place
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    try:
+        lab.check()
+    except LabError as error:
+        pytest.skip(f"no lab here: {error}")
+    return declare(tmp_path)
+
+
+def test_a_second_collector_touches_neither_hosts_nor_plan(small: Path, tmp_path: Path) -> None:
+    first = Store(tmp_path, "small")
+    with first.lock(), pytest.raises(StoreError, match="another collector"):
+        npl.collect(small, root=tmp_path)
+    assert not first.deployments()
+    assert first.read_plan() is None
+    assert lab.status(first.hosts_dir) is None
+
+
+def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    store = npl.collect(small, root=tmp_path, say=said.append)
+    (placed,) = store.deployments()
+    assert "1 of 1 trials measured." in said
+    npl.collect(small, root=tmp_path, say=said.append)
+    assert said[-1] == "Deployment 1: nothing is left to measure."
+    assert store.deployments() == [placed]  # with the keys and ports of the first time
+    npl.collect(small, root=tmp_path, rounds="+1", say=said.append)
+    assert said[-1] == "1 of 2 trials measured, 1 were measured before."
+
+
+# -- in a notebook -----------------------------------------------------------------------------------------------------
+
+
+class Cells:
+    """A real kernel, whose event loop runs while a cell does."""
+
+    def __init__(self) -> None:
+        self.manager: KernelManager
+        self.manager, self.client = start_new_kernel(kernel_name="python3", extra_arguments=["--quiet"])
+
+    def begin(self, code: str) -> str:
+        return str(self.client.execute(textwrap.dedent(code)))
+
+    def end(self, asked: str, timeout: float = 120) -> dict[str, Any]:
+        until = time.monotonic() + timeout
+        while time.monotonic() < until:
+            reply = self.client.get_shell_msg(timeout=until - time.monotonic())
+            if reply["parent_header"].get("msg_id") == asked:
+                return dict(reply["content"])
+        raise TimeoutError
+
+    def run(self, code: str) -> dict[str, Any]:
+        return self.end(self.begin(code))
+
+
+@pytest.fixture
+def cells() -> Iterator[Cells]:
+    found = Cells()
+    try:
+        yield found
+    finally:
+        found.client.stop_channels()
+        found.manager.shutdown_kernel(now=True)
+
+
+def test_a_cell_measures_on_hosts_that_exist(cells: Cells, tmp_path: Path) -> None:
+    servers = {name: Sshd(tmp_path / name) for name in ("a", "b")}
+    try:
+        hosts = {
+            n: {
+                "address": "127.0.0.1",
+                "port": s.port,
+                "user": s.host().user,
+                "identity": str(s.identity),
+                "known_hosts": str(s.known_hosts),
+            }
+            for n, s in servers.items()
+        }
+        file = declare(tmp_path, hosts={"source": "inventory", "options": {"hosts": hosts}})
+        done = cells.run(
+            f"""
+            import asyncio, netperf_lib as npl
+            assert asyncio.get_running_loop().is_running()
+            assert (npl.load(npl.collect({str(file)!r}, root={str(tmp_path)!r}).url)["status"] == "ok").all()
+            """
+        )
+        assert done["status"] == "ok", done
+    finally:
+        for server in servers.values():
+            server.stop()
+
+
+def test_interrupting_a_cell_ends_what_it_started(cells: Cells, small: Path, tmp_path: Path) -> None:
+    file = declare(small.parent, tests=[SMALL["tests"][0] | {"duration_s": 311}])
+    asked = cells.begin(f"import netperf_lib as npl; npl.collect({str(file)!r}, root={str(tmp_path)!r})")
+    assert wait_until(lambda: alive(" -t 311 "), 60)
+    cells.manager.interrupt_kernel()
+    done = cells.end(asked, 60)
+    assert (done["status"], done["ename"]) == ("error", "KeyboardInterrupt")
+    assert wait_until(lambda: not alive(" -t 311 "))
+    with Store(tmp_path, "small").lock():
+        assert not Store(tmp_path, "small").run_ids()
+    assert lab.status(Store(tmp_path, "small").hosts_dir) is None
