@@ -28,12 +28,16 @@ _FIGURES = re.compile(
 def sightings(text: str) -> Iterator[int]:
     """Offsets where a run starts: a stream that has its result, or another port, is of another run."""
     ports: dict[str, tuple[str, str]] = {}
+    own: dict[str, tuple[str, ...]] = {}
     finished: set[str] = set()
     shared: set[tuple[str, str]] = set()
     previous = ""
     begun = False
     for m in _LINE.finditer(text):
         key = (m["local_port"], m["remote_port"])
+        if begun and _reports(m, own.get(m["id"])):
+            finished.add(m["id"])
+            continue
         other = m["id"] in finished or (m["id"] != "-1" and ports.get(m["id"], key) != key)
         other |= bool(finished) and m["id"] != "-1" and m["id"] not in ports
         ends = {(m["local"], m["local_port"]), (m["remote"], m["remote_port"])}
@@ -41,11 +45,21 @@ def sightings(text: str) -> Iterator[int]:
         other |= m[0] == previous  # a run is not printed twice: the next one was as fast, to the byte
         previous = m[0]
         if other or not begun:
-            ports, finished, begun, shared = {}, set(), True, ends
+            ports, own, finished, begun, shared = {}, {}, set(), True, ends
             yield m.start()
         if m["id"] in ports and float(m["start"]) == 0:
             finished.add(m["id"])
         ports[m["id"]] = key
+        own[m["id"]] = _ends(m)
+
+
+def _ends(m: re.Match[str]) -> tuple[str, ...]:
+    return m["local"], m["local_port"], m["remote"], m["remote_port"]
+
+
+def _reports(m: re.Match[str], own: tuple[str, ...] | None) -> bool:
+    """Whether a row of a client is what its server reports: it has the ends of the `own` row the other way round."""
+    return own is not None and _ends(m) == own[2:] + own[:2] and m["rest"].count(",") > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,8 @@ class _Row:
 @dataclass
 class _Found:
     streams: dict[int, list[_Row]] = field(default_factory=dict)
+    reports: list[_Row] = field(default_factory=list)
+    """What the server of UDP reports to its client, a row a stream."""
     damage: str | None = None
     wrong: dict[int, str] = field(default_factory=dict)
     """Rows of which the bytes contradict the rate: iperf 2.0.5 with -P prints such results of single streams."""
@@ -69,6 +85,7 @@ class _Found:
 def read_csv(text: str) -> list[ParsedRun]:
     """Read one run."""
     found = _Found()
+    own: dict[int, tuple[str, ...]] = {}
     time = ""
     for index, line in enumerate(text.split("\n")):
         m = _LINE.match(line)
@@ -86,9 +103,12 @@ def read_csv(text: str) -> list[ParsedRun]:
             continue
         if slack < 0.5 and abs(size * 8 - bps * (end - start)) > slack * max(size * 8, 8):
             found.wrong[index] = line.strip()
-        found.streams.setdefault(int(m["id"]), []).append(
-            _Row(start, end, size, bps, index, f if f["packets"] is not None else None)
-        )
+        made = _Row(start, end, size, bps, index, f if f["packets"] is not None else None)
+        if _reports(m, own.get(int(m["id"]))):
+            found.reports.append(made)
+        else:
+            own[int(m["id"])] = _ends(m)
+            found.streams.setdefault(int(m["id"]), []).append(made)
     return [_run(found, time)]
 
 
@@ -97,8 +117,13 @@ def _run(found: _Found, time: str) -> ParsedRun:
     warnings: list[str] = []
     error = found.damage
     streams = {k: v for k, v in found.streams.items() if k != -1}
-    totals = [v[-1] for v in streams.values() if v[-1].start == v[0].start == 0 and (len(v) > 1 or v[0].end != 1)]
-    udp = any(r.udp is not None for v in streams.values() for r in v)
+    over = bool(found.reports)  # a lone row over the first second may be an interval
+    totals = [
+        v[-1] for v in streams.values() if v[-1].start == v[0].start == 0 and (len(v) > 1 or v[0].end != 1 or over)
+    ]
+    udp = bool(found.reports) or any(r.udp is not None for v in streams.values() for r in v)
+    # a client of 2.1 prints the columns of a receiver, too: it knows none of them and says -1 datagrams
+    sending = bool(found.reports) or any(t.udp is not None and int(t.udp["packets"]) < 0 for t in totals)
     if error is None and len(totals) < len(streams):
         error = "the test has no result: the log ends before the row over the whole test"
     if error is None and not totals:
@@ -119,14 +144,21 @@ def _run(found: _Found, time: str) -> ParsedRun:
             error = wrong
     if error is None and total is not None:
         # The rows do not say which end they are from; only a receiver of UDP prints loss.
-        rate, size = ("throughput_bps", "transferred_bytes") if udp else ("throughput_sent_bps", "sent_bytes")
+        received = udp and not sending
+        rate, size = ("throughput_bps", "transferred_bytes") if received else ("throughput_sent_bps", "sent_bytes")
         if not udp:
             warnings.append(
                 "the rows do not say whether they are the sender's; the throughput is taken as the sender's"
             )
         metrics = {rate: total.bps, size: total.size, "duration_measured_s": total.end - total.start}
-        if udp:
+        if received:
             error = _datagrams(metrics, totals)
+        elif found.reports and len(found.reports) == len(totals):
+            error = _datagrams(metrics, found.reports)
+            metrics["throughput_bps"] = sum(r.bps for r in found.reports)
+            metrics["transferred_bytes"] = sum(r.size for r in found.reports)
+        elif udp:
+            warnings.append("what arrived is not told: the server's report is missing, or it is in the server's log")
     warnings += [f"the bytes of a row contradict its rate: {line!r}" for line in found.wrong.values()]
     rows = sorted((r.index, k, r) for k, v in found.streams.items() for r in v if error is not None or r not in totals)
     kept = [(k, r) for _, k, r in rows if error is not None or r is not total]
