@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import SSHError
@@ -33,6 +35,11 @@ for tool in iperf3 iperf qperf sockperf; do
   command -v $tool >/dev/null || continue
   echo "tool=$tool $( (timeout 5 $tool --version || true) 2>&1 | grep -m1 -oE '[0-9]+(\.[0-9]+)+[-a-z0-9.]*')"
 done
+for package in ethtool iperf iperf3 qperf sockperf; do
+  version=$( (dpkg-query -W -f '${Version}' $package || rpm -q --qf '%{VERSION}-%{RELEASE}' $package) 2>/dev/null) &&
+    echo "package=$package $version"
+done
+[ -r /usr/local/share/npl-built ] && sed 's/^/package=/' /usr/local/share/npl-built
 true
 """
 VF_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mana")
@@ -80,20 +87,22 @@ def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, 
 
 
 def _facts(text: str) -> dict[str, Any]:
-    facts: dict[str, Any] = {"nic": [], "tool": []}
+    facts: dict[str, Any] = {"nic": [], "tool": [], "package": []}
     for line in text.splitlines():
         key, _, value = line.partition("=")
         if key == "nic":
             facts["nic"].append((*value.split(), "", "", "")[:3])
-        elif key == "tool":
+        elif key in ("tool", "package"):
             name, _, version = value.partition(" ")
-            facts["tool"].append((name, version))
+            facts[key].append((name, version))
         elif value:
             facts[key] = value
     return facts
 
 
-def guest_proofs(accelerated: bool | None, guest: Mapping[str, Any] | str) -> list[Proof]:
+def guest_proofs(
+    accelerated: bool | None, guest: Mapping[str, Any] | str, versions: Mapping[str, str] = MappingProxyType({})
+) -> list[Proof]:
     """Proofs from one guest's facts.
 
     Parameters
@@ -102,6 +111,8 @@ def guest_proofs(accelerated: bool | None, guest: Mapping[str, Any] | str) -> li
         Whether accelerated networking is asked for; None: that is not known.
     guest : mapping or str
         What `guests` returned for it.
+    versions : mapping
+        Package to the version that was asked for, exact or with a final ``*``.
     """
     if isinstance(guest, str):
         return [Proof(claim="facts of the guest", holds=None, evidence=guest)]
@@ -128,6 +139,17 @@ def guest_proofs(accelerated: bool | None, guest: Mapping[str, Any] | str) -> li
             + (f"; missing {', '.join(missing)}" if missing else ""),
         )
     )
+    packages = dict(guest.get("package", ()))
+    if packages:
+        # for the record, so that the same can be asked for again
+        evidence = ", ".join(f"{p} {v}" for p, v in packages.items())
+        out.append(Proof(claim="packages of the tools", holds=True, evidence=evidence))
+    for package, version in versions.items():
+        there = packages.get(package)
+        holds = None if there is None else fnmatchcase(there, version)
+        out.append(
+            Proof(claim=f"{package} {version}", holds=holds, evidence=there or "not told by the package manager")
+        )
     if "cloud-init" in guest:
         out.append(
             Proof(claim="first start complete", holds=guest["cloud-init"] == "done", evidence=guest["cloud-init"])

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..errors import ExperimentError
 from ..model import Deployment, Experiment, Host, Proof
 from ._guests import guest_proofs, guests
+from ._host_keys import pinned
 
 __all__ = ["EPHEMERAL", "Options", "down", "up"]
 
@@ -59,6 +60,9 @@ class Options(_Declared):
     """For hosts that do not say."""
     ssh_config: str | None = None
     """For hosts that do not say."""
+    host_keys: Literal["known", "first-contact"] = "known"
+    """Of hosts without `known_hosts`: `known` ones stand in your own file; `first-contact` pins the key that a host
+    shows first, which is flagged, and refuses another one from then on."""
 
     @model_validator(mode="after")
     def _some(self) -> Options:
@@ -95,12 +99,22 @@ def up(experiment: Experiment, *, number: int, state: Path) -> Deployment:
                 f"(known: {', '.join(known)})"
             )
     hosts = tuple(known[n][0] for n in wanted)
+    keys: dict[str, Proof] = {}
+    if options.host_keys == "first-contact":
+        hosts, keys = pinned(hosts, state / "host-keys")
     shown = guests(hosts, marker=f"inventory-{experiment.name}", wait_s=0)
     return Deployment(
         deployment_id=f"inventory-{experiment.name}-{number}",
         source="inventory",
         hosts=tuple(
-            replace(host, proofs=(*known[host.name][1], *guest_proofs(host.accelerated, shown[host.name])))
+            replace(
+                host,
+                proofs=(
+                    *known[host.name][1],
+                    *((keys[host.name],) if host.name in keys else ()),
+                    *guest_proofs(host.accelerated, shown[host.name]),
+                ),
+            )
             for host in hosts
         ),
     )

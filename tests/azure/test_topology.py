@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +15,14 @@ from hypothesis import strategies as st
 
 from netperf_lib.errors import ExperimentError
 from netperf_lib.hosts import options as checked
+from netperf_lib.hosts._guests import guest_proofs
 from netperf_lib.hosts.azure import dry_run
 from netperf_lib.hosts.azure._options import Options
 from netperf_lib.hosts.azure._template import parameters, template_text, user_data
 from netperf_lib.hosts.azure._topology import PLACEMENTS, Topology, alternatives, topology
 from netperf_lib.model import Experiment
 
-from .conftest import experiment
+from .conftest import GUEST, experiment
 
 CIRCUIT = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network/expressRouteCircuits/c1"
 SUBNET = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/x"
@@ -183,6 +185,42 @@ def test_the_script_of_the_first_start_is_one_that_bash_reads() -> None:
     (script,) = (f["content"] for f in config["write_files"] if f["path"].endswith("npl-prepare"))
     assert script.startswith("#!/bin/bash")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+STAND_IN = """#!/bin/sh
+echo "$(basename "$0") $*" >>"$JOURNAL"
+case "$*" in *=gone*|*-gone*) exit 100;; esac
+"""
+
+
+@pytest.mark.parametrize("manager", ["apt", "dnf"])
+def test_a_version_that_is_gone_is_no_reason_to_have_no_tool(tmp_path: Path, manager: str) -> None:
+    """With stand-ins for the package managers, which must not touch this machine."""
+    config = yaml.safe_load(user_data(place(experiment()).vms[0], checked(experiment()), ("a", "b")))
+    (script,) = (f["content"] for f in config["write_files"] if f["path"].endswith("npl-prepare"))
+    for name in ("apt-get", "dnf", "systemctl", "sleep", "sockperf", "iperf3", "iperf", "qperf"):
+        (tmp_path / name).write_text(STAND_IN, "utf-8")
+        (tmp_path / name).chmod(0o755)
+    journal = tmp_path / "journal"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "JOURNAL": str(journal)}
+    subprocess.run(
+        ["bash", "-s", manager, "iperf3=gone", "qperf=0.4.11", "iperf"],
+        input=script, text=True, check=True, env=environment, capture_output=True,
+    )  # fmt: skip
+    done = [line.rsplit(" ", 1)[1] for line in journal.read_text("utf-8").splitlines() if " install " in line]
+    glue = {"apt": "=", "dnf": "-"}[manager]
+    wanted = [f"iperf3{glue}gone"] * 4 + ["iperf3", f"qperf{glue}0.4.11", "iperf"]
+    assert [d for d in done if d != "epel-release"] == wanted
+
+
+def test_the_version_asked_for_is_proven_or_flagged() -> None:
+    guest = GUEST | {"package": [("iperf3", "3.16-1build2"), ("qperf", "0.4.11-3")]}
+    wanted = {"iperf3": "3.16*", "qperf": "0.4.10-1", "sockperf": "3.7-1"}
+    claims = {p.claim: (p.holds, p.evidence) for p in guest_proofs(True, guest, wanted)}
+    assert claims["packages of the tools"] == (True, "iperf3 3.16-1build2, qperf 0.4.11-3")
+    assert claims["iperf3 3.16*"] == (True, "3.16-1build2")
+    assert claims["qperf 0.4.10-1"] == (False, "0.4.11-3")
+    assert claims["sockperf 3.7-1"][0] is None
 
 
 def test_dry_run_shows_script_template_and_parameters_and_asks_nobody() -> None:

@@ -322,7 +322,7 @@ def _deployment(
             f"{group}: the VMs are made, but none can be reached: {unreachable[0]} (port 22 is open to "
             f"{', '.join(found.allow_from)}); run `npl up` again, or `npl down`"
         )
-    hosts = _proof.proven(place, observed, hosts, facts, found.physical_zones, options.bandwidth_mbps)
+    hosts = _proof.proven(place, observed, hosts, facts, found.physical_zones, options.bandwidth_mbps, options.versions)
     for host in hosts:
         for proof in host.proofs:
             if not proof.holds:

@@ -46,7 +46,9 @@ class Options(_Declared):
     packages: Literal["apt", "dnf"] | None = None
     """Package manager of the image; null: by its publisher."""
     versions: dict[str, str] = {}
-    """Package to the exact version to install; others come as the distribution has them, and are recorded."""
+    """Package to the version to install, exact or with a final `*`. Others come as the distribution has them (a release
+    with long support keeps the versions of its tools). What is installed is recorded in full either way, so that it can
+    be asked for again; a version that is not to be had is flagged, and the distribution's own is taken."""
     disk: Literal["Standard_LRS", "StandardSSD_LRS", "Premium_LRS"] = "StandardSSD_LRS"
     security_type: Literal["TrustedLaunch", "Standard"] = "TrustedLaunch"
     accelerated: bool = True

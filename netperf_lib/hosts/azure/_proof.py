@@ -87,6 +87,7 @@ def proven(
     facts: Mapping[str, Mapping[str, Any] | str],
     physical: Mapping[tuple[str, str], str],
     bandwidth_mbps: Mapping[str, float] | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> tuple[Host, ...]:
     """Hosts with what is shown, and what is not.
 
@@ -104,9 +105,13 @@ def proven(
         (region, logical zone) to physical zone.
     bandwidth_mbps : mapping, optional
         VM size to the bandwidth that is advertised for it, as declared.
+    versions : mapping, optional
+        Package to the version that was asked for.
     """
     return tuple(
-        _host(topology, observed, host, facts.get(host.name, "not asked"), physical, bandwidth_mbps or {})
+        _host(
+            topology, observed, host, facts.get(host.name, "not asked"), physical, bandwidth_mbps or {}, versions or {}
+        )
         for host in hosts
     )
 
@@ -118,6 +123,7 @@ def _host(
     guest: Mapping[str, Any] | str,
     physical: Mapping[tuple[str, str], str],
     bandwidth_mbps: Mapping[str, float],
+    versions: Mapping[str, str],
 ) -> Host:
     vm = observed.vms.get(host.name)
     asked = topology.vm(host.name) if topology else None
@@ -136,8 +142,11 @@ def _host(
         proofs += cloud_proofs(asked, vm, observed, zone, bandwidth_mbps.get(vm.size))
     elif asked is not None:
         proofs.append(Proof(claim="the VM exists", holds=False, evidence=f"the cloud does not list {host.name}"))
+    if not isinstance(guest, str) and asked is not None:
+        evidence = "made here and given to the VM: another one would have been refused"
+        proofs.append(Proof(claim="host key", holds=True, evidence=evidence))
     wanted = asked.accelerated if asked else host.accelerated
-    return replace(host, proofs=(*proofs, *guest_proofs(wanted, guest)))
+    return replace(host, proofs=(*proofs, *guest_proofs(wanted, guest, versions)))
 
 
 def cloud_proofs(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, mbps: float | None) -> list[Proof]:

@@ -162,7 +162,17 @@ class State:
         return self._key(self.identity)[1]
 
     def host_key(self, group: str, vm: str) -> tuple[str, str]:
-        """Private and public host key of a VM. It is given to the VM, and so known before the first contact."""
+        """Private and public host key of a VM: made here and given to the VM, and so known before the first contact.
+
+        Azure has no word for a VM's host key: it would have to be read from the log of the serial console or by a
+        command run through the VM's agent, each slow and each trusted no more than this. The private key travels as a
+        secure parameter, which no deployment record shows, inside the first start's data, which the metadata service
+        does not serve (that is user data). In the VM it is readable to root, who reads ``/etc/ssh`` anyway; here to the
+        caller until `down`, beside the key that opens the VM. It names one VM for as long as that VM lives.
+
+        A VM that shows another key is refused, and never trusted at first contact: either somebody stands between, or
+        the first start did not run, and then there are no tools to measure with.
+        """
         return self._key(self._keys / "hosts" / f"{group}-{vm}")
 
     def secret(self, name: str) -> str:

@@ -1,0 +1,61 @@
+"""Host keys pinned at the first contact, with a real sshd."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from netperf_lib.hosts import inventory
+from netperf_lib.model import Experiment
+
+from ..sshd import Sshd
+
+
+def declared(server: Sshd, **more: object) -> Experiment:
+    machine = {"address": "127.0.0.1", "port": server.port, "identity": str(server.identity)}
+    return Experiment.model_validate(
+        {
+            "name": "probe",
+            "hosts": {"source": "inventory", "options": {"hosts": {"a": machine, "b": machine}, **more}},
+            "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
+            "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
+            "rounds": 6,
+        }
+    )
+
+
+def test_the_first_key_is_pinned_and_another_one_refused(tmp_path: Path) -> None:
+    server = Sshd(tmp_path / "one")
+    experiment = declared(server, host_keys="first-contact")
+    try:
+        (a, b) = inventory.up(experiment, number=1, state=tmp_path / "state").hosts
+        claims = {p.claim: p for p in a.proofs}
+        assert claims["kernel"].holds
+        assert claims["host key"].holds is None  # nobody vouched for it: reports flag it
+        assert "pinned at the first contact" in claims["host key"].evidence
+        kept = Path(a.known_hosts or "").read_text("utf-8")
+        assert (server.folder / "host_key.pub").read_text("utf-8").split()[1] in kept
+        assert b.known_hosts != a.known_hosts
+    finally:
+        server.stop()
+
+    shutil.rmtree(tmp_path / "one")
+    other = Sshd(tmp_path / "one", port=server.port)
+    try:
+        (a, _) = inventory.up(experiment, number=1, state=tmp_path / "state").hosts
+        (proof,) = (p for p in a.proofs if p.claim == "facts of the guest")
+        assert "host key is not the one pinned in" in proof.evidence
+        assert Path(a.known_hosts or "").read_text("utf-8") == kept
+    finally:
+        other.stop()
+
+
+def test_unknown_hosts_are_refused_unless_the_first_contact_is_trusted(tmp_path: Path) -> None:
+    server = Sshd(tmp_path / "one")
+    try:
+        (a, _) = inventory.up(declared(server), number=1, state=tmp_path / "state").hosts
+        (proof,) = a.proofs
+        assert "none is pinned" in proof.evidence
+        assert not (tmp_path / "state").exists()
+    finally:
+        server.stop()
