@@ -115,14 +115,15 @@ def doctor(as_json: bool) -> None:
 @rounds
 @duration
 @seed
+@click.option("--pilot", metavar="DATA", help="A measurement whose runs tell how much runs vary (default: assumed).")
 @as_json
-def plan(experiment: Path, rounds: str | None, duration_s: float | None, seed: int | None, as_json: bool) -> None:
-    """Show what an experiment would measure, how long it takes and which contrasts it can decide."""
+def plan(as_json: bool, **options: Any) -> None:
+    """Show what an experiment would measure, how long it takes, what it costs and which contrasts it can decide."""
     from .pipeline import plan as do
 
-    scheduled = do(experiment, rounds=rounds, duration_s=duration_s, seed=seed)
+    scheduled = do(**options)
     if as_json:
-        click.echo(json.dumps(scheduled.to_dict(), indent=2))
+        click.echo(json.dumps(scheduled.to_dict() | {"outlook": [asdict(o) for o in scheduled.outlook()]}, indent=2))
     else:
         click.echo(scheduled.summary())
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import hosts
 from .collect import collect as measure
@@ -15,7 +16,10 @@ from .declare import load_experiment
 from .errors import HostError, UsageError
 from .model import Deployment, Experiment
 from .plan import Plan, schedule
-from .store import Store
+from .store import Store, load
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["collect", "down", "down_all", "dry_run", "leftovers", "plan", "preflight", "recorded", "run", "up"]
 
@@ -28,9 +32,24 @@ def plan(
     rounds: str | int | None = None,
     duration_s: float | None = None,
     seed: int | None = None,
+    pilot: PathLike | pd.DataFrame | None = None,
 ) -> Plan:
-    """What an experiment would measure: trials, duration, and which contrasts it can decide. Parameters as in `run`."""
-    return schedule(_load(experiment, rounds, duration_s), seed=seed)
+    """What an experiment would measure: trials, duration, traffic, cost, and which contrasts it can decide.
+
+    Parameters
+    ----------
+    experiment, rounds, duration_s, seed
+        As in `run`.
+    pilot : path, URL or DataFrame, optional
+        An earlier measurement, or the first rounds of this one: how much its runs vary tells how many are needed.
+    """
+    declared = _load(experiment, rounds, duration_s)
+    scheduled = schedule(declared, seed=seed)
+    return replace(
+        scheduled,
+        cost=hosts.cost(declared, measuring_s=scheduled.duration_s),
+        pilot=load(pilot) if isinstance(pilot, str | os.PathLike) else pilot,
+    )
 
 
 def run(

@@ -12,7 +12,7 @@ import math
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,9 @@ ASSUMED_BPS = 10e9
 ASSUMED_CV = 0.03
 """Variation between runs of a condition, for the outlook, where no pilot tells it."""
 
+PILOT_ROUNDS = 4
+"""Fewer do not tell how much runs vary."""
+
 _LATENCY = re.compile(r"[a-z]+_lat|ping-pong|under-load|playback")
 
 
@@ -53,11 +56,17 @@ class Plan:
         What the random order was made from.
     trials : tuple of Trial
         In the order in which they are to run: by deployment, by round, then at random.
+    cost : str, optional
+        What the hosts cost meanwhile, in words; None: nobody asked.
+    pilot : pandas.DataFrame, optional
+        The table of runs of an earlier measurement, which tells how much runs vary.
     """
 
     experiment: Experiment
     seed: int
     trials: tuple[Trial, ...]
+    cost: str | None = field(default=None, compare=False)
+    pilot: pd.DataFrame | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def conditions(self) -> int:
@@ -79,6 +88,7 @@ class Plan:
                 "conditions": self.conditions,
                 "duration_s": round(self.duration_s, 1),
                 "traffic_bytes": round(self.traffic_bytes),
+                "cost": self.cost,
             },
             "trials": [
                 {"run_id": t.run_id, "deployment": t.deployment, "round": t.round, "order": t.order} | describe(t)
@@ -108,33 +118,30 @@ class Plan:
         """Data that the throughput tests send: at the rate asked for, else at `ASSUMED_BPS`."""
         return sum(_rate(t) * (t.test.duration_s + t.test.omit_s) / 8 for t in self.trials)
 
-    def outlook(self, pilot: pd.DataFrame | None = None) -> list[Outlook]:
-        """Which contrasts will have enough rounds for their margin.
-
-        Parameters
-        ----------
-        pilot : pandas.DataFrame, optional
-            The table of runs of an earlier measurement; without one a variation between runs is assumed.
-        """
+    def outlook(self) -> list[Outlook]:
+        """Which contrasts will have enough rounds for their margin, by the pilot's variation or an assumed one."""
         e = self.experiment
         found = []
         for contrast in e.contrasts:
-            cv = None if pilot is None else _variation(pilot, contrast)
+            cv = None if self.pilot is None else _variation(self.pilot, contrast)
             needed = rounds_needed(
                 ASSUMED_CV if cv is None else cv, margin=contrast.margin, alpha=e.alpha, family=len(e.contrasts)
             )
+            told = "as in the pilot" if cv is not None else "assumed"
+            if cv is None and self.pilot is not None:
+                told += f": the pilot has fewer than {PILOT_ROUNDS} rounds with both sides"
             found.append(
                 Outlook(
                     question=contrast.question or contrast.metric,
                     rounds=needed.rounds,
                     enough=e.rounds >= needed.rounds,
-                    words=f"{needed.words} ({'assumed' if cv is None else 'as in the pilot'})",
+                    words=f"{needed.words} ({told})",
                 )
             )
         return found
 
-    def summary(self, pilot: pd.DataFrame | None = None) -> str:
-        """Say in a few lines what would be measured, how long it takes and what it can decide."""
+    def summary(self) -> str:
+        """Say in a few lines what would be measured, how long it takes, what it costs and what it can decide."""
         e = self.experiment
         lines = [
             f"{e.name}: {e.title}" if e.title else e.name,
@@ -145,7 +152,8 @@ class Plan:
         if self.traffic_bytes:
             assumed = f"where no rate is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
             lines.append(f"up to {self.traffic_bytes / 1e9:,.0f} GB of traffic, {assumed}")
-        lines += [f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}" for o in self.outlook(pilot)]
+        lines += [f"cost: {self.cost}"] if self.cost else []
+        lines += [f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}" for o in self.outlook()]
         lines += [f"note: {note}" for note in notes(e)]
         return "\n".join(lines)
 
@@ -173,14 +181,16 @@ def _rate(trial: Trial) -> float:
 
 
 def _variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
-    """Coefficient of variation of a condition's runs, beyond what a round's two sides share."""
+    """Coefficient of variation of a condition's runs, beyond what a round's two sides share; None: too few to tell."""
     table = RunsTable(pilot)
+    if contrast.metric not in table.columns:
+        return None
     a, b = (
         table.runs[table.mask(side) & table.ok].groupby(["deployment", "round"])[contrast.metric].first().dropna()
         for side in (contrast.a, contrast.b)
     )
     a, b = a.astype(float).align(b.astype(float), join="inner")
-    if len(a) < 4 or (a <= 0).any() or (b <= 0).any():
+    if len(a) < PILOT_ROUNDS or (a <= 0).any() or (b <= 0).any():
         return None
     # the spread of a ratio is that of two runs
     return max(1e-6, float(np.log(a / b).std()) / math.sqrt(2))

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from netperf_lib.doctor import Finding, doctor
 
@@ -42,6 +44,43 @@ def test_a_users_mistake_is_one_clear_line(words: list[str], code: int, said: st
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
+
+
+RECORDED = REPO / "data" / "recorded" / "lab-full"
+
+
+def test_a_plan_says_what_it_costs_and_where_the_spread_of_its_outlook_comes_from(tmp_path: Path) -> None:
+    assumed = npl("plan", RECORDED / "experiment.yaml").stdout
+    assert "\ncost: nothing: the lab is this machine\n" in assumed
+    assert "(assumed)" in assumed.splitlines()[-1]
+    known = npl("plan", RECORDED / "experiment.yaml", "--pilot", RECORDED).stdout
+    assert known.count("(as in the pilot)") == assumed.count("run-to-run variation of 3 %")
+    assert npl("plan", RECORDED / "experiment.yaml", "--pilot", tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"prices_url": "https://localhost:1/"}, "unknown for 0.3 h (no price for Standard_D2s_v5 in westeurope;"),
+        ({"prices": {"Standard_D2s_v5": 0.5}}, "about 0.26 USD for 0.3 h, without data transfer"),
+        ({"prices": {"Standard_D2s_v5": 50}}, "about 25.97 USD for 0.3 h, without data transfer between zones and "),
+    ],
+)
+def test_what_a_plan_costs_in_azure_is_known_or_unknown_and_never_zero(
+    tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    declared = {
+        "name": "cost",
+        "hosts": {"source": "azure", "options": {"region": "westeurope", "vm_size": "Standard_D2s_v5", **options}},
+        "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
+        "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 3.2}],
+        "budget": 5,
+    }
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(declared))
+    done = npl("plan", tmp_path / "x.yaml", "--json", XDG_CACHE_HOME=str(tmp_path))
+    cost = json.loads(done.stdout)["estimates"]["cost"]
+    assert cost.startswith(said)
+    assert cost.endswith("; ABOVE the budget of 5") is ("25.97" in said)
 
 
 def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:

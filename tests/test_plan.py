@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +145,14 @@ def test_the_outlook_takes_the_spread_of_a_pilot() -> None:
         for r in range(1, 40)
         for p in ("ppg", "same-zone")
     ]
-    from_pilot = schedule(declared, seed=1).outlook(pd.DataFrame(rows))[0]
+    from_pilot = replace(schedule(declared, seed=1), pilot=pd.DataFrame(rows)).outlook()[0]
     assert "as in the pilot" in from_pilot.words
     assert from_pilot.rounds > 3 * assumed.rounds
     assert not from_pilot.enough
-    assert "TOO FEW rounds" in schedule(declared, seed=1).summary(pd.DataFrame(rows))
+    assert "TOO FEW rounds" in replace(schedule(declared, seed=1), pilot=pd.DataFrame(rows)).summary()
+    few = replace(schedule(declared, seed=1), pilot=pd.DataFrame(rows[:6])).outlook()[0]
+    assert few.rounds == assumed.rounds
+    assert few.words.endswith("(assumed: the pilot has fewer than 4 rounds with both sides)")
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ A source is a module or package in this folder whose name has no leading undersc
     Place the hosts of deployment `number` (from 1). `state` is a folder of the source's own. Safe to repeat.
 ``down(experiment, *, state) -> None``
     Take away whatever was placed; safe to repeat.
+``cost(experiment, *, measuring_s) -> str``
+    What it costs to have the hosts for so long, in words.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from pydantic import ValidationError
 from ..errors import ExperimentError, UsageError
 from ..model import Deployment, Experiment
 
-__all__ = ["deployed", "options", "release", "source", "sources"]
+__all__ = ["cost", "deployed", "options", "release", "source", "sources"]
 
 
 def sources() -> tuple[str, ...]:
@@ -73,6 +75,11 @@ def deployed(experiment: Experiment, *, number: int = 1, state: Path) -> Iterato
         yield source(experiment.hosts.source).up(experiment, number=number, state=state)
     finally:
         release(experiment, state=state)
+
+
+def cost(experiment: Experiment, *, measuring_s: float) -> str:
+    """What it costs to have the hosts of an experiment for `measuring_s` seconds of measuring, in words."""
+    return str(source(experiment.hosts.source).cost(experiment, measuring_s=measuring_s))
 
 
 def release(experiment: Experiment, *, state: Path) -> None:

@@ -13,7 +13,7 @@ from ..model import Deployment, Experiment, Host, Proof
 from ._guests import guest_proofs, guests
 from ._host_keys import pinned
 
-__all__ = ["EPHEMERAL", "Options", "down", "up"]
+__all__ = ["EPHEMERAL", "Options", "cost", "down", "up"]
 
 EPHEMERAL = False
 """They were there before, and stay."""
@@ -122,6 +122,11 @@ def up(experiment: Experiment, *, number: int, state: Path) -> Deployment:
 
 def down(experiment: Experiment, *, state: Path) -> None:
     """Leave everything as it is."""
+
+
+def cost(experiment: Experiment, *, measuring_s: float) -> str:
+    """Say that nothing is made."""
+    return "nothing beside what the hosts cost anyway: they exist already"
 
 
 def _host(name: str, machine: Machine, options: Options) -> Host:

@@ -22,7 +22,7 @@ from ...errors import AzureError
 from ...model import Deployment, Experiment, Host
 from ...plan import notes, schedule
 from .._guests import guests
-from . import _az, _deploy, _preflight, _proof, _rehearsal, _script, _teardown, _template
+from . import _az, _deploy, _preflight, _prices, _proof, _rehearsal, _script, _teardown, _template
 from ._az import Runs
 from ._deploy import Clock
 from ._existing import existing, proofs_of
@@ -38,6 +38,7 @@ __all__ = [
     "HOLDS",
     "DryRun",
     "Options",
+    "cost",
     "down",
     "down_all",
     "dry_run",
@@ -132,6 +133,23 @@ def preflight(experiment: Experiment) -> Preflight:
         except AzError as refusal:
             return replace(found, problems=(str(refusal),))
     return replace(found, changes=changes, warnings=(*found.warnings, *remarks))
+
+
+def cost(experiment: Experiment, *, measuring_s: float) -> str:
+    """Estimate by the public price list what the machines of all deployments cost; nobody needs to be logged in.
+
+    Raises
+    ------
+    ExperimentError
+        The experiment cannot be placed.
+    """
+    options = _options(experiment)
+    place = topology(experiment, options)
+    estimate = _prices.cost(place, options, measuring_s=measuring_s, deployments=experiment.deployments)
+    said = str(estimate).removeprefix("cost ")
+    if experiment.budget is not None and estimate.amount is not None and estimate.amount > experiment.budget:
+        said += f"; ABOVE the budget of {experiment.budget:g}"
+    return said
 
 
 def _look(experiment: Experiment, options: Options, place: Topology, az: Runs) -> Preflight:

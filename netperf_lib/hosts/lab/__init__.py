@@ -37,6 +37,7 @@ __all__ = [
     "Options",
     "Status",
     "check",
+    "cost",
     "default_folder",
     "down",
     "run_foreground",
@@ -119,6 +120,11 @@ def down(experiment: Experiment, *, state: Path) -> None:
         _joined.discard(state.absolute())
         return
     stop(state)
+
+
+def cost(experiment: Experiment, *, measuring_s: float) -> str:
+    """Say that nobody has to be paid."""
+    return "nothing: the lab is this machine"
 
 
 def check(options: Options | None = None) -> None:
