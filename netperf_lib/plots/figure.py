@@ -54,7 +54,7 @@ WIDTH = 6.54
 INK, MUTE, GRID = "#1f2937", "#5b6472", "#e5e9ef"
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000", "#8a7f00")
 """Okabe and Ito; yellow is replaced by a dark one that print can show."""
-MARKERS = "osD^vPX*"
+MARKERS = "osD^v<>p"
 VERDICTS = {"better": "#00795a", "worse": "#b8420a", "equivalent": "#0072b2", "inconclusive": "#8a5a00"}
 STYLE: Any = {
     "font.family": ["Source Sans Pro", "DejaVu Sans"],
@@ -147,8 +147,9 @@ def plot(height: float, caption: str, alt: str, **grid: Any) -> Iterator[tuple[P
 
 
 def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """A colour and a marker for each name."""
-    return {n: (PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]) for i, n in enumerate(names)}
+    """A colour and a marker for each name; when all colours are used up, they return with other markers."""
+    n = len(PALETTE)
+    return {name: (PALETTE[i % n], MARKERS[(i + i // n) % len(MARKERS)]) for i, name in enumerate(names)}
 
 
 def axis(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from ..report.show import effect
 from ..stats.quantiles import FEW
 from .figure import INK, MUTE, VERDICTS, Plot, each, plot
 
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["forest", "shift"]
 
 
+FAR = 4.0
+"""A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
+
+
 def _ratio_text(v: float) -> str:
+    """A ratio as the tick of an axis."""
     if v >= 2:
         return f"×{v:,.3g}"
     if v <= 0.1:
-        return f"÷{1 / v:,.3g}"
+        return f"1/{1 / v:,.3g}"
     change = 100 * (v - 1)
     return "equal" if abs(change) < 0.05 else f"{change:+.0f} %".replace("-", "−")
 
@@ -42,14 +48,19 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None) 
     margins = sorted({c.margin for c in every})
     band = " or ".join(f"{100 * m:.3g} %" for m in margins)
     units = each(c.n for c in every) if every else "0"
+    ends = [v for c, _ in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf] + [
+        v for c in every for v in (1 / (1 + 1.6 * c.margin), 1 + 1.6 * c.margin)
+    ]
+    low, high = _window([c.ratio for c, _ in finite], ends)
+    beyond = any(not low <= c.ratio <= high for c, _ in finite)
     caption = (
         "Ratio of the first to the second condition with its interval (Hodges–Lehmann estimate, exact signed-rank "
         f"interval at the confidence that the family of contrasts asks for); shaded: the margin of {band} within which "
         f"conditions count as equivalent. n = {units} {every[0].unit if every else 'round'}s a contrast. "
-        "Log scale."
+        "Log scale." + (" An arrow: too far away for this axis; the number tells." if beyond else "")
     )
     alt = "; ".join(c.words for c in every) + "."
-    with plot(0.9 + 0.42 * max(len(shown), 1), caption, alt) as (figure, axes):
+    with plot(0.9 + 0.34 * max(len(shown), 1), caption, alt) as (figure, axes):
         for y, (c, _) in enumerate(shown):
             axes.fill_betweenx(
                 [y - 0.42, y + 0.42], 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.13, lw=0
@@ -61,13 +72,13 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None) 
             marker = {"better": "^", "worse": "v", "equivalent": "s"}.get(c.verdict, "o")
             if c.low > 0 and math.isfinite(c.high):
                 axes.plot([c.low, c.high], [y, y], color=colour, lw=2.2, solid_capstyle="butt")
+            if not low <= c.ratio <= high:
+                edge, marker = (low * 1.03, "<") if c.ratio < low else (high / 1.03, ">")
+                axes.plot([edge], [y], marker, color=colour, ms=7, mec="white", mew=0.7)
+                continue
             axes.plot([c.ratio], [y], marker, color=colour, ms=7, mec="white", mew=0.7)
         axes.axvline(1, color=INK, lw=0.8)
         axes.set_xscale("log")
-        ends = [v for c, _ in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf] + [
-            v for c in every for v in (1 / (1 + 1.6 * c.margin), 1 + 1.6 * c.margin)
-        ]
-        low, high = min(ends) / 1.08, max(ends) * 1.08
         axes.set_xlim(low, high)
         axes.set_xticks(_ratio_ticks(low, high))
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -78,20 +89,28 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None) 
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("First condition against second (ratio, log scale)")
         right = axes.secondary_yaxis("right")
-        right.set_yticks(
-            range(len(shown)), [f"{_ratio_text(c.ratio) if (c, n) in finite else '–'}, {c.verdict}" for c, n in shown]
-        )
+        right.set_yticks(range(len(shown)), [f"{effect(c.ratio)}, {c.verdict}" for c, n in shown])
         right.tick_params(length=0, labelcolor=INK)
         right.spines["right"].set_visible(False)
         axes.spines["left"].set_visible(False)
     return figure
 
 
+def _window(ratios: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
+    """Ends of the axis: all that is to be seen, or, where that is too wide for the margin to be seen, what is near."""
+    low, high = min(ends) / 1.08, max(ends) * 1.08
+    if high / low <= FAR**2 or not any(1 / FAR <= r <= FAR for r in ratios):
+        return low, high
+    return max(low, 1 / (1.15 * FAR)), min(high, 1.15 * FAR)
+
+
 def _ratio_ticks(low: float, high: float) -> list[float]:
     """A few round ratios between two ends, none so near to another that their labels touch."""
     fine = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2]
     coarse = [s * 10.0**e for e in range(-5, 6) for s in (1, 2, 5)]
-    choice = fine if low > 0.4 and high < 2.6 else coarse if high / low < 2000 else [10.0**e for e in range(-6, 7)]
+    middle = [0.25, 0.5, 0.7, 1, 1.5, 2, 3, 4]
+    choice = fine if low > 0.4 and high < 2.6 else middle if low > 0.2 and high < 5 else coarse
+    choice = choice if high / low < 2000 else [10.0**e for e in range(-6, 7)]
     least = 0.12 * math.log(high / low)
     ticks = [1.0]
     for v in sorted((v for v in choice if low <= v <= high), key=lambda v: abs(math.log(v))):

@@ -28,6 +28,11 @@ from .figure import (
 
 __all__ = ["drift", "intervals", "paired", "rounds"]
 
+SPARSE = 5
+"""Points up to which a line shows each of them."""
+PAUSE = 10
+"""A pause this many times longer than usual between two runs breaks the line of the drift."""
+
 
 def rounds(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> Plot:
     """Every run in time order, and beside it where each condition lies.
@@ -131,6 +136,11 @@ def paired(runs: pd.DataFrame, metric: str) -> Plot:
     return fig
 
 
+def _change(ratio: float) -> str:
+    change = 100 * (ratio - 1)
+    return "0 %" if abs(change) < 1e-9 else f"{change:+.3g} %".replace("-", "−")
+
+
 def drift(runs: pd.DataFrame, metric: str) -> Plot:
     """Every run against the median of its condition, over the clock: drift and disturbance that all conditions share.
 
@@ -160,8 +170,10 @@ def drift(runs: pd.DataFrame, metric: str) -> Plot:
         for name, (colour, marker) in colours(names).items():
             mine = (kept["condition"] == name).to_numpy()
             axes.plot(minutes[mine], relative[mine], marker, color=colour, ms=4, mec="white", mew=0.4, alpha=0.85)
-        axes.plot(minutes, smooth, color=INK, lw=1.6)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * (v - 1):+.3g} %".replace("-", "−")))
+        pauses = minutes.diff()
+        for _, stretch in smooth.groupby((pauses > PAUSE * pauses.median()).cumsum()):
+            axes.plot(minutes[stretch.index], stretch, color=INK, lw=1.6)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _change(v)))
         axes.set_ylabel("Against the condition's median")
         axes.set_xlabel("Minutes since the first run")
         low, high = axes.get_ylim()
@@ -203,15 +215,18 @@ def intervals(table: pd.DataFrame, *, cut_s: float | None = None) -> Plot:
     )
     with plot((3.7 if resent else 2.9) + legend_height(names), caption, f"Means: {told}.", **shape) as (fig, grid):
         top = grid[0][0]
-        for name, (colour, _) in painted.items():
+        for name, (colour, marker) in painted.items():
             mine = runs[runs["condition"].astype(str) == name]
             middle = (mine["start_s"] + mine["end_s"]) / 2
             for _, run in mine.assign(at=middle).groupby("run_id"):
                 top.plot(run["at"], run["throughput_bps"], color=colour, lw=0.5, alpha=0.25)
             mean = mine.assign(at=middle.round(2)).groupby("at")[["throughput_bps", "retransmits_count"]].mean()
-            top.plot(mean.index, mean["throughput_bps"], color=colour, lw=2)
+            dots: dict[str, Any] = {}
+            if len(mean) <= SPARSE:  # a run of one interval is a point
+                dots = {"marker": marker, "ms": 4, "mec": "white", "mew": 0.4}
+            top.plot(mean.index, mean["throughput_bps"], color=colour, lw=2, **dots)
             if resent:
-                grid[1][0].plot(mean.index, mean["retransmits_count"], color=colour, lw=1.4)
+                grid[1][0].plot(mean.index, mean["retransmits_count"], color=colour, lw=1.4, **dots)
         axis(top, "throughput_bps", runs["throughput_bps"])
         if top.get_yscale() == "linear":
             top.set_ylim(0, None)

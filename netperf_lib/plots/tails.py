@@ -54,7 +54,7 @@ def ecdf(percentiles: pd.DataFrame) -> Plot:
         axes.set_yscale("log")
         axes.invert_yaxis()
         least = float((1 - kept["percentile"] / 100).min())
-        ticks = [0.75, 0.5, 0.25, *[v for v in (0.1, 0.01, 1e-3, 1e-4, 1e-5) if v >= least * 0.9]]
+        ticks = [0.75, 0.4, *[v for v in (0.1, 0.01, 1e-3, 1e-4, 1e-5) if v >= least * 0.9]]
         axes.set_yticks(ticks, [f"{100 * v:g} %" for v in ticks])
         axes.yaxis.set_minor_formatter(NullFormatter())
         for v in (0.01, 0.001):

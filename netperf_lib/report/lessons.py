@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import StoreError, UsageError
+from ..errors import LabError, StoreError, UsageError
 from ..stats import rounds_required
 from ..stats.family import compare
 from ..store import Store
@@ -300,37 +300,54 @@ def workshop(
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    holder = _hold_lab(say) if lab else None
+    held = _hold_lab(say) if lab else None
     try:
-        return subprocess.run(command, env={**os.environ, "PATH": path}, check=False).returncode
-    except KeyboardInterrupt:
-        return 0
+        # a session of its own: Ctrl-C reaches this process alone, which then ends both in order
+        server = subprocess.Popen(command, env={**os.environ, "PATH": path}, start_new_session=True)
+        try:
+            return server.wait()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            _end(server)
     finally:
-        if holder is not None:
-            holder.terminate()
-            holder.wait(30)
+        if held is not None:
+            from ..hosts import lab as source
+
+            source.stop(held)
 
 
-def _hold_lab(say: Callable[[str], None]) -> subprocess.Popen[bytes] | None:
-    """Hold the default lab open in a process of its own; None where it cannot run."""
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End JupyterLab and its kernels, politely at first."""
+    if server.poll() is None:
+        server.terminate()
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+SERVERS = ("qperf", "iperf3 --server")
+"""What waits on every host of the lab for the lessons' own measurements."""
+
+
+def _hold_lab(say: Callable[[str], None]) -> Path | None:
+    """Start the default lab, which ends with this process, and servers in it; its folder, or None if it is not ours."""
     from ..hosts import lab
 
-    if lab.status() is not None:
+    folder = lab.default_folder()
+    if lab.status(folder) is not None:
         say("The lab that is running already is used.")
         return None
-    process = subprocess.Popen([sys.executable, "-m", "netperf_lib", "lab", "up"], stdout=subprocess.DEVNULL)
-    for _ in range(150):
-        if process.poll() is not None:
-            say("The lab cannot run here; the lessons work on recorded data, and their live cells can be skipped.")
-            return None
-        running = lab.status()
-        if running is not None and running.deployment is not None:
-            say("The lab is running; try: npl lab shell client qperf ppg tcp_lat")
-            return process
-        try:
-            process.wait(0.2)
-        except subprocess.TimeoutExpired:
-            continue
-    process.terminate()
-    say("The lab did not come up in time; the lessons work on recorded data.")
-    return None
+    try:
+        deployment = lab.start(lab.Options(), folder)
+    except LabError as error:
+        say(f"The lab cannot run here: {error}")
+        say("The lessons work on recorded data; their live cells can be skipped.")
+        return None
+    wait = " ".join(f"setsid {server} >/dev/null 2>&1 </dev/null &" for server in SERVERS)
+    for host in deployment.hosts:
+        subprocess.run(lab.ssh_command(host, wait), check=False, stdout=subprocess.DEVNULL)
+    say("The lab is running; try: npl lab shell client qperf ppg tcp_lat")
+    return folder

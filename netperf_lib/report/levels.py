@@ -20,7 +20,17 @@ __all__ = ["label", "levels", "measured", "metric_label", "named", "select", "sh
 
 ORDER = ("ppg", "same-zone", "cross-zone", "cross-region")
 """Placements from near to far; others follow in the order of the alphabet."""
-FACTORS = ("placement", "accelerated", "tool", "test", "streams", "tcp_buffer_bytes", "message_bytes", "direction")
+FACTORS = (
+    "placement",
+    "accelerated",
+    "tool",
+    "test",
+    "streams",
+    "tcp_buffer_bytes",
+    "message_bytes",
+    "direction",
+    "during",
+)
 
 
 def _words(factor: str, value: Any, *, short: bool) -> str:
@@ -110,7 +120,7 @@ def select(
             float(v) if v is not None and not pd.isna(v) else 0.0
             for v in (row.streams, row.tcp_buffer_bytes, row.message_bytes)
         ]
-        return known, str(row.placement), not _true(row.accelerated), *rest
+        return known, str(row.placement), not _true(row.accelerated), *rest, not pd.isna(row.during)
 
     order = [row.condition for row in sorted(first.itertuples(), key=place)]
     kept = kept.assign(condition=pd.Categorical(names, categories=order, ordered=True))
@@ -293,7 +303,7 @@ def measured(runs: pd.DataFrame, metric: str) -> Shown:
     return say(
         f"Shown is **{info.label[0].lower()}{info.label[1:]}**{basis}, measured by {' and '.join(tests)} in "
         f"{_count(runs['round'].nunique(), 'round')} of {_count(runs['deployment'].nunique(), 'deployment')}: "
-        f"{len(counts)} conditions, {each} complete runs each{length}.{better}"
+        f"{_count(len(counts), 'condition')}, {each} complete runs{' each' if len(counts) > 1 else ''}{length}.{better}"
     )
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Counts", "counts", "cover", "end", "ok_runs", "proofs", "provenance", "require"]
 
+CONDITION = ("placement", "accelerated", "tool", "test", "streams", "tcp_buffer_bytes", "during")
+"""What tells the conditions apart that are counted."""
 SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "pyarrow")
 
 
@@ -98,11 +100,11 @@ def end(reason: str) -> NoReturn:
 
 
 def _short(notice: str | None) -> str | None:
-    """The notice as far as it fits a footer: its first sentence."""
+    """The notice as far as it fits the two lines of a footer: its first sentence."""
     if not notice:
         return None
     first = notice.split(". ")[0].rstrip(".")
-    return first if len(first) <= 110 else first[:107].rstrip() + "…"
+    return first if len(first) <= 220 else first[:217].rstrip() + "…"
 
 
 def cover(
@@ -142,11 +144,12 @@ def cover(
         else (f"{first:%d %b} – {last:%d %b %Y}")
     )
     name = str(experiment.get("name") or _some(_levels(runs, "experiment")))
+    sizes = _levels(runs, "client_vm_size", "server_vm_size")
     source = (experiment.get("hosts") or {}).get("source")
     facts = [
         ["Experiment", name],
         ["Hosts", f"{len(_levels(runs, 'client', 'server'))}{f' ({source})' if source else ''}"],
-        ["VM size", _some(_levels(runs, "client_vm_size", "server_vm_size"), 2)],
+        ["VM size", _some(sizes, 2)] if sizes else ["Contrasts", f"{len(experiment.get('contrasts') or ())} declared"],
         ["Regions", _some(_levels(runs, "client_region", "server_region"), 2)],
         ["Rounds", f"{runs['round'].nunique()} in {_plural(runs['deployment'].nunique(), 'deployment')}"],
         ["Runs", f"{ok} ok, {failed} failed" + (f", {excluded} excluded" if excluded else "")],
@@ -214,7 +217,7 @@ def counts(runs: pd.DataFrame) -> Counts:
     left_out = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
     each = pd.DataFrame(
         {
-            "condition": named(runs, ("placement", "accelerated", "tool", "test", "streams", "tcp_buffer_bytes")),
+            "condition": named(runs, CONDITION),
             "ok": (runs["status"] == "ok") & ~left_out,
             "failed": (runs["status"] != "ok") & ~left_out,
             "excluded": left_out,

@@ -277,6 +277,9 @@ def _execute(book: Path, executed: Path, given: dict[str, Any]) -> None:
             # the kernel's folder; papermill's own `cwd` would change that of this whole process, for all threads
             resources={"metadata": {"path": str(book.parent)}},
             start_timeout=120,
+            # all output has arrived by then, and a kernel that is asked to end politely may stumble over its own closed
+            # sockets, and say so on the terminal
+            shutdown_kernel="immediate",
             extra_arguments=["--IPKernelApp.log_level=50"],  # it talks over loopback, and says so each time
         )
     except PapermillExecutionError as error:
@@ -302,17 +305,14 @@ def _line(text: str) -> str:
 
 def _convert(book: Any, final: Path, to: str, code: bool) -> Path:
     """Make the page of an executed notebook; it appears whole or not at all."""
-    from nbconvert import HTMLExporter
-
-    from .typst import TypstPDFExporter
-
     resources = {"metadata": {"name": final.stem, "path": str(final.parent)}}
     if to == "html":
-        exporter = HTMLExporter(  # type: ignore[no-untyped-call]  # nbconvert has no types
-            exclude_input=not code, exclude_input_prompt=True, exclude_output_prompt=True, embed_images=True
-        )
-        body = exporter.from_notebook_node(book, resources)[0].encode()
+        from .page import PageExporter
+
+        body = PageExporter(code=code).from_notebook_node(book, resources)[0].encode()
     else:
+        from .typst import TypstPDFExporter
+
         pdf = TypstPDFExporter(code=code)  # type: ignore[no-untyped-call]  # nbconvert has no types
         body = pdf.from_notebook_node(book, resources)[0]
     with tempfile.NamedTemporaryFile(dir=final.parent, prefix=f".{final.name}.", delete=False) as aside:

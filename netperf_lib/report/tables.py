@@ -18,6 +18,8 @@ GAP = 4.3
 """Millimetres that a column's padding takes at nine points."""
 LONG = (34, 24, 17)
 """Characters above which a column of text wraps: the first with which a table fits."""
+READABLE = 8.0
+"""Points below which a table is made smaller only when wrapping does not help."""
 SMALLEST = 6.5
 """Points below which a table is cut into parts rather than made smaller."""
 
@@ -56,10 +58,10 @@ def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, ca
         max([max(map(len, h.split() or [""])) for h in c[:heads]] + [len(x) for x in c[heads:]], default=0)
         for c in columns
     ]
-    for long in LONG:
+    for long, least in [(n, READABLE) for n in LONG] + [(n, SMALLEST) for n in LONG]:
         wraps = [n > long and not r for n, r in zip(longest, right, strict=True)]
         need = [(min(n, long) if w else max(n, 2)) * CHARACTER + GAP for n, w in zip(longest, wraps, strict=True)]
-        if sum(need) * SMALLEST / 9 <= WIDTH:
+        if sum(need) * least / 9 <= WIDTH:
             break
     size = 9.0 if sum(need) <= WIDTH else max(SMALLEST, 9 * WIDTH / sum(need))
     room = WIDTH * 9 / size

@@ -201,7 +201,7 @@ class _Page:
         elif self.name:
             head.append("#r.plain-title()")
         source, data = (
-            "\n".join([*head, *body]) + "\n",
+            "\n".join([*head, "\n\n".join(body)]) + "\n",
             {
                 "meta": self._meta(),
                 "cover": self.cover,
@@ -277,6 +277,9 @@ class _Page:
         for index, cell in enumerate(self.nb.cells):
             for output in cell.get("outputs", ()):
                 block = output.get("data", {}).get(MIME, {})
+                if block.get("kind") == "words" and "```" in block["text"]:
+                    # a sentence stays with the lines that it announces
+                    done[index, id(output)] = f"\n#block(breakable: false)[\n{done[index, id(output)]}\n]\n"
                 if block.get("kind") == "callout":
                     title = json.dumps(block["title"], ensure_ascii=False) if block["title"] else "none"
                     body = done[index, id(output)]
@@ -395,10 +398,10 @@ def _pandoc(pieces: list[str], *, source: str = MARKDOWN, shift: int = 0) -> lis
     if not pieces:
         return []
     mark = "netperfpiece" + hashlib.blake2s("".join(pieces).encode(), digest_size=6).hexdigest()
-    whole = _run_pandoc(f"\n\n{mark}\n\n".join(pieces), source, shift)
+    whole = run_pandoc(f"\n\n{mark}\n\n".join(pieces), source, shift)
     parts = re.split(rf"(?m)^{mark}\s*$", whole)
     if len(parts) != len(pieces):  # an open fence or tag swallowed a mark
-        parts = [_run_pandoc(piece, source, shift) for piece in pieces]
+        parts = [run_pandoc(piece, source, shift) for piece in pieces]
     return [p.strip() for p in parts]
 
 
@@ -421,19 +424,12 @@ def _levelled(pieces: list[str]) -> list[str]:
     return found
 
 
-def _run_pandoc(text: str, source: str, shift: int) -> str:
+def run_pandoc(text: str, source: str, shift: int = 0, *, to: str = "typst") -> str:
+    """Convert one text to Typst markup, or to HTML whose formulas are MathML."""
     import pypandoc
 
-    command = [
-        pypandoc.get_pandoc_path(),
-        "-f",
-        source,
-        "-t",
-        "typst",
-        "--wrap=none",
-        "-L",
-        str(TEMPLATE / "markdown.lua"),
-    ]
+    command = [pypandoc.get_pandoc_path(), "-f", source, "-t", to, "--wrap=none"]
+    command += ["-L", str(TEMPLATE / "markdown.lua")] if to == "typst" else ["--mathml"]
     if shift:
         command.append(f"--shift-heading-level-by={shift}")
     done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=120, check=False)

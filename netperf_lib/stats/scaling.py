@@ -70,7 +70,8 @@ class Streams(Result):
             said += "; the fitted law has no peak: more streams do not hurt"
         elif self.peak == self.peak:
             high = "without bound" if math.isinf(self.peak_high) else f"{self.peak_high:.0f}"
-            said += f"; peak at {self.peak:.0f} streams ({self.peak_low:.0f} to {high})"
+            said += f"; the fitted law puts the peak near {plural(round(self.peak), 'stream')}"
+            said += f" ({self.peak_low:.0f} to {high})" if high != f"{self.peak_low:.0f}" else ""
             said += f", beyond the {most} that were measured" if self.peak > most else ""
         if self.advertised is not None:
             a = self.advertised

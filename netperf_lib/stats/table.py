@@ -169,6 +169,8 @@ def level_words(factor: str, level: Any) -> str:
         return "default message size" if level is None else f"{format_value(level, 'bytes')} messages"
     if factor == "streams":
         return "default streams" if level is None else plural(int(level), "stream")
+    if factor == "during":
+        return "idle path" if level is None else f"during {level}"
     if factor in ("placement", "tool", "test", "condition"):
         return f"no {factor}" if level is None else str(level)
     return f"{factor}={level}"

@@ -1,11 +1,13 @@
 """Executed reference notebooks, which nbval executes again and compares.
 
-``python tests/notebooks/reference.py`` writes them anew: look at what changed before it is kept.
+``python -m tests.notebooks.reference`` writes them anew, for example when the recorded experiment was measured again:
+look at what changed before it is kept.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,41 +15,61 @@ from typing import Any
 import nbformat
 
 import netperf_lib as npl
+from netperf_lib.report import notebooks
 from tests.report import made
 
+from .conftest import PATHS
+
 FOLDER = Path(__file__).parent / "reference"
-WHERE = 'import os\n\nexperiment = os.environ["NETPERF_EXPERIMENT"]'
+WHERE = 'import os\n\nexperiment = os.environ["{}"]'
 """Stands in for the parameters that papermill injected: the experiment lies elsewhere each time."""
 IGNORED = ("npl.provenance(runs)",)
 """Cells that tell of versions."""
 
 
-def executed(experiment: Path, names: list[str] | None = None) -> dict[str, Any]:
-    """Execute the notebooks, and make of them what can be compared."""
+def variable(name: str) -> str:
+    """Environment variable that tells a reference notebook where its experiment lies."""
+    return "NETPERF_PATHS" if name == "05-paths" else "NETPERF_RECORDED"
+
+
+def names() -> list[str]:
+    """The notebooks that answer a question; `explore` answers none by itself."""
+    return [n for n in notebooks() if n != "explore"]
+
+
+def executed(where: dict[str, Path]) -> dict[str, Any]:
+    """Execute the notebooks, each on its experiment, and make of them what can be compared."""
     found = {}
-    for pdf in npl.report(experiment, notebooks=names or list(NAMES)):
-        book = nbformat.read(pdf.with_suffix(".ipynb"), as_version=4)
-        book.metadata = {k: v for k, v in book.metadata.items() if k in ("kernelspec", "language_info")}
-        for cell in book.cells:
-            tags = cell.metadata.get("tags", [])
-            cell.metadata = {"tags": tags} if tags else {}
-            if "injected-parameters" in tags:
-                cell.source = WHERE
-            if cell.source in IGNORED:
-                cell.metadata["tags"] = [*tags, "nbval-ignore-output"]
-                cell.outputs = []
-            for output in cell.get("outputs", ()):
-                html = output.get("data", {}).get("text/html")
-                if html:  # a picture is not compared, and need not be kept
-                    output["data"]["text/html"] = re.sub(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]*", "PICTURE", html)
-        found[pdf.stem] = book
+    for wanted, place in where.items():
+        for pdf in npl.report(place, notebooks=[n for n in names() if variable(n) == wanted]):
+            found[pdf.stem] = comparable(nbformat.read(pdf.with_suffix(".ipynb"), as_version=4), wanted)
     return found
 
 
-NAMES = ("summary", "01-placement", "02-accelerated", "03-streams", "04-tcp-buffers", "06-tails", "07-quality")
+def comparable(book: Any, where: str) -> Any:
+    """Leave of an executed notebook what means something the next time."""
+    book.metadata = {k: v for k, v in book.metadata.items() if k in ("kernelspec", "language_info")}
+    book.metadata["language_info"].pop("version", None)
+    for cell in book.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = {"tags": tags} if tags else {}
+        if "injected-parameters" in tags:
+            cell.source = WHERE.format(where)
+        if cell.source in IGNORED:
+            cell.metadata["tags"] = [*tags, "nbval-ignore-output"]
+            cell.outputs = []
+        for output in cell.get("outputs", ()):
+            html = output.get("data", {}).get("text/html")
+            if html:  # a picture is not compared, and need not be kept
+                output["data"]["text/html"] = re.sub(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]*", "PICTURE", html)
+    return book
+
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        for name, book in executed(made.experiment(Path(folder))).items():
-            nbformat.write(book, FOLDER / f"{name}.ipynb")
+        recorded = Path(shutil.copytree(npl.recorded(), Path(folder) / "lab-full"))
+        made_up = made.experiment(Path(folder) / "paths", rename=PATHS)
+        books = executed({"NETPERF_RECORDED": recorded, "NETPERF_PATHS": made_up})
+    for name, book in books.items():
+        nbformat.write(book, FOLDER / f"{name}.ipynb")

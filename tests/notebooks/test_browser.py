@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pypdf
 import pytest
 
 from netperf_lib.report import notebooks
@@ -40,6 +41,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if "parameters" in cell.metadata.get("tags", []):
                 cell.source = cell.source.replace('"results/lab"', repr(str(experiment)))
         nbformat.write(book, folder / place.name)
+    note: Any = nbformat.v4.new_notebook()
+    note.cells = [
+        nbformat.v4.new_markdown_cell("# A note for the menu"),
+        nbformat.v4.new_code_cell("print(6 * 7 * 1000)"),
+    ]
+    nbformat.write(note, folder / "note.ipynb")
     return folder
 
 
@@ -93,6 +100,31 @@ def opened(browser: Any, lab: str, name: str) -> Any:
         }"""
     )
     return page
+
+
+def test_the_export_menu_gives_the_pdf(browser: Any, lab: str, tmp_path: Path) -> None:
+    page = opened(browser, lab, "note.ipynb")
+    page.get_by_text("42000").wait_for(timeout=120_000)
+    downloads: list[Any] = []
+    page.on("download", downloads.append)
+    page.context.on("page", lambda tab: tab.on("download", downloads.append))
+    page.locator(".lm-MenuBar-itemLabel", has_text="File").click()
+    page.locator(".lm-Menu-itemLabel", has_text="Save and Export Notebook As").click()
+    entry = page.locator(".lm-Menu-itemLabel", has_text="Netperf_pdf")
+    entry.wait_for(timeout=60_000)
+    kept(page, "export-menu")
+    entry.click()
+    for _ in range(120):
+        if downloads:
+            break
+        page.wait_for_timeout(500)
+    assert downloads, "nothing came"
+    assert downloads[0].suggested_filename == "note.pdf"
+    downloads[0].save_as(tmp_path / "note.pdf")
+    words = " ".join(p.extract_text() for p in pypdf.PdfReader(tmp_path / "note.pdf").pages)
+    assert "A note for the menu" in words
+    assert "42000" in words
+    page.close()
 
 
 def kept(page: Any, name: str) -> None:

@@ -160,6 +160,15 @@ def test_html_is_one_file_without_code_unless_asked(experiment: Path) -> None:
     assert re.search(r"npl</span>.*load", page.read_text("utf-8"))
 
 
+def test_html_needs_nothing_from_elsewhere(experiment: Path) -> None:
+    (page,) = npl.report(experiment, notebooks=["04-tcp-buffers"], to="html")
+    body = page.read_text("utf-8")
+    assert "<math" in body, "formulas are set without a script"
+    assert "<script" not in body
+    fetched = re.findall(r"""(?:src|href)=["'](?!data:|#)[^"']*|url\(\s*["']?(?!data:)[^)]*|@import[^;]*""", body)
+    assert fetched == []
+
+
 def test_every_notebook_has_a_commented_parameters_cell() -> None:
     for book in npl_notebooks().values():
         cells = [c for c in nbformat.read(book, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
