@@ -213,7 +213,7 @@ LESSONS = sorted((REPO / "notebooks" / "workshop").glob("*.ipynb"))
 
 @pytest.fixture(scope="module")
 def taught(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """What the checks of every lesson say, as it is handed out and solved; cells that need a running lab are left out."""
+    """What the checks of every lesson say, handed out and solved; cells that need a running lab are left out."""
     folder = tmp_path_factory.mktemp("class")
     copies = []
     for place in LESSONS:
