@@ -45,6 +45,7 @@ from types import ModuleType
 
 from ..errors import ParseError, UsageError
 from ..model import ParsedRun
+from ._wrapping import from_docker, unwrapped
 
 __all__ = ["Commands", "clean", "decode", "parse", "parse_stream", "tool", "tools"]
 
@@ -95,21 +96,24 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 
 
 def decode(data: bytes) -> str:
-    """Text of a log as it lies on disk: UTF-8, or UTF-16 with its mark as PowerShell's ``>`` writes it."""
+    """Text of a log as it lies on disk: UTF-8, or UTF-16 as PowerShell's ``>`` writes it, even without its mark."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
+    if b"\0" in data[:64]:
+        low, high = data[:64:2].count(0), data[1:64:2].count(0)
+        if max(low, high) > 24 or max(low, high) > 0.9 * len(data) / 2:
+            return data.decode("utf-16-le" if high > low else "utf-16-be", errors="replace")
     return data.decode("utf-8", errors="replace")
 
 
 def clean(text: str) -> str:
-    """Take out what terminals and Windows add: byte order marks, carriage returns, colours. Lines stay lines."""
-    if "\ufeff" in text:
-        text = text.replace("\ufeff", "")
+    """Take out what terminals, Windows and collectors of logs add: marks, colours, heads of lines. Lines stay lines."""
+    text = from_docker(text.replace("\ufeff", ""))
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    return text
+    return unwrapped(text)
 
 
 def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:

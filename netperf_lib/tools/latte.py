@@ -14,7 +14,7 @@ from ._histogram import histogram
 NAME = "latte"
 MARKS = ("SendMethod", "Latency(usec)")
 
-_START = re.compile(r"^[ \t>]*Protocol[ \t]+\w+\n[ \t>]*SendMethod[ \t]", re.MULTILINE)
+_START = re.compile(r"^[ \t>]*Protocol[ \t]+\w+[ \t]*\n[ \t>]*SendMethod[ \t]", re.MULTILINE)
 _LINE = re.compile(r"[ \t>]*([A-Z][\w()/%]*)[ \t]+(\S+)(?:[ \t]+\(([\d.]+)/iteration\))?[ \t]*")
 _LAST = "Interrupt/sec"
 

@@ -244,8 +244,8 @@ def _linux(text: str) -> ParsedRun:
 
 
 _TABLES = {
-    "Bytes(MEG)    realtime(s) Avg Frame Size Throughput(MB/s)": ("megabytes", "seconds", "", "rate"),
-    "Throughput(Buffers/s) Cycles/Byte       Buffers": ("buffers_s", "", "buffers"),
+    "Bytes(MEG) realtime(s) Avg Frame Size Throughput(MB/s)": ("megabytes", "seconds", "", "rate"),
+    "Throughput(Buffers/s) Cycles/Byte Buffers": ("buffers_s", "", "buffers"),
     "Packets Sent Packets Received Retransmits Errors Avg. CPU %": ("sent", "received", "retransmits", "", "cpu"),
 }
 
@@ -253,7 +253,7 @@ _TABLES = {
 def _windows(text: str) -> ParsedRun:
     version = m[1] if (m := re.search(r"Copyright Version (\d+\.\d+)", text)) else None
     found: dict[str, float] = {}
-    rows = [r.strip() for r in text.split("\n")[:-1]]  # what has no line end may be cut
+    rows = [" ".join(r.split()) for r in text.split("\n")[:-1]]  # what has no line end may be cut
     for title, names in _TABLES.items():
         place = next((i for i, r in enumerate(rows) if r == title), None)
         if place is None or place + 2 >= len(rows):
