@@ -168,6 +168,7 @@ class Remote:
             options["config"] = [host.ssh_config]
         if host.identity:
             options["client_keys"] = [host.identity]
+            options["ignore_encrypted"] = True  # a key with a passphrase: the agent has it
         if host.known_hosts:
             options["known_hosts"] = host.known_hosts
         if host.owned and host.identity:
@@ -210,19 +211,21 @@ class Remote:
             raise SSHError(f"{self}: a command of {limit_s:g} s at most was not done in time; is the host overloaded?")
         return Output(code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err)))
 
-    async def clock_offset(self) -> tuple[float, float]:
+    async def clock_offset(self) -> tuple[float, float] | None:
         """Return how far the host's clock is ahead of this machine's, and how far off that may be; both in seconds.
 
-        The quickest of several exchanges tells most: the host looked at its clock between the question and the answer.
+        None where the host cannot tell. The quickest of several exchanges tells most: the host looked at its clock
+        between the question and the answer.
         """
         best = (0.0, float("inf"))
         for _ in range(5):
             asked, begun = time.time(), time.monotonic()
             told = await self.script("date +%s.%N")
             took = time.monotonic() - begun
-            if took / 2 < best[1]:
-                best = (float(told.out) - asked - took / 2, took / 2)
-        return best
+            with contextlib.suppress(ValueError):  # a host whose `date` knows no fractions
+                if took / 2 < best[1]:
+                    best = (float(told.out) - asked - took / 2, took / 2)
+        return best if best[1] < float("inf") else None
 
     async def end_leftovers(self) -> int:
         """End what an earlier collector of this measurement left running here; return how many processes.
@@ -415,7 +418,7 @@ def _reason(error: BaseException, host: Host) -> str:
         case asyncssh.PermissionDenied():
             return (
                 f"the key was refused{f' for user {host.user}' if host.user else ''}; add the public key to the host's "
-                "authorized_keys, or name the right user and identity"
+                "authorized_keys, or name the right user and identity (one with a passphrase: ssh-add it first)"
             )
         case asyncssh.HostKeyNotVerifiable():
             pinned = host.known_hosts or "known_hosts"

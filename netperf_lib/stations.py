@@ -92,12 +92,13 @@ class Station:
     async def _look(self) -> None:
         versions = [" ".join(tools.tool(tool).VERSION) for tool in self.needed]
         told = await self.remote.script(facts.FACTS, self.host.data_address, *versions, limit_s=60)
-        offset, uncertainty = await self.remote.clock_offset()
+        offset, uncertainty = await self.remote.clock_offset() or (None, None)
         self.facts = facts.read_facts(told.out) | {
-            "clock_offset_s": round(offset, 6),
-            "clock_uncertainty_s": round(uncertainty, 6),
+            "clock_offset_s": None if offset is None else round(offset, 6),
+            "clock_uncertainty_s": None if uncertainty is None else round(uncertainty, 6),
         }
-        log.info("%s: %s, clock %+.3f s (±%.3f s)", self, self.facts.get("kernel"), offset, uncertainty)
+        clock = "not known" if offset is None else f"{offset:+.3f} s (±{uncertainty:.3f} s)"
+        log.info("%s: %s, clock %s", self, self.facts.get("kernel"), clock)
 
     async def _root(self, script: str, otherwise: str, *arguments: str, remedy: str = "", limit_s: float = 20) -> None:
         done = await self.remote.script(script, *arguments, root=True, limit_s=limit_s)

@@ -33,6 +33,8 @@ class Sshd:
 
     folder: Path
     port: int = field(default_factory=free_port)
+    more: str = ""
+    """Further lines of its configuration."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -46,6 +48,7 @@ class Sshd:
         config.write_text(
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host_key\nStrictModes no\nUsePAM no\n"
             f"AuthorizedKeysFile {self.folder}/authorized_keys\nPidFile none\nPermitRootLogin yes\nLogLevel ERROR\n"
+            f"{self.more}"
         )
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from netperf_lib import ssh
 from netperf_lib.errors import SSHError, UnreachableError
+from netperf_lib.model import Host
 from netperf_lib.ssh import BUSY, MISSING, Remote
 
 from .sshd import Sshd, alive, free_port, keygen, wait_until
@@ -316,11 +317,79 @@ async def test_the_ssh_configuration_is_honoured(sshd: Sshd, tmp_path: Path) -> 
         await remote.close()
 
 
+async def _reaches(host: Host) -> bool:
+    remote = Remote(host, "t")
+    try:
+        await remote.connect()
+        return (await remote.script("echo here")).out == "here\n"
+    finally:
+        await remote.close()
+
+
+async def test_keys_with_a_passphrase_come_from_the_agent(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Sshd(tmp_path)
+    place = str(tmp_path_factory.getbasetemp() / "agent")  # a socket's path may not be long
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", place], stdout=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: Path(place).exists())
+        subprocess.run(["ssh-add", "-q", own.identity], env={**os.environ, "SSH_AUTH_SOCK": place}, check=True)
+        subprocess.run(["ssh-keygen", "-q", "-p", "-N", "secret", "-f", own.identity], check=True)
+        monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+        assert "ssh-add" in await _refused(Remote(own.host(), "t"))
+        config = tmp_path / "config"
+        config.write_text(f"IdentityAgent {place}\n")
+        assert await _reaches(own.host(identity=None, ssh_config=str(config)))
+        monkeypatch.setenv("SSH_AUTH_SOCK", place)
+        assert await _reaches(own.host())
+        config.write_text(f"IdentityFile {own.identity}\nIdentitiesOnly yes\n")
+        assert await _reaches(own.host(identity=None, ssh_config=str(config)))
+    finally:
+        agent.terminate()
+        agent.wait()
+        own.stop()
+
+
+async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_path: Path) -> None:
+    authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "key")
+    own = Sshd(tmp_path / "sshd", more=f"TrustedUserCAKeys {authority}.pub\n")
+    try:
+        config = tmp_path / "config"
+        config.write_text(
+            f'Host vm\n\tHostName 127.0.0.1\n\tUser {own.host().user}\n\tCertificateFile "{tmp_path}/signed.pub"\n'
+            f'\tIdentityFile "{key}"\n'
+        )
+        vm = own.host(address="vm", user=None, identity=None, ssh_config=str(config))
+        subprocess.run(
+            ["ssh-keygen", "-q", "-s", authority, "-I", "t", "-n", own.host().user or "", "-V", "+1h", f"{key}.pub"],
+            check=True,
+        )
+        assert "signed.pub" in await _refused(Remote(vm, "t"))
+        (tmp_path / "key-cert.pub").rename(tmp_path / "signed.pub")
+        assert await _reaches(vm)
+    finally:
+        own.stop()
+
+
+async def test_a_host_whose_clock_tells_no_fractions(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = Remote(sshd.host(), "t")
+    await remote.connect()
+    plain = remote.script
+    monkeypatch.setattr(remote, "script", lambda text: plain(text.replace("%N", "%%N")))  # what small systems print
+    try:
+        assert await remote.clock_offset() is None
+    finally:
+        await remote.close()
+
+
 async def test_a_script_that_takes_too_long_is_an_error(remote: Remote) -> None:
     with pytest.raises(SSHError, match="not done in time"):
         await remote.script("sleep 987.7", limit_s=0.3)
 
 
 async def test_the_clock_of_this_machine_is_not_off_from_itself(remote: Remote) -> None:
-    offset, uncertainty = await remote.clock_offset()
+    told = await remote.clock_offset()
+    assert told is not None
+    offset, uncertainty = told
     assert abs(offset) <= uncertainty + 0.05
