@@ -273,7 +273,10 @@ def report(
 @click.option("--workers", type=click.IntRange(min=1), help="Read this many files at a time.")
 @as_json
 def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_json: bool) -> None:
-    """Read logs of network benchmarks: iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more."""
+    """Read logs of network benchmarks: iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more.
+
+    FILES are logs, packed by gzip or not, folders of logs, or - for the standard input.
+    """
     from .logs import parse_files
 
     with _progress("logs") as progress:

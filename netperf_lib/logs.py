@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import glob
+import gzip
 import os
+import sys
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -59,10 +63,12 @@ def parse(source: str | bytes | os.PathLike[str]) -> list[ParsedRun]:
         No such file, or it holds no run of a known tool.
     """
     if isinstance(source, bytes):
-        return tools.parse(source)
+        return tools.parse(_unpacked(source, None))
     if isinstance(source, str) and ("\n" in source or len(source) > 4096 or "\0" in source):
         return tools.parse(source)
     name = os.fspath(source)
+    if name == "-" and not isinstance(source, str):
+        return tools.parse(_unpacked(sys.stdin.buffer.read(), name), file=name)
     try:
         with open(name, "rb", buffering=0) as f:  # noqa: PTH123 - thousands of small files: every microsecond counts
             large = os.fstat(f.fileno()).st_size >= tools.LARGE
@@ -76,9 +82,33 @@ def parse(source: str | bytes | os.PathLike[str]) -> list[ParsedRun]:
             except ParseError:
                 pass
         raise ParseError("no such file; pass the path of a log, or its text", file=name) from None
+    except IsADirectoryError:
+        raise ParseError("a folder without files; pass logs, or a folder of them", file=name) from None
     except OSError as e:
         raise ParseError(f"cannot be read ({e.strerror}); pass a readable file", file=name) from None
-    return tools.parse(data, file=name)
+    return tools.parse(_unpacked(data, name), file=name)
+
+
+_PACKED = {b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"(\xb5/\xfd": "zstd", b"BZh": "bzip2", b"7z\xbc\xaf": "7z"}
+
+
+def _unpacked(data: bytes, file: str | None) -> bytes:
+    """Unpack what gzip packed.
+
+    Raises
+    ------
+    ParseError
+        It is cut, or packed by something else.
+    """
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            return gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as e:
+            raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=file) from None
+    for mark, name in _PACKED.items():
+        if data.startswith(mark):
+            raise ParseError(f"packed by {name}; unpack it first", file=file)
+    return data
 
 
 _RECEIVERS = ("iperf2", "iperf3", "ntttcp")
@@ -169,7 +199,8 @@ def parse_files(
     Parameters
     ----------
     paths : sequence of path-like
-        The files.
+        The files; a folder stands for all files in it, a pattern that is no file's name (`*`, `?`, `[`) for those that
+        it matches, ``-`` for the standard input.
     tables : path-like, optional
         Folder to write the tables ``runs``, ``intervals``, ``percentiles`` and ``samples`` to, each a folder of
         parquet. The `run_id` of a run is its file and line.
@@ -187,7 +218,9 @@ def parse_files(
     """
     from .engine import Engine
 
-    names = [os.fspath(p) for p in paths]
+    names = [name for p in paths for name in _files(os.fspath(p))]
+    if "-" in names:
+        workers = 1  # no other process has this one's standard input
     folder = None if tables is None else os.fspath(tables)
     tasks = [(i, names[i : i + BATCH], folder) for i in range(0, len(names), BATCH)]
     if len(names) > 1 and workers is None and sum(map(_size, names)) >= SHARED:
@@ -204,6 +237,18 @@ def parse_files(
                 progress(done, len(names))
     ordered = [found[first] for first in sorted(found)]
     return [run for runs, _ in ordered for run in runs], [error for _, errors in ordered for error in errors]
+
+
+def _files(name: str) -> list[str]:
+    """Return the files that a name stands for; itself where it stands for none, to be told as an error."""
+    path = Path(name)
+    if path.is_dir():
+        found = (p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+    elif set("*?[") & set(name) and not path.exists():  # shells of Windows leave patterns to the program
+        found = (Path(p) for p in glob.glob(name, recursive=True) if Path(p).is_file())  # noqa: PTH207 - a pattern may begin at the root
+    else:
+        return [name]
+    return sorted(map(str, found)) or [name]
 
 
 def _size(name: str) -> int:

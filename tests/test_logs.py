@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -19,7 +21,7 @@ import netperf_lib as npl
 from netperf_lib import logs, tools
 from netperf_lib.cli import npl as command
 from netperf_lib.errors import ParseError
-from netperf_lib.logs import parse_ends
+from netperf_lib.logs import parse_ends, parse_files
 
 LOGS = Path(__file__).parent / "logs"
 ONE = LOGS / "iperf3" / "gen-3.12-bidir-P2.json"
@@ -203,3 +205,33 @@ def test_the_log_of_another_test_is_not_mixed_in(tmp_path: Path) -> None:
     (run,) = parse_ends(client, server)
     assert "throughput_bps" not in run.metrics
     assert any("another test" in w for w in run.warnings)
+
+
+def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path: Path) -> None:
+    data = (LOGS / "qperf" / "gen-v.txt").read_bytes()
+    packed = tmp_path / "a.gz"
+    packed.write_bytes(gzip.compress(data))
+    assert [r.metrics for r in npl.parse(packed)] == [r.metrics for r in npl.parse(data)]
+    packed.write_bytes(gzip.compress(data)[:-20])
+    with pytest.raises(ParseError, match="packed by gzip and damaged"):
+        npl.parse(packed)
+    packed.write_bytes(b"PK\x03\x04....")
+    with pytest.raises(ParseError, match="packed by zip; unpack it first"):
+        npl.parse(packed)
+
+
+def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "b.txt").write_bytes((LOGS / "qperf" / "gen-v.txt").read_bytes())
+    (tmp_path / "deep" / "a.txt").write_bytes((LOGS / "latte" / "vc-udp-rio-hist-10k.txt").read_bytes())
+    (tmp_path / ".hidden").write_text("no log")
+    runs, errors = parse_files([tmp_path])
+    assert (sorted({r["tool"] for r in runs}), errors) == (["latte", "qperf"], [])
+    assert parse_files([tmp_path / "*.txt"])[0] == parse_files([tmp_path / "b.txt"])[0]
+    (tmp_path / "empty").mkdir()
+    assert "a folder without files" in parse_files([tmp_path / "empty"])[1][0]
+    with (tmp_path / "b.txt").open("rb") as log:
+        done = subprocess.run(
+            [sys.executable, "-m", "netperf_lib", "parse", "-", "--json"], stdin=log, capture_output=True, check=True
+        )
+    assert {r["tool"] for r in json.loads(done.stdout)} == {"qperf"}
