@@ -146,7 +146,12 @@ class Machines:
             mount --make-rprivate /
             mount --bind {here["passwd"]} /etc/passwd
             mount --bind {here["shadow"]} /etc/shadow
-            mount -t overlay none -o lowerdir=/var/lib,upperdir={here["upper"]},workdir={here["work"]} /var/lib
+            mount -t tmpfs none {here["work"]}  # an overlay does not go on top of another one, such as a container's
+            cd {here["work"]}
+            mkdir upper work
+            cp -rp {here["upper"]}/hyperv upper
+            mount -t overlay none -o lowerdir=/var/lib,upperdir=upper,workdir=work /var/lib
+            cd /
             mount --bind {here["net"]} /sys/class/net
             mkdir -p /run/sshd
             hostname {shlex.quote(vm["name"])}
