@@ -11,7 +11,7 @@ import errno
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -164,12 +164,11 @@ class _Past:
 
 def _past(trials: list[Trial], store: Store) -> dict[str, _Past]:
     past = {t.run_id: _Past() for t in trials}
-    for run_id in store.run_ids():
-        if known := past.get(run_id.rpartition("-a")[0]):
-            record = store.run(run_id)
-            known.attempts = max(known.attempts, int(record["attempt"]))
-            known.spent += record.get("started_utc") is not None
-            known.done |= _good(record)
+    for state in store.runs():
+        if known := past.get(state.trial):
+            known.attempts = max(known.attempts, state.attempt)
+            known.spent += state.record.get("started_utc") is not None
+            known.done |= _good(state.record)
     return past
 
 
@@ -392,6 +391,6 @@ class _Collector:
         }
 
 
-def _good(record: dict[str, Any]) -> bool:
+def _good(record: Mapping[str, Any]) -> bool:
     """Whether a run counts as its trial done: the tool ended well, and its log says so too."""
     return bool(record["status"] == "ok" and record.get("log", {}).get("status", "ok") == "ok")

@@ -31,6 +31,7 @@ from uuid import uuid4
 
 import fsspec
 import fsspec.asyn
+import pyarrow as pa
 import pyarrow.fs
 
 from .errors import StoreError
@@ -128,10 +129,6 @@ class Folder(ABC):
         """A folder as a local one to read, for as long as the block runs."""
 
     @abstractmethod
-    def cached(self, name: str, size: int) -> Path | None:
-        """A local copy of a file that never changes under its name; None where it is too large to fetch whole."""
-
-    @abstractmethod
     def remove(self, name: str) -> None:
         """Remove a file or a whole folder; what is not there is removed already."""
 
@@ -163,10 +160,17 @@ class Folder(ABC):
             Someone else holds it.
         """
 
-    @property
     @abstractmethod
-    def arrow(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        """The pyarrow file system of this folder, and the folder's path in it."""
+    def arrow(self, name: str, sizes: Mapping[str, int]) -> tuple[pyarrow.fs.FileSystem, str]:
+        """A pyarrow file system to read files that never change under their names, and the folder's path in it.
+
+        Parameters
+        ----------
+        name : str
+            The folder that they lie in.
+        sizes : dict
+            Their names and sizes in bytes.
+        """
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file whole."""
@@ -252,9 +256,6 @@ class LocalFolder(Folder):
     def local(self, name: str) -> Iterator[Path]:
         yield self.path / name
 
-    def cached(self, name: str, size: int) -> Path | None:
-        return self.path / name
-
     def remove(self, name: str) -> None:
         place = self.path / name
         if place.is_dir():
@@ -287,11 +288,15 @@ class LocalFolder(Folder):
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-            yield lambda: None  # the kernel never takes a lock away
 
-    @property
-    def arrow(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        return pyarrow.fs.LocalFileSystem(), str(self.path)
+            def check() -> None:  # the kernel never takes a lock away, but its file can be removed, and made anew
+                if not (place.exists() and place.samefile(f"/proc/self/fd/{file.fileno()}")):
+                    raise StoreError(f"{place}: this lock was removed by someone else; run the command again")
+
+            yield check
+
+    def arrow(self, name: str, sizes: Mapping[str, int]) -> tuple[pyarrow.fs.FileSystem, str]:
+        return pyarrow.fs.LocalFileSystem(), str(self.path / name)
 
 
 class ObjectFolder(Folder):
@@ -390,11 +395,10 @@ class ObjectFolder(Folder):
                 self._fs.get([self._at(f"{name}/{f}") for f in files], [str(copy / f) for f in files])
             yield copy
 
-    def cached(self, name: str, size: int) -> Path | None:
-        if size > CACHED:
-            return None
+    def fetched(self, name: str) -> Path:
+        """A local copy of a file that never changes under its name; it may go as soon as it is opened."""
         key = hashlib.blake2s(f"{self.url}/{name}".encode(), digest_size=16).hexdigest()
-        place = _cache() / f"{key}-{size}"
+        place = _cache() / key
         if place.exists():
             os.utime(place)
             return place
@@ -421,9 +425,8 @@ class ObjectFolder(Folder):
         with ThreadPoolExecutor(min(16, max(1, len(items)))) as pool:
             return list(pool.map(function, items))
 
-    @property
-    def arrow(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self._fs)), self._base
+    def arrow(self, name: str, sizes: Mapping[str, int]) -> tuple[pyarrow.fs.FileSystem, str]:
+        return pyarrow.fs.PyFileSystem(_Parts(self, name, sizes)), self._at(name)
 
     # -- locks ---------------------------------------------------------------------------------------------------------
 
@@ -535,6 +538,28 @@ class ObjectFolder(Folder):
         keeper = threading.Thread(target=renew, name=f"lease {name}", daemon=True)
         keeper.start()
         return check, release
+
+
+class _Parts(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
+    """How pyarrow reads files of a folder whose sizes are known: fetched when they are opened, and kept, if small."""
+
+    def __init__(self, folder: ObjectFolder, name: str, sizes: Mapping[str, int]) -> None:
+        super().__init__(folder._fs)
+        self._folder, self._name, self._sizes = folder, name, sizes
+
+    def get_file_info(self, paths: list[str]) -> list[pyarrow.fs.FileInfo]:
+        kind = pyarrow.fs.FileType.File
+        return [pyarrow.fs.FileInfo(p, kind, size=self._sizes[p.rpartition("/")[2]]) for p in paths]
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        file = path.rpartition("/")[2]
+        for _ in range(3):
+            if self._sizes[file] > CACHED:
+                break
+            with suppress(FileNotFoundError):  # cut back by another process before it was opened, or merged meanwhile
+                return pa.OSFile(str(self._folder.fetched(f"{self._name}/{file}")))
+        with _told(self._folder.url):
+            return super().open_input_file(path)
 
 
 def _died_here(holder: str) -> bool:

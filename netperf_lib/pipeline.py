@@ -190,7 +190,7 @@ def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool
     store.declare(declared)
     kept = store.read_plan()
     stored_seed = int(kept["seed"]) if kept else None
-    if seed is not None and stored_seed is not None and seed != stored_seed and any(store.runs()):
+    if seed is not None and stored_seed is not None and seed != stored_seed and store.run_ids():
         raise UsageError(f"{store.url} was begun with seed {stored_seed}; leave --seed out, or choose another root")
     scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
     looked = looked or bool(kept and kept.get("looked"))

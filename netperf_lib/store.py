@@ -68,6 +68,8 @@ PART_RUNS = 100_000
 """`compact` merges parts until they have so many bytes, or runs."""
 WAIT_S = 600
 """How long one who needs the tables waits for another to finish them."""
+LITTLE_S = 30
+"""The same, where the other writes one small file."""
 
 _DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 
@@ -81,6 +83,34 @@ class RunState:
     status: str
     trial: str
     """Run id of the trial, without the attempt."""
+    record: Mapping[str, Any]
+    """Its run.json."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A parquet file of a table."""
+
+    place: str
+    system: pyarrow.fs.FileSystem
+
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        with self._telling():
+            return pq.read_table(self.place, columns=columns, filesystem=self.system)
+
+    def open(self) -> pq.ParquetFile:
+        with self._telling():
+            return pq.ParquetFile(self.place, filesystem=self.system)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except pa.ArrowInvalid as error:
+            raise StoreError(
+                f"{self.place}: this part of a table is damaged ({error}); remove the folder `tables`, it is made anew "
+                "from the raw logs"
+            ) from None
 
 
 class Store:
@@ -125,7 +155,7 @@ class Store:
         return f"Store({self.url!r})"
 
     def __reduce__(self) -> tuple[type[Store], tuple[str, str]]:
-        return Store, (split(self.url)[0] if is_url(self.url) else str(self.path.parent), self.experiment)
+        return Store, split(self.location)  # workers may stand in another folder
 
     @property
     def location(self) -> str:
@@ -183,7 +213,7 @@ class Store:
         )
         if self._files.exists("experiment.yaml") and (known := self.declared()) != experiment:
             free = {"rounds": 0, "contrasts": (), "title": "", "attempts": 1, "seed": None}
-            if known.model_copy(update=free) != experiment.model_copy(update=free) and any(self.runs()):
+            if known.model_copy(update=free) != experiment.model_copy(update=free) and self.run_ids():
                 raise StoreError(
                     f"{self.url}: runs were measured here under another declaration of {experiment.name!r}; "
                     "give the changed experiment a name of its own, or another data root"
@@ -315,10 +345,12 @@ class Store:
 
     def runs(self) -> Iterator[RunState]:
         """Every complete run, without reading its logs."""
-        for run_id in self.run_ids():
-            record = self.run(run_id)
-            trial = run_id.rsplit("-a", 1)[0]
-            yield RunState(run_id, int(record["attempt"]), str(record["status"]), trial)
+        run_ids = self.run_ids()
+        for start in range(0, len(run_ids), BATCH_RUNS):
+            some = run_ids[start : start + BATCH_RUNS]
+            for run_id, record in zip(some, self._files.each(self.run, some), strict=True):
+                trial = run_id.rsplit("-a", 1)[0]
+                yield RunState(run_id, int(record["attempt"]), str(record["status"]), trial, record)
 
     def exclude(self, run_id: str, cause: str) -> None:
         """Leave a run out of every comparison, for a cause that reports will print.
@@ -330,7 +362,10 @@ class Store:
         """
         if not self._files.exists(f"raw/{run_id}/run.json"):
             raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
-        self._files.write("exclusions.json", _json({**self.exclusions(), run_id: cause}))
+        with self._files.lock(".exclusions.lock", "another exclusion", wait_s=LITTLE_S) as check:
+            causes = {**self.exclusions(), run_id: cause}
+            check()
+            self._files.write("exclusions.json", _json(causes))
 
     def exclusions(self) -> dict[str, str]:
         """Runs left out: id to cause."""
@@ -350,26 +385,24 @@ class Store:
         _freshen([self])
         for attempt in range(3):
             try:
-                parts = [evolve(pq.read_table(p, filesystem=f), schema, p) for p, f in self._parts(name).values()]
+                parts = self._files.each(lambda p: evolve(p.read(), schema, p.place), list(self._parts(name).values()))
                 break
             except FileNotFoundError:  # merged while it was read
                 if attempt == 2:
                     raise
         return pa.concat_tables([schema.empty_table(), *parts])
 
-    def _parts(self, name: TableName) -> dict[str, tuple[str, pyarrow.fs.FileSystem]]:
-        """Every part of a table that counts: its path, and the file system that has it."""
-        batches = self._batches()
-        if not batches:
-            raise StoreError(f"{self.url}: nothing was measured here yet; `npl collect` first")
-        sizes = self._files.sizes(f"tables/{name}")
-        present = [b for b in batches if b in sizes]
-        cached = self._files.each(lambda b: self._files.cached(f"tables/{name}/{b}", sizes[b]), present)
-        local, (remote, base) = pyarrow.fs.LocalFileSystem(), self._files.arrow
-        return {
-            batch: (str(copy), local) if copy else (f"{base}/tables/{name}/{batch}", remote)
-            for batch, copy in zip(present, cached, strict=True)
-        }
+    def _parts(self, name: TableName) -> dict[str, _Part]:
+        """Every part of a table that counts, by the name of its batch."""
+        while True:
+            batches = self._batches()
+            if not batches:
+                raise StoreError(f"{self.url}: nothing was measured here yet; `npl collect` first")
+            sizes = self._files.sizes(f"tables/{name}")
+            if batches == self._batches():  # else they were merged between the two lists
+                break
+        system, base = self._files.arrow(f"tables/{name}", sizes)
+        return {batch: _Part(f"{base}/{batch}", system) for batch in batches if batch in sizes}
 
     def _batches(self) -> list[str]:
         """Names of the parts that count."""
@@ -409,9 +442,9 @@ class Store:
         """Runs in the tables, and the parts that must be made anew."""
         known: set[str] = set()
         stale: list[str] = []
-        columns = ["run_id", "parser_version", "experiment"]
-        for batch, (place, system) in self._parts("runs").items() if self._batches() else ():
-            part = pq.read_table(place, columns=columns, filesystem=system)
+        parts = self._parts("runs") if self._batches() else {}
+        read = self._files.each(lambda p: p.read(["run_id", "parser_version", "experiment"]), list(parts.values()))
+        for batch, part in zip(parts, read, strict=True):
             versions = set(part["parser_version"].unique().to_pylist())
             if max(versions) > PARSER_VERSION:
                 raise StoreError(f"{self.url}: a newer netperf_lib made these tables; upgrade, or remove the tables")
@@ -503,7 +536,10 @@ class Store:
                 parsed += logs.parse_ends(file, server)
             except ParseError as e:
                 error_text = str(e).replace(str(place), f"raw/{run_id}")
-        row = run_row(record, parsed, error_text)
+        try:
+            row = run_row(record, parsed, error_text)
+        except KeyError as error:
+            raise self._damaged(run_id, ValueError(f"it lacks {error}")) from None
         row |= {"experiment": self.experiment, "run_id": run_id, "parser_version": PARSER_VERSION}
         row |= {"raw_path": f"raw/{run_id}", "raw_sha256": digest.hexdigest()}
         return row, parsed
@@ -541,9 +577,10 @@ class Store:
         sizes = [self._files.sizes(f"tables/{table}") for table in SCHEMAS]
         groups: list[list[str]] = []
         weight = rows = 0
-        for batch, (place, system) in self._parts("runs").items():
+        for batch, part in self._parts("runs").items():
             size = sum(s.get(batch, 0) for s in sizes)
-            n = pq.read_metadata(place, filesystem=system).num_rows
+            with part.open() as file:
+                n = file.metadata.num_rows
             if not groups or weight + size > PART_BYTES or rows + n > PART_RUNS:
                 groups.append([])
                 weight = rows = 0
@@ -553,13 +590,13 @@ class Store:
 
     def _merge(self, table: TableName, group: Sequence[str], name: str) -> None:
         parts = self._parts(table)
-        with PartWriter(table, partial(self._files.new_file, f"tables/{table}/{name}")) as part:
-            for place, system in (parts[b] for b in group if b in parts):
-                with pq.ParquetFile(place, filesystem=system) as file:
+        with PartWriter(table, partial(self._files.new_file, f"tables/{table}/{name}")) as writer:
+            for part in (parts[b] for b in group if b in parts):
+                with part.open() as file:
                     metadata = file.schema_arrow.metadata
                     for rows in file.iter_batches():
                         whole = pa.Table.from_batches([rows]).replace_schema_metadata(metadata)
-                        part.add(evolve(whole, SCHEMAS[table], place))
+                        writer.add(evolve(whole, SCHEMAS[table], part.place))
 
     def verify(self, progress: Progress | None = None, *, engine: Engine | None = None) -> list[str]:
         """Check raw runs and tables; return what is wrong, a sentence each. See `verify`."""
@@ -567,8 +604,8 @@ class Store:
         found: list[str] = []
         seen: dict[str, str] = {}
         tasks: list[tuple[Store, str, list[str]]] = []
-        for batch, (place, system) in self._parts("runs").items() if self._batches() else ():
-            ids = pq.read_table(place, columns=["run_id"], filesystem=system)["run_id"].to_pylist()
+        for batch, part in self._parts("runs").items() if self._batches() else ():
+            ids = part.read(["run_id"])["run_id"].to_pylist()
             found += [f"{self.url}: run {i} is in the tables twice ({seen[i]}, {batch})" for i in ids if i in seen]
             seen.update(dict.fromkeys(ids, batch))
             tasks.append((self, batch, ids))
@@ -634,12 +671,11 @@ def _verify_run(run_id: str, place: Path) -> Iterator[str]:
             yield f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {digest[:12]}…)"
 
 
-def _unequal(here: tuple[str, pyarrow.fs.FileSystem] | None, fresh: Path | None, schema: pa.Schema) -> str | None:
+def _unequal(here: _Part | None, fresh: Path | None, schema: pa.Schema) -> str | None:
     """How a part differs from the same made anew; a column at a time, so that one fits in memory."""
     if here is None or fresh is None:
         return "rows are missing" if fresh is not None else "rows that no log holds" if here is not None else None
-    place, system = here
-    with pq.ParquetFile(place, filesystem=system) as a, pq.ParquetFile(fresh) as b:
+    with here.open() as a, pq.ParquetFile(fresh) as b:
         if a.metadata.num_rows != b.metadata.num_rows:
             return f"{a.metadata.num_rows} rows, {b.metadata.num_rows} in the logs"
         for field_ in schema:
@@ -663,6 +699,9 @@ def _read_batch(store: Store, name: str, run_ids: list[str]) -> bytes:
 
 def _ingest(stores: Sequence[Store], engine: Engine, progress: Progress | None) -> int:
     """Bring the tables of several stores up to date; batches of many small stores keep all workers busy."""
+    stores = sorted(
+        stores, key=lambda s: s.url
+    )  # all take their locks in one order, so that no two wait for each other
     open_: dict[str, _Open] = {}
     total = done = 0
 
@@ -878,8 +917,10 @@ def scan(path: Location | Iterable[Location], table: TableName = "runs", *, excl
     for store in chosen:
         here = ds.field("experiment") == store.experiment
         if store._batches() or len(chosen) == 1:
-            parts = store._parts(table).values()
-            fragments += [layout.make_fragment(p, filesystem=f, partition_expression=here) for p, f in parts]
+            fragments += [
+                layout.make_fragment(p.place, filesystem=p.system, partition_expression=here)
+                for p in store._parts(table).values()
+            ]
         if not excluded and (causes := store.exclusions()):
             these = here & ds.field("run_id").isin(list(causes))
             left_out = these if left_out is None else left_out | these

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +287,47 @@ def test_that_rounds_were_stopped_by_looking_goes_with_the_table(store: Store) -
     assert npl.load(store.path).attrs["looked"] is False
     store.write_plan({"seed": 1, "trials": [], "looked": True})
     assert npl.load(store.path).attrs["looked"] is True
+
+
+def test_a_time_with_a_zone_is_kept_in_utc(store: Store) -> None:
+    for number, text in enumerate(["2026-01-02T05:04:05+02:00", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05"], 1):
+        add(store, number, started_utc=text)
+    add(store, 4, started_utc=None)
+    started = npl.load(store.path)["started_utc"]
+    assert set(started[:3]) == {pd.Timestamp("2026-01-02T03:04:05Z")}
+    assert pd.isna(started[3])
+
+
+def test_a_record_that_lacks_something_is_one_sentence(store: Store) -> None:
+    damaged = record(1)
+    del damaged["trial"]
+    with store.new_run("d01-r001-x") as folder:
+        (folder / "run.json").write_text(json.dumps(damaged))
+    with pytest.raises(StoreError, match=r"d01-r001-x/run\.json: cannot be read \(it lacks 'trial'\)"):
+        store.ingest()
+
+
+@pytest.mark.parametrize("keep", [0, 100, 0.5])
+def test_a_damaged_part_of_a_table_is_one_sentence(store: Store, keep: float) -> None:
+    add(store, 1)
+    store.ingest()
+    part = next((store.path / "tables" / "runs").glob("part-*"))
+    data = part.read_bytes()
+    part.write_bytes(data[: int(keep * len(data)) if keep < 1 else int(keep)])
+    with pytest.raises(StoreError, match="this part of a table is damaged"):
+        npl.load(store.path)
+
+
+def test_two_exclusions_at_once_both_count(store: Store) -> None:
+    ids = [add(store, number) for number in range(1, 9)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: Store(store.path.parent, "demo").exclude(i, "moved"), ids))
+    assert store.exclusions() == dict.fromkeys(ids, "moved")
+
+
+def test_a_store_is_found_from_another_folder(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    add(store, 1)
+    monkeypatch.chdir(tmp_path)
+    travelling = pickle.dumps(Store(".", "demo"))
+    monkeypatch.chdir("/")
+    assert pickle.loads(travelling).run_ids() == store.run_ids()

@@ -249,6 +249,46 @@ def test_merging_stopped_at_any_point_loses_and_doubles_nothing(
     assert not list(scattered.glob("*/tables/merging.json"))
 
 
+@pytest.mark.parametrize("table", ["runs", "samples"])
+def test_a_reader_is_overtaken_by_a_merge(
+    made: Path, scattered: Path, monkeypatch: pytest.MonkeyPatch, table: Any
+) -> None:
+    """Between listing what counts and listing the parts of a table, all of them are merged."""
+    reader = Store(scattered, "fleet-0002")
+    sizes = reader._files.sizes
+
+    def overtaken(name: str) -> dict[str, int]:
+        if name == "tables/samples" or (name == "tables/runs" and table == "runs"):
+            monkeypatch.undo()
+            found = sizes(name) if table == "runs" else {}
+            assert Store(scattered, "fleet-0002").compact() > 0
+            return found or sizes(name)
+        return sizes(name)
+
+    monkeypatch.setattr(reader._files, "sizes", overtaken)
+    rows = reader.table(table)
+    assert rows.num_rows == Store(made, "fleet-0002").table(table).num_rows
+
+
+def test_locks_are_taken_in_one_order(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    alone = Store._alone
+    monkeypatch.setattr(Store, "_alone", lambda self: (taken.append(self.experiment), alone(self))[1])
+    npl.ingest([fresh / "fleet-0003", fresh / "fleet-0001", fresh / "fleet-0002"])
+    assert taken == ["fleet-0001", "fleet-0002", "fleet-0003"]
+
+
+def test_tables_removed_while_they_are_made(made: Path, fresh: Path, small_batches: None) -> None:
+    def remove(done: int, total: int) -> None:
+        shutil.rmtree(fresh / "fleet-0001" / "tables", ignore_errors=True)
+        Store(fresh, "fleet-0001").ingest()  # another, that takes the lock of the new folder
+
+    with pytest.raises(StoreError, match="this lock was removed"):
+        npl.ingest(fresh / "fleet-0001", remove)
+    npl.ingest(fresh)
+    same(made, fresh)
+
+
 # -- verifying -------------------------------------------------------------------------------------------------------
 
 
@@ -382,6 +422,24 @@ def test_a_query_reads_only_its_share(tmp_path: Path, monkeypatch: pytest.Monkey
         assert table.to_table(columns=[column], filter=mine).num_rows == rows
         assert len(Counted.files) == 1  # of 4
         assert 0 < Counted.read < share  # of the one file the column, and its footer
+
+
+def test_small_parts_are_fetched_only_when_a_query_needs_them(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("NETPERF_CACHE", str(tmp_path / "cache"))
+    fetched: list[str] = []
+    real = files.ObjectFolder.fetched
+    monkeypatch.setattr(
+        files.ObjectFolder, "fetched", lambda self, name: (fetched.append(f"{self.url}/{name}"), real(self, name))[1]
+    )
+    samples = npl.scan(f"counted://{made}", "samples")
+    fetched.clear()
+    mine = samples.to_table(columns=["latency_us"], filter=ds.field("experiment") == "fleet-0003")
+    assert mine.num_rows == npl.scan(made / "fleet-0003", "samples").count_rows()
+    assert len(set(fetched)) == 1  # of 3
+    assert "fleet-0003/tables/samples" in fetched[0]
 
 
 def test_one_of_many_experiments_is_loaded_without_the_others(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
