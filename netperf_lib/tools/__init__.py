@@ -45,6 +45,7 @@ from types import ModuleType
 
 from ..errors import ParseError, UsageError
 from ..model import ParsedRun
+from ._embedded import embedded
 from ._wrapping import from_docker, unwrapped
 
 __all__ = ["Commands", "clean", "decode", "parse", "parse_stream", "tool", "tools"]
@@ -147,7 +148,9 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
     if not text or text.isspace():
         return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
 
-    runs: list[ParsedRun] = []
+    if (inner := embedded(text)) and (runs := _each(inner, file)):
+        return runs
+    runs = []
     seen: dict[str, int] = {}
     line, counted = 1, 0
     for start, end, modules in _segments(text):
@@ -173,6 +176,23 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
             "so pass what one of them printed, whole",
             file=file,
         )
+    return runs
+
+
+def _each(logs: list[tuple[int, str]], file: str | None) -> list[ParsedRun]:
+    """Read logs that were found inside of another document, each with the line where that begins."""
+    runs: list[ParsedRun] = []
+    seen: dict[str, int] = {}
+    for line, log in logs:
+        if log in seen and log.startswith("{"):
+            _warn(runs, seen[log], "printed a second time; counted once")
+            continue
+        try:
+            found = parse(log)
+        except ParseError:
+            continue  # some other text
+        seen[log] = len(runs)
+        runs += [replace(r, file=file, line=line) for r in found if r.tool != "unknown"]
     return runs
 
 

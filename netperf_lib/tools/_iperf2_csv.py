@@ -143,6 +143,8 @@ def _run(found: _Found, time: str) -> ParsedRun:
             error = "the bytes of the sum contradict those of its streams"
         elif total.index in found.wrong:
             error = f"the bytes of a row contradict its rate: {found.wrong[total.index]!r}"
+        elif bad := next((r for r in found.reports if r.index in found.wrong), None):
+            error = f"the bytes of a row contradict its rate: {found.wrong[bad.index]!r}"
         elif (wrong := _wrong(streams, totals)) is not None:
             error = wrong
     if error is None and total is not None:

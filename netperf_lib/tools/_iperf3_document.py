@@ -59,7 +59,7 @@ def decode_documents(text: str) -> tuple[dict[str, Any] | None, str, list[str]]:
     else:
         if isinstance(doc, dict):
             if has_doubles(doc):
-                doc = json.loads(text, object_pairs_hook=_keep_doubles)
+                doc = json.loads(text, object_pairs_hook=keep_doubles)
             return doc, "", []
     for repaired, warnings in _repairs(text):
         try:
@@ -102,7 +102,7 @@ def has_doubles(doc: dict[str, Any]) -> bool:
     return senders == {True, False}
 
 
-def _keep_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def keep_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Name the second ``sum*`` of an object as the later versions do."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -124,7 +124,7 @@ _ROW = re.compile(r'\{\s*"socket"\s*:\s*\d+\s*,\s*"start"')
 
 
 _EVENTS = ("start", "interval", "end", "error", "server_output_text", "server_output_json")
-_DECODER = json.JSONDecoder(object_pairs_hook=_keep_doubles, parse_constant=_no_number)
+_DECODER = json.JSONDecoder(object_pairs_hook=keep_doubles, parse_constant=_no_number)
 
 
 def _rows(text: str) -> list[dict[str, Any]]:

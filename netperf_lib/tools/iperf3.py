@@ -98,7 +98,7 @@ def sightings(text: str) -> Iterator[int]:
         if now == "json":
             before = text[line:at].rstrip()
             if before:
-                nested = before[-1] in ":[,"
+                nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
             else:
                 nested = at != line and kind in ("json", "part") and text[:line].rstrip()[-1:] in (":", "[", ",")
             if nested:

@@ -1,0 +1,61 @@
+"""Logs inside of JSON that others made: lists of results, results by host, what a command printed as a string."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ._iperf3_document import keep_doubles
+
+_OTHERS = re.compile(
+    r'\s*(?:\[\s*[{\["]|\{\s*"(?!(?:start|intervals|streams|end|error|event|latencies|ntttcp[sr])"\s*:))'
+)
+"""Begins what may be such JSON, and is no document of a tool itself."""
+_TWICE = ("stdout_lines", "stderr_lines")
+"""Ansible keeps what a command printed as a string, and beside it as lines."""
+_DECODER = json.JSONDecoder(object_pairs_hook=keep_doubles)
+
+
+def embedded(text: str) -> list[tuple[int, str]]:
+    """Find logs in JSON: the line where the JSON begins, and the text of each log. Empty for anything else."""
+    if not _OTHERS.match(text):
+        return []
+    try:
+        return [(1, log) for log in _logs(_DECODER.decode(text))]
+    except (ValueError, RecursionError):
+        pass
+    found: list[tuple[int, str]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found += ((number, log) for log in _logs(_DECODER.decode(line)))
+        except (ValueError, RecursionError):
+            return []  # not one value a line, either
+    return found
+
+
+def _logs(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if _keys(value, "start") & {"connected", "version"} or _keys(value, "end") & {
+            "sum",
+            "sum_sent",
+            "sum_received",
+        }:
+            yield json.dumps(value)
+            return
+        for key, inner in value.items():
+            if key not in _TWICE:
+                yield from _logs(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _logs(inner)
+    elif isinstance(value, str) and ("\n" in value or value.lstrip().startswith("{")):
+        yield value
+
+
+def _keys(value: dict[str, Any], key: str) -> set[str]:
+    inner = value.get(key)
+    return set(inner) if isinstance(inner, dict) else set()
