@@ -144,7 +144,9 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
 
 def test_a_run_holds_all_that_is_needed_to_judge_it(deployment: Deployment, store: Store) -> None:
     tally = measure(experiment(tests=[LATENCY, THROUGHPUT]), deployment, store)
-    assert (tally.ok, tally.failed, tally.attempts_failed) == (4, 0, 0)
+    assert (tally.ok, tally.failed, tally.attempts_failed) == (4, 0, 0), [
+        r["error"] or r["log"]["error"] for r in records(store)
+    ]
     for record in records(store):
         assert record["status"] == record["log"]["status"] == "ok"
         assert record["tool_version"]
