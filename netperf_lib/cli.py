@@ -348,7 +348,7 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
     for group in found:
         click.echo(f"{group.group}: {group.experiment}, made {group.created_utc}, expires {group.expires_utc}")
     if found and (yes or click.confirm("Delete these resource groups?", err=True)):
-        down_all(expired=expired)
+        down_all(found)
 
 
 @npl.group()

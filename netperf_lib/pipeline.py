@@ -269,8 +269,8 @@ def leftovers(*, expired: bool = False) -> list[Any]:
     return azure.leftovers(expired=expired)
 
 
-def down_all(*, expired: bool = False) -> list[Any]:
-    """Delete what `leftovers` finds, verify that it is gone, and return it."""
+def down_all(found: list[Any]) -> None:
+    """Delete what `leftovers` found, and verify that it is gone."""
     from .hosts import azure
 
-    return azure.down_all(expired=expired)
+    azure.down_all(found)

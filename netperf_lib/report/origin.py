@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -156,6 +157,8 @@ def cover(
         ["Tools", _some(_levels(runs, "tool"), 4)],
         ["Measured", measured],
     ]
+    if claims := _kept_proofs(runs):
+        facts.append(["Placement", _proven(claims)])
     says = words if words is not None else headline(family) if family is not None else None
     html = "".join(
         f"<tr><th style='text-align:left'>{escape(k)}</th><td style='text-align:left'>{escape(v)}</td></tr>"
@@ -252,6 +255,9 @@ def counts(runs: pd.DataFrame) -> Counts:
     )
 
 
+HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
+
+
 @dataclass(frozen=True, slots=True)
 class _Proof:
     where: str
@@ -261,9 +267,8 @@ class _Proof:
 
 
 def _proofs(deployments: Iterable[dict[str, Any]]) -> list[_Proof]:
-    words = {True: "holds", False: "does NOT hold", None: "not shown"}
     return [
-        _Proof(where, p["claim"], words[p["holds"]], p.get("evidence") or "")
+        _Proof(where, p["claim"], HOLDS[p["holds"]], p.get("evidence") or "")
         for d in deployments
         for where, some in [(d["deployment_id"], d.get("proofs") or ())]
         + [(h["name"], h.get("proofs") or ()) for h in d["hosts"]]
@@ -271,14 +276,26 @@ def _proofs(deployments: Iterable[dict[str, Any]]) -> list[_Proof]:
     ]
 
 
+def _kept_proofs(runs: pd.DataFrame) -> list[_Proof]:
+    """Proofs of the experiment's deployments; a table that was made by hand has none."""
+    try:
+        return _proofs(Store.at(runs.attrs["path"]).deployments())
+    except (KeyError, StoreError):
+        return []
+
+
+def _proven(claims: list[_Proof]) -> str:
+    """How many claims about the hosts are proven, and that some are not."""
+    count = Counter(p.holds for p in claims)
+    flagged = [f"{n} {words}" for words, n in count.items() if words != HOLDS[True]]
+    return f"{count[HOLDS[True]]} of {len(claims)} claims proven" + (f"; {', '.join(flagged)}" if flagged else "")
+
+
 def proofs(runs: pd.DataFrame) -> Shown:
     """Show what proves where the hosts stood and how they were set up."""
     import pandas as pd
 
-    try:
-        found = _proofs(Store.at(runs.attrs["path"]).deployments())
-    except (KeyError, StoreError):
-        found = []
+    found = _kept_proofs(runs)
     if not found:
         return say("The source of the hosts kept no proof of where they stood: the placements are as declared.")
     rows = pd.DataFrame([[p.where, p.claim, p.holds, p.evidence] for p in found])

@@ -23,7 +23,7 @@ import yaml
 from .cloud import Cloud
 
 CLONE_NEWNET = 0x40000000
-NETWORKS = ("127.0.0.1/8", "203.0.113.1/24", "10.77.0.1/16")
+NETWORKS = ("127.0.0.1/8", "203.0.113.1/24", "10.77.0.1/16", "10.1.0.1/24")
 
 
 def possible() -> str | None:

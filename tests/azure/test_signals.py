@@ -83,8 +83,20 @@ def killed(
     return code == expected
 
 
-@pytest.mark.parametrize("by", SIGNALS, ids=lambda s: s.name)
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def at_every_step(test: Any) -> Any:
+    """Each way to be killed, just before and just after a command of az."""
+    by = pytest.mark.parametrize("by", SIGNALS, ids=lambda s: s.name)
+    return by(pytest.mark.parametrize("after", [False, True], ids=["before", "after"])(test))
+
+
+def nothing_is_left(cloud: Cloud, state: Path) -> None:
+    cloud.settle()
+    assert not cloud.groups
+    assert not cloud.resources
+    assert not list(state.rglob("id_*"))
+
+
+@at_every_step
 def test_killed_at_every_step_of_up(
     az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, by: signal.Signals, after: bool
 ) -> None:
@@ -100,17 +112,13 @@ def test_killed_at_every_step_of_up(
             assert [h.name for h in made.hosts] == ["a", "b", "c"]
             assert len(cloud.groups) == 1
         azure.down(DECLARED, state=state)
-        cloud.settle()
-        assert not cloud.groups, at
-        assert not cloud.resources
-        assert not list(state.rglob("id_*"))
+        nothing_is_left(cloud, state)
         at += 1
     assert at > 10
     azure.down(DECLARED, state=state)
 
 
-@pytest.mark.parametrize("by", SIGNALS, ids=lambda s: s.name)
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@at_every_step
 def test_killed_at_every_step_of_down(
     az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, by: signal.Signals, after: bool
 ) -> None:
@@ -119,9 +127,7 @@ def test_killed_at_every_step_of_down(
         azure.up(DECLARED, number=1, state=tmp_path)
         cut = killed(cloud, clock, az, lambda: azure.down(DECLARED, state=tmp_path), at=at, by=by, after=after)
         azure.down(DECLARED, state=tmp_path)
-        cloud.settle()
-        assert not cloud.groups
-        assert not list(tmp_path.rglob("id_*"))
+        nothing_is_left(cloud, tmp_path)
         if not cut:
             break
         at += 1
@@ -179,10 +185,7 @@ def test_killed_while_the_real_az_runs(
     assert not left, "az goes on after its caller is gone"
     monkeypatch.setattr(azure, "_look", canned)
     azure.down(DECLARED, state=tmp_path)
-    world.cloud.settle()
-    assert not world.cloud.groups
-    assert not world.cloud.resources
-    assert not list(tmp_path.rglob("id_*"))
+    nothing_is_left(world.cloud, tmp_path)
 
 
 def environment(process: Path) -> bytes:

@@ -12,7 +12,9 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.errors import ReportError, UsageError
+from netperf_lib.model import Deployment, Host, Proof
 from netperf_lib.report.run import parameters_of, parse_parameters
+from netperf_lib.store import Store
 
 from . import made
 
@@ -193,3 +195,34 @@ def test_notebooks_run_beside_their_files_and_this_process_stays_where_it_is(exp
         books.append(notebook(tmp_path, code, name=name))
     npl.report(experiment, notebooks=[str(b) for b in books])
     assert Path.cwd() == here
+
+
+def test_every_report_says_what_is_proven_of_the_hosts_and_what_is_not(tmp_path: Path) -> None:
+    folder = made.experiment(tmp_path)
+    proofs = (
+        Proof(claim="zone 1", holds=True, evidence="logical 1, physical az3"),
+        Proof(claim="virtual function up", holds=False, evidence="eth0 hv_netvsc up"),
+        Proof(claim="Hyper-V host", holds=None, evidence="the guest does not tell"),
+    )
+    host = Host(name="client", address="192.0.2.1", data_address="10.0.0.1", proofs=proofs)
+    peered = Proof(claim="network home is peered with remote", holds=True, evidence="peering Connected")
+    Store.at(folder).write_deployment(
+        1, Deployment(deployment_id="d1", source="azure", hosts=(host,), proofs=(peered,))
+    )
+    runs = npl.load(folder)
+    assert "Placement: 2 of 4 claims proven; 1 does NOT hold, 1 not shown" in str(npl.cover(runs))
+    for shown in (npl.proofs(runs), npl.provenance(runs)):
+        html = shown.html
+        for proof in (*proofs, peered):
+            assert proof.claim in html
+            assert proof.evidence in html
+        assert "does NOT hold" in html
+        assert "not shown" in html
+    for notebook in Path("notebooks").glob("0*.ipynb"):  # none may leave it out
+        source = notebook.read_text("utf-8")
+        assert "npl.cover(" in source, notebook
+        assert "npl.provenance(" in source, notebook
+
+
+def test_nothing_is_said_of_proofs_where_there_are_none(experiment: Path) -> None:
+    assert "Placement:" not in str(npl.cover(npl.load(experiment)))

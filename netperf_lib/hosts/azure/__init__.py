@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -391,28 +391,16 @@ def leftovers(*, expired: bool = False, subscription: str | None = None) -> list
     return [g for g in _teardown.leftovers(_az.Az(subscription, sleep=CLOCK.sleep)) if not expired or g.expired(now)]
 
 
-def down_all(*, expired: bool = True, subscription: str | None = None, say: Say = _say) -> list[Leftover]:
-    """Delete the resource groups with this project's tag, and verify that they are gone.
+def down_all(found: Iterable[Leftover], *, subscription: str | None = None, say: Say = _say) -> None:
+    """Delete what `leftovers` found in the same subscription, and verify that it is gone.
 
-    Parameters
-    ----------
-    expired : bool
-        Only those whose time is over.
-    subscription : str, optional
-        Name or id; None: the selected one.
-    say : callable
-        Told what happens.
-
-    Returns
-    -------
-    list of Leftover
-        What was deleted.
+    Raises
+    ------
+    AzureError
+        What is left, and why; repeat it.
     """
-    az = _az.Az(subscription, sleep=CLOCK.sleep)
-    found = leftovers(expired=expired, subscription=subscription)
     with _terminable():
-        _teardown.remove(az, [g.group for g in found], clock=CLOCK, say=say)
-    return found
+        _teardown.remove(_az.Az(subscription, sleep=CLOCK.sleep), [g.group for g in found], clock=CLOCK, say=say)
 
 
 @contextmanager

@@ -72,7 +72,7 @@ KINDS: dict[str, tuple[str, str]] = {
         "choose a size with accelerated networking (az vm list-skus -l REGION --size …), or set accelerated: false",
     ),
     "usage": (
-        r"Invalid(Parameter|Template|RequestFormat|ResourceReference)|Usage|LocationNotAvailableForResourceGroup",
+        r"Invalid(Parameter|Template|RequestFormat|ResourceReference)|Usage|LocationNotAvailable\w+|NonAzSkusNotAllowed\w+",
         "correct hosts.options",
     ),
 }  # fmt: skip

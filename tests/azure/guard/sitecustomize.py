@@ -10,7 +10,9 @@ import os
 import sys
 from typing import Any
 
-STAND_INS = tuple(ipaddress.ip_network(n) for n in ("127.0.0.0/8", "::1/128", "203.0.113.0/24", "10.77.0.0/16"))
+STAND_INS = tuple(
+    ipaddress.ip_network(n) for n in ("127.0.0.0/8", "::1/128", "203.0.113.0/24", "10.77.0.0/16", "10.1.0.0/24")
+)
 """Loopback, and the addresses that the network of the tests gives to its loopback interface."""
 
 

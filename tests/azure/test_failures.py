@@ -1,0 +1,281 @@
+"""Every way in which the real az was seen to fail: what the user reads, and that nothing is left behind.
+
+The cases were recorded from az against a prototype of the emulator; what comes of each here stands in `RECORDED`.
+"""
+
+# ruff: noqa: E501 - a failure a line
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib import cli
+from netperf_lib.hosts import azure
+from netperf_lib.hosts.azure import _az
+from netperf_lib.hosts.azure._failures import AzError
+
+from .cloud import Fault
+from .conftest import World, experiment
+from .emulator import logout
+from .test_end_to_end import write
+from .test_place import NSG, VM
+
+pytestmark = pytest.mark.slow
+
+OURS = "not ours: "
+RECORDED = {
+    # what was recorded: the case here that reproduces it, or why no command of the project can fail so
+    "QuotaExceeded vm create": "quota, told when it starts",
+    "QuotaExceeded vm create --no-wait": "quota, told when it starts",
+    "QuotaExceeded deployment create": "quota, told when it starts",
+    "QuotaExceeded deployment validate": "quota, told by validate",
+    "QuotaExceeded deployment create json err": "quota, told when it starts",
+    "SkuNotAvailable vm create": "size closed, told by validate",
+    "SkuNotAvailable deployment create": "size closed, told by validate",
+    "AllocationFailed vm create": "no room in the region",
+    "AllocationFailed deployment create": "no room in the region",
+    "ZonalAllocationFailed vm create": "no room in the zone",
+    "Overconstrained (PPG pinned to zone 1, second VM zone 2)": "placement group full",
+    "show vm2 after": OURS + "VMs are listed, never asked for one by one; a group that is gone is the case below",
+    "deployment list after": OURS + "a resource group holds one deployment, asked for by its name",
+    "AllocationFailed vm create --no-wait": "no room in the region",
+    "vm wait --created on a VM that never appears": "never complete",
+    "AN on a size without it": "size without accelerated networking",
+    "bad size": "no such size",
+    "401 ExpiredAuthenticationToken from ARM": "token expires on the way",
+    "token endpoint: AADSTS7000222 (secret expired)": "secret expired",
+    "not logged in": "nobody logged in",
+    "403 AuthorizationFailed (aaz command)": "not permitted",
+    "403 RequestDisallowedByPolicy vm create": "policy forbids a resource",
+    "429 Retry-After 1, twice, then ok (GET)": "throttled twice",
+    "429 Retry-After 1 for ever (GET)": "throttled for ever",
+    "429 without Retry-After for ever (GET)": "throttled for ever, without a hint",
+    "429 twice then ok (PUT deployment)": "passing trouble",
+    "429 for ever (PUT deployment)": "throttled for ever when it starts",
+    "429 twice while polling": "passing trouble",
+    "429 for ever (aaz PUT)": "throttled for ever when it starts",
+    "503 twice then ok": "passing trouble",
+    "409 MissingSubscriptionRegistration once": "provider not registered",
+    "409 MissingSubscriptionRegistration once (ppg, aaz)": OURS
+    + "az registers by itself only where it makes a single resource",
+    "404 group": "no such group",
+    "404 vm in a group that is not there": "no such VM",
+    "bad argument": "wrong use",
+    "unknown image alias": "no such image",
+    "missing required": "argument missing",
+    "delete ppg in use": OURS + "a resource group is deleted as a whole",
+    "wrong subscription": "no such subscription",
+}
+
+
+def test_every_recorded_failure_is_reproduced_or_cannot_happen() -> None:
+    cases = {*FAILURES, *DEPLOYMENTS, "nobody logged in", "throttled twice", "passing trouble"}
+    assert len(RECORDED) == 39
+    assert {c for c in RECORDED.values() if not c.startswith(OURS)} <= cases
+
+
+def once(code: str, message: str, *, status: int, match: str, times: int = 1, **more: Any) -> Fault:
+    return Fault("request", match, status, code, message, times=times, **more)
+
+
+GROUPS = "GET .*/resourcegroups$"
+THROTTLED = "Number of requests exceeded the limit. Please try again after '1' seconds."
+EXPIRED = {
+    "error": "invalid_client",
+    "error_description": "AADSTS7000222: The provided client secret keys are expired. Trace ID: 1 Timestamp: 2",
+}
+FAILURES: dict[str, tuple[Fault | None, tuple[str, ...], str, str, str]] = {
+    # case: fault, command, code, kind, remedy
+    "token of the resource manager expired": (
+        once("ExpiredAuthenticationToken", "The access token expiry is earlier", status=401, match=GROUPS, times=9),
+        ("group", "list"), "ExpiredAuthenticationToken", "login", "az login",
+    ),
+    "secret expired": (
+        Fault("token", ".", 401, body=EXPIRED, times=9), ("group", "list"), "AADSTS7000222", "login", "az login",
+    ),
+    "not permitted": (
+        once("AuthorizationFailed", "The client does not have authorization to perform action", status=403, match="PUT .*resourcegroups/g1$"),
+        ("group", "create", "--name", "g1", "--location", "westeurope"), "AuthorizationFailed", "authorization", "role Contributor",
+    ),
+    "policy": (
+        once("RequestDisallowedByPolicy", "Resource 'g1' was disallowed by policy", status=403, match="PUT .*resourcegroups/g1$"),
+        ("group", "create", "--name", "g1", "--location", "westeurope"), "RequestDisallowedByPolicy", "policy", "exemption",
+    ),
+    "throttled for ever": (
+        once("SubscriptionRequestsThrottled", THROTTLED, status=429, match=GROUPS, times=99, headers={"Retry-After": "0"}),
+        ("group", "list"), "SubscriptionRequestsThrottled", "throttled", "wait some minutes",
+    ),
+    "throttled for ever, without a hint": (
+        once("SubscriptionRequestsThrottled", THROTTLED.split(" Please")[0], status=429, match=GROUPS, times=99),
+        ("group", "list"), "SubscriptionRequestsThrottled", "throttled", "wait some minutes",
+    ),
+    "no such group": (None, ("group", "show", "--name", "nope"), "ResourceGroupNotFound", "missing", "az resource list"),
+    "no such VM": (None, ("vm", "show", "--resource-group", "nope", "--name", "x"), "ResourceGroupNotFound", "missing", "az resource list"),
+    "wrong use": (None, ("group", "list", "--frobnicate"), "Usage", "usage", "correct hosts.options"),
+    "argument missing": (None, ("group", "show"), "Usage", "usage", "correct hosts.options"),
+    "no such subscription": (
+        None, ("group", "list", "--subscription", "99999999-0000-0000-0000-000000000000"), "SubscriptionNotFound", "subscription", "az account set",
+    ),
+    "group in deletion": (
+        once("ResourceGroupBeingDeleted", "is in deprovisioning state", status=409, match="PUT .*resourcegroups/g1$"),
+        ("group", "create", "--name", "g1", "--location", "westeurope"), "ResourceGroupBeingDeleted", "conflict", "wait until it is done",
+    ),
+    "region closed": (
+        None, ("group", "create", "--name", "g1", "--location", "marsnorth"), "LocationNotAvailableForResourceGroup", "usage", "correct",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_failure_is_told_in_one_sentence_with_its_remedy(world: World, case: str) -> None:
+    fault, command, code, kind, remedy = FAILURES[case]
+    if fault:
+        world.cloud.faults.append(fault)
+    if fault and fault.at == "token":
+        for cache in (world.folder / "emulator" / "az").glob("msal_token_cache*"):
+            cache.unlink()
+    with pytest.raises(AzError) as caught:
+        _az.Az(patience_s=0)(*command)
+    assert (caught.value.code, caught.value.kind) == (code, kind)
+    text = str(caught.value)
+    assert remedy in text
+    assert "\n" not in text
+    assert "Traceback" not in text
+
+
+def test_nobody_logged_in(world: World, tmp_path: Path) -> None:
+    logout(world.folder / "emulator" / "az")
+    with pytest.raises(AzError, match="NotLoggedIn: nobody is logged in to az; run `az login`"):
+        azure.up(experiment(**world.options()), number=1, state=tmp_path)
+    assert not world.cloud.groups
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_passes_is_waited_for(world: World, status: int) -> None:
+    code = {429: "TooManyRequests", 503: "ServerBusy"}[status]
+    world.cloud.faults.append(once(code, THROTTLED, status=status, match=GROUPS, times=2, headers={"Retry-After": "0"}))
+    assert _az.Az()("group", "list") == []
+
+
+def test_throttling_that_outlasts_az_is_waited_for_by_us(world: World) -> None:
+    waits: list[float] = []
+    world.cloud.faults.append(
+        once("TooManyRequests", THROTTLED, status=429, match=GROUPS, times=10, headers={"Retry-After": "0"})
+    )
+    assert _az.Az(sleep=waits.append)("group", "list") == []
+    assert waits
+    assert all(w >= 1 for w in waits)
+
+
+DEPLOYMENTS: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "quota, told by validate": (Fault("validate", "b$", code="QuotaExceeded", message="exceeding approved Cores quota"), {}, "QuotaExceeded: .*ask for more"),
+    "size closed, told by validate": (Fault("validate", "b$", code="SkuNotAvailable", message="not available in location"), {}, "SkuNotAvailable: .*no room"),
+    "quota, told when it starts": (
+        Fault("request", "PUT .*deployments/npl$", 400, body={"error": {"code": "InvalidTemplateDeployment", "message": "not valid; see inner errors", "details": [{"code": "QuotaExceeded", "message": "exceeding approved Cores quota"}]}}),
+        {}, "QuotaExceeded: exceeding approved Cores quota; ask for more",
+    ),
+    "no room in the region": (Fault("resource", VM, code="AllocationFailed", message="We do not have sufficient capacity", times=9), {"zones": []}, "AllocationFailed: .*no room"),
+    "size without accelerated networking": (None, {"vm_size": "Standard_B2s"}, "VMSizeIsNotPermittedToEnableAcceleratedNetworking: .*choose a size with accelerated networking"),
+    "no such size": (None, {"vm_size": "Standard_D99s_v5"}, "InvalidParameter: The value Standard_D99s_v5 .*correct hosts.options"),
+    "never complete": (None, {"deadline_min": 1e-6}, "not complete after 0 min .*raise hosts.options.deadline_min"),
+    "not permitted to deploy": (once("AuthorizationFailed", "no authorization to perform action 'Microsoft.Resources/deployments/write'", status=403, match="PUT .*deployments/npl$"), {}, "AuthorizationFailed: .*role Contributor"),
+    "token expires on the way": (once("ExpiredAuthenticationToken", "The access token expiry is earlier", status=401, match="PUT .*deployments/npl$", times=9), {}, "ExpiredAuthenticationToken: .*az login"),
+    "throttled for ever when it starts": (once("TooManyRequests", THROTTLED, status=429, match="PUT .*deployments/npl$", times=99, headers={"Retry-After": "0"}), {}, "TooManyRequests: .*wait some minutes"),
+    "another gateway than Azure still makes": (Fault("resource", NSG, 400, "NonAzSkusNotAllowedForVPNGateway", "VpnGw1-5 non-AZ SKUs are no longer supported"), {}, "NonAzSkusNotAllowedForVPNGateway: .*correct hosts.options"),
+    "an answer that is no JSON": (Fault("request", "GET .*deployments/npl$", 200, body="<html>sign in</html>", times=9), {}, "npl: `?az deployment group show"),
+    "no room in the zone": (Fault("resource", VM, code="ZonalAllocationFailed", message="We do not have sufficient capacity", times=9), {}, "ZonalAllocationFailed: .*no room"),
+    "placement group full": (Fault("resource", f"{VM} b", code="OverconstrainedZonalAllocationRequest", message="too restrictive"), {}, "Overconstrained.*no room"),
+    "policy forbids a resource": (Fault("resource", NSG, code="RequestDisallowedByPolicy", message="disallowed by policy"), {}, "RequestDisallowedByPolicy: .*exemption"),
+    "no such image": (None, {"image": "Canonical:ubuntu-99:server:latest"}, "PlatformImageNotFound"),
+    "provider not registered": (once("MissingSubscriptionRegistration", "not registered to use namespace 'Microsoft.Compute'", status=409, match="POST .*/validate", times=9), {}, "az provider register --wait --namespace Microsoft.Compute"),
+    "a resource provider's error in quotes": (Fault("resource", NSG, code="Conflict", message='{"error": {"code": "PublicIPCountLimitReached", "message": "Cannot create more than 10"}}'), {}, "PublicIPCountLimitReached: .*ask for more"),
+}  # fmt: skip
+
+
+def npl(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """The command line, in this process: it finds the emulated cloud where the project finds Azure."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    monkeypatch.setattr(sys, "argv", ["npl", *words])
+    try:
+        cli.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 0
+
+
+@pytest.mark.parametrize("case", DEPLOYMENTS)
+def test_npl_up_says_why_in_one_line_and_npl_down_leaves_nothing(
+    world: World,
+    tmp_path: Path,
+    case: str,
+    canned_preflight: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fault, options, said = DEPLOYMENTS[case]
+    world.machines.silent |= {"a", "b"}  # it does not come so far
+    monkeypatch.setattr(azure, "_runner", lambda o: _az.Az(o.subscription, patience_s=0))
+    if fault:
+        world.cloud.faults.append(fault)
+    file = str(write(experiment(**world.options(**options)), tmp_path))
+    with monkeypatch.context() as patch:
+        if case == "never complete":
+            patch.setattr(world.cloud, "step_s", 1000.0)
+        assert npl(patch, "up", file, "--root", str(tmp_path / "data")) == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("npl: ")]
+    assert re.search(said, line), line
+    assert "Traceback" not in line
+    world.cloud.faults.clear()
+    world.cloud.settle()
+    assert npl(monkeypatch, "down", file, "--root", str(tmp_path / "data")) == 0
+    assert not world.cloud.groups
+    assert not world.cloud.resources
+    assert not list(tmp_path.rglob("id_*"))
+
+
+def test_passing_trouble_is_got_over(world: World, tmp_path: Path, canned_preflight: None) -> None:
+    busy = {"times": 2, "headers": {"Retry-After": "0"}}
+    world.cloud.faults += [
+        once("ServerBusy", "busy", status=503, match="PUT .*resourcegroups/[^/]*$", **busy),
+        once("TooManyRequests", THROTTLED, status=429, match="PUT .*deployments/npl$", **busy),
+        once("TooManyRequests", THROTTLED, status=429, match="GET .*deployments/npl$", **busy),
+    ]
+    declared = experiment(**world.options())
+    assert [h.name for h in azure.up(declared, number=1, state=tmp_path).hosts] == ["a", "b"]
+    assert not any(f.times for f in world.cloud.faults)
+    azure.down(declared, state=tmp_path)
+    assert not world.cloud.groups
+
+
+def test_az_that_hangs_or_dies_or_talks_nonsense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def az(script: str) -> _az.Az:
+        program = tmp_path / "az"
+        program.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        return _az.Az()
+
+    with pytest.raises(AzError, match=r"did not answer within 1 s") as caught:
+        az("sleep 60")("group", "list", timeout_s=1)
+    assert caught.value.kind == "timeout"
+    with pytest.raises(AzError, match="was ended by SIGKILL: repeat"):
+        az("kill -9 $$")("group", "list")
+    with pytest.raises(AzError, match=r"not JSON .'Name Location'"):
+        az("echo 'Name  Location'")("group", "list")
+    with pytest.raises(AzError, match="exit code 3 without a word"):
+        az("exit 3")("group", "list")
+    assert az("printf 'A new version is available: az upgrade\\n[1, 2]\\n'")("group", "list") == [1, 2]
+    assert az("true")("group", "delete") is None
+    said = "ERROR: The command failed with an unexpected error.\\nThe content for this response was already consumed"
+    with pytest.raises(AzError, match="az lost the error that Azure gave"):
+        az(f"printf '{said}' >&2; exit 1")("group", "list")
