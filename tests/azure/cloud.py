@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from . import arm
-from .rules import EMBEDDED, IMAGES, REGIONS, SIZES, ArmError, Resource, apply
+from .rules import EMBEDDED, IMAGES, REGIONS, SIZES, UNTRUSTED, ArmError, Resource, apply
 
 SUBSCRIPTION = "5a5a5a5a-0000-4000-8000-000000000001"
 TENANT = "7e7e7e7e-0000-4000-8000-000000000002"
@@ -290,6 +290,7 @@ class Cloud:
                     "vCPUs": cpus,
                     "AcceleratedNetworkingEnabled": accelerated,
                     "HyperVGenerations": "V1,V2",
+                    **({"TrustedLaunchDisabled": True} if name in UNTRUSTED else {}),
                 }
                 out.append({
                     "resourceType": "virtualMachines", "name": name, "family": family, "locations": [region], "tier": "Standard", "size": name.removeprefix("Standard_"),

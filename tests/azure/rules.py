@@ -23,11 +23,14 @@ SIZES = {
     "Standard_D4s_v5": ("standardDSv5Family", 4, True, None, None),
     "Standard_D8s_v5": ("standardDSv5Family", 8, True, None, None),
     "Standard_D16s_v5": ("standardDSv5Family", 16, True, None, None),
+    "Standard_D2s_v3i": ("standardDSv3Family", 2, True, None, None),
     "Standard_B2s": ("standardBSFamily", 2, False, None, None),
     "Standard_F72s_v2": ("standardFSv2Family", 72, True, {"1"}, None),
     "Standard_HB120rs_v3": ("standardHBrsv3Family", 120, True, None, "Zone"),
     "Standard_E4s_v5": ("standardESv5Family", 4, True, None, "Location"),
 }
+UNTRUSTED = {"Standard_D2s_v3i"}
+"""Sizes that cannot have trusted launch."""
 IMAGES = {
     ("canonical", "ubuntu-24_04-lts", "server"): "24.04.202511100",
     ("almalinux", "almalinux-x86_64", "9-gen2"): "9.6.2025052201",

@@ -285,6 +285,7 @@ def test_going_on_is_not_stopped_by_the_quota_that_its_own_vms_use(az: DirectAz,
         ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "not to be had in zone 2 of westeurope, only in zone 1"),
         ({"vm_size": "Standard_D99s_v5"}, "size Standard_D99s_v5 is not offered in westeurope"),
         ({"vm_size": "Standard_B2s"}, "cannot have accelerated networking; choose another, or accelerated: false"),
+        ({"vm_size": "Standard_D2s_v3i"}, "cannot have trusted launch; choose another, or security_type: Standard"),
         ({"region": "westus"}, "region westus has no zone 1"),
         ({"region": "atlantis"}, "region 'atlantis' is not open"),
         ({"allow_from": None, "address_url": "https://localhost:1/"}, "give hosts.options.allow_from"),
@@ -328,6 +329,15 @@ def test_unknown_prices_are_unknown_and_no_budget_is_kept_by_them(az: DirectAz, 
     assert "cost unknown" in str(found)
     with pytest.raises(AzureError, match="budget 100 cannot be kept: cost unknown"):
         azure.up(offline, number=1, state=tmp_path)
+
+
+def test_a_gateway_without_a_known_price_makes_the_cost_unknown(az: DirectAz) -> None:
+    prices = {"Standard_D4s_v5": 0.2, "VpnGw1AZ": 0.2}
+    offline = {"prices": prices, "prices_url": "https://localhost:1/", "expressroute_circuit": CIRCUIT}
+    found = azure.preflight(experiment("c w vpn", "c e expressroute", **offline))
+    assert found.cost.amount is None
+    assert found.cost.unknown == ("ErGw1AZ in northeurope", "ErGw1AZ in westeurope")
+    assert "no price for ErGw1AZ in northeurope, ErGw1AZ in westeurope; give hosts.options.prices" in str(found)
 
 
 # capacity

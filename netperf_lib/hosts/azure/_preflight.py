@@ -111,7 +111,7 @@ def look(
             f"subscription {account.get('name')} is {account['state']}: choose another (az account set)"
         )
     physical = _zones(az("account", "list-locations"), topology, found)
-    skus = _skus(az, topology, found)
+    skus = _skus(az, options, topology, found)
     _quota(az, topology, skus, found)
     allow_from = _callers(options, found)
     estimate = cost(topology, options, measuring_s=measuring_s, deployments=experiment.deployments)
@@ -150,7 +150,12 @@ def _zones(locations: list[Mapping[str, Any]], topology: Topology, found: _Findi
     return out
 
 
-def _skus(az: Runs, topology: Topology, found: _Findings) -> dict[tuple[str, str], Mapping[str, Any]]:
+def _trusted(sku: Mapping[str, Any]) -> bool:
+    generations = _capability(sku, "HyperVGenerations") or "V1,V2"
+    return "V2" in generations and (_capability(sku, "TrustedLaunchDisabled") or "").lower() != "true"
+
+
+def _skus(az: Runs, options: Options, topology: Topology, found: _Findings) -> dict[tuple[str, str], Mapping[str, Any]]:
     out: dict[tuple[str, str], Mapping[str, Any]] = {}
     for region, size in dict.fromkeys((v.region, v.size) for v in topology.vms):
         listed = az(
@@ -179,6 +184,10 @@ def _skus(az: Runs, topology: Topology, found: _Findings) -> dict[tuple[str, str
         if vm.accelerated and (_capability(sku, "AcceleratedNetworkingEnabled") or "").lower() != "true":
             found.elsewhere.append(
                 f"{vm.name}: size {vm.size} cannot have accelerated networking; choose another, or accelerated: false"
+            )
+        if options.security_type == "TrustedLaunch" and not _trusted(sku):
+            found.elsewhere.append(
+                f"{vm.name}: size {vm.size} cannot have trusted launch; choose another, or security_type: Standard"
             )
     return out
 
