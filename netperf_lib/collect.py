@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import logging
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -26,7 +24,7 @@ from .stations import Station
 from .store import Store
 from .trial import Run, asked_buffers, missing, now
 
-__all__ = ["Tally", "collect", "is_complete"]
+__all__ = ["Tally", "collect", "is_complete", "told_when_full"]
 
 RECORD_SCHEMA = 1
 """Version of run.json."""
@@ -114,19 +112,32 @@ def collect(
             raise UsageError(f"until precise {until_precise:g}: must be a share above 0 and below 1, such as 0.02")
         if not plan.experiment.contrasts:
             raise UsageError(f"{plan.experiment.name}: declares no contrasts, so that nothing can become precise")
-    with store.lock(), _log_file(store):
+    with told_when_full(store), store.lock(), _log_file(store):
         collector = _Collector(plan, deployment, store, number, watch or watcher(), install, until_precise)
         try:
             return finish(collector.collect(), stopped=_stopped)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise CollectError(
-                f"{store.location}: the disk is full; free some space and give the same command again, "
-                "it goes on where it stopped"
-            ) from None
         finally:
             collector.watch.end()
+
+
+@contextmanager
+def told_when_full(store: Store) -> Iterator[None]:
+    """Say what to do when there is no room for what the block writes.
+
+    Raises
+    ------
+    CollectError
+        The disk is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise CollectError(
+            f"{store.location}: the disk is full; free some space and give the same command again, "
+            "it goes on where it stopped"
+        ) from None
 
 
 log = logging.getLogger("netperf_lib.collect")
@@ -197,8 +208,7 @@ class _Collector:
         self.experiment = plan.experiment
         self.until_precise = until_precise
         self.trials = [t for t in plan.trials if t.deployment == number]
-        place = f"{uuid.getnode()}:{store.location}"
-        marker = f"{self.experiment.name}:{hashlib.blake2s(place.encode(), digest_size=8).hexdigest()}"
+        marker = f"{self.experiment.name}:{store.token}"
         self.stations: dict[str, Station] = {}
         for name in dict.fromkeys(n for t in self.trials for n in (t.pair.client, t.pair.server)):
             mine = [t.test for t in self.trials if name in (t.pair.client, t.pair.server)]

@@ -183,5 +183,5 @@ def warnings(before: Mapping[str, Any], after: Mapping[str, Any], host: str) -> 
     if again > 100 and again > RETRANSMITTED * sent:
         said.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were sent again")
     if "time_s" in moved and abs(jump := moved["time_s"] - moved.get("uptime_s", 0)) > CLOCK_JUMP_S:
-        said.append(f"{host}: the clock jumped by {jump:+.2f} s during the run")
+        said.append(f"{host}: the clock jumped by {jump:+.2f} s during the run; let its time service slew, not step")
     return said

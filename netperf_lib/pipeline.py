@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import hosts
 from .collect import collect as measure
-from .collect import is_complete
+from .collect import is_complete, told_when_full
 from .declare import load_experiment
 from .errors import HostError, UsageError
 from .model import Deployment, Experiment
@@ -158,7 +158,7 @@ def collect(
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The measurement made before is kept in {aside}")
-    with store.lock():  # before any host is touched: those that run may be another collector's
+    with told_when_full(store), store.lock():  # before any host is touched: those that run may be another collector's
         scheduled = _schedule(store, declared, seed, looked=until_precise is not None)
         for number in range(1, declared.deployments + 1):
             if is_complete(scheduled, store, number=number):

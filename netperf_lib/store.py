@@ -24,6 +24,7 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -178,6 +179,16 @@ class Store:
     def log_file(self) -> Path:
         """Where the collector writes what it did."""
         return self._made(self.path) / "collect.log"
+
+    @property
+    def token(self) -> str:
+        """What tells this experiment from every other: drawn once, and kept on this machine for the next collector."""
+        place = self._made(self.path) / "token"
+        if not place.exists():
+            draft = place.with_suffix(f".{os.getpid()}")
+            draft.write_text(secrets.token_hex(8))
+            draft.replace(place)
+        return place.read_text()
 
     def raw_dir(self, run_id: str) -> Path:
         """Folder of a run that is complete, where the data root is on this machine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import textwrap
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import yaml
 from jupyter_client.manager import KernelManager, start_new_kernel
 
 import netperf_lib as npl
-from netperf_lib.errors import LabError, StoreError
+from netperf_lib.errors import CollectError, LabError, StoreError
 from netperf_lib.hosts import lab
 from netperf_lib.store import Store
 
@@ -62,6 +63,22 @@ def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small: Path
     assert store.deployments() == [placed]  # with the keys and ports of the first time
     npl.collect(small, root=tmp_path, rounds="+1", say=said.append)
     assert said[-1] == "1 of 2 trials measured, 1 were measured before."
+
+
+def test_a_disk_that_is_full_before_anything_is_measured_is_told(small: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True).returncode:
+        pytest.skip("needs root to make a small disk")
+    try:
+        (disk / "fill").write_bytes(bytes(16 * 1024))
+        with pytest.raises(CollectError, match="the disk is full; free some space"):
+            npl.collect(small, root=disk)
+        (disk / "fill").unlink()
+        subprocess.run(["mount", "-o", "remount,size=50m", disk], check=True)
+        assert len(npl.collect(small, root=disk).run_ids()) == 1
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 # -- in a notebook -----------------------------------------------------------------------------------------------------

@@ -331,3 +331,11 @@ def test_a_store_is_found_from_another_folder(store: Store, monkeypatch: pytest.
     travelling = pickle.dumps(Store(".", "demo"))
     monkeypatch.chdir("/")
     assert pickle.loads(travelling).run_ids() == store.run_ids()
+
+
+def test_an_experiment_is_known_by_the_same_token_for_ever_and_no_other_by_it(tmp_path: Path) -> None:
+    token = Store(tmp_path, "a").token
+    assert len(token) == 16
+    assert Store(tmp_path, "a").token == token
+    assert Store(tmp_path, "b").token != token
+    assert Store(tmp_path / "elsewhere", "a").token != token
