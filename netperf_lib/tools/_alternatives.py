@@ -16,10 +16,6 @@ _ANCHORED = re.compile(r"^(\^|\\b)(\w)")
 _BEHIND = r"\2(?<=\1\2)"
 """An anchor, looked for behind the literal that follows it."""
 
-_ANCHORED = re.compile(r"^(\^|\\b)(\w)")
-_BEHIND = r"\2(?<=\1\2)"
-"""An anchor, looked for behind the literal that follows it."""
-
 
 class Alternatives:
     r"""Alternatives in the order in which they are tried; `re.Match.lastgroup` is the name of the one that matched.

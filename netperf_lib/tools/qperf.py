@@ -161,19 +161,21 @@ def _kind(key: str) -> str:
     }.get(base, "")
 
 
-def _figure(kind: str, text: str) -> _Figure:
-    """Read ``1.23 million``, ``64 KiB (65,536)``, ``840 Mb/sec`` …
+class _Unit(NamedTuple):
+    factor: float
+    exact: Decimal
+    """The factor: 8.03 GB/sec is 64 240 000 000 bit/s, not 64 239 999 999.99999."""
+
+
+@lru_cache(maxsize=256)
+def _unit(kind: str, unit: str | None) -> _Unit:
+    """Return what a unit is in base units.
 
     Raises
     ------
     ValueError
-        Not a number, or not a unit that qperf prints for this kind of figure.
+        Not a unit that qperf prints for this kind of figure.
     """
-    m = _NUMBER.fullmatch(text)
-    if not m:
-        raise ValueError("not a number with a unit")
-    whole, fraction, unit, exact = m.groups()
-    number = Decimal(whole.replace(",", "") + (fraction or ""))
     match kind, unit:
         case "time", "ns" | "us" | "ms" | "sec":
             factor = to_us(1, unit)
@@ -190,9 +192,28 @@ def _figure(kind: str, text: str) -> _Figure:
             factor = _COUNTS[unit]
         case _:
             raise ValueError(f"unknown unit {unit or ''!r}")
-    if number > 1000 and unit not in _ANY_SIZE and not (kind == "size" and exact):
+    return _Unit(factor, Decimal(repr(factor)))
+
+
+def _figure(kind: str, text: str) -> _Figure:
+    """Read ``1.23 million``, ``64 KiB (65,536)``, ``840 Mb/sec`` …
+
+    Raises
+    ------
+    ValueError
+        Not a number, or not a unit that qperf prints for this kind of figure.
+    """
+    m = _NUMBER.fullmatch(text)
+    if not m:
+        raise ValueError("not a number with a unit")
+    whole, fraction, unit, exact = m.groups()
+    number = whole.replace(",", "") + (fraction or "")
+    factor, exact_factor = _unit(kind, unit)
+    value = float(number)
+    if value > 1000 and unit not in _ANY_SIZE and not (kind == "size" and exact):
         raise ValueError(f"qperf writes {number} {unit} in the next larger unit")
-    value = float(number * Decimal(repr(factor)))  # 8.03 GB/sec is 64 240 000 000 bit/s, not 64 239 999 999.99999
+    if factor != 1:
+        value = float(Decimal(number) * exact_factor)
     if exact and float(exact.replace(",", "")) != value:
         raise ValueError("the exact value in brackets is another one")
     counted = kind in ("size", "count") and factor == 1
@@ -254,7 +275,10 @@ _ROUND_TRIP = {"rc_rdma_read_lat"}
 
 def _run(test: str, found: Mapping[str, _Figure], line: int) -> ParsedRun:
     def value(*keys: str) -> float | None:
-        return next((found[k].value for k in keys if k in found), None)
+        for k in keys:
+            if k in found:
+                return found[k].value
+        return None
 
     def total(direction: str, what: str) -> int | None:
         one_way, both = f"{direction}_{what}", (f"loc_{direction}_{what}", f"rem_{direction}_{what}")
@@ -305,6 +329,9 @@ def _run(test: str, found: Mapping[str, _Figure], line: int) -> ParsedRun:
 
 _TICK_US = 10_000.0
 """qperf reads the time in ticks of 10 ms."""
+_SIDES = tuple(
+    (f"{side}_bytes", f"{side}_msgs") for side in ("send", "recv", "loc_send", "loc_recv", "rem_send", "rem_recv")
+)
 
 
 def _contradiction(found: Mapping[str, _Figure]) -> str | None:
@@ -313,6 +340,8 @@ def _contradiction(found: Mapping[str, _Figure]) -> str | None:
     qperf divides the same few counts by the same two clocks. Every quotient that is printed beside its parts gives a
     duration, and all durations of a block must be one (within a tick or two) and whole ticks.
     """
+    if len(found) < 2:
+        return None
 
     def all_of(*keys: str) -> _Figure | None:
         parts = [found[k] for k in keys if k in found]
@@ -350,11 +379,11 @@ def _contradiction(found: Mapping[str, _Figure]) -> str | None:
     if latency and rate and not messages and not 0.8 < latency.value * rate.value / 1e6 < 1.25:
         return f"latency {latency.value:g} us and {rate.value:g} messages a second"
     sizes = [("msg_size", found["msg_size"])] if "msg_size" in found else []
-    for side in ("send", "recv", "loc_send", "loc_recv", "rem_send", "rem_recv"):
-        amount, count = found.get(f"{side}_bytes"), found.get(f"{side}_msgs")
+    for bytes_of, messages_of in _SIDES:
+        amount, count = found.get(bytes_of), found.get(messages_of)
         if amount and count and count.low > 0:
             low, high = amount.low / count.high, amount.high / count.low
-            sizes.append((f"{side}_bytes over {side}_msgs", _Figure((low + high) / 2, (high - low) / 2)))
+            sizes.append((f"{bytes_of} over {messages_of}", _Figure((low + high) / 2, (high - low) / 2)))
     if bandwidth and rate and "msg_size" in found and rate.low > 0:
         # over two clocks that differ by ticks
         low, high = bandwidth.low / 8 / rate.high / 1.2, bandwidth.high / 8 / rate.low * 1.2

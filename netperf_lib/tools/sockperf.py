@@ -176,10 +176,20 @@ _FIGURES = {
 _PERCENTILE = rf"---> percentile *(\d+\.\d{{2,3}}) = *{_US}"
 _READABLE = {name: re.compile(p) for name, p in {**_FIGURES, "percentile": _PERCENTILE}.items()}
 _ANCHOR = re.compile(
-    r"\[Total Run\]|\[Valid Duration\]|=> avg-|# dropped|Summary: |Total \d+ observations|---> |Total of \d+ messages"
+    r"\[Total Run\](?P<total>)|\[Valid Duration\](?P<valid>)|=> avg-(?P<average>)|# dropped(?P<losses>)"
+    r"|Summary: (?P<summary>)|Total \d+ observations(?P<observations>)|---> (?P<percentile>)"
+    r"|Total of \d+ messages(?P<sent>)"
 )
+"""What shows that a line holds figures, and which."""
+_LIKELY = {"summary": ("summary", "rate", "bandwidth"), "percentile": ("max", "min", "percentile")}
+_CANDIDATES = {
+    anchor: [(n, _READABLE[n]) for n in dict.fromkeys((*_LIKELY.get(anchor, (anchor,)), *_READABLE))]
+    for anchor in _ANCHOR.groupindex
+}
+"""Figures by the anchor of a line, the likely ones first: a damaged line may hold several anchors."""
 _HEADER = re.compile(r"^packet, txTime\(sec\), rxTime\(sec\), (latency|rtt)\(usec\)\n", re.MULTILINE)
-_FURTHER_SERVER = re.compile(r"^.*Printing statistics for Server No: [1-9].*\n", re.MULTILINE)
+_STATISTICS_OF = "Printing statistics"
+_FURTHER_SERVER = re.compile(_STATISTICS_OF + r" for Server No: [1-9].*\n")
 _MODES = {"pp": "ping-pong", "ul": "under-load", "tp": "throughput", "pb": "playback", "sr": "server"}
 _COMPLAINTS = re.compile(
     r"ERROR:? .*|No messages were received from the server.*|No valid observations found.*|Test end before test start.*"
@@ -191,29 +201,35 @@ def read(text: str) -> list[ParsedRun]:
     text = text.replace("**", "")  # marked bold where it was pasted
     if "=3D" in text:  # an e-mail as it travels
         text = text.replace("=\n", "").replace("=3D", "=")
-    starts = [0, *(m.start() for m in _FURTHER_SERVER.finditer(text)), len(text)]
-    common = text[: m.start()] if (m := re.search(r"^.*Printing statistics", text, re.MULTILINE)) else ""
+    starts = [0, *(text.rfind("\n", 0, m.start()) + 1 for m in _FURTHER_SERVER.finditer(text)), len(text)]
+    common = text[: text.rfind("\n", 0, at) + 1] if (at := text.find(_STATISTICS_OF)) >= 0 else ""
     runs = []
     for start, end in pairwise(starts):
         part = text[start:end]
         head, rows = part, None
-        if m := _HEADER.search(part):
+        if "packet, txTime" in part and (m := _HEADER.search(part)):
             head, rows = part[: m.start()], part[m.end() :]
-        run = _run(common + head if start else head)
+        line = text.count("\n", 0, start) + 1
+        run = _run(common + head if start else head, line)
         if rows is not None:
             run = with_rows(run, rows, text.count("\n", 0, end - len(rows)) + 1)
-        runs.append(replace(run, line=text.count("\n", 0, start) + 1))
+        runs.append(run)
     return runs
 
 
-def _run(text: str) -> ParsedRun:
+def _run(text: str, line: int = 1) -> ParsedRun:
     """Read the lines of one run without its packets."""
     parameters, mode = _parameters(text)
     version = re.search(r"version #(\S+) ?==", text)
 
     def result(test: str | None, **what: Any) -> ParsedRun:
         return ParsedRun(
-            tool=NAME, test=test, tool_version=version[1] if version else None, parameters=parameters, **what
+            tool=NAME,
+            test=test,
+            tool_version=version[1] if version else None,
+            parameters=parameters,
+            line=line,
+            **what,
         )
 
     found: dict[str, tuple[str, ...]] = {}
@@ -221,10 +237,12 @@ def _run(text: str) -> ParsedRun:
     cut = False
     rows = text.splitlines(keepends=True)
     for row in rows:
-        if not _ANCHOR.search(row):
+        anchor = _ANCHOR.search(row)
+        if not anchor:
             continue
-        line = row.rstrip() + "\n" if row.endswith("\n") else row
-        name, m = next(((n, m) for n, p in _READABLE.items() if (m := p.search(line))), (None, None))
+        whole = row.rstrip() + "\n" if row.endswith("\n") else row
+        candidates = _CANDIDATES[str(anchor.lastgroup)]
+        name, m = next(((n, m) for n, p in candidates if (m := p.search(whole))), (None, None))
         if m is None or name is None or (name == "percentile" and float(m[1]) not in _NAMES):
             if row is rows[-1] and not row.endswith("\n"):
                 cut = True
@@ -306,7 +324,7 @@ def _parameters(text: str) -> tuple[dict[str, str | int | float | bool], str | N
             found["full_rtt"] = True
     if m := re.search(r"burst of (\d+) messages", text):
         found["burst"] = int(m[1])
-    command = re.search(_COMMAND, text)
+    command = re.search(_COMMAND, text) if "sockperf " in text else None
     return found, _MODES.get(command[1], command[1]) if command else None
 
 
