@@ -11,7 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from .metrics import METRICS, format_value
-from .model import ParsedRun, Trial
+from .model import Trial
+from .parsed import ParsedRun
 from .stats.levels import level
 
 __all__ = ["Lines", "Live", "Silent", "Watcher", "watcher"]

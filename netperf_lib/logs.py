@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import tools
 from .errors import ParseError
-from .model import ParsedRun
+from .parsed import ParsedRun
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -49,7 +49,8 @@ from .engine import Engine
 from .errors import ParseError, StoreError, UsageError
 from .files import Folder, LocalFolder, Location, folder, is_url, split
 from .metrics import METRICS
-from .model import Deployment, Experiment, ParsedRun
+from .model import Deployment, Experiment
+from .parsed import ParsedRun
 from .tables import SCHEMAS, PartWriter, TableName, detail, evolve, run_row
 
 __all__ = ["RECORD", "RunState", "Store", "compact", "experiments", "ingest", "load", "scan", "stores", "verify"]

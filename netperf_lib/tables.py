@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from .errors import StoreError
 from .metrics import METRICS
-from .model import ParsedRun
+from .parsed import ParsedRun
 
 __all__ = ["SCHEMAS", "SCHEMA_VERSION", "PartWriter", "TableName", "detail", "evolve", "run_row"]
 

@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 
 from . import facts, tools
 from .errors import CollectError, NetperfError, ParseError
-from .model import ParsedRun, TestSpec, Trial
+from .model import TestSpec, Trial
+from .parsed import ParsedRun
 from .ssh import BUSY, HUNG, MISSING, STOPPED, Process
 from .stations import Station
 

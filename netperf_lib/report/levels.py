@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..metrics import metric as metric_of
-from ..model import Percentile
+from ..parsed import Percentile
 from ..stats import Quantiles, level, tails
 from ..stats.table import level_words
 from .origin import ok_runs

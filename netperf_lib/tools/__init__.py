@@ -44,7 +44,7 @@ from itertools import pairwise
 from types import ModuleType
 
 from ..errors import ParseError, UsageError
-from ..model import ParsedRun
+from ..parsed import ParsedRun
 from ._embedded import embedded
 from ._wrapping import from_docker, unwrapped
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..model import Columns, ParsedRun
+from ..parsed import Columns, ParsedRun
 
 NAME = "iperf2"
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..metrics import to_bytes, to_us
-from ..model import ParsedRun
+from ..parsed import ParsedRun
 from ._iperf_text import LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
 
 NAME = "iperf2"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..model import Columns
+from ..parsed import Columns
 from ._iperf3_document import WRAPPED, as_dict, as_list, count, number
 
 RATE_TOLERANCE = 3e-5

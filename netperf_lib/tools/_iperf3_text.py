@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..metrics import to_bytes
-from ..model import ParsedRun
+from ..parsed import ParsedRun
 from ._iperf_text import LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
 
 NAME = "iperf3"

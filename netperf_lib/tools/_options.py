@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import UsageError
-from ..model import TestSpec
+
+if TYPE_CHECKING:
+    from ..model import TestSpec
 
 __all__ = ["Known", "checked"]
 

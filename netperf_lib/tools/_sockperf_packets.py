@@ -11,16 +11,13 @@ from itertools import takewhile
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
-from pyarrow.csv import ConvertOptions, ReadOptions, read_csv
 
 from ..errors import ParseError
-from ..model import Columns, ParsedRun
+from ..parsed import Columns, ParsedRun
 
 _T = TypeVar("_T")
 _BLOCK = 16 << 20
 _RULE = b"------------------------------"
-TITLES = b"packet, txTime(sec), rxTime(sec), "
 _ROW = re.compile(r"\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}")
 
 
@@ -133,6 +130,9 @@ def _ahead(work: Callable[[bytes], _T], items: Iterator[bytes]) -> Iterator[_T]:
 
 def _table(block: bytes) -> tuple[list[Any], bool]:
     """Read rows into columns: packet, time sent, time received, latency; False where a row is none."""
+    import pyarrow as pa
+    from pyarrow.csv import ConvertOptions, ReadOptions, read_csv
+
     names = ReadOptions(column_names=["packet", "tx_s", "rx_s", "latency_us"])
     types = ConvertOptions(column_types=dict.fromkeys(names.column_names, pa.float64()) | {"packet": pa.int64()})
     try:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from ..errors import UsageError
-from ..model import ParsedRun, Trial
+from ..parsed import ParsedRun
 from . import Commands
 from ._alternatives import Alternatives
 from ._iperf3_document import decode_documents, from_events, has_doubles, salvage
@@ -20,6 +20,9 @@ from ._iperf3_intervals import decode_large
 from ._iperf3_json import read_document
 from ._iperf3_text import read_text
 from ._options import Known, checked
+
+if TYPE_CHECKING:
+    from ..model import Trial
 
 NAME = "iperf3"
 _STRONG = (

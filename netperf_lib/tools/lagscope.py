@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from ..model import ParsedRun, Percentile
+from ..parsed import ParsedRun, Percentile
 from ._histogram import POINTS, histogram, percentiles
 
 NAME = "lagscope"

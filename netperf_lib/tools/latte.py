@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..model import ParsedRun
+from ..parsed import ParsedRun
 from ._histogram import histogram
 
 NAME = "latte"

@@ -13,12 +13,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..metrics import to_bps, to_bytes, to_us
-from ..model import ParsedRun, Trial
+from ..parsed import ParsedRun
 from . import Commands
 from ._options import checked
+
+if TYPE_CHECKING:
+    from ..model import Trial
 
 NAME = "qperf"
 PACKAGE = "qperf"

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ..model import ParsedRun, Percentile, Trial
+from ..parsed import ParsedRun, Percentile
 from . import Commands, clean, decode
 from ._alternatives import Alternatives
 from ._options import Known, checked
 from ._sockperf_checks import beyond_of, contradiction, mebibytes, on_wire
-from ._sockperf_packets import TITLES, incomplete, span, streamed, with_rows
+
+if TYPE_CHECKING:
+    from ..model import Trial
 
 NAME = "sockperf"
 PACKAGE = "sockperf"
@@ -187,6 +189,7 @@ _CANDIDATES = {
     for anchor in _ANCHOR.groupindex
 }
 """Figures by the anchor of a line, the likely ones first: a damaged line may hold several anchors."""
+_TITLES = b"packet, txTime(sec), rxTime(sec), "
 _HEADER = re.compile(r"^packet, txTime\(sec\), rxTime\(sec\), (latency|rtt)\(usec\)\n", re.MULTILINE)
 _STATISTICS_OF = "Printing statistics"
 _FURTHER_SERVER = re.compile(_STATISTICS_OF + r" for Server No: [1-9].*\n")
@@ -212,6 +215,8 @@ def read(text: str) -> list[ParsedRun]:
         line = text.count("\n", 0, start) + 1
         run = _run(common + head if start else head, line)
         if rows is not None:
+            from ._sockperf_packets import with_rows  # with numpy, which no other log needs
+
             run = with_rows(run, rows, text.count("\n", 0, end - len(rows)) + 1)
         runs.append(run)
     return runs
@@ -395,13 +400,15 @@ def read_stream(chunks: Callable[[], Iterator[bytes]]) -> list[ParsedRun] | None
     that is damaged.
     """
     start = next(chunks(), b"")
-    titles = start.find(TITLES)
+    titles = start.find(_TITLES)
     first = start.find(b"\n", titles) + 1
     if titles < 0 or not first or b"test was performed using the following parameters: " not in start[:titles]:
         return None
     head = clean(decode(start[:first]))
     if len(list(sightings(head))) != 1 or _FURTHER_SERVER.search(head) or not _HEADER.search(head):
         return None
+    from ._sockperf_packets import incomplete, span, streamed
+
     found = span(chunks, first)
     if found is None:
         return None
@@ -410,7 +417,7 @@ def read_stream(chunks: Callable[[], Iterator[bytes]]) -> list[ParsedRun] | None
     [run] = read(head[at:])  # partial: none of its packets is in this text
     if run.status == "failed":
         return [replace(run, line=1 + head.count("\n", 0, at))]
-    whole = _run(head[at : head.index(TITLES.decode(), at)])
+    whole = _run(head[at : head.index(_TITLES.decode(), at)])
     count = int(last.partition(b",")[0]) + 1 if last else 0
     halves = 1 if whole.percentile_basis == "rtt" else 2
     samples = partial(streamed, chunks, first, end, halves, head.count("\n") + 1)
