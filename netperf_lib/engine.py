@@ -39,6 +39,9 @@ class Engine:
         with credentials of their own.
     executor : concurrent.futures.Executor, optional
         Used as it is, and left open.
+    helps : bool, optional
+        This process is one of the `workers`: it begins at once, while the others start, and takes back what they have
+        not begun. For many small tasks; one that may need all the memory is better done where only a worker dies.
 
     Raises
     ------
@@ -46,11 +49,19 @@ class Engine:
         The scheduler cannot be reached, or Dask is not installed.
     """
 
-    def __init__(self, *, workers: int = 1, scheduler: str | None = None, executor: Executor | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int = 1,
+        scheduler: str | None = None,
+        executor: Executor | None = None,
+        helps: bool = False,
+    ) -> None:
         if workers < 1:
             raise UsageError(f"workers must be at least 1, not {workers}")
         self._stack = ExitStack()
         self._given, self._workers, self._scheduler = executor, workers, scheduler
+        self._helps = helps
         self._pool: Executor | None = None
 
     def __enter__(self) -> Self:
@@ -111,6 +122,12 @@ class Engine:
                     break
             if not running and not again:
                 return
+            if self._helps and not any(future.done() for future in running):
+                taken_back = next((future for future in reversed(running) if future.cancel()), None)
+                if taken_back is not None:
+                    mine = running.pop(taken_back)
+                    yield mine, function(*mine)
+                    continue
             finished = wait(running, return_when=FIRST_COMPLETED).done if running else set()
             broken = not running
             for future in finished:
@@ -142,5 +159,6 @@ class Engine:
             return self._given
         if self._pool is None:
             # not forked: threads of this process may hold locks that a copy of it would never see released
-            self._pool = ProcessPoolExecutor(self._workers, mp_context=multiprocessing.get_context("spawn"))
+            started = self._workers - self._helps
+            self._pool = ProcessPoolExecutor(started, mp_context=multiprocessing.get_context("spawn"))
         return self._pool

@@ -27,7 +27,7 @@ __all__ = ["FileChunks", "load_published", "parse", "parse_ends", "parse_files",
 BATCH = 64
 """So many files are one task of a worker."""
 SHARED = 8 << 20
-"""Fewer bytes than this are read in this process: workers take a second to start."""
+"""Fewer bytes than this are read in this process alone: to start a worker takes as long."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,22 @@ def parse(source: str | bytes | os.PathLike[str]) -> list[ParsedRun]:
     if isinstance(source, str) and ("\n" in source or len(source) > 4096 or "\0" in source):
         return tools.parse(source)
     name = os.fspath(source)
-    if name == "-" and not isinstance(source, str):
-        return tools.parse(_unpacked(sys.stdin.buffer.read(), name), file=name)
+    if isinstance(source, str) and not os.path.exists(name):  # noqa: PTH110 - a text may be no legal path
+        try:
+            return tools.parse(source)
+        except ParseError:
+            raise ParseError(_NO_FILE, file=name) from None
+    return _parse_file(name) if isinstance(source, str) or name != "-" else _parse_input(name)
+
+
+def _parse_input(name: str) -> list[ParsedRun]:
+    return tools.parse(_unpacked(sys.stdin.buffer.read(), name), file=name)
+
+
+_NO_FILE = "no such file; pass the path of a log, or its text"
+
+
+def _parse_file(name: str) -> list[ParsedRun]:
     try:
         with open(name, "rb", buffering=0) as f:  # noqa: PTH123 - thousands of small files: every microsecond counts
             large = os.fstat(f.fileno()).st_size >= tools.LARGE
@@ -76,12 +90,7 @@ def parse(source: str | bytes | os.PathLike[str]) -> list[ParsedRun]:
                 return runs
             data = f.read()
     except FileNotFoundError:
-        if isinstance(source, str):
-            try:
-                return tools.parse(source)
-            except ParseError:
-                pass
-        raise ParseError("no such file; pass the path of a log, or its text", file=name) from None
+        raise ParseError(_NO_FILE, file=name) from None
     except IsADirectoryError:
         raise ParseError("a folder without files; pass logs, or a folder of them", file=name) from None
     except OSError as e:
@@ -229,7 +238,7 @@ def parse_files(
         tasks = [(i, names[i : i + 1], folder) for i in range(len(names))] if len(names) < BATCH else tasks
     found: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
     done = 0
-    with Engine(workers=workers or 1) as engine:
+    with Engine(workers=workers or 1, helps=len(names) >= BATCH) as engine:
         for (first, batch, _), result in engine.each(_read_batch, tasks):
             found[first] = result
             done += len(batch)
@@ -265,7 +274,7 @@ def _read_batch(first: int, names: list[str], tables: str | None) -> tuple[list[
         add = stack.enter_context(_writing(tables, first)) if tables is not None else None
         for name in names:
             try:
-                parsed = parse(Path(name))
+                parsed = _parse_input(name) if name == "-" else _parse_file(name)
                 if add is not None:
                     add(parsed)
             except ParseError as e:

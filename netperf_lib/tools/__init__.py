@@ -220,9 +220,11 @@ def _segments(text: str) -> Iterator[tuple[int, int, list[ModuleType]]]:
     """Split `text` at every sighting: start, end, and the tools that claim it."""
     claims: dict[int, list[ModuleType]] = {}
     for module in tools().values():
-        if any(map(text.__contains__, module.MARKS)):
-            for offset in module.sightings(text):
-                claims.setdefault(offset, []).append(module)
+        for mark in module.MARKS:
+            if mark in text:
+                for offset in module.sightings(text):
+                    claims.setdefault(offset, []).append(module)
+                break
     starts = sorted(claims)
     for start, end in pairwise([*starts, len(text)]):
         yield start, end, claims[start]

@@ -1,60 +1,37 @@
-"""A pattern of many alternatives, searched only for those that a text can hold.
+"""A pattern of many alternatives that is searched for fast.
 
-A regular expression tries each of its alternatives at each character; to see that a literal is nowhere in a text takes
-a hundredth of that. What is left is fast where each alternative begins with a literal character: then the engine looks
-for these characters first, and tries only the alternatives that begin with the one it found. For the same reason the
-group that tells an alternative stands empty behind it, not around it.
+An engine that finds a literal character at the head of each alternative looks for these characters first, and then
+tries only the alternatives that begin with the one it found. Two things hide that character from it: an anchor before
+it, and a group around it. So the anchor is looked for behind the character, and the group that tells an alternative
+stands empty at its end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 
 _ANCHORED = re.compile(r"^(\^|\\b)(\w)")
 _BEHIND = r"\2(?<=\1\2)"
-"""An anchor, looked for behind the literal that follows it."""
 
 
-class Alternatives:
-    r"""Alternatives in the order in which they are tried; `re.Match.lastgroup` is the name of the one that matched.
+def alternatives(patterns: Mapping[str, str], prefix: str = "") -> re.Pattern[str]:
+    r"""Compile alternatives, in the order in which they are tried; `re.Match.lastgroup` names the one that matched.
 
     Parameters
     ----------
     patterns : mapping
-        Name to (pattern, literals): no text matches the pattern that holds none of the literals; without literals it
-        is always searched for. A pattern has no groups of its own and begins with a literal character, save for one
-        ``^`` or ``\b`` before it.
+        Name to pattern, without groups of its own. It begins with a literal character, save for one ``^`` or ``\b``.
     prefix : str, optional
-        Literal with which many patterns begin: it is looked for once, not once for each of them.
+        Literal with which many patterns begin: it is looked for once, not once for each of them. These are tried
+        before the others.
     """
-
-    def __init__(self, patterns: Mapping[str, tuple[str, tuple[str, ...]]], prefix: str = "") -> None:
-        self._prefix = prefix
-        self._patterns = tuple((_ANCHORED.sub(_BEHIND, pattern), name) for name, (pattern, _) in patterns.items())
-        self._literals = tuple(literals for _, literals in patterns.values() if literals)
-        self._always = tuple(not literals for _, literals in patterns.values())
-        self._compiled = cache(self._compile)
-
-    def _compile(self, present: tuple[bool, ...]) -> re.Pattern[str]:
-        there = iter(present)
-        chosen = [p for p, always in zip(self._patterns, self._always, strict=True) if always or next(there)]
-        alike, others = [], []
-        for pattern, name in chosen:
-            if self._prefix and pattern.startswith(self._prefix):
-                alike.append(f"(?:{pattern.removeprefix(self._prefix)})(?P<{name}>)")
-            else:
-                others.append(f"(?:{pattern})(?P<{name}>)")
-        if alike:
-            others.insert(0, f"{self._prefix}(?:{'|'.join(alike)})")
-        return re.compile("|".join(others) or r"(?!)", re.MULTILINE)
-
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Matches in the order of the text, as `re.finditer` gives them."""
-        has = text.__contains__
-        return self._compiled(tuple([any(map(has, literals)) for literals in self._literals])).finditer(text)
-
-    def whole(self) -> re.Pattern[str]:
-        """Return the pattern of all alternatives."""
-        return self._compiled((True,) * len(self._literals))
+    alike, others = [], []
+    for name, pattern in patterns.items():
+        if prefix and pattern.startswith(prefix):
+            alike.append(f"(?:{pattern.removeprefix(prefix)})(?P<{name}>)")
+        else:
+            others.append(f"(?:{_ANCHORED.sub(_BEHIND, pattern)})(?P<{name}>)")
+    if alike:
+        others.insert(0, f"{prefix}(?:{'|'.join(alike)})")
+    return re.compile("|".join(others), re.MULTILINE)

@@ -22,6 +22,8 @@ ERROR = re.compile(
     r"|(?:write|read|recv|accept|getsockopt|setsockopt)\w* failed: .+|error: .+"
     r"|WARNING: did not receive ack of last datagram.*)"
 )
+_TROUBLE = ("failed: ", "error: ", "iperf: ", "unable to connect", "did not receive ack")
+"""One of these is in each line that `ERROR` matches."""
 _LOCAL = re.compile(
     r"\[\s*(?P<id>[^\]]+?)\s*\] local \S+ port (?P<here>\d+) connected with \S+ port (?P<there>\d+)(?P<rest>.*)"
 )
@@ -115,6 +117,8 @@ class _Log:
     local: int = 0
     full_duplex: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
+    form: re.Pattern[str] = _FORMS[0]
+    """What the last row had behind its rate."""
     columns: str = ""
     """What the head of the table promises behind the rate."""
 
@@ -187,14 +191,14 @@ def _special(log: _Log, line: str, reports: set[str]) -> bool:
         log.udp |= "Jitter" in line or "PPS" in line
         log.columns = line.partition("Bandwidth")[2].strip() or line.partition("Bitrate")[2].strip()
         return True
-    if m := _CONNECT.search(line):
+    if "[ CT]" in line and (m := _CONNECT.search(line)):
         log.connect_mean_us = to_us(float(m["mean"]), m["unit"])
         return True
     return False
 
 
 def _context(log: _Log, line: str) -> None:
-    if m := _BANNER.search(line):
+    if " port " in line and (m := _BANNER.search(line)):
         program = log.program
         log.udp = m[3] == "UDP"
         if not m[2]:
@@ -208,23 +212,24 @@ def _context(log: _Log, line: str) -> None:
                 program.port = int(m[4])
                 log.parameters["server"] = m[2]
         program.end_known = True
-    elif m := _BUFFER.search(line):
+    elif " size:" in line and (m := _BUFFER.search(line)):
         asked = re.search(r"requested ([\d.]+) ([KMG]?)Byte", m[4])
         if asked or ("default" not in m[4] and m[1] == "TCP window"):
             size, unit = (asked[1], asked[2]) if asked else (m[2], m[3])
             log.parameters["tcp_buffer_bytes"] = int(to_bytes(float(size), unit + "i" if unit else ""))
     elif m := _MESSAGE.search(line):
         log.parameters["message_bytes"] = int(m[1])
-    elif m := ERROR.search(line):
+    elif any(map(line.__contains__, _TROUBLE)) and (m := ERROR.search(line)):
         log.errors.append(m["text"].strip())
 
 
 def _take(log: _Log, found: Row, reports: set[str]) -> None:
     details: dict[str, Any] = {}
     if found.rest.strip():
-        for form in _FORMS:
+        for form in (log.form, *_FORMS):  # the rows of a table are of one form: no two match the same row
             if m := form.match(found.rest):
                 details = {k: v for k, v in m.groupdict().items() if v is not None}
+                log.form = form
                 break
         else:
             if log.known_columns:

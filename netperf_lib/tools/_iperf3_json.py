@@ -41,6 +41,8 @@ _START = frozenset("connected version timestamp connecting_to accepted_connectio
 _TEST = frozenset("protocol num_streams blksize omit duration bytes blocks reverse bidir".split())
 _TOP = frozenset("start intervals end error".split())
 _SUMS = tuple(sorted(k for k in _END if k.startswith("sum")))
+_REVERSE = frozenset(k for k in _SUMS if k.endswith("_bidir_reverse"))
+_PLAIN = frozenset({str, int, float, bool})
 _SIDES = frozenset({"sender", "receiver", "udp"})
 
 
@@ -126,20 +128,19 @@ def _refuse_damaged_keys(doc: dict[str, Any], start: dict[str, Any], test: dict[
     known += [(_CPU, end.get("cpu_utilization_percent")), *((_RECORD, r) for r in records)]
     known += [(_SIDES, s) for s in as_list(end.get("streams"))]
     for names, value in known:
-        keys = as_dict(value).keys()
-        if keys <= names:
+        if not isinstance(value, dict) or names.issuperset(value):
             continue
-        for key in keys - names:
-            for name, off in _alike(names, key):
-                if off == 1 or name not in value:
-                    raise Contradiction(f"the keys contradict iperf3's: {key!r} stands where {name!r} is expected")
+        for key, name, off in _alike(names, frozenset(value.keys() - names)):
+            if off == 1 or name not in value:
+                raise Contradiction(f"the keys contradict iperf3's: {key!r} stands where {name!r} is expected")
 
 
-@lru_cache(1024)
-def _alike(names: frozenset[str], key: str) -> tuple[tuple[str, int], ...]:
-    """Names that differ from a key in one letter or two, and in how many."""
-    off = {name: sum(map(str.__ne__, name, key)) for name in names if len(name) == len(key)}
-    return tuple((name, n) for name, n in off.items() if n <= 2)
+@lru_cache(256)
+def _alike(names: frozenset[str], keys: frozenset[str]) -> tuple[tuple[str, str, int], ...]:
+    """Keys that differ from a name in one letter or two, that name, and in how many."""
+    pairs = ((key, name) for key in keys for name in names if len(name) == len(key))
+    off = ((key, name, sum(map(str.__ne__, name, key))) for key, name in pairs)
+    return tuple(found for found in off if found[2] <= 2)
 
 
 def _parameters(
@@ -164,7 +165,7 @@ def _parameters(
     seconds = number(as_dict(start.get("timestamp")).get("timesecs"))
     if seconds is not None and 0 < seconds < 1e11:
         found["started_utc"] = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {k: v for k, v in found.items() if isinstance(v, str | int | float)}
+    return {k: v for k, v in found.items() if type(v) in _PLAIN}
 
 
 def _metrics(
@@ -179,7 +180,7 @@ def _metrics(
     """
     streams = [s for s in as_list(end.get("streams")) if isinstance(s, dict)]
     udp = any("udp" in s for s in streams) or test.get("protocol") == "UDP"
-    both = any(k in end for k in ("sum_sent_bidir_reverse", "sum_received_bidir_reverse", "sum_bidir_reverse"))
+    both = not _REVERSE.isdisjoint(end)
     found: dict[str, float] = {}
     warnings: list[str] = []
     if "sum_sent" not in end and "sum_received" not in end and "sum" not in end:

@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..metrics import to_bytes
 from ..parsed import ParsedRun
-from ._iperf_text import LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
+from ._iperf_text import BYTES, LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
 
 NAME = "iperf3"
 
@@ -16,7 +15,7 @@ ERROR = re.compile(
     r"iperf3(?:\.exe)?: (?P<text>(?:error|interrupt|warning|the server|unable|parameter)\b.*"
     r"|unrecognized option.*|(?:command )?not found.*)"
 )
-_TCP = re.compile(r" +(?P<retr>-?\d+)(?: +(?P<cwnd>-?\d+(?:\.\d+)?) +(?P<unit>[KMGT]?)Bytes)?\s*$")
+_TCP = re.compile(r" +(-?\d+)(?: +(-?\d+(?:\.\d+)?) +([KMGT]?)Bytes)?\s*$")
 _UDP = re.compile(LOSS + r"\s*$")
 _SENT = re.compile(r"\s+(?P<packets>\d+)\s*$")
 _DISORDER = re.compile(
@@ -24,6 +23,9 @@ _DISORDER = re.compile(
 )
 _WRAPPED = re.compile(r"(/sec[^\n]*?)[ \t]*\n[> \t]*(sender|receiver)[ \t]*$", re.MULTILINE)
 """A row of the result whose last word a mail program moved to the next line."""
+_VERSION = re.compile(r"(?:^|\s)iperf (3\.\S+)\s*$")
+_CONNECTING = re.compile(r"Connecting to host (\S+), port (\d+)")
+_CONGESTION = re.compile(r"snd_tcp_congestion (\S+)")
 _VERBOSE = re.compile(
     r"Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d+) streams, (?P<block>\d+) byte blocks, "
     r"omitting (?P<omit>\d+) seconds, (?:(?P<seconds>\d+) second test)?"
@@ -117,14 +119,14 @@ def _message(log: _Log, line: str) -> bool:
         if not m["text"].startswith("warning") and log.error is None:
             log.error = m["text"].strip()
         return True
-    if m := re.search(r"(?:^|\s)iperf (3\.\S+)\s*$", line):
+    if m := _VERSION.search(line):
         log.version = m[1]
         return True
     return False
 
 
 def _context(log: _Log, line: str) -> None:
-    if m := re.search(r"Connecting to host (\S+), port (\d+)", line):
+    if "Connecting" in line and (m := _CONNECTING.search(line)):
         log.parameters |= {"server": m[1], "port": int(m[2])}
     elif "Accepted connection from" in line:
         log.serving = True
@@ -134,12 +136,12 @@ def _context(log: _Log, line: str) -> None:
         log.connections += 1
     elif "Server listening on" in line and log.sides:
         log.closed = True
-    elif m := _VERBOSE.search(line):
+    elif "Starting Test" in line and (m := _VERBOSE.search(line)):
         log.udp |= m["protocol"] == "UDP"
         log.parameters |= {"message_bytes": int(m["block"]), "omit_s": int(m["omit"])}
         if m["seconds"]:
             log.parameters["duration_s"] = int(m["seconds"])
-    elif m := re.search(r"snd_tcp_congestion (\S+)", line):
+    elif "snd_tcp_congestion " in line and (m := _CONGESTION.search(line)):
         log.parameters["congestion_control"] = m[1]
 
 
@@ -154,22 +156,26 @@ def _take(log: _Log, found: Row) -> None:
     direction = _direction(log, found)
     rest = found.rest.rstrip()
     role = ""
-    for name in ("sender", "receiver"):
-        if rest.endswith(name):
-            role, rest = name, rest[: -len(name)].rstrip()
+    if rest.endswith("er"):
+        for name in ("sender", "receiver"):
+            if rest.endswith(name):
+                role, rest = name, rest[: -len(name)].rstrip()
     omitted = rest.endswith("(omitted)")
     rest = rest.removesuffix("(omitted)").rstrip()
     details: dict[str, Any] = {}
-    if m := _UDP.match(rest):
+    if not rest:
+        pass
+    elif m := _TCP.match(rest):
+        count, window, prefix = m.groups()
+        if log.udp and window is None:
+            details["packets"] = int(count)
+        else:
+            details["retransmits"] = counter(count)
+            if window is not None and float(window) > 0:
+                details["cwnd"] = float(window) * BYTES[prefix]
+    elif m := _UDP.match(rest):
         log.udp = True
         details = {"jitter": m["jitter"], "lost": m["lost"], "total": m["total"], "percent": m["percent"]}
-    elif m := _TCP.match(rest):
-        if log.udp and m["cwnd"] is None:
-            details["packets"] = int(m["retr"])
-        else:
-            details["retransmits"] = counter(m["retr"])
-            if m["cwnd"] is not None and float(m["cwnd"]) > 0:
-                details["cwnd"] = to_bytes(float(m["cwnd"]), m["unit"] + "i" if m["unit"] else "")
     elif m := _SENT.match(rest):
         details["packets"] = int(m["packets"])
     elif rest.strip():

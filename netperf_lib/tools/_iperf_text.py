@@ -19,7 +19,8 @@ _ROW = re.compile(  # the figures may be missing: a row that has none is damaged
     r"(?:(\d+(?:\.\d+)?)\s+([KMGT]?)Bytes\s+(\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s+([KMGT]?)(bits|Bytes)/sec(.*))?"
 )
 _PREFIXES = ("", "K", "M", "G", "T")
-_BYTES = {prefix: to_bytes(1, f"{prefix}i" if prefix else "") for prefix in _PREFIXES}
+BYTES = {prefix: to_bytes(1, f"{prefix}i" if prefix else "") for prefix in _PREFIXES}
+"""Bytes by the letter before "Bytes"."""
 _BITS_S = {("bits", prefix): to_bps(1, prefix, "bit") for prefix in _PREFIXES}
 # -f K, M, G: bytes per second, in powers of 1024 as every number of bytes
 _BITS_S |= {("Bytes", prefix): to_bps(1, f"{prefix}i" if prefix else "", "byte") for prefix in _PREFIXES}
@@ -97,7 +98,7 @@ def row(line: str, index: int = 0) -> Row | None:
     stream, role, begins, ends, amount, amount_prefix, speed, speed_prefix, per, rest = m.groups()
     size, rate, start, end = float(amount), float(speed), float(begins), float(ends)
     length = end - start
-    factor, rate_factor = _BYTES[amount_prefix], _BITS_S[per, speed_prefix]
+    factor, rate_factor = BYTES[amount_prefix], _BITS_S[per, speed_prefix]
     size_bytes, rate_bps = size * factor, rate * rate_factor
     tolerance = 0.0
     if length < 0:

@@ -14,7 +14,7 @@ import orjson
 from ..errors import UsageError
 from ..parsed import ParsedRun
 from . import Commands
-from ._alternatives import Alternatives
+from ._alternatives import alternatives
 from ._iperf3_document import decode_documents, from_events, has_doubles, salvage
 from ._iperf3_intervals import decode_large
 from ._iperf3_json import read_document
@@ -50,34 +50,22 @@ OPTIONS: Final[Known] = {
 }
 """What `TestSpec.options` may hold, and of which kind."""
 
-_START = Alternatives(
+_START = alternatives(
     {
-        "json": (
-            r'\{\s*"(?:start|intervals|streams|error)"\s*:',
-            ('"start"', '"intervals"', '"streams"', '"error"'),
-        ),
-        "event": (r'\{\s*"event"\s*:\s*"\w+"', ('"event"',)),
-        "part": (
-            r'"(?:sum_sent|sum_received|bits_per_second)"\s*:',
-            ('"sum_sent"', '"sum_received"', '"bits_per_second"'),
-        ),
-        "banner": (r"\biperf 3\.\d+[^\n\x22]*$", ("iperf 3.",)),
-        "client": (r"Connecting to host \S+, port \d+", ("Connecting to host ",)),
-        "server": (r"Accepted connection from ", ("Accepted connection from ",)),
-        "done": (r"iperf Done\.", ("iperf Done.",)),
-        "nested": (r"Server output:", ("Server output:",)),
-        "error": (r"\biperf3(?:\.exe)?: (?!warning)\S", ("iperf3: ", "iperf3.exe: ")),
-        "usage": (r"^Usage: iperf3 ", ("Usage: iperf3 ",)),
-        "header": (r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)", ("[ ID]",)),
-        "local": (r"\]\s+local \S+ port \d+ connected to ", (" connected to ",)),
-        "row": (
-            r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
-            ("/sec",),
-        ),
-        "result": (
-            r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
-            (" sender", " receiver"),
-        ),
+        "json": r'\{\s*"(?:start|intervals|streams|error)"\s*:',
+        "event": r'\{\s*"event"\s*:\s*"\w+"',
+        "part": r'"(?:sum_sent|sum_received|bits_per_second)"\s*:',
+        "banner": r"\biperf 3\.\d+[^\n\x22]*$",
+        "client": r"Connecting to host \S+, port \d+",
+        "server": r"Accepted connection from ",
+        "done": r"iperf Done\.",
+        "nested": r"Server output:",
+        "error": r"\biperf3(?:\.exe)?: (?!warning)\S",
+        "usage": r"^Usage: iperf3 ",
+        "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)",
+        "local": r"\]\s+local \S+ port \d+ connected to ",
+        "row": r"\]\s*\d+\.\d+-\d+\.\d+\s+sec\s[^\n]*/sec\s+\d+\s+[\d.]+ [KMGT]?Bytes",
+        "result": r"\]\s*0\.00-\d+\.\d+\s+sec\s[^\n]*/sec[^\n]*\s(?:sender|receiver)[ \t]*$",
     }
 )
 
@@ -96,6 +84,8 @@ def sightings(text: str) -> Iterator[int]:
     begun, kind = -1, ""
     for m in _START.finditer(text):
         now = m.lastgroup or ""
+        if kind and (now in ("row", "result") or (now == "part" and kind in ("json", "event", "part"))):
+            continue  # of the run that is begun
         at = m.start()
         line = text.rfind("\n", 0, at) + 1
         if now == "json":
@@ -117,7 +107,7 @@ def sightings(text: str) -> Iterator[int]:
             )
             yield_at = at
         elif now == "part":
-            new, yield_at = kind not in ("json", "event", "part"), _fragment(text, line)
+            new, yield_at = True, _fragment(text, line)
         elif now == "banner":
             if at - line > 40 or '"' in text[line:at]:
                 continue  # not the program's own line: a text about it, or the version in a document
@@ -164,7 +154,7 @@ def sightings(text: str) -> Iterator[int]:
             new = kind not in _TEXT or (kind != "nested" and _RESULT.search(text, begun, at) is not None)
             yield_at, now = line, "fragment" if new else kind
         else:
-            new, yield_at, now = not kind and "connected with" not in text[:at], line, "fragment"
+            new, yield_at, now = "connected with" not in text[:at], line, "fragment"
         if new:
             begun = yield_at
             kind = now

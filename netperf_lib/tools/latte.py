@@ -12,7 +12,7 @@ from ..parsed import ParsedRun
 from ._histogram import histogram
 
 NAME = "latte"
-MARKS = ("SendMethod", "Latency(usec)")
+MARKS = ("SendMethod",)
 
 _START = re.compile(r"^[ \t>]*Protocol[ \t]+\w+[ \t]*\n[ \t>]*SendMethod[ \t]", re.MULTILINE)
 _LINE = re.compile(r"[ \t>]*([A-Z][\w()/%]*)[ \t]+(\S+)(?:[ \t]+\(([\d.]+)/iteration\))?[ \t]*")

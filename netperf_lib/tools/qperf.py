@@ -73,7 +73,7 @@ _HEADER = re.compile(
     r")",
     re.MULTILINE,
 )
-_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*?)[ \t]*")
+_LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*)")
 _ONLY_LINES = re.compile(r"(?:[ \t>]*(?:[a-z_]+[ \t]*=[ \t]+\S.*)?\n)*")
 
 
@@ -241,7 +241,7 @@ def _block(test: str, before: str, body: str, line: int) -> list[ParsedRun]:
             if row.strip(" \t>"):
                 words.append(row.strip())
             continue
-        key, value = m.groups()
+        key, value = m[1], m[2].rstrip(" \t")
         kind = _kind(key)
         if words and found and kind:
             lost = f"line {words[-1]!r} is not readable"
@@ -336,6 +336,10 @@ _SIDES = tuple(
     (f"{side}_bytes", f"{side}_msgs") for side in ("send", "recv", "loc_send", "loc_recv", "rem_send", "rem_recv")
 )
 
+_PROCESSORS = tuple(
+    (f"{side}_cpus_used", f"{side}_real_time", f"{side}_cpu_time") for side in ("loc", "rem", "send", "recv")
+)
+
 
 def _contradiction(found: Mapping[str, _Figure]) -> str | None:
     """Tell which figures cannot stand together; None when all can.
@@ -395,8 +399,8 @@ def _contradiction(found: Mapping[str, _Figure]) -> str | None:
         smallest, largest = min(sizes, key=lambda s: s[1].high), max(sizes, key=lambda s: s[1].low)
         if largest[1].low > smallest[1].high * (1 + 1e-12):
             return f"{largest[0]} is {largest[1].value:.6g}, {smallest[0]} is {smallest[1].value:.6g}"
-    for side in ("loc", "rem", "send", "recv"):
-        used, real, cpu = (found.get(f"{side}_{k}") for k in ("cpus_used", "real_time", "cpu_time"))
+    for names in _PROCESSORS:
+        used, real, cpu = map(found.get, names)
         if used and real and cpu and abs(used.value * real.value - cpu.value) > 0.02 * cpu.value + 2e4:
-            return f"{side}_cpu_time is not {side}_cpus_used of {side}_real_time"
+            return f"{names[2]} is not {names[0]} of {names[1]}"
     return None
