@@ -40,8 +40,8 @@ class Engine:
     executor : concurrent.futures.Executor, optional
         Used as it is, and left open.
     helps : bool, optional
-        This process is one of the `workers`: it begins at once, while the others start, and takes back what they have
-        not begun. For many small tasks; one that may need all the memory is better done where only a worker dies.
+        This process is one of the `workers`: it begins at once, while the others start. For many small tasks; one that
+        may need all the memory is better done where only a worker dies.
 
     Raises
     ------
@@ -108,9 +108,10 @@ class Engine:
                 yield again[0], function(*again[0])
                 return
         running: dict[Future[Result], Task] = {}
+        ahead = 2 * self._workers if self._helps else AHEAD  # whoever helps leaves little to wait for at the end
         deaths = 0
         while True:
-            while len(running) < AHEAD:
+            while len(running) < ahead:
                 try:
                     task = again.popleft() if again else next(coming)
                 except StopIteration:
@@ -123,10 +124,9 @@ class Engine:
             if not running and not again:
                 return
             if self._helps and not any(future.done() for future in running):
-                taken_back = next((future for future in reversed(running) if future.cancel()), None)
-                if taken_back is not None:
-                    mine = running.pop(taken_back)
-                    yield mine, function(*mine)
+                mine_now = again.popleft() if again else next(coming, None)
+                if mine_now is not None:
+                    yield mine_now, function(*mine_now)
                     continue
             finished = wait(running, return_when=FIRST_COMPLETED).done if running else set()
             broken = not running

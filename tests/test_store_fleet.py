@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -135,6 +136,23 @@ def test_workers_that_always_die_are_given_up(fresh: Path) -> None:
         pytest.raises(StoreError, match="run the command again"),
     ):
         list(engine.each(os._exit, [(1,), (1,)]))
+
+
+def whoever(alive: int, died: Path, _: int) -> int:
+    if os.getpid() != alive and not died.exists():
+        died.touch()
+        os._exit(1)
+    time.sleep(0.1)
+    return os.getpid()
+
+
+def test_who_helps_works_too_and_goes_on_when_a_worker_dies(tmp_path: Path) -> None:
+    tasks = [(os.getpid(), tmp_path / "died", i) for i in range(40)]
+    with Engine(workers=2, helps=True) as engine:
+        done = dict(engine.each(whoever, tasks))
+    assert sorted(done) == tasks
+    assert (tmp_path / "died").exists()
+    assert os.getpid() in done.values()
 
 
 def test_a_killed_ingest_is_gone_on_with(made: Path, fresh: Path) -> None:
