@@ -148,6 +148,11 @@ class DirectAz:
     def _network_vnet_list(self, o: dict[str, list[str]]) -> Any:
         return self._list(self._of(o, f"{NETWORK}/virtualNetworks"))
 
+    def _network_vnet_subnet_show(self, o: dict[str, list[str]]) -> Any:
+        return _flat(self._ask("GET", o["ids"][0].removeprefix(BASE + "/")))
+
+    _network_express_route_show = _network_vnet_subnet_show
+
     def _network_vpn_connection_show(self, o: dict[str, list[str]]) -> Any:
         return _flat(self._ask("GET", self._of(o, f"{NETWORK}/connections")))
 

@@ -331,8 +331,25 @@ def test_unknown_prices_are_unknown_and_no_budget_is_kept_by_them(az: DirectAz, 
         azure.up(offline, number=1, state=tmp_path)
 
 
-def test_a_gateway_without_a_known_price_makes_the_cost_unknown(az: DirectAz) -> None:
+def test_what_is_built_upon_is_looked_at_before_a_gateway_is_made(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    outside(cloud)
+    over = experiment("c e expressroute", expressroute_circuit=CIRCUIT)
+    assert not azure.preflight(over).problems
+    gone = CIRCUIT.replace("c1", "c2")
+    with pytest.raises(AzureError, match=r"nothing was made.*Circuits/c2: ResourceNotFound: correct the id"):
+        azure.up(experiment("c e expressroute", expressroute_circuit=gone), number=1, state=tmp_path)
+    cloud.put(CIRCUIT, {"properties": {"serviceProviderProvisioningState": "NotProvisioned"}})
+    (problem,) = azure.preflight(over).problems
+    assert problem == "circuit c1 is NotProvisioned: its provider has to provision it before it can be connected"
+    subnet = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/"
+    assert not azure.preflight(experiment(subnet=f"{subnet}x", management="private")).problems
+    (problem,) = azure.preflight(experiment(subnet=f"{subnet}y", management="private")).problems
+    assert problem.endswith("subnets/y: ResourceNotFound: correct the id in hosts.options")
+
+
+def test_a_gateway_without_a_known_price_makes_the_cost_unknown(az: DirectAz, cloud: Cloud) -> None:
     prices = {"Standard_D4s_v5": 0.2, "VpnGw1AZ": 0.2}
+    outside(cloud)
     offline = {"prices": prices, "prices_url": "https://localhost:1/", "expressroute_circuit": CIRCUIT}
     found = azure.preflight(experiment("c w vpn", "c e expressroute", **offline))
     assert found.cost.amount is None

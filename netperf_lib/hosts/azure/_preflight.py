@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import AzureError
 from ...model import Experiment
 from ._az import Runs
+from ._failures import AzError
 from ._options import Options
 from ._prices import Cost, cost, public_address
 from ._rehearsal import Change, in_words
@@ -113,6 +114,7 @@ def look(
     physical = _zones(az("account", "list-locations"), topology, found)
     skus = _skus(az, options, topology, found)
     _quota(az, topology, skus, found)
+    _given(az, options, topology, found)
     allow_from = _callers(options, found)
     estimate = cost(topology, options, measuring_s=measuring_s, deployments=experiment.deployments)
     _money(experiment, estimate, found)
@@ -209,6 +211,33 @@ def _quota(az: Runs, topology: Topology, skus: Mapping[tuple[str, str], Mapping[
                     f"quota of {name} in {region}: {need[name.lower()]} vCPUs needed, {free} free of {usage['limit']}; "
                     "ask for more at https://aka.ms/quota, or declare fewer or smaller VMs"
                 )
+
+
+def _given(az: Runs, options: Options, topology: Topology, found: _Findings) -> None:
+    """What stands already and is built upon: a gateway would be made for most of an hour before it is missed."""
+    for network in topology.networks:
+        if network.subnet_id:
+            try:
+                az("network", "vnet", "subnet", "show", "--ids", network.subnet_id)
+            except AzError as failure:
+                found.problems.append(f"existing subnet {network.subnet_id}: {_unread(failure)}")
+    if options.expressroute_circuit and any(g.kind == "ExpressRoute" for g in topology.gateways):
+        try:
+            circuit = az("network", "express-route", "show", "--ids", options.expressroute_circuit)
+        except AzError as failure:
+            found.problems.append(f"circuit {options.expressroute_circuit}: {_unread(failure)}")
+            return
+        state = circuit.get("serviceProviderProvisioningState")
+        if state not in (None, "Provisioned"):
+            found.problems.append(
+                f"circuit {circuit['name']} is {state}: its provider has to provision it before it can be connected"
+            )
+
+
+def _unread(failure: AzError) -> str:
+    if failure.kind != "missing":
+        raise failure
+    return f"{failure.code}: correct the id in hosts.options"
 
 
 def _callers(options: Options, found: _Findings) -> tuple[str, ...]:
