@@ -84,8 +84,8 @@ def started(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield Class(home / "desk", env, process, told["url"], told["token"])
     finally:
         if process.poll() is None:
-            process.kill()
-        process.wait(30)
+            process.terminate()
+        process.wait(60)
         lab.stop(runtime / "netperf-lab")
 
 
