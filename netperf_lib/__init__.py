@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from .store import ingest as ingest
     from .store import load as load
     from .store import scan as scan
-    from .store import verify as verify
     from .synth import synth as synth
+    from .verify import verify as verify
 
 __version__ = "0.1.0"
 
@@ -134,7 +134,7 @@ _HOME = {
     "trend": "fleet",
     "up": "pipeline",
     "verdicts": "report.show",
-    "verify": "store",
+    "verify": "verify",
     "warmup": "stats",
     "workshop": "report.lessons",
     "zone_matrix": "fleet",

@@ -214,7 +214,7 @@ def compact(folder: str) -> None:
 @as_json
 def verify(folder: str, workers: int | None, scheduler: str | None, as_json: bool) -> None:
     """Check that raw runs are as measured and that the tables say what the logs say; change nothing."""
-    from .store import verify as do
+    from .verify import verify as do
 
     with _progress("checking") as progress:
         found = do(folder, progress, workers=workers or os.cpu_count() or 1, scheduler=scheduler)

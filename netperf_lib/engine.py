@@ -8,7 +8,15 @@ from __future__ import annotations
 import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import ExitStack
 from itertools import islice
 from types import TracebackType
@@ -138,6 +146,11 @@ class Engine:
                     again.append(mine)
                     broken = True
                     continue
+                except CancelledError:
+                    raise StoreError(
+                        "the work was cancelled (did the scheduler end?); what was committed stays, run the command "
+                        "again"
+                    ) from None
                 except Exception as error:
                     if type(error).__name__ != "KilledWorker":  # Dask's: imported only where it is used
                         raise

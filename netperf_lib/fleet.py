@@ -87,9 +87,15 @@ def _ok_runs(path: Places | pd.DataFrame, columns: Sequence[str], where: dict[st
         for name, value in (where or {}).items():
             chosen &= ds.field(name).is_null() if value is None else ds.field(name) == value
         runs = scan(path).to_table(columns=needed, filter=chosen).to_pandas()
+    runs = _only(runs, where)
+    return runs[(runs["status"] == "ok") & runs[metric].notna()]
+
+
+def _only(runs: pd.DataFrame, where: dict[str, Any] | None) -> pd.DataFrame:
+    """Runs with these values; None is where there is none."""
     for name, value in (where or {}).items():
         runs = runs[runs[name].isna() if value is None else runs[name] == value]
-    return runs[(runs["status"] == "ok") & runs[metric].notna()]
+    return runs
 
 
 # -- packets ---------------------------------------------------------------------------------------------------------
@@ -148,9 +154,7 @@ def _latencies(
     place: str, by: tuple[str, ...], where: dict[str, Any] | None, digits: int, columns: list[str]
 ) -> dict[tuple[Any, ...], tuple[str, Histogram]]:
     """Histograms of one experiment, its packets a batch at a time."""
-    runs = scan(place).to_table(columns=list(dict.fromkeys(columns))).to_pandas()
-    for name, value in (where or {}).items():
-        runs = runs[runs[name].isna() if value is None else runs[name] == value]
+    runs = _only(scan(place).to_table(columns=list(dict.fromkeys(columns))).to_pandas(), where)
     keys = list(zip(*(runs[c].astype(object).where(runs[c].notna(), None) for c in by), strict=True))
     group_of = dict(zip(runs["run_id"], keys if by else [()] * len(runs), strict=True))
     basis_of = dict(zip(runs["run_id"], np.where(runs["rtt_us"].notna(), "rtt", "latency_oneway"), strict=True))
@@ -192,12 +196,8 @@ def series(
 
     Parameters
     ----------
-    path : path, URL, several, or DataFrame
-        Experiments or a data root; or a table of runs.
-    metric : str
-        A column of ``runs``.
-    where : dict, optional
-        Only runs with these values.
+    path, metric, where
+        Which runs, and what of them: see `zone_matrix`.
     every : str
         Length of a period, as pandas names it: ``"D"``, ``"W"``, ``"6h"``.
     """

@@ -25,11 +25,10 @@ import io
 import json
 import os
 import secrets
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -47,13 +46,26 @@ import yaml
 from . import logs
 from .engine import Engine
 from .errors import ParseError, StoreError, UsageError
-from .files import Folder, LocalFolder, Location, folder, is_url, split
+from .files import LocalFolder, Location, folder, is_url, split
 from .metrics import METRICS
 from .model import Deployment, Experiment
 from .parsed import ParsedRun
 from .tables import SCHEMAS, PartWriter, TableName, detail, evolve, run_row
 
-__all__ = ["RECORD", "RunState", "Store", "compact", "experiments", "ingest", "load", "scan", "stores", "verify"]
+__all__ = [
+    "RECORD",
+    "Part",
+    "Progress",
+    "RunState",
+    "Store",
+    "compact",
+    "experiments",
+    "ingest",
+    "load",
+    "read_record",
+    "scan",
+    "stores",
+]
 
 PARSER_VERSION = 2
 """Raised when the same log would give other numbers, so that tables made before are made anew."""
@@ -90,17 +102,19 @@ class RunState:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """A parquet file of a table."""
+class Part:
+    """A parquet file of a table; StoreError where it is damaged."""
 
     place: str
     system: pyarrow.fs.FileSystem
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
+        """Return these columns, or all."""
         with self._telling():
             return pq.read_table(self.place, columns=columns, filesystem=self.system)
 
     def open(self) -> pq.ParquetFile:
+        """Open it, to read it bit by bit."""
         with self._telling():
             return pq.ParquetFile(self.place, filesystem=self.system)
 
@@ -333,6 +347,10 @@ class Store:
         files = {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(folder.iterdir()) if f.is_file()}
         (folder / "run.json").write_bytes(orjson.dumps({**record, "files": files}))
 
+    def raw(self, run_id: str) -> AbstractContextManager[Path]:
+        """The folder of a run as a local one to read, for as long as the block runs."""
+        return self._files.local(f"raw/{run_id}")
+
     def run_ids(self) -> list[str]:
         """Ids of the complete runs, sorted."""
         return self._files.names("raw", complete_with="run.json")
@@ -346,7 +364,7 @@ class Store:
             It is missing or damaged.
         """
         try:
-            return _record(self._files.read(f"raw/{run_id}/run.json"))
+            return read_record(self._files.read(f"raw/{run_id}/run.json"))
         except (OSError, ValueError) as error:
             raise self._damaged(run_id, error) from None
 
@@ -404,7 +422,7 @@ class Store:
                     raise
         return pa.concat_tables([schema.empty_table(), *parts])
 
-    def _parts(self, name: TableName) -> dict[str, _Part]:
+    def _parts(self, name: TableName) -> dict[str, Part]:
         """Every part of a table that counts, by the name of its batch."""
         while True:
             batches = self._batches()
@@ -414,7 +432,7 @@ class Store:
             if batches == self._batches():  # else they were merged between the two lists
                 break
         system, base = self._files.arrow(f"tables/{name}", sizes)
-        return {batch: _Part(f"{base}/{batch}", system) for batch in batches if batch in sizes}
+        return {batch: Part(f"{base}/{batch}", system) for batch in batches if batch in sizes}
 
     def _batches(self) -> list[str]:
         """Names of the parts that count."""
@@ -502,9 +520,9 @@ class Store:
                 filled += size
             yield self, _part_name(), batch
 
-    def _read_batch(self, name: str, run_ids: Sequence[str], target: Folder | None = None) -> bytes:
+    def _read_batch(self, name: str, run_ids: Sequence[str], into: Store | None = None) -> bytes:
         """Write the parts of a batch but that of ``runs``, and return that one: small, and all that travels."""
-        written = target or self._files
+        written = (into or self)._files
         rows: list[dict[str, Any]] = []
         part_of_runs = io.BytesIO()
         with ExitStack() as stack:
@@ -514,7 +532,7 @@ class Store:
                 for table in _DETAIL
             }
             for run_id in run_ids:
-                with self._files.local(f"raw/{run_id}") as place:
+                with self.raw(run_id) as place:
                     row, parsed = self._read_run(run_id, place)
                     rows.append(row)
                     try:
@@ -532,7 +550,7 @@ class Store:
 
     def _read_run(self, run_id: str, place: Path) -> tuple[dict[str, Any], list[ParsedRun]]:
         try:
-            record = _record((place / "run.json").read_bytes())
+            record = read_record((place / "run.json").read_bytes())
         except (OSError, ValueError) as error:
             raise self._damaged(run_id, error) from None
         digest = hashlib.sha256()
@@ -555,6 +573,10 @@ class Store:
         row |= {"experiment": self.experiment, "run_id": run_id, "parser_version": PARSER_VERSION}
         row |= {"raw_path": f"raw/{run_id}", "raw_sha256": digest.hexdigest()}
         return row, parsed
+
+    def _commit(self, name: str, part_of_runs: bytes) -> None:
+        """Write the part of ``runs``: from here on the batch counts."""
+        self._files.write(f"tables/runs/{name}", part_of_runs)
 
     @contextmanager
     def _alone(self) -> Iterator[Callable[[], None]]:
@@ -610,100 +632,6 @@ class Store:
                         whole = pa.Table.from_batches([rows]).replace_schema_metadata(metadata)
                         writer.add(evolve(whole, SCHEMAS[table], part.place))
 
-    def verify(self, progress: Progress | None = None, *, engine: Engine | None = None) -> list[str]:
-        """Check raw runs and tables; return what is wrong, a sentence each. See `verify`."""
-        run_ids = self.run_ids()
-        found: list[str] = []
-        seen: dict[str, str] = {}
-        tasks: list[tuple[Store, str, list[str]]] = []
-        for batch, part in self._parts("runs").items() if self._batches() else ():
-            ids = part.read(["run_id"])["run_id"].to_pylist()
-            found += [f"{self.url}: run {i} is in the tables twice ({seen[i]}, {batch})" for i in ids if i in seen]
-            seen.update(dict.fromkeys(ids, batch))
-            tasks.append((self, batch, ids))
-        raw = set(run_ids)
-        found += [f"{self.url}: run {i} is in the tables but not in raw" for i in seen if i not in raw]
-        tasks = [(s, b, ids) for s, b, ids in tasks if raw.issuperset(ids)]
-        waiting = [i for i in run_ids if i not in seen]
-        tasks += [(self, "", waiting[s : s + BATCH_RUNS]) for s in range(0, len(waiting), BATCH_RUNS)]
-        found += [
-            f"{self.url}: exclusions.json names a run that is not there: {i}" for i in set(self.exclusions()) - raw
-        ]
-        done = 0
-        for (_, _, ids), wrong in (engine or Engine()).each(_verify_batch, tasks):
-            found += wrong
-            done += len(ids)
-            if progress:
-                progress(done, len(run_ids))
-        return found
-
-    def _verify_batch(self, batch: str, run_ids: Sequence[str]) -> list[str]:
-        found = []
-        for run_id in run_ids:
-            with self._files.local(f"raw/{run_id}") as place:
-                found += [f"{self.url}/raw/{run_id}: {wrong}" for wrong in _verify_run(run_id, place)]
-        if not batch or found:
-            return found
-        with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
-            fresh = LocalFolder(scratch)
-            fresh.write(f"tables/runs/{batch}", self._read_batch(batch, run_ids, fresh))
-            for table in SCHEMAS:
-                here = self._parts(table).get(batch)
-                again = fresh.path / "tables" / table / batch
-                if wrong := _unequal(here, again if again.exists() else None, SCHEMAS[table]):
-                    found.append(f"{self.url}: table {table}, {batch}: {wrong}; remove the tables, they are made anew")
-        return found
-
-
-_REQUIRED = (
-    "schema run_id attempt experiment deployment round order status "
-    "trial hosts commands exit started_utc ended_utc files"
-).split()
-
-
-def _verify_run(run_id: str, place: Path) -> Iterator[str]:
-    """What is wrong with a raw run: its record, its files, their hashes."""
-    try:
-        record = _record((place / "run.json").read_bytes())
-    except (OSError, ValueError) as error:
-        yield f"run.json cannot be read ({error})"
-        return
-    if missing := [key for key in _REQUIRED if key not in record]:
-        yield f"run.json lacks {', '.join(missing)}"
-    if record.get("run_id") != run_id:
-        yield f"run.json is that of run {record.get('run_id')}"
-    for name, digest in record.get("files", {}).items():
-        try:
-            with (place / name).open("rb") as file:
-                actual = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            yield f"{name} is missing"
-            continue
-        if actual != digest:
-            yield f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {digest[:12]}…)"
-
-
-def _unequal(here: _Part | None, fresh: Path | None, schema: pa.Schema) -> str | None:
-    """How a part differs from the same made anew; a column at a time, so that one fits in memory."""
-    if here is None or fresh is None:
-        return "rows are missing" if fresh is not None else "rows that no log holds" if here is not None else None
-    with here.open() as a, pq.ParquetFile(fresh) as b:
-        if a.metadata.num_rows != b.metadata.num_rows:
-            return f"{a.metadata.num_rows} rows, {b.metadata.num_rows} in the logs"
-        for field_ in schema:
-            if field_.name not in a.schema_arrow.names:
-                return f"column {field_.name} is missing: an older version wrote this table"
-            if a.schema_arrow.field(field_.name).type != field_.type:
-                return f"column {field_.name} is {a.schema_arrow.field(field_.name).type}, not {field_.type}"
-            one, other = (f.read(columns=[field_.name])[field_.name] for f in (a, b))
-            if not one.equals(other):
-                return f"column {field_.name} differs from what the logs say"
-    return None
-
-
-def _verify_batch(store: Store, batch: str, run_ids: list[str]) -> list[str]:
-    return store._verify_batch(batch, run_ids)
-
 
 def _read_batch(store: Store, name: str, run_ids: list[str]) -> bytes:
     return store._read_batch(name, run_ids)
@@ -743,7 +671,7 @@ def _ingest(stores: Sequence[Store], engine: Engine, progress: Progress | None) 
         for (store, name, ids), part_of_runs in engine.each(_read_batch, tasks()):
             mine = open_[store.url]
             mine.check()
-            store._files.write(f"tables/runs/{name}", part_of_runs)  # from here on the batch counts
+            store._commit(name, part_of_runs)
             mine.left -= 1
             close(store)
             done += len(ids)
@@ -787,7 +715,8 @@ def _part_name() -> str:
     return f"part-{uuid4().hex[:16]}.parquet"
 
 
-def _record(data: bytes) -> dict[str, Any]:
+def read_record(data: bytes) -> dict[str, Any]:
+    """Read a run.json; ValueError where it is none."""
     record = orjson.loads(data)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is no JSON)
@@ -875,26 +804,6 @@ def compact(path: Location | Iterable[Location], progress: Progress | None = Non
     both the old and the new part of ``runs`` for the moment between the writing of one and the removal of the other.
     """
     return sum(store.compact(progress) for store in stores(path))
-
-
-def verify(
-    path: Location | Iterable[Location],
-    progress: Progress | None = None,
-    *,
-    workers: int = 1,
-    scheduler: str | None = None,
-    executor: Executor | None = None,
-) -> list[str]:
-    """Check that raw runs are as they were measured and that the tables equal a fresh ingest; change nothing.
-
-    Returns
-    -------
-    list of str
-        What is wrong, a sentence each: a hash or record that does not hold, a run that is in no table or in two, a
-        table that says other than the logs.
-    """
-    with Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
-        return [wrong for store in stores(path) for wrong in store.verify(progress, engine=engine)]
 
 
 def scan(path: Location | Iterable[Location], table: TableName = "runs", *, excluded: bool = False) -> ds.Dataset:

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -212,6 +214,33 @@ def test_a_dask_cluster_of_which_a_worker_is_killed(made: Path, fresh: Path, sma
     same(made, fresh)
 
 
+@pytest.mark.slow
+def test_a_scheduler_that_dies(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'netperf_lib[dask]'")
+    dask, quiet = [sys.executable, "-m", "dask"], {"stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    options = ["--host", address, "--no-dashboard"]
+    scheduler = subprocess.Popen([*dask, "scheduler", *options], **quiet)  # type: ignore[call-overload]
+    worker = subprocess.Popen([*dask, "worker", address, "--no-dashboard", "--no-nanny"], **quiet)  # type: ignore[call-overload]
+    try:
+        for _ in range(60):
+            with suppress(UsageError), Engine(scheduler=address) as engine:
+                work = engine.each(time.sleep, [(0.2,)] * 300)
+                next(work)
+                scheduler.kill()
+                with pytest.raises(StoreError, match="did the scheduler end"):
+                    list(work)
+                return
+            time.sleep(1)
+        pytest.fail("Dask did not start")
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
+
+
 def test_a_scheduler_that_is_not_there() -> None:
     with (
         pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127"),
@@ -348,6 +377,15 @@ def test_verify_checks_runs_that_are_not_in_the_tables_yet(fresh: Path) -> None:
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
+def dask_too(parts: str, chosen: list[tuple[str, str, str]]) -> list[Any]:
+    """What Dask reads, where its data frames are installed."""
+    try:
+        import dask.dataframe
+    except ImportError:
+        return []
+    return [dask.dataframe.read_parquet(parts, filters=chosen)["latency_oneway_us"].compute(scheduler="sync")]
+
+
 def test_engines_read_the_same(made: Path) -> None:
     runs = npl.scan(made)
     wanted = runs.to_table(
@@ -360,10 +398,13 @@ def test_engines_read_the_same(made: Path) -> None:
     lazy = pl.scan_pyarrow_dataset(runs).filter((pl.col("experiment") == "fleet-0002") & (pl.col("placement") == "ppg"))
     parts = str(made / "*" / "tables" / "runs" / "*.parquet")
     direct = pl.scan_parquet(parts).filter((pl.col("experiment") == "fleet-0002") & (pl.col("placement") == "ppg"))
+    chosen = [("experiment", "==", "fleet-0002"), ("placement", "==", "ppg")]
     for other in (
         pd.Series(said.filled(float("nan")) if hasattr(said, "filled") else said),
         lazy.select("latency_oneway_us").collect()["latency_oneway_us"].to_pandas(),
         direct.select("latency_oneway_us").collect()["latency_oneway_us"].to_pandas(),
+        pd.read_parquet(sorted(made.glob("*/tables/runs/*.parquet")), filters=chosen)["latency_oneway_us"],
+        *dask_too(parts, chosen),
         duckdb.sql(
             f"select latency_oneway_us from '{parts}' where experiment = 'fleet-0002' and placement = 'ppg'"
         ).df()["latency_oneway_us"],
