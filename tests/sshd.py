@@ -64,13 +64,17 @@ class Sshd:
 
     @property
     def sessions(self) -> list[int]:
-        """Processes of sshd that serve a connection."""
-        found = []
+        """Processes of sshd that serve a connection: since OpenSSH 9.8 a monitor, and below it what talks."""
+        parents: dict[int, int] = {}
         for place in Path("/proc").glob("[0-9]*/status"):
             with suppress(OSError):
-                text = place.read_text()
-                if f"\nPPid:\t{self.process.pid}\n" in text:
-                    found.append(int(place.parent.name))
+                said = dict(line.split(":\t", 1) for line in place.read_text().splitlines() if ":\t" in line)
+                if said["Name"].startswith("sshd"):
+                    parents[int(place.parent.name)] = int(said["PPid"])
+        found: list[int] = []
+        level = [self.process.pid]
+        while level := [pid for pid, parent in parents.items() if parent in level]:
+            found += level
         return found
 
     def host(self, **changed: object) -> Host:

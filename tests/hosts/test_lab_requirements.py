@@ -46,14 +46,15 @@ print(sorted(p.name for p in folder.iterdir()))
 """
 
 
-def can_make_situations() -> bool:
+def can_unshare(*what: str) -> bool:
     try:
-        return os.geteuid() == 0 and not subprocess.run(["unshare", "-m", "true"], check=False).returncode
+        return os.geteuid() == 0 and not subprocess.run(["unshare", *what, "true"], check=False).returncode
     except FileNotFoundError:
         return False
 
 
-needs_root = pytest.mark.skipif(not can_make_situations(), reason="only root can make this situation")
+needs_root = pytest.mark.skipif(not can_unshare("-m"), reason="only root can make this situation")
+needs_users = pytest.mark.skipif(not can_unshare("-Ur"), reason="no user namespaces here, as below chroot")
 
 
 def said_where(situation: str, code: str = CHECK, *, user: str = "") -> str:
@@ -139,7 +140,12 @@ def test_root_with_a_locked_password_can_log_in():
         ("", "setpriv --bounding-set=-sys_admin", "may not make network namespaces.*start that with '--privileged'"),
         ("", f"{AS_SOMEBODY}", "user number 4321 has no entry in /etc/passwd"),
         (somebody("/usr/sbin/nologin"), AS_SOMEBODY, "runs no commands.*chsh"),
-        ("", "unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_net_namespaces; exec \"$@\"' sh", "max_net_namespaces"),
+        pytest.param(
+            "",
+            "unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_net_namespaces; exec \"$@\"' sh",
+            "max_net_namespaces",
+            marks=needs_users,
+        ),
     ],
 )
 def test_what_is_missing_is_said_with_its_remedy(situation, user, message):
