@@ -32,7 +32,8 @@ _FOUR = rf"(?P<mean>{_FLOAT})/\s*(?P<low>{_FLOAT})/\s*(?P<high>{_FLOAT})/\s*(?P<
 _FORMS = (
     re.compile(
         r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<retr>-?\d+)"
-        r"(?:\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM])(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>[\d.]+|inf))?)?)?\s*$"
+        r"(?:\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM])(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>[\d.]+|inf)"
+        r"(?:\s+[\d.]+(?:/[\d.]+){3} ms \(\d+\))?)?)?)?\s*$"  # --histograms: times of writes
     ),
     re.compile(r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<pps>\d+) pps\s*$"),
     re.compile(LOSS + rf"(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+(?P<pps>\d+) pps(?P<more>.*))?)?\s*$"),
@@ -275,7 +276,8 @@ def _ways(log: _Log) -> None:
     marked = {k.strip("* ") for k in log.streams if k.startswith("*")}
     plain = {k for k in log.streams if not k.startswith("*")}
     # without any such line, both ways are told apart only where each stream goes both ways
-    if lost and (log.ports or (marked and plain and marked != plain)):
+    either = bool(program.listening and program.connecting)
+    if lost and (log.ports or either or (marked and plain and marked != plain)):
         program.damage = f"rows of stream {lost[0]}, and no line of its connection: a line is damaged"
     log.damage = log.damage or program.damage
     if program.port is not None:

@@ -116,9 +116,11 @@ def row(line: str, index: int = 0) -> Row | None:
                 slack = 1.02 * (tolerance + clock) * max(rate_bps, moved_bps)
             else:
                 smallest = half_size * (factor if size else 1) * 8 / length
-                slack = 1.05 * max(smallest, half_rate * (rate_factor if rate else 1))
+                slack = 1.05 * max(smallest, half_rate * rate_factor)
             if abs(moved_bps - rate_bps) > slack:
                 raise Unreadable(f"the bytes of a row contradict its rate: {line.strip()!r}")
+            if size and not rate:
+                rate_bps = moved_bps  # too slow for the unit that was asked for (-f)
         tolerance += clock
     return Row(stream, role, start, end, size_bytes, rate_bps, rest, tolerance, line, index)
 

@@ -184,3 +184,11 @@ def test_datagrams_out_of_order_are_told_in_a_line_of_their_own() -> None:
     (run,) = tools.parse(CONNECTED + titles + row + rule + titles + row + told + "\niperf Done.\n")
     assert run.status == "ok"
     assert run.metrics["out_of_order_count"] == 24
+
+
+def test_a_rate_too_small_for_the_unit_that_was_asked_for() -> None:
+    slow = (SENT + ARRIVED).replace("5.77 Mbits/sec", "0.00 GBytes/sec").replace("4.31 Mbits/sec", "0.00 GBytes/sec")
+    (run,) = tools.parse(TITLES + slow)
+    assert run.metrics["throughput_bps"] == pytest.approx(4.12 * 2**20 * 8 / 8.02)
+    (run,) = tools.parse(TITLES + slow.replace("4.12 MBytes", "41.2 GBytes"))
+    assert run.status == "partial"
