@@ -212,9 +212,9 @@ def test_one_large_document(tmp_path: Path, streams: int) -> None:
 
 
 @pytest.mark.xfail(
-    reason="3 is below the floor of one process in Python: in units of reading and decoding to text that costs 1, to look "
-    "for the marks of all tools 1.4, to split the lines and convert each figure once 2.5, to build the results 0.4; "
-    "that is 5.3 before a figure is named, given its unit and checked against others",
+    reason="3 is below the floor of one process in Python: in units of reading and decoding to text that costs 1, "
+    "to look for the marks of all tools 1.4, to split the lines and convert each figure once 2.5, to build the results "
+    "0.4; that is 5.3 before a figure is named, given its unit and checked against others",
     strict=False,
 )
 def test_many_small_logs(tmp_path: Path) -> None:
