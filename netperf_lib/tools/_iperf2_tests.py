@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 
 _START = re.compile(  # each begins with a literal character: the engine looks for these first
-    r"Client connecting to (?P<target>\S+), (?:TCP|UDP) port(?P<client>)"
-    r"|Server listening on (?:TCP|UDP) port (?P<port>\d+)(?P<server>)"
+    r"Client connecting to (?P<target>\S+), (?:TCP|UDP) port(?: \d+ with pid (?P<connects>\d+))?(?P<client>)"
+    r"|Server listening on (?:TCP|UDP) port (?P<port>\d+)(?: with pid (?P<listens>\d+))?(?P<server>)"
     r"|\[\s*(?P<name>[^\]\n]{1,20})\] local \S+ port (?P<here>\d+) connected with (?P<peer>\S*)(?P<local>)"
     r"|\[\s*(?P<id>[^\]\[\n]{1,20}?)\s*\]\s*(?P<from>\d+\.\d+)\s*-\s*(?P<to>\d+\.\d+)\s+sec\s+[\d.]+ [KMGT]?B"
     r"(?P<row>)"
@@ -29,6 +29,7 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
     results = _results(found)
     kind = ""
     rows_seen = finished = serving = is_server = False
+    process: str | None = None
     listening: set[str] = set()
     peers: set[str] = set()
     names: set[int] = set()  # of the connections of the program
@@ -42,12 +43,15 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
         at, whole = text.rfind("\n", 0, m.start()) + 1, True
         if now in ("client", "server"):
             # One program prints two banners with -d, and the first connection above its banner when it is quick.
+            pid = m["connects"] or m["listens"]
             back = m["target"] in peers and (waiting or _goes_on(found[i + 1 :], names))
+            back = back and (pid is None or process is None or pid == process)
             if is_server and now == "client" and back:
                 new, whole, now = finished and not waiting, False, "local"
             else:
                 new = not kind or rows_seen or kind == "client" or (kind == now == "server")
                 serving = now == "server"
+            process = pid or process
             at = _rule_above(text, at)
         elif now == "local":
             new, whole = not kind or finished, not kind
@@ -61,6 +65,7 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
             rows_seen = finished = False
             if whole:
                 listening, peers, names, is_server = set(), set(), set(), False
+                process = m["connects"] or m["listens"]
             waiting = set()
             yield at, whole
         if m["port"]:

@@ -28,19 +28,23 @@ _LOCAL = re.compile(
     r"\[\s*(?P<id>[^\]]+?)\s*\] local \S+ port (?P<here>\d+) connected with \S+ port (?P<there>\d+)(?P<rest>.*)"
 )
 _FLOAT = r"-?\d+(?:\.\d+)?"
+_PACKETS, _IN_FLIGHT = r"(?:\(\d+\))?", r"\d+[KM](?:\(\d+\))?"
+"""Since 2.2 windows are told in packets, too."""
 _FOUR = rf"(?P<mean>{_FLOAT})/\s*(?P<low>{_FLOAT})/\s*(?P<high>{_FLOAT})/\s*(?P<stdev>{_FLOAT}) (?P<unit>ms)"
 _FORMS = (
     re.compile(
         r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<retr>-?\d+)"
-        r"(?:\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM])(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>[\d.]+|inf)"
+        rf"(?:\s+(?:{_IN_FLIGHT}/)?(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM]){_PACKETS}"
+        r"(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>[\d.]+|inf|NAN)"
         r"(?:\s+[\d.]+(?:/[\d.]+){3} ms \(\d+\))?)?)?)?\s*$"  # --histograms: times of writes
     ),
-    re.compile(r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<pps>\d+) pps\s*$"),
-    re.compile(LOSS + rf"(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+(?P<pps>\d+) pps(?P<more>.*))?)?\s*$"),
+    re.compile(r"\s+(?P<writes>\d+)/(?P<failed>\d+)(?:/\d+)?\s+(?P<pps>-?\d+) pps\s*$"),
+    re.compile(LOSS + rf"(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+(?P<pps>-?\d+) pps(?P<more>.*))?)?\s*$"),
     re.compile(rf"\s+{_FOUR} \((?P<bursts>\d+)/(?P<burst>\d+)\)(?P<more>\s.*)?$"),
     re.compile(
-        rf"\s+(?P<bounces>\d+)={_FOUR}\s+(?P<retr>-?\d+)\s+(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM])/(?P<rtt>\d+)"
-        r"(?:\(\d+\))? us\s+(?P<rps>\d+) rps\s*$"
+        rf"\s+(?P<bounces>\d+)={_FOUR}\s+(?P<retr>-?\d+)\s+"
+        rf"(?:(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM])/?{_PACKETS}/(?P<rtt>\d+)(?:\(\d+\))? us|-\(-\)/-\(-\))\s+"
+        r"(?:Tx=\d+ Byte Rx=\d+ Byte\s+RPS=(?P<RPS>\d+)|(?P<rps>\d+) rps)\s*$"
     ),
     re.compile(r"\s+(?P<reads>\d+)=\d+(?::\d+){7}\s*$"),
     re.compile(r"\s+(?P<reads>\d+)\s+\d+(?::\d+){7}\s*$"),
@@ -240,7 +244,10 @@ def _take(log: _Log, found: Row, reports: set[str]) -> None:
                 log.warnings.append(f"columns that are not known are left out: {found.rest.strip()!r}")
     name = found.stream
     short = ("lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in found.rest) or (
-        "retr" in details and "cwnd" not in details and "Cwnd" in log.columns and not name.startswith("SUM")
+        "retr" in details
+        and not details.keys() & {"cwnd", "RPS"}
+        and "Cwnd" in log.columns
+        and not name.startswith("SUM")
     )
     if short:
         log.damage = log.damage or f"a row is cut short: {found.text.strip()!r}"
@@ -272,6 +279,12 @@ def _ways(log: _Log) -> None:
             # a connection that the other end opened carries its data here, unless it is marked as reversed
             if stream is not None and came != went and went == program.serving:
                 stream.reverse = True
+    for name, stream in log.streams.items():
+        # what a stream's own rows count: calls that write, or that read
+        wrote, read = (any(word in d for _, d in stream.rows) for word in ("writes", "reads"))
+        sends = program.serving == stream.reverse
+        if (wrote and not sends) or (read and sends):
+            program.damage = f"the rows of stream {name} tell of the other direction: a line is damaged"
     lost = [k for k in log.streams if k.strip("* ") not in log.ports]
     marked = {k.strip("* ") for k in log.streams if k.startswith("*")}
     plain = {k for k in log.streams if not k.startswith("*")}
@@ -338,7 +351,7 @@ def _metrics(log: _Log) -> dict[str, float]:
             found |= {names[0].format(word): rate, names[1].format(word): size}
         if not word:
             found["duration_measured_s"] = length
-        if log.udp:
+        if log.udp and (here_receives or not log.program.serving):  # nobody reports to a server that sends
             _datagrams(log, found, streams, here_receives=here_receives, word=word)
         retries = [counter(d["retr"]) for d in details if "retr" in d]
         if retries and None not in retries and len(retries) == len(details):
@@ -488,7 +501,8 @@ def _path(found: dict[str, float], streams: dict[str, _Stream], log: _Log) -> No
     for statistic, key in (("", "mean"), ("min_", "low"), ("max_", "high"), ("stdev_", "stdev")):
         found[f"{kind}_{statistic}us"] = values[key]
     if "bounces" in ways[0]:
-        found |= {"messages_count": int(ways[0]["bounces"]), "transaction_rate_per_s": int(ways[0]["rps"])}
+        rate = ways[0].get("rps") or ways[0]["RPS"]
+        found |= {"messages_count": int(ways[0]["bounces"]), "transaction_rate_per_s": int(rate)}
 
 
 def _window(details: dict[str, Any]) -> float | None:
