@@ -7,7 +7,7 @@ where it is received, also jitter, lost, datagrams, percent lost and out of orde
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..parsed import Columns, ParsedRun
@@ -35,7 +35,7 @@ def sightings(text: str) -> Iterator[int]:
     begun = False
     for m in _LINE.finditer(text):
         key = (m["local_port"], m["remote_port"])
-        if begun and _reports(m, own.get(m["id"])):
+        if begun and _reports(m, own):
             finished.add(m["id"])
             continue
         other = m["id"] in finished or (m["id"] != "-1" and ports.get(m["id"], key) != key)
@@ -57,12 +57,15 @@ def _ends(m: re.Match[str]) -> tuple[str, ...]:
     return m["local"], m["local_port"], m["remote"], m["remote_port"]
 
 
-def _reports(m: re.Match[str], own: tuple[str, ...] | None) -> bool:
-    """Whether a row of a client is what its server reports: it has the ends of the `own` row the other way round."""
-    if own is None or m["rest"].count(",") < 2:
+def _reports(m: re.Match[str], own: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a row of a client is what its server reports: it has the ends of an `own` row the other way round.
+
+    One of its id and its ends may be damaged.
+    """
+    if m["rest"].count(",") < 2:
         return False
-    pairs = list(zip(_ends(m), own[2:] + own[:2], strict=True))
-    return sum(a == b for a, b in pairs) >= len(pairs) - 1  # one may be damaged
+    alike = {k: sum(a == b for a, b in zip(_ends(m), ends[2:] + ends[:2], strict=True)) for k, ends in own.items()}
+    return alike.get(m["id"], 0) >= 3 or 4 in alike.values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class _Found:
 def read_csv(text: str) -> list[ParsedRun]:
     """Read one run."""
     found = _Found()
-    own: dict[int, tuple[str, ...]] = {}
+    own: dict[str, tuple[str, ...]] = {}
     time = ""
     for index, line in enumerate(text.split("\n")):
         m = _LINE.match(line)
@@ -107,10 +110,10 @@ def read_csv(text: str) -> list[ParsedRun]:
         if slack < 0.5 and abs(size * 8 - bps * (end - start)) > slack * max(size * 8, 8):
             found.wrong[index] = line.strip()
         made = _Row(start, end, size, bps, index, f if f["packets"] is not None else None)
-        if _reports(m, own.get(int(m["id"]))):
+        if _reports(m, own):
             found.reports.append(made)
         else:
-            own[int(m["id"])] = _ends(m)
+            own[m["id"]] = _ends(m)
             found.streams.setdefault(int(m["id"]), []).append(made)
     return [_run(found, time)]
 
