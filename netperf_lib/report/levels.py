@@ -9,6 +9,7 @@ from ..errors import UsageError
 from ..metrics import metric as metric_of
 from ..parsed import Percentile
 from ..stats import Quantiles, level, tails
+from ..stats.table import FACTORS as VARIED
 from ..stats.table import level_words
 from .origin import ok_runs
 from .show import NothingToReport, Shown, effect, say, span
@@ -20,17 +21,8 @@ __all__ = ["label", "levels", "measured", "metric_label", "named", "select", "sh
 
 ORDER = ("ppg", "same-zone", "cross-zone", "cross-region")
 """Placements from near to far; others follow in the order of the alphabet."""
-FACTORS = (
-    "placement",
-    "accelerated",
-    "tool",
-    "test",
-    "streams",
-    "tcp_buffer_bytes",
-    "message_bytes",
-    "direction",
-    "during",
-)
+FACTORS = tuple(f for f in VARIED if f not in ("duration_s", "omit_s"))
+"""What tells the conditions of a report apart: how long a test takes is no part of what it measures."""
 
 
 def _words(factor: str, value: Any, *, short: bool) -> str:

@@ -171,7 +171,9 @@ def level_words(factor: str, level: Any) -> str:
         return "default streams" if level is None else plural(int(level), "stream")
     if factor == "during":
         return "idle path" if level is None else f"during {level}"
-    if factor in ("placement", "tool", "test", "condition"):
+    if factor == "protocol" and level is not None:
+        return str(level).upper()
+    if factor in ("placement", "protocol", "tool", "test", "condition"):
         return f"no {factor}" if level is None else str(level)
     return f"{factor}={level}"
 
