@@ -287,7 +287,9 @@ def _kept_proofs(runs: pd.DataFrame) -> list[_Proof]:
 def _proven(claims: list[_Proof]) -> str:
     """How many claims about the hosts are proven, and that some are not."""
     count = Counter(p.holds for p in claims)
-    flagged = [f"{n} {words}" for words, n in count.items() if words != HOLDS[True]]
+    flagged = [
+        f"{n} {words if n == 1 else words.replace('does', 'do')}" for words, n in count.items() if words != HOLDS[True]
+    ]
     return f"{count[HOLDS[True]]} of {len(claims)} claims proven" + (f"; {', '.join(flagged)}" if flagged else "")
 
 
