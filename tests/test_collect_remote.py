@@ -36,8 +36,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with azurite(tmp_path / "azurite") as connection:
         monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection)
+        kind = fsspec.get_filesystem_class("abfs")
+        kind.clear_instance_cache()  # of the store of another test, which is gone
         fsspec.filesystem("abfs").mkdir("measured")
         yield tmp_path
+        kind.clear_instance_cache()
 
 
 def test_measured_killed_gone_on_with_and_reported_from_there(folder: Path) -> None:
