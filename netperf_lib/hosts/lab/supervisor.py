@@ -17,6 +17,7 @@ import socket
 import statistics
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -190,16 +191,24 @@ class Supervisor:
         (self.folder / "ssh_config").write_text(config)
 
     def _try_ssh(self, name: str) -> None:
-        done = subprocess.run(
-            ["ssh", "-F", str(self.folder / "ssh_config"), name, "hostname"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
+        server = self.folder / "hosts" / name / "sshd.log"
+        for _ in range(2):
+            with suppress(subprocess.TimeoutExpired):
+                done = subprocess.run(
+                    ["ssh", "-F", str(self.folder / "ssh_config"), name, "hostname"],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=15,
+                    check=False,
+                )
+                break
+        else:
+            raise LabError(
+                f"the lab's host {name} does not answer over SSH: this machine is too busy, or what "
+                f"your shell starts with (~/.bashrc) hangs (log: {server})"
+            )
         if done.returncode or done.stdout.split() != [name]:
-            server = self.folder / "hosts" / name / "sshd.log"
             said = (done.stderr + (server.read_text() if server.exists() else "") + done.stdout).strip().splitlines()
             raise LabError(f"nobody can log in to the lab's host {name}: {'; '.join(said[-3:])} (log: {server})")
 
