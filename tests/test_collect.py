@@ -357,14 +357,17 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment: Deplo
 
 
 def test_a_port_that_is_taken_is_not_used(deployment: Deployment, store: Store) -> None:
+    # A server that the test before ended in mid-run leaves its port in TIME_WAIT: reuse is asked for.
     listen = (
         "import socket,time\nkept=[]\nfor p in range(20000,20012):\n"
-        " s=socket.socket(); s.bind(('0.0.0.0',p)); s.listen(); kept.append(s)\ntime.sleep(200)"
+        " s=socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+        " s.bind(('0.0.0.0',p)); s.listen(); kept.append(s)\ntime.sleep(200)"
     )
-    command = f'nohup {sys.executable} -c "{listen}" >/dev/null 2>&1 & echo $!'
+    command = f'nohup {sys.executable} -c "{listen}" >/tmp/listener 2>&1 & echo $!'
     pid = on_host(deployment, "near", command).strip()
     try:
-        assert wait_until(lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp"), 30)
+        up = wait_until(lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp"), 60)
+        assert up, on_host(deployment, "near", "cat /tmp/listener")
         tally = measure(experiment(pairs=[NEAR]), deployment, store)
         assert (tally.ok, tally.attempts_failed) == (1, 0)
         (record,) = records(store)
