@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,13 @@ from .machines import Machines, possible, private_network
 AZ = Path(__file__).resolve().parents[2] / ".venv-azure" / "bin" / "az"
 
 Make = Callable[..., Experiment]
+
+
+@cache
+def here() -> dict[str, str]:
+    """The packages of the tools on this machine, which stands in for the image that is asked for."""
+    asked = ["dpkg-query", "-W", "-f", "${Package} ${Version}\\n", "iperf", "iperf3", "qperf", "sockperf"]
+    return dict(line.split() for line in subprocess.run(asked, capture_output=True, text=True).stdout.splitlines())
 
 
 def experiment(
@@ -62,6 +71,12 @@ GUEST = {
     "system": "Ubuntu 24.04",
     "hyperv": "AMS07XXXX",
     "tool": [("iperf3", "3.16"), ("iperf", "2.1.9"), ("qperf", "0.4.11"), ("sockperf", "3.7")],
+    "package": [
+        ("iperf", "2.1.9+dfsg-1"),
+        ("iperf3", "3.16-1build2"),
+        ("qperf", "0.4.11-3build2"),
+        ("sockperf", "3.7-1"),
+    ],
     "nic": [("eth0", "hv_netvsc", "up"), ("enP1s1", "mlx5_core", "up")],
 }
 
@@ -121,6 +136,7 @@ class World:
             **asked,
             "prices_url": f"{self.emulator.base}/prices",
             "address_url": f"{self.emulator.base}/address",
+            "versions": here(),
             **more,
         }
 

@@ -18,6 +18,7 @@ from netperf_lib.hosts import options as checked
 from netperf_lib.hosts._guests import guest_proofs
 from netperf_lib.hosts.azure import dry_run
 from netperf_lib.hosts.azure._options import Options
+from netperf_lib.hosts.azure._pins import pinned
 from netperf_lib.hosts.azure._template import parameters, template_text, user_data
 from netperf_lib.hosts.azure._topology import PLACEMENTS, Topology, alternatives, topology
 from netperf_lib.model import Experiment
@@ -178,6 +179,31 @@ def test_the_first_start_brings_host_key_tools_and_buffers() -> None:
     assert f"net.core.rmem_max = {1 << 26}" in text
     alma = experiment(image="almalinux:almalinux-x86_64:9-gen2:latest")
     assert "- dnf" in user_data(place(alma).vms[0], checked(alma), ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("image", "asked"),
+    [
+        (
+            "Canonical:ubuntu-24_04-lts:server:latest",
+            {"iperf3=3.16-*", "iperf=2.1.9+*", "qperf=0.4.11-*", "sockperf=3.7-*"},
+        ),
+        ("Canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2:latest", {"iperf3=3.9-*", "sockperf=3.7-*"}),
+        ("Debian:debian-13:13-gen2:latest", {"iperf3=3.18-*", "iperf=2.2.1+*"}),
+        ("almalinux:almalinux-x86_64:9-gen2:latest", {"iperf3=3.9-*", "qperf=0.4.9-*"}),
+        ("RedHat:RHEL:9-lvm-gen2:latest", {"iperf3=3.9-*"}),
+        ("RedHat:RHEL:10-lvm-gen2:latest", {"iperf3", "iperf", "qperf"}),
+    ],
+)
+def test_tools_are_pinned_by_the_release_of_the_image(image: str, asked: set[str]) -> None:
+    declared = experiment(image=image)
+    config = yaml.safe_load(user_data(place(declared).vms[0], checked(declared), ("a", "b")))
+    assert asked <= set(config["runcmd"][-1])
+
+
+def test_what_the_experiment_asks_for_comes_before_the_pins() -> None:
+    declared = experiment(versions={"iperf3": "3.17.1-1", "qperf": "*"})
+    assert pinned(checked(declared)) == {"iperf": "2.1.9+*", "iperf3": "3.17.1-1", "sockperf": "3.7-*"}
 
 
 def test_the_script_of_the_first_start_is_one_that_bash_reads() -> None:

@@ -28,6 +28,7 @@ from ._deploy import Clock
 from ._existing import existing, proofs_of
 from ._failures import AzError
 from ._options import Options
+from ._pins import pinned
 from ._preflight import Preflight
 from ._state import State
 from ._teardown import Leftover
@@ -340,7 +341,7 @@ def _deployment(
             f"{group}: the VMs are made, but none can be reached: {unreachable[0]} (port 22 is open to "
             f"{', '.join(found.allow_from)}); run `npl up` again, or `npl down`"
         )
-    hosts = _proof.proven(place, observed, hosts, facts, found.physical_zones, options.bandwidth_mbps, options.versions)
+    hosts = _proof.proven(place, observed, hosts, facts, found.physical_zones, options.bandwidth_mbps, pinned(options))
     for host in hosts:
         for proof in host.proofs:
             if not proof.holds:

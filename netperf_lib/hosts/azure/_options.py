@@ -46,9 +46,10 @@ class Options(_Declared):
     packages: Literal["apt", "dnf"] | None = None
     """Package manager of the image; null: by its publisher."""
     versions: dict[str, str] = {}
-    """Package to the version to install, exact or with a final `*`. Others come as the distribution has them (a release
-    with long support keeps the versions of its tools). What is installed is recorded in full either way, so that it can
-    be asked for again; a version that is not to be had is flagged, and the distribution's own is taken."""
+    """Package to the version to install, exact or with a final `*`; `*` alone: as the distribution has it. Tools that
+    are not named are pinned to the version of the image's release, where it is a known one (Ubuntu 22.04 and 24.04,
+    Debian 12 and 13, Enterprise Linux 9). What is installed is recorded in full, so that it can be asked for again; a
+    version that is not to be had is flagged, and the distribution's own is taken."""
     disk: Literal["Standard_LRS", "StandardSSD_LRS", "Premium_LRS"] = "StandardSSD_LRS"
     security_type: Literal["TrustedLaunch", "Standard"] = "TrustedLaunch"
     accelerated: bool = True

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from ._options import Options
+from ._pins import pinned
 from ._topology import Topology, Vm
 
 __all__ = ["parameters", "rehearsal_text", "template_text", "user_data"]
@@ -75,7 +76,8 @@ def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
     """
     config = yaml.safe_load(resources.files(__package__).joinpath("cloud-init.yaml").read_text("utf-8"))
     config["ssh_keys"] = {"ed25519_private": host_key[0], "ed25519_public": host_key[1]}
-    packages = [f"{p}={options.versions[p]}" if p in options.versions else p for p in TOOLS]
+    versions = pinned(options)
+    packages = [f"{p}={versions[p]}" if p in versions else p for p in TOOLS]
     # sockperf is not packaged everywhere in the Red Hat family: it is built there
     packages = packages if options.package_manager == "apt" else [p for p in packages if p != "sockperf"]
     config["runcmd"].append(["/usr/local/sbin/npl-prepare", options.package_manager, *packages])
