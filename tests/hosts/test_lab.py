@@ -69,6 +69,12 @@ def test_hosts_are_separate_machines(deployment):
     assert names == ["client", "ppg", "zone", "xzone", "region", "plain", "zone-64m", "region-64m"]
     assert all(h.owned for h in deployment.hosts)
     assert run(deployment, "region", "hostname; touch /tmp/mine; ls /tmp").split() == ["region", "mine"]
+    assert run(deployment, "region", "cd; pwd; touch notes; ls -A").split() == ["/run/home", "notes"]
+    assert run(deployment, "ppg", "ls -A ~") == "", (
+        "nothing of the real home, whose shell would read it at every command"
+    )
+    (own,) = (p for p in deployment.proofs if "of its own" in p.claim)
+    assert own.holds
     assert run(deployment, "client", "ls /tmp; getent hosts region | cut -d' ' -f1").split() == ["10.10.0.8"]
     # only its own processes: the first one, sshd's, and those of the command
     assert int(run(deployment, "client", "ls -d /proc/[0-9]* | wc -l")) < 12

@@ -61,9 +61,9 @@ def describe(supervisor: Supervisor, number: int) -> Deployment:
         proofs=(
             _floor(calibration),
             Proof(
-                claim="every host has a file system of its own",
-                holds=False,
-                evidence="they see that of this machine and the same home; only /tmp, /var/tmp and /run are their own",
+                claim="every host has a home, /run, /tmp and /var/tmp of its own",
+                holds=not any("tmp is the one of" in w for warnings in supervisor.warnings.values() for w in warnings),
+                evidence="all else is the file system of this machine, which every host sees",
             ),
         ),
     )

@@ -22,10 +22,12 @@ from typing import NoReturn
 from . import namespace, stopwatch
 from .rtnetlink import Rtnetlink
 
-__all__ = ["SSHD_FOLDER", "Guest"]
+__all__ = ["HOME", "SSHD_FOLDER", "Guest"]
 
 SSHD_FOLDER = Path("/run/netperf-lab")
 """Where a host's own sshd finds its files, inside."""
+HOME = Path("/run/home")
+"""Whoever comes to a host is at home here: the start files of the real home's shell are none of a measurement's."""
 
 _INTERFACE, _PREFIX = "eth0", 24
 _PACKETS_WAITING = 1000
@@ -152,6 +154,7 @@ class Guest:
         namespace.mount("tmpfs", "/run", "mode=755")
         Path("/run/sshd").mkdir(mode=0o755)  # a server of root wants it
         SSHD_FOLDER.mkdir(mode=0o700)
+        HOME.mkdir(mode=0o700)
         for name, content in files.items():
             (SSHD_FOLDER / name).touch(mode=0o600)
             (SSHD_FOLDER / name).write_bytes(content)

@@ -26,7 +26,7 @@ from . import namespace, requirements
 from .awake import few_processors
 from .control import receive
 from .fabric import Fabric
-from .guest import SSHD_FOLDER, Guest
+from .guest import HOME, SSHD_FOLDER, Guest
 from .stopwatch import one_way_us
 from .topology import Options
 
@@ -283,7 +283,7 @@ def _sshd_config() -> str:
     return (
         f"HostKey {SSHD_FOLDER}/host_key\n"
         f"AuthorizedKeysFile {SSHD_FOLDER}/authorized_keys\n"
-        f'SetEnv "PATH={path}"\n'  # the hosts find the tools that are found here
+        f'SetEnv "PATH={path}" HOME={HOME}\n'  # the hosts find the tools that are found here
         "AuthenticationMethods publickey\n"
         "PermitRootLogin prohibit-password\n"
         "PermitUserRC no\n"
