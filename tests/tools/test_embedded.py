@@ -9,6 +9,7 @@ import pytest
 
 from netperf_lib import tools
 from netperf_lib.errors import ParseError
+from netperf_lib.tools._embedded import embedded
 
 LOGS = Path(__file__).parents[1] / "logs"
 DOCUMENT = (LOGS / "iperf3" / "gen-3.12-udp.json").read_text()
@@ -63,3 +64,20 @@ def test_other_json_is_no_log() -> None:
         tools.parse('{"begin": "2024-05-01", "end": "2024-05-02", "rows": [1, 2]}')
     with pytest.raises(ParseError):
         tools.parse('[{"a": "some\\nlines"}]')
+
+
+@pytest.mark.parametrize("name", ["gen-3.12-udp.json", "gen-3.21-tcp-P2.json", "gen-3.12-refused.json"])
+def test_a_document_with_something_put_before_its_own_keys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = (LOGS / "iperf3" / name).read_text()
+    looked = 0
+
+    def counted(text: str) -> list[tuple[int, str]]:
+        nonlocal looked
+        looked += 1
+        return embedded(text)
+
+    monkeypatch.setattr(tools, "embedded", counted)
+    (run,) = tools.parse(plain.replace("{", '{"host": "a", ', 1))
+    (alone,) = tools.parse(plain)
+    assert (run.status, run.error, run.metrics) == (alone.status, alone.error, alone.metrics)
+    assert looked <= 3
