@@ -209,9 +209,10 @@ class Run:
 
     def _cause(self, said: str, side: str = "") -> str:
         """Add to a client's words what the server said where it failed too, and what to do about it."""
-        if self.record["exit"].get(f"server{side}") in (None, 0, HUNG, STOPPED):
+        code = self.record["exit"].get(f"server{side}")
+        if code in (None, 0, HUNG, STOPPED):
             return _remedy(said, self.client, self.server)
-        other = self.said(f"server{side}")
+        other = f"exit code {code}, {self.said(f'server{side}')}"
         return f"; the server said: {other}{_full(other, self.server) or _remedy(said, self.client, self.server)}"
 
     def read(self) -> None:
@@ -259,11 +260,15 @@ def _lines(place: Path) -> list[str]:
 
 _FULL = re.compile(r"no space left|bad address|bus error|exit code 135\b", re.IGNORECASE)
 """iperf3 keeps what it sends in a file; where the disk is full, its pages cannot be had."""
+_CRASHED = re.compile(r"exit code 139\b")
+"""That is what version 3.18 does there, and not only there."""
 
 
 def _full(said: str, *stations: Station) -> str:
     """Say what to do where the words are those of a full disk."""
     where = " and ".join(map(str, stations))
+    if _CRASHED.search(said):
+        return f"; it crashed: free some disk space on {where} if /tmp is full (iperf3 needs some there)"
     return f"; free some disk space on {where} (iperf3 needs some in /tmp)" if _FULL.search(said) else ""
 
 
