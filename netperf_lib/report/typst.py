@@ -174,7 +174,7 @@ class _Page:
         for index, cell in enumerate(self.nb.cells):
             if cell.cell_type == "markdown":
                 if cell.metadata.get("netperf_chapter"):
-                    body.append("#pagebreak(weak: true)")
+                    body.append("#r.chapter()")
                 body.append(words[index])
             elif cell.cell_type == "code":
                 tags = cell.metadata.get("tags", [])
