@@ -102,7 +102,7 @@ def _compile(folder: Path, when: dt.datetime, standards: list[Any]) -> bytes:
     import typst
 
     try:
-        pdf = typst.compile(
+        pdf, warnings = typst.compile_with_warnings(
             str(folder / "main.typ"),
             root=str(folder),
             font_paths=[str(p) for p in glyphs.font_folders()],
@@ -114,6 +114,8 @@ def _compile(folder: Path, when: dt.datetime, standards: list[Any]) -> bytes:
         )
     except typst.TypstError as error:
         raise ReportError(f"the report could not be typeset: {getattr(error, 'diagnostic', None) or error}") from None
+    if any("converge" in str(w) for w in warnings):
+        raise ReportError("the pages of the report do not settle: numbers of pages, figures and tables would be wrong")
     return bytes(pdf)
 
 

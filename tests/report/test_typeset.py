@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import re
 import struct
 import zlib
@@ -14,8 +15,9 @@ import pypdf
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from netperf_lib.errors import ReportError
 from netperf_lib.report import TypstExporter, TypstPDFExporter, glyphs, show, tables
-from netperf_lib.report.typst import printed
+from netperf_lib.report.typst import _compile, printed
 
 LONG = pd.DataFrame(
     {
@@ -174,6 +176,15 @@ def test_the_stress_is_a_tagged_pdf_and_the_same_each_time(stress: bytes) -> Non
     assert b"pdfuaid" in stress or b"/MarkInfo" in stress
     again = pdf_of(book(new_markdown_cell(MARKDOWN), new_code_cell("1")))
     assert again == pdf_of(book(new_markdown_cell(MARKDOWN), new_code_cell("1")))
+
+
+def test_pages_that_do_not_settle_are_refused(tmp_path: Path) -> None:
+    when = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    (tmp_path / "main.typ").write_text("#set document(title: [a])\n= Steady\n", "utf-8")
+    assert _compile(tmp_path, when, []).startswith(b"%PDF")
+    (tmp_path / "main.typ").write_text("#context { (query(<x>).len() + 1) * [#metadata(0)<x>] }", "utf-8")
+    with pytest.raises(ReportError, match="do not settle"):
+        _compile(tmp_path, when, [])
 
 
 def test_code_is_hidden_unless_asked(tmp_path: Path) -> None:
