@@ -369,7 +369,7 @@ def test_a_port_that_is_taken_is_not_used(deployment: Deployment, store: Store) 
     command = f'nohup {sys.executable} -c "{listen}" >/tmp/listener 2>&1 & echo $!'
     pid = on_host(deployment, "near", command).strip()
     try:
-        up = wait_until(lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp"), 60)
+        up = wait_until(lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp"), 30)
         assert up, on_host(deployment, "near", "cat /tmp/listener")
         tally = measure(experiment(pairs=[NEAR]), deployment, store)
         assert (tally.ok, tally.attempts_failed) == (1, 0)

@@ -92,7 +92,7 @@ async def test_a_command_ends_when_its_time_is_over(remote: Remote) -> None:
     begun = time.monotonic()
     code, out, _ = await output(remote, "sh", "-c", "echo begun; sleep 987.1", limit_s=0.5)
     assert (code, out) == (124, b"begun\n")
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - begun < 8
     assert not alive("sleep 987.1")
 
 
@@ -254,7 +254,7 @@ async def test_a_host_that_hangs_is_given_up(sshd: Sshd, monkeypatch: pytest.Mon
         begun = time.monotonic()
         with pytest.raises(UnreachableError, match="host local"):
             await process.wait()
-        assert time.monotonic() - begun < 60
+        assert time.monotonic() - begun < 10
     finally:
         for pid in sessions:
             os.kill(pid, signal.SIGCONT)
