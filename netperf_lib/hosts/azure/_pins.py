@@ -9,6 +9,8 @@ from ._options import Options
 
 __all__ = ["pinned"]
 
+# sockperf is not packaged there: the first start builds it from a fixed commit
+_ENTERPRISE_9 = {"iperf": "2.1.6-*", "iperf3": "3.9-*", "qperf": "0.4.9-*"}
 # What each release ships, read off packages.ubuntu.com, packages.debian.org, packages.fedoraproject.org (EPEL) and, for
 # iperf3 of Enterprise Linux 9, lists of installed packages. The upstream version is pinned, not the build: a security
 # rebuild of the same version replaces the one before in the archives, and measures the same.
@@ -29,9 +31,8 @@ PINS: tuple[tuple[str, Mapping[str, str]], ...] = (
         "debian:debian-12*",
         {"iperf": "2.1.8+*", "iperf3": "3.12-*", "qperf": "0.4.11-*", "sockperf": "3.7-*"},
     ),
-    # sockperf is not packaged there: the first start builds it from a fixed commit
-    ("almalinux:almalinux-*:9*", {"iperf": "2.1.6-*", "iperf3": "3.9-*", "qperf": "0.4.9-*"}),
-    ("redhat:rhel:9*", {"iperf": "2.1.6-*", "iperf3": "3.9-*", "qperf": "0.4.9-*"}),
+    ("almalinux:almalinux-*:9*", _ENTERPRISE_9),
+    ("redhat:rhel:9*", _ENTERPRISE_9),
 )
 """Beginning of publisher:offer:sku, in lower case, to package to version with a final ``*``."""
 

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from ...metrics import format_value
 from ...model import Deployment, Host, Proof
+from .guest import SCRATCH, SHARED
 from .supervisor import Calibration, Reached, Supervisor
 
 __all__ = ["describe", "read", "write"]
@@ -62,7 +63,9 @@ def describe(supervisor: Supervisor, number: int) -> Deployment:
             _floor(calibration),
             Proof(
                 claim="every host has a home, /run, /tmp and /var/tmp of its own",
-                holds=not any("tmp is the one of" in w for warnings in supervisor.warnings.values() for w in warnings),
+                holds=not any(
+                    f"{p} {SHARED}" in w for told in supervisor.warnings.values() for w in told for p in SCRATCH
+                ),
                 evidence="all else is the file system of this machine, which every host sees",
             ),
         ),

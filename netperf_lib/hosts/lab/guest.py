@@ -22,12 +22,17 @@ from typing import NoReturn
 from . import namespace, stopwatch
 from .rtnetlink import Rtnetlink
 
-__all__ = ["HOME", "SSHD_FOLDER", "Guest"]
+__all__ = ["HOME", "SCRATCH", "SHARED", "SSHD_FOLDER", "Guest"]
 
 SSHD_FOLDER = Path("/run/netperf-lab")
 """Where a host's own sshd finds its files, inside."""
 HOME = Path("/run/home")
 """Whoever comes to a host is at home here: the start files of the real home's shell are none of a measurement's."""
+
+SCRATCH = ("/tmp", "/var/tmp")  # noqa: S108  these are hidden, not used
+"""Folders that every host gets an own one of, where that is permitted."""
+SHARED = "is the one of this machine"
+"""What is warned of a place that could not be hidden."""
 
 _INTERFACE, _PREFIX = "eth0", 24
 _PACKETS_WAITING = 1000
@@ -139,13 +144,13 @@ class Guest:
             shadow.touch(mode=0o600)
             shadow.write_text(unlocked)
             shown["/etc/shadow"] = os.open(shadow, os.O_PATH)
-        for place in ("/tmp", "/var/tmp"):  # noqa: S108  these are hidden, not used
+        for place in SCRATCH:
             own = self.folder / place.strip("/").replace("/", "-")
             own.mkdir()
             own.chmod(0o1777)
             shown[place] = os.open(own, os.O_PATH)
         for place, fd in shown.items():
-            yield f"{place} is the one of this machine", partial(namespace.bind, fd, place)
+            yield f"{place} {SHARED}", partial(namespace.bind, fd, place)
 
     def _prepare_sshd(self) -> int:
         """Give the host a /run of its own with what sshd reads; return the descriptor of its log."""
