@@ -29,7 +29,7 @@ test: setup .venv-azure/ready ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)
 
 soak: setup ## kill the collector 50 times at random moments and compare what is there (KILLS=… SEED=…)
-	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/test_collect.py -k killed_at_any_moment $(ARGS)
+	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/measure/test_collector.py -k killed_at_any_moment $(ARGS)
 
 bench: setup ## measure what is promised about speed and memory
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)

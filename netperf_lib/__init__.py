@@ -6,22 +6,23 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import plots as plots
     from . import stats as stats
-    from .doctor import doctor as doctor
-    from .fleet import change_points as change_points
-    from .fleet import latencies as latencies
-    from .fleet import series as series
-    from .fleet import trend as trend
-    from .fleet import zone_matrix as zone_matrix
-    from .histogram import Histogram as Histogram
-    from .logs import load_published as load_published
-    from .logs import parse as parse
+    from .data.histogram import Histogram as Histogram
+    from .data.logs import load_published as load_published
+    from .data.logs import parse as parse
+    from .data.store import Store as Store
+    from .data.store import compact as compact
+    from .data.store import experiments as experiments
+    from .data.store import ingest as ingest
+    from .data.store import load as load
+    from .data.store import scan as scan
+    from .data.synth import synth as synth
+    from .data.verify import verify as verify
+    from .hosts.prerequisites import doctor as doctor
     from .metrics import format_value as format_value
     from .pipeline import collect as collect
     from .pipeline import down as down
@@ -29,33 +30,38 @@ if TYPE_CHECKING:
     from .pipeline import recorded as recorded
     from .pipeline import run as run
     from .pipeline import up as up
-    from .report import report as report
-    from .report.advice import contrasts as contrasts
-    from .report.explore import explore as explore
-    from .report.lessons import check as check
-    from .report.lessons import workshop as workshop
-    from .report.levels import label as label
-    from .report.levels import levels as levels
-    from .report.levels import measured as measured
-    from .report.levels import metric_label as metric_label
-    from .report.levels import select as select
-    from .report.levels import shift as shift
-    from .report.levels import shift_table as shift_table
-    from .report.origin import counts as counts
-    from .report.origin import cover as cover
-    from .report.origin import end as end
-    from .report.origin import proofs as proofs
-    from .report.origin import provenance as provenance
-    from .report.origin import require as require
-    from .report.others import published_levels as published_levels
-    from .report.show import answers as answers
-    from .report.show import callout as callout
-    from .report.show import cards as cards
-    from .report.show import findings as findings
-    from .report.show import headline as headline
-    from .report.show import say as say
-    from .report.show import table as table
-    from .report.show import verdicts as verdicts
+    from .questions.fleet import change_points as change_points
+    from .questions.fleet import latencies as latencies
+    from .questions.fleet import series as series
+    from .questions.fleet import trend as trend
+    from .questions.fleet import zone_matrix as zone_matrix
+    from .reporting import report as report
+    from .reporting.advice import contrasts as contrasts
+    from .reporting.explore import explore as explore
+    from .reporting.lessons import check as check
+    from .reporting.lessons import workshop as workshop
+    from .reporting.levels import label as label
+    from .reporting.levels import levels as levels
+    from .reporting.levels import measured as measured
+    from .reporting.levels import metric_label as metric_label
+    from .reporting.levels import select as select
+    from .reporting.levels import shift as shift
+    from .reporting.levels import shift_table as shift_table
+    from .reporting.origin import counts as counts
+    from .reporting.origin import cover as cover
+    from .reporting.origin import end as end
+    from .reporting.origin import proofs as proofs
+    from .reporting.origin import provenance as provenance
+    from .reporting.origin import require as require
+    from .reporting.others import published_levels as published_levels
+    from .reporting.show import answers as answers
+    from .reporting.show import callout as callout
+    from .reporting.show import cards as cards
+    from .reporting.show import findings as findings
+    from .reporting.show import headline as headline
+    from .reporting.show import say as say
+    from .reporting.show import table as table
+    from .reporting.show import verdicts as verdicts
     from .stats import buffer_needed as buffer_needed
     from .stats import buffers as buffers
     from .stats import by_round as by_round
@@ -65,79 +71,71 @@ if TYPE_CHECKING:
     from .stats import streams as streams
     from .stats import warmup as warmup
     from .stats.family import compare as compare
-    from .store import Store as Store
-    from .store import compact as compact
-    from .store import experiments as experiments
-    from .store import ingest as ingest
-    from .store import load as load
-    from .store import scan as scan
-    from .synth import synth as synth
-    from .verify import verify as verify
 
 __version__ = "0.1.0"
 
 # Where the names people type come from. They are imported when first used, so that the command line answers at once.
 _HOME = {
-    "Histogram": "histogram",
-    "Store": "store",
-    "answers": "report.show",
+    "Histogram": "data.histogram",
+    "Store": "data.store",
+    "answers": "reporting.show",
     "buffer_needed": "stats",
     "buffers": "stats",
     "by_round": "stats",
-    "callout": "report.show",
-    "cards": "report.show",
-    "change_points": "fleet",
-    "check": "report.lessons",
+    "callout": "reporting.show",
+    "cards": "reporting.show",
+    "change_points": "questions.fleet",
+    "check": "reporting.lessons",
     "collect": "pipeline",
-    "compact": "store",
+    "compact": "data.store",
     "compare": "stats.family",
-    "contrasts": "report.advice",
-    "counts": "report.origin",
-    "cover": "report.origin",
+    "contrasts": "reporting.advice",
+    "counts": "reporting.origin",
+    "cover": "reporting.origin",
     "diagnose": "stats",
-    "doctor": "doctor",
+    "doctor": "hosts.prerequisites",
     "down": "pipeline",
-    "end": "report.origin",
-    "experiments": "store",
-    "explore": "report.explore",
-    "findings": "report.show",
+    "end": "reporting.origin",
+    "experiments": "data.store",
+    "explore": "reporting.explore",
+    "findings": "reporting.show",
     "format_value": "metrics",
-    "headline": "report.show",
-    "ingest": "store",
-    "label": "report.levels",
-    "latencies": "fleet",
+    "headline": "reporting.show",
+    "ingest": "data.store",
+    "label": "reporting.levels",
+    "latencies": "questions.fleet",
     "level": "stats",
-    "levels": "report.levels",
-    "load": "store",
-    "load_published": "logs",
-    "measured": "report.levels",
-    "metric_label": "report.levels",
-    "parse": "logs",
+    "levels": "reporting.levels",
+    "load": "data.store",
+    "load_published": "data.logs",
+    "measured": "reporting.levels",
+    "metric_label": "reporting.levels",
+    "parse": "data.logs",
     "plan": "pipeline",
-    "proofs": "report.origin",
-    "provenance": "report.origin",
-    "published_levels": "report.others",
+    "proofs": "reporting.origin",
+    "provenance": "reporting.origin",
+    "published_levels": "reporting.others",
     "recorded": "pipeline",
-    "report": "report",
-    "require": "report.origin",
+    "report": "reporting",
+    "require": "reporting.origin",
     "rounds_required": "stats",
     "run": "pipeline",
-    "say": "report.show",
-    "scan": "store",
-    "select": "report.levels",
-    "series": "fleet",
-    "shift": "report.levels",
-    "shift_table": "report.levels",
+    "say": "reporting.show",
+    "scan": "data.store",
+    "select": "reporting.levels",
+    "series": "questions.fleet",
+    "shift": "reporting.levels",
+    "shift_table": "reporting.levels",
     "streams": "stats",
-    "synth": "synth",
-    "table": "report.show",
-    "trend": "fleet",
+    "synth": "data.synth",
+    "table": "reporting.show",
+    "trend": "questions.fleet",
     "up": "pipeline",
-    "verdicts": "report.show",
-    "verify": "verify",
+    "verdicts": "reporting.show",
+    "verify": "data.verify",
     "warmup": "stats",
-    "workshop": "report.lessons",
-    "zone_matrix": "fleet",
+    "workshop": "reporting.lessons",
+    "zone_matrix": "questions.fleet",
 }
 __all__ = sorted([*_HOME, "plots", "stats"])
 
@@ -154,14 +152,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Keeps `npl.plan` the function when the module ``netperf_lib.plan`` is imported: they share their names."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -95,7 +95,7 @@ def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
 @as_json
 def doctor(as_json: bool) -> None:
     """Tell what is missing here and how to get it."""
-    from .doctor import doctor as look
+    from .hosts.prerequisites import doctor as look
 
     findings = look()
     if as_json:
@@ -131,7 +131,7 @@ def plan(as_json: bool, **options: Any) -> None:
 @npl.command()
 def schema() -> None:
     """Print the JSON Schema of experiment files, for editors."""
-    from .model import Experiment
+    from .experiment.model import Experiment
 
     click.echo(json.dumps(Experiment.model_json_schema(), indent=2))
 
@@ -163,7 +163,7 @@ def collect(**options: Any) -> None:
 @scheduler
 def ingest(folder: str, workers: int | None, scheduler: str | None) -> None:
     """Read the raw logs of an experiment, or of all under a data root, into their tables."""
-    from .store import ingest as do
+    from .data.store import ingest as do
 
     with _progress("reading") as progress:
         n = do(folder, progress, workers=workers or os.cpu_count() or 1, scheduler=scheduler)
@@ -180,7 +180,7 @@ def ingest(folder: str, workers: int | None, scheduler: str | None) -> None:
 @workers
 def synth(root: str, runs: int, experiments: int, samples: int, seed: int, days: float, workers: int | None) -> None:
     """Write a made-up fleet with planted truth, raw logs included: for benchmarks and demonstrations."""
-    from .synth import synth as do
+    from .data.synth import synth as do
 
     with _progress("writing") as progress:
         do(
@@ -200,7 +200,7 @@ def synth(root: str, runs: int, experiments: int, samples: int, seed: int, days:
 @click.argument("folder")
 def compact(folder: str) -> None:
     """Merge small parts of the tables into few."""
-    from .store import compact as do
+    from .data.store import compact as do
 
     with _progress("merging") as progress:
         n = do(folder, progress)
@@ -214,7 +214,7 @@ def compact(folder: str) -> None:
 @as_json
 def verify(folder: str, workers: int | None, scheduler: str | None, as_json: bool) -> None:
     """Check that raw runs are as measured and that the tables say what the logs say; change nothing."""
-    from .verify import verify as do
+    from .data.verify import verify as do
 
     with _progress("checking") as progress:
         found = do(folder, progress, workers=workers or os.cpu_count() or 1, scheduler=scheduler)
@@ -231,8 +231,8 @@ def verify(folder: str, workers: int | None, scheduler: str | None, as_json: boo
 @as_json
 def compare(folder: str, as_json: bool) -> None:
     """Print the verdicts on the contrasts that the experiment declares."""
+    from .data.store import load
     from .stats.family import compare as do
-    from .store import load
 
     family = do(load(folder))
     if as_json:
@@ -251,8 +251,8 @@ def report(
     folder: str, notebooks: tuple[str, ...], parameters: tuple[str, ...], to: Literal["pdf", "html"], code: bool
 ) -> None:
     """Execute the notebooks on an experiment and make PDFs of them."""
-    from .report import parse_parameters
-    from .report import report as do
+    from .reporting import parse_parameters
+    from .reporting import report as do
 
     with _progress("notebooks") as progress:
         made = do(
@@ -277,7 +277,7 @@ def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_
 
     FILES are logs, packed by gzip or not, folders of logs, or - for the standard input.
     """
-    from .logs import parse_files
+    from .data.logs import parse_files
 
     with _progress("logs") as progress:
         runs, errors = parse_files(files, tables=tables, workers=workers, progress=progress)
@@ -363,7 +363,7 @@ def workshop() -> None:
 @click.option("--lab/--no-lab", default=True, show_default=True, help="Hold the local lab open meanwhile.")
 def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bool) -> None:
     """Copy the lessons into FOLDER and open JupyterLab there, with the lab running."""
-    from .report.lessons import workshop as do
+    from .reporting.lessons import workshop as do
 
     sys.exit(do(folder, experiment=experiment, browser=browser, lab=lab, say=click.echo))
 
@@ -389,7 +389,7 @@ def lab_up(experiment: Path | None, realtime: bool, folder: Path | None) -> None
 
     options = source.Options()
     if experiment:
-        from .declare import load_experiment
+        from .experiment.yaml import load_experiment
 
         options = hosts.options(load_experiment(experiment))
     source.run_foreground(options.model_copy(update={"realtime": options.realtime or realtime}), folder)

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import hosts
-from .collect import collect as measure
-from .collect import is_complete, told_when_full
-from .declare import load_experiment
+from .data.shipped import shipped
+from .data.store import Store, load
 from .errors import HostError, UsageError
-from .model import Deployment, Experiment
-from .plan import Plan, schedule
-from .store import Store, load
+from .experiment.model import Deployment, Experiment
+from .experiment.schedule import Plan, schedule
+from .experiment.yaml import load_experiment
+from .measure.collector import collect as measure
+from .measure.collector import is_complete, told_when_full
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +99,7 @@ def run(
     list of Path
         The PDFs; the combined report is the last.
     """
-    from .report import report
+    from .reporting import report
 
     try:
         store = collect(
@@ -128,9 +129,7 @@ def run(
 
 def recorded() -> Path:
     """Return the folder of the experiment that comes with the package: the lab's factors, real tools, raw logs."""
-    package = Path(__file__).parent
-    beside = package.parent / "data" / "recorded"  # a checkout; an installed package carries a copy
-    return (beside if beside.is_dir() else package / "_data" / "recorded") / "lab-full"
+    return shipped("data", "recorded", "lab-full")
 
 
 def _copy(folder: Path, root: PathLike) -> Store:

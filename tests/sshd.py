@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from getpass import getuser
 from pathlib import Path
 
-from netperf_lib.model import Host
+from netperf_lib.experiment.model import Host
 
 
 def free_port() -> int:

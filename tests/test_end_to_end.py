@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 import netperf_lib as npl
+from netperf_lib.data.store import Store
 from netperf_lib.errors import LabError
 from netperf_lib.hosts.lab.requirements import check
 from netperf_lib.hosts.lab.topology import Options
-from netperf_lib.store import Store
 
 
 def _no_lab() -> str:

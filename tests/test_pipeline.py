@@ -14,9 +14,9 @@ import yaml
 from jupyter_client.manager import KernelManager, start_new_kernel
 
 import netperf_lib as npl
+from netperf_lib.data.store import Store
 from netperf_lib.errors import CollectError, LabError, StoreError
 from netperf_lib.hosts import lab
-from netperf_lib.store import Store
 
 from .sshd import Sshd, alive, wait_until
 

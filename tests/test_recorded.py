@@ -12,8 +12,8 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.store import Store
 from netperf_lib.hosts.lab.topology import Options
-from netperf_lib.store import Store
 
 from .conftest import REPO
 

@@ -19,7 +19,6 @@ A source is a module or package in this folder whose name has no leading undersc
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,14 +27,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..errors import ExperimentError, UsageError
-from ..model import Deployment, Experiment
+from ..experiment.model import Deployment, Experiment
 
 __all__ = ["cost", "deployed", "options", "release", "source", "sources"]
 
 
 def sources() -> tuple[str, ...]:
     """Names of the known sources."""
-    return tuple(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    return ("azure", "inventory", "lab")
 
 
 def source(name: str) -> Any:

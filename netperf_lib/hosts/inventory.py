@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..errors import ExperimentError
-from ..model import Deployment, Experiment, Host, Proof
-from ._guests import guest_proofs, guests
-from ._host_keys import pinned
+from ..experiment.model import Deployment, Experiment, Host, Proof
+from .guests import guest_proofs, guests
+from .host_keys import pinned
 
 __all__ = ["EPHEMERAL", "Options", "cost", "down", "up"]
 

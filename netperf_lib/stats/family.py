@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import StatsError
+from ..experiment.model import Contrast
 from ..metrics import METRICS
-from ..model import Contrast
 from .contrast import About, Comparison
 from .contrast import compare as compare_values
 from .deployments import DEPLOYMENTS, placement

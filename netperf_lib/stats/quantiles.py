@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import StatsError
-from ..parsed import Percentile
+from ..tools.parsed import Percentile
 from .contrast import About, Better, Comparison, compare
 from .result import Result, html_table, plural
 

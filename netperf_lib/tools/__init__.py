@@ -35,7 +35,6 @@ and, where the project can run it,
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -44,9 +43,9 @@ from itertools import pairwise
 from types import ModuleType
 
 from ..errors import ParseError, UsageError
-from ..parsed import ParsedRun
 from ._embedded import embedded
 from ._wrapping import from_docker, unwrapped
+from .parsed import ParsedRun
 
 __all__ = ["Commands", "clean", "decode", "parse", "parse_stream", "tool", "tools"]
 
@@ -71,12 +70,9 @@ class Commands:
 @cache
 def tools() -> dict[str, ModuleType]:
     """Every tool of this folder, by name."""
-    found: dict[str, ModuleType] = {}
-    for info in pkgutil.iter_modules(__path__):
-        if not info.name.startswith("_"):
-            module = importlib.import_module(f"{__name__}.{info.name}")
-            found[module.NAME] = module
-    return found
+    names = "iperf2 iperf3 lagscope latte netperf ntttcp qperf sockperf uperf".split()
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    return {module.NAME: module for module in modules}
 
 
 def tool(name: str) -> ModuleType:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from ..parsed import Percentile
+from .parsed import Percentile
 
 _TABLE = re.compile(r"^Interval\(usec\)[ \t]+Frequency[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
 _ROW = re.compile(r"[ \t]*(\d+)[ \t]+(\d+)[ \t]*")

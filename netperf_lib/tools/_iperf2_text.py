@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from ..metrics import to_bytes, to_us
-from ..parsed import ParsedRun
 from ._iperf_text import LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
+from .parsed import ParsedRun
 
 NAME = "iperf2"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ..parsed import Columns
 from ._iperf3_document import WRAPPED, as_dict, as_list, count, number
+from .parsed import Columns
 
 RATE_TOLERANCE = 3e-5
 """The oldest versions print six digits."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..metrics import to_bps, to_bytes
-from ..parsed import Columns
+from .parsed import Columns
 
 _ROW = re.compile(  # the figures may be missing: a row that has none is damaged, not another line's
     r"\[\s*([^\]\[\n]{1,40}?)\s*\](?:\[([TR]X-[CS])\])?\s*(\d+\.\d+)\s*-\s*(\d+\.\d+)\s+sec\s+"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from ..model import TestSpec
+    from ..experiment.model import TestSpec
 
 __all__ = ["Known", "checked"]
 

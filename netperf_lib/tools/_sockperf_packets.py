@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import ParseError
-from ..parsed import Columns, ParsedRun
+from .parsed import Columns, ParsedRun
 
 _T = TypeVar("_T")
 _BLOCK = 16 << 20

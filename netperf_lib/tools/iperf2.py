@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..errors import UsageError
-from ..parsed import ParsedRun
 from . import Commands
 from ._iperf2_csv import read_csv
 from ._iperf2_csv import sightings as csv_sightings
 from ._iperf2_tests import tests
 from ._iperf2_text import read_text
 from ._options import Known, checked
+from .parsed import ParsedRun
 
 if TYPE_CHECKING:
-    from ..model import Trial
+    from ..experiment.model import Trial
 
 NAME = "iperf2"
 MARKS = ("Client connecting to ", "Server listening on ", "connected with ", "connect failed", "iperf: ", ",0.0-")

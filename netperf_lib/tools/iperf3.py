@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from ..errors import UsageError
-from ..parsed import ParsedRun
 from . import Commands
 from ._alternatives import alternatives
 from ._iperf3_document import decode_documents, from_events, has_doubles, salvage
@@ -20,9 +19,10 @@ from ._iperf3_intervals import decode_large
 from ._iperf3_json import read_document
 from ._iperf3_text import read_text
 from ._options import Known, checked
+from .parsed import ParsedRun
 
 if TYPE_CHECKING:
-    from ..model import Trial
+    from ..experiment.model import Trial
 
 NAME = "iperf3"
 _STRONG = (

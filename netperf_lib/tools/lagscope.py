@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import orjson
 
-from ..parsed import ParsedRun, Percentile
 from ._histogram import POINTS, histogram, percentiles
+from .parsed import ParsedRun, Percentile
 
 NAME = "lagscope"
 MARKS = ("lagscope ", "Ping statistics for ", '"latencies"')

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..parsed import ParsedRun
 from ._histogram import histogram
+from .parsed import ParsedRun
 
 NAME = "latte"
 MARKS = ("SendMethod",)

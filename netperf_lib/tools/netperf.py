@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..parsed import Columns, ParsedRun, Percentile
+from .parsed import Columns, ParsedRun, Percentile
 
 NAME = "netperf"
 MARKS = (" TEST from ", "THROUGHPUT=", "_LATENCY=", "TRANSACTION_RATE=", "establish control", "netperf: ")

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from ..metrics import to_bps
-from ..parsed import ParsedRun
+from .parsed import ParsedRun
 
 NAME = "ntttcp"
 MARKS = ("NTTTCP for Linux", "<ntttcp", '"ntttcp', "Copyright Version ", "#####  Totals:  #####", "<tcp_retransmits")

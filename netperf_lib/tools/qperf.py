@@ -16,12 +16,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..metrics import to_bps, to_bytes, to_us
-from ..parsed import ParsedRun
 from . import Commands
 from ._options import checked
+from .parsed import ParsedRun
 
 if TYPE_CHECKING:
-    from ..model import Trial
+    from ..experiment.model import Trial
 
 NAME = "qperf"
 PACKAGE = "qperf"

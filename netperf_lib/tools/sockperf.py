@@ -15,14 +15,14 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from ..parsed import ParsedRun, Percentile
 from . import Commands, clean, decode
 from ._alternatives import alternatives
 from ._options import Known, checked
 from ._sockperf_checks import beyond_of, contradiction, mebibytes, on_wire
+from .parsed import ParsedRun, Percentile
 
 if TYPE_CHECKING:
-    from ..model import Trial
+    from ..experiment.model import Trial
 
 NAME = "sockperf"
 PACKAGE = "sockperf"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby, pairwise
 
 from ..metrics import to_bps, to_bytes
-from ..parsed import Columns, ParsedRun
+from .parsed import Columns, ParsedRun
 
 NAME = "uperf"
 MARKS = ("running profile:", "name:Txn", "Txn1 ", "Txn2 ")

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import _az
 from netperf_lib.hosts.azure._prices import Cost
-from netperf_lib.model import Experiment
 
 from .cloud import SUBSCRIPTION, Cloud
 from .direct import Clock, DirectAz

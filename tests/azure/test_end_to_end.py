@@ -19,11 +19,11 @@ import yaml
 
 import netperf_lib as npl
 from netperf_lib import pipeline
+from netperf_lib.data.store import load
 from netperf_lib.errors import AzureError
+from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import azure, inventory
 from netperf_lib.hosts.azure import _az
-from netperf_lib.model import Experiment
-from netperf_lib.store import load
 
 from .cloud import BASE, SUBSCRIPTION
 from .conftest import World, experiment

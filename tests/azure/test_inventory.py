@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from netperf_lib.errors import ExperimentError
+from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import inventory
-from netperf_lib.model import Experiment
 
 from .conftest import GUEST, experiment
 

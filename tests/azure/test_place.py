@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from netperf_lib.errors import AzureError
+from netperf_lib.experiment.model import Host
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure._failures import AzError
-from netperf_lib.model import Host
 
 from .cloud import BASE, Cloud, Fault
 from .conftest import experiment

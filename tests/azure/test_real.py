@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from netperf_lib import pipeline
+from netperf_lib.data.store import load
+from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import azure
-from netperf_lib.model import Experiment
-from netperf_lib.store import load
 
 pytestmark = [
     pytest.mark.skipif(os.environ.get("NETPERF_AZURE") != "yes", reason="places VMs and costs money: make test-azure"),

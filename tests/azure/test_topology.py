@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netperf_lib.errors import ExperimentError
+from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import options as checked
-from netperf_lib.hosts._guests import guest_proofs
 from netperf_lib.hosts.azure import dry_run
 from netperf_lib.hosts.azure._options import Options
 from netperf_lib.hosts.azure._pins import pinned
 from netperf_lib.hosts.azure._template import parameters, template_text, user_data
 from netperf_lib.hosts.azure._topology import PLACEMENTS, Topology, alternatives, topology
-from netperf_lib.model import Experiment
+from netperf_lib.hosts.guests import guest_proofs
 
 from .conftest import GUEST, experiment
 

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from netperf_lib.collect import collect
+from netperf_lib.data.store import Store
 from netperf_lib.errors import LabError
+from netperf_lib.experiment.model import Deployment, Experiment
+from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
-from netperf_lib.live import Silent
-from netperf_lib.model import Deployment, Experiment
-from netperf_lib.plan import schedule
-from netperf_lib.store import Store
+from netperf_lib.measure.collector import collect
+from netperf_lib.measure.progress import Silent
 
 DURATION = int(os.environ.get("DURATION", "10"))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))

@@ -24,8 +24,9 @@ import orjson
 import pytest
 
 import netperf_lib
-from netperf_lib import logs, tools
-from netperf_lib.parsed import ParsedRun
+from netperf_lib import tools
+from netperf_lib.data import logs
+from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs"
 MIB = 1 << 20

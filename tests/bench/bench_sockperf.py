@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.csv import ReadOptions, read_csv
 
-from netperf_lib import logs, tables
+from netperf_lib.data import logs, tables
 
 PACKETS = int(float(os.environ.get("PACKETS", "1e7")))
 HEAD = """------------------------------

@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 
 import netperf_lib as npl
-from netperf_lib.store import Store, stores
-from netperf_lib.synth import synth
+from netperf_lib.data.store import Store, stores
+from netperf_lib.data.synth import synth
 
 
 def bytes_under(*places: Path) -> int:
@@ -47,7 +47,7 @@ def without_tables(root: Path) -> None:
 def ingest_alone(root: Path) -> tuple[float, float]:
     """Seconds and peak MiB of an ingest in a process of its own."""
     code = (
-        "import re, sys, time, netperf_lib as npl, netperf_lib.store\n"
+        "import re, sys, time, netperf_lib as npl, netperf_lib.data.store\n"
         "from netperf_lib import tools; tools.tools()\n"
         "start = time.perf_counter(); npl.ingest(sys.argv[1]); print(time.perf_counter() - start)\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
@@ -176,7 +176,8 @@ PAIRS_S = 60
 
 def warm(core: int) -> int:
     """Pay for the imports before the clock runs, and stay on one core."""
-    from netperf_lib import store, tools
+    from netperf_lib import tools
+    from netperf_lib.data import store
 
     assert store
     tools.tools()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import inventory
-from netperf_lib.model import Experiment
 
 from ..sshd import Sshd
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from netperf_lib.errors import LabError, UsageError
+from netperf_lib.experiment.model import Experiment, HostsSpec, Pair, TestSpec
 from netperf_lib.hosts import lab
-from netperf_lib.model import Experiment, HostsSpec, Pair, TestSpec
 
 try:
     lab.check()

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from netperf_lib.errors import LabError
+from netperf_lib.experiment.model import Experiment, HostsSpec, Pair, TestSpec
 from netperf_lib.hosts import lab
-from netperf_lib.model import Experiment, HostsSpec, Pair, TestSpec
 
 REPOSITORY = Path(__file__).parents[2]
 CHECK = """

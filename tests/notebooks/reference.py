@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 
 import netperf_lib as npl
-from netperf_lib.report import notebooks
+from netperf_lib.reporting import notebooks
 from tests.report import made
 
 from .conftest import PATHS

@@ -16,7 +16,7 @@ import nbformat
 import pypdf
 import pytest
 
-from netperf_lib.report import notebooks
+from netperf_lib.reporting import notebooks
 from tests.report import made
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

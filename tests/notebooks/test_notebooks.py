@@ -16,9 +16,9 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.report import notebooks
-from netperf_lib.report.lessons import CHECKS, lay_out
-from netperf_lib.report.run import parameters_of
+from netperf_lib.reporting import notebooks
+from netperf_lib.reporting.lessons import CHECKS, lay_out
+from netperf_lib.reporting.run import parameters_of
 from tests.report import made
 
 from . import reference

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from netperf_lib.store import PARSER_VERSION, SCHEMAS, Store
+from netperf_lib.data.store import PARSER_VERSION, SCHEMAS, Store
 
 NOTICE = "Made-up numbers for a test. No host was measured; nothing here says anything about a network."
 LEVEL = {"ppg": 40.0, "same-zone": 58.0, "cross-zone": 57.0, "cross-region": 10_400.0}

@@ -11,10 +11,10 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.store import Store
 from netperf_lib.errors import ReportError, UsageError
-from netperf_lib.model import Deployment, Host, Proof
-from netperf_lib.report.run import parameters_of, parse_parameters
-from netperf_lib.store import Store
+from netperf_lib.experiment.model import Deployment, Host, Proof
+from netperf_lib.reporting.run import parameters_of, parse_parameters
 
 from . import made
 
@@ -181,7 +181,7 @@ def test_every_notebook_has_a_commented_parameters_cell() -> None:
 
 
 def npl_notebooks() -> dict[str, Path]:
-    from netperf_lib.report import notebooks
+    from netperf_lib.reporting import notebooks
 
     return notebooks()
 

@@ -16,8 +16,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from netperf_lib.errors import ReportError
-from netperf_lib.report import TypstExporter, TypstPDFExporter, glyphs, show, tables
-from netperf_lib.report.typst import _compile, printed
+from netperf_lib.reporting import TypstExporter, TypstPDFExporter, glyphs, show, tables
+from netperf_lib.reporting.typst import _compile, printed
 
 LONG = pd.DataFrame(
     {

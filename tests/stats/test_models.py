@@ -15,7 +15,7 @@ from numpy.random import default_rng
 
 from netperf_lib import stats
 from netperf_lib.errors import StatsError
-from netperf_lib.model import Percentile
+from netperf_lib.experiment.model import Percentile
 from netperf_lib.stats.steady import mser
 
 from . import planted

@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from netperf_lib import logs, tools
+from netperf_lib import tools
+from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
 
 ROOT = Path(__file__).parents[1] / "logs"

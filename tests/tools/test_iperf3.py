@@ -9,7 +9,7 @@ import pytest
 
 from netperf_lib import tools
 from netperf_lib.errors import UsageError
-from netperf_lib.model import Pair, TestSpec, Trial
+from netperf_lib.experiment.model import Pair, TestSpec, Trial
 from netperf_lib.tools import iperf3
 
 LOGS = Path(__file__).parents[1] / "logs" / "iperf3"

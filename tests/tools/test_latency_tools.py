@@ -13,7 +13,7 @@ import pytest
 
 from netperf_lib import tools
 from netperf_lib.errors import UsageError
-from netperf_lib.model import Pair, ParsedRun, TestSpec, Trial
+from netperf_lib.experiment.model import Pair, ParsedRun, TestSpec, Trial
 
 PAIR = Pair(client="a", server="b", placement="same-zone")
 

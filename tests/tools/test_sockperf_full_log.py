@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netperf_lib import logs, tools
+from netperf_lib import tools
+from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
-from netperf_lib.model import ParsedRun
+from netperf_lib.experiment.model import ParsedRun
 from netperf_lib.tools import _sockperf_packets, sockperf
 
 LOGS = Path(__file__).parents[1] / "logs" / "sockperf"

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import AzureError
-from ...model import Deployment, Experiment, Host
-from ...plan import notes, schedule
-from .._guests import guests
+from ...experiment.model import Deployment, Experiment, Host
+from ...experiment.schedule import notes, schedule
+from ..guests import guests
 from . import _az, _deploy, _preflight, _prices, _proof, _rehearsal, _script, _teardown, _template
 from ._az import Runs
 from ._deploy import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import AzureError
-from ...model import Proof
+from ...experiment.model import Proof
 from . import _az, _proof
 
 __all__ = ["existing", "proofs_of"]

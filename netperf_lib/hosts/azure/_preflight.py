@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import AzureError
-from ...model import Experiment
+from ...experiment.model import Experiment
 from ._az import Runs
 from ._failures import AzError
 from ._options import Options

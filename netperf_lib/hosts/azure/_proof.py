@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...model import Host, Proof
-from .._guests import guest_proofs
+from ...experiment.model import Host, Proof
+from ..guests import guest_proofs
 from ._az import Runs
 from ._deploy import Clock
 from ._failures import AzError

@@ -16,7 +16,7 @@ from typing import Any
 import asyncssh
 
 from ...errors import AzureError
-from ...model import Deployment, Host, Proof
+from ...experiment.model import Deployment, Host, Proof
 
 __all__ = ["State"]
 

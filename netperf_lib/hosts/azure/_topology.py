@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...errors import ExperimentError
-from ...model import Experiment, Pair
+from ...experiment.model import Experiment, Pair
 from ._options import Options, VmOptions
 
 __all__ = ["PLACEMENTS", "Gateway", "Network", "Topology", "Vm", "topology"]

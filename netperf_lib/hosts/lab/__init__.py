@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import LabError, UsageError
-from ...model import Deployment, Experiment, Host
+from ...experiment.model import Deployment, Experiment, Host
 from ...tools import tools
 from .requirements import check_linux
 from .topology import LabHost, Link, Options

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from ...experiment.model import Deployment, Host, Proof
 from ...metrics import format_value
-from ...model import Deployment, Host, Proof
 from .guest import SCRATCH, SHARED
 from .supervisor import Calibration, Reached, Supervisor
 

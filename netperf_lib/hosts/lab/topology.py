@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from ...model import Name
+from ...experiment.model import Name
 
 __all__ = ["LabHost", "Link", "Options", "Path", "Placement"]
 

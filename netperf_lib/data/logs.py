@@ -1,0 +1,349 @@
+"""Logs on disk: read files, one or thousands, and say what is in them as JSON or as tables."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import os
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import tools
+from ..errors import ParseError
+from ..tools.parsed import ParsedRun
+from .shipped import shipped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FileChunks", "load_published", "parse", "parse_ends", "parse_files", "published", "to_json"]
+
+BATCH = 64
+"""So many files are one task of a worker."""
+SHARED = 8 << 20
+"""Fewer bytes than this are read in this process alone: to start a worker takes as long."""
+
+
+@dataclass(frozen=True)
+class FileChunks:
+    """The bytes of a file from its start, a piece at a time; called anew for each pass."""
+
+    path: str
+    size: int = 1 << 20
+
+    def __call__(self) -> Iterator[bytes]:
+        """Give the bytes from the start of the file."""
+        with Path(self.path).open("rb") as f:
+            while chunk := f.read(self.size):
+                yield chunk
+
+
+def parse(source: str | bytes | os.PathLike[str]) -> list[ParsedRun]:
+    """Read every run in a log of any known tool.
+
+    Parameters
+    ----------
+    source : str, bytes or path-like
+        A file, or the text itself: a string with a line break is a text, any other names a file when there is one.
+
+    Returns
+    -------
+    list of ParsedRun
+        In the order of the log; see `ParsedRun.status` for what stands and what does not.
+
+    Raises
+    ------
+    ParseError
+        No such file, or it holds no run of a known tool.
+    """
+    if isinstance(source, bytes):
+        return tools.parse(_unpacked(source, None))
+    if isinstance(source, str) and ("\n" in source or len(source) > 4096 or "\0" in source):
+        return tools.parse(source)
+    name = os.fspath(source)
+    if isinstance(source, str) and not os.path.exists(name):  # noqa: PTH110 - a text may be no legal path
+        try:
+            return tools.parse(source)
+        except ParseError:
+            raise ParseError(_NO_FILE, file=name) from None
+    return _parse_file(name) if isinstance(source, str) or name != "-" else _parse_input(name)
+
+
+def _parse_input(name: str) -> list[ParsedRun]:
+    return tools.parse(_unpacked(sys.stdin.buffer.read(), name), file=name)
+
+
+_NO_FILE = "no such file; pass the path of a log, or its text"
+
+
+def _parse_file(name: str) -> list[ParsedRun]:
+    try:
+        with open(name, "rb", buffering=0) as f:  # noqa: PTH123 - thousands of small files: every microsecond counts
+            large = os.fstat(f.fileno()).st_size >= tools.LARGE
+            if large and (runs := tools.parse_stream(FileChunks(name), file=name)):
+                return runs
+            data = f.read()
+    except FileNotFoundError:
+        raise ParseError(_NO_FILE, file=name) from None
+    except IsADirectoryError:
+        raise ParseError("a folder without files; pass logs, or a folder of them", file=name) from None
+    except OSError as e:
+        raise ParseError(f"cannot be read ({e.strerror}); pass a readable file", file=name) from None
+    return tools.parse(_unpacked(data, name), file=name)
+
+
+_PACKED = {b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"(\xb5/\xfd": "zstd", b"BZh": "bzip2", b"7z\xbc\xaf": "7z"}
+
+
+def _unpacked(data: bytes, file: str | None) -> bytes:
+    """Unpack what gzip packed.
+
+    Raises
+    ------
+    ParseError
+        It is cut, or packed by something else.
+    """
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            return gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as e:
+            raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=file) from None
+    for mark, name in _PACKED.items():
+        if data.startswith(mark):
+            raise ParseError(f"packed by {name}; unpack it first", file=file)
+    return data
+
+
+_RECEIVERS = ("iperf2", "iperf3", "ntttcp")
+"""Tools whose servers print what arrived."""
+_RECEIVED = (
+    "throughput_bps transferred_bytes jitter_us lost_count lost_ratio packets_count out_of_order_count duplicated_count"
+).split()
+
+
+def parse_ends(client: Path, server: Path) -> list[ParsedRun]:
+    """Read the log of a client, and from that of its server what arrived, where the client cannot know it.
+
+    iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log that
+    tells nothing does not fail the client's run: it is told as a warning.
+
+    Raises
+    ------
+    ParseError
+        As `parse`, of the client's log.
+    """
+    runs = parse(client)
+    lacking = [i for i, run in enumerate(runs) if run.status == "ok" and _knows_only_sent(run)]
+    if len(lacking) == 1 and server.exists():
+        runs[lacking[0]] = _with_received(runs[lacking[0]], server)
+    return runs
+
+
+def _knows_only_sent(run: ParsedRun) -> bool:
+    only = "throughput_sent_bps" in run.metrics and "throughput_bps" not in run.metrics
+    return only and run.tool in _RECEIVERS and run.parameters.get("direction") != "reverse"
+
+
+def _with_received(run: ParsedRun, server: Path) -> ParsedRun:
+    metrics: dict[str, float] = {}
+    told: list[str] = []
+    unknown = f"{server.name} does not tell what arrived"
+    try:
+        heard = tools.parse(server.read_bytes(), file=server.name)
+    except ParseError as e:
+        told.append(f"{unknown}: {e}")
+    else:
+        told += (f"{server.name}: {w}" for r in heard for w in r.warnings)
+        one = heard[0]
+        if len(heard) > 1 or (one.status == "ok" and not _same_test(run, one)):
+            told.append(f"{unknown}: it holds another test than the client's, or several")
+        elif one.status != "ok":
+            told.append(f"{unknown}: {one.error}")
+        else:
+            metrics = {name: one.metrics[name] for name in _RECEIVED if name in one.metrics}
+    warnings = dict.fromkeys((*run.warnings, *told))
+    return replace(run, metrics=metrics | dict(run.metrics), warnings=tuple(warnings))
+
+
+def _same_test(run: ParsedRun, other: ParsedRun) -> bool:
+    keys = [k for k in ("protocol", "direction") if k in run.parameters and k in other.parameters]
+    return run.tool == other.tool and all(run.parameters[k] == other.parameters[k] for k in keys)
+
+
+def to_json(run: ParsedRun) -> dict[str, Any]:
+    """Return one run as plain data: columns and packets as counts, everything else as it is."""
+    return {
+        "file": run.file,
+        "line": run.line,
+        "tool": run.tool,
+        "tool_version": run.tool_version,
+        "test": run.test,
+        "status": run.status,
+        "error": run.error,
+        "warnings": list(run.warnings),
+        "metrics": dict(run.metrics),
+        "intervals": len(run.intervals["start_s"]) if run.intervals else 0,
+        "samples": run.samples_count,
+        "percentiles": [
+            {"percentile": p.percentile, "latency_us": p.latency_us, "beyond": p.beyond} for p in run.percentiles
+        ],
+    }
+
+
+def parse_files(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    tables: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Read many logs, several at a time where they are large or many.
+
+    Parameters
+    ----------
+    paths : sequence of path-like
+        The files; a folder stands for all files in it, a pattern that is no file's name (`*`, `?`, `[`) for those that
+        it matches, ``-`` for the standard input.
+    tables : path-like, optional
+        Folder to write the tables ``runs``, ``intervals``, ``percentiles`` and ``samples`` to, each a folder of
+        parquet. The `run_id` of a run is its file and line.
+    workers : int, optional
+        Processes; by default as many as there are processors, and none for little data.
+    progress : callable, optional
+        Told how many files are read, and of how many.
+
+    Returns
+    -------
+    runs : list of dict
+        As `to_json` gives them, in the order of the files.
+    errors : list of str
+        A sentence for each file that could not be read.
+    """
+    from .workers import Engine
+
+    names = [name for p in paths for name in _files(os.fspath(p))]
+    if "-" in names:
+        workers = 1  # no other process has this one's standard input
+    folder = None if tables is None else os.fspath(tables)
+    tasks = [(i, names[i : i + BATCH], folder) for i in range(0, len(names), BATCH)]
+    if len(names) > 1 and workers is None and sum(map(_size, names)) >= SHARED:
+        workers = os.cpu_count()
+        # a large file is worth a task of its own
+        tasks = [(i, names[i : i + 1], folder) for i in range(len(names))] if len(names) < BATCH else tasks
+    found: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
+    done = 0
+    with Engine(workers=workers or 1, helps=len(names) >= BATCH) as engine:
+        for (first, batch, _), result in engine.each(_read_batch, tasks):
+            found[first] = result
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(names))
+    ordered = [found[first] for first in sorted(found)]
+    return [run for runs, _ in ordered for run in runs], [error for _, errors in ordered for error in errors]
+
+
+def _files(name: str) -> list[str]:
+    """Return the files that a name stands for; itself where it stands for none, to be told as an error."""
+    path = Path(name)
+    if path.is_dir():
+        found = (p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+    elif set("*?[") & set(name) and not path.exists():  # shells of Windows leave patterns to the program
+        found = (Path(p) for p in glob.glob(name, recursive=True) if Path(p).is_file())  # noqa: PTH207 - a pattern may begin at the root
+    else:
+        return [name]
+    return sorted(map(str, found)) or [name]
+
+
+def _size(name: str) -> int:
+    try:
+        return Path(name).stat().st_size
+    except OSError:
+        return 0
+
+
+def _read_batch(first: int, names: list[str], tables: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    runs: list[dict[str, Any]] = []
+    errors: list[str] = []
+    with ExitStack() as stack:
+        add = stack.enter_context(_writing(tables, first)) if tables is not None else None
+        for name in names:
+            try:
+                parsed = _parse_input(name) if name == "-" else _parse_file(name)
+                if add is not None:
+                    add(parsed)
+            except ParseError as e:
+                errors.append(str(e))
+            else:
+                runs += map(to_json, parsed)
+    return runs, errors
+
+
+@contextmanager
+def _writing(tables: str, first: int) -> Iterator[Callable[[list[ParsedRun]], None]]:
+    """Give what writes runs as one part of every table; the part appears when all is written."""
+    import pyarrow as pa
+
+    from .tables import SCHEMAS, PartWriter, detail
+
+    @contextmanager
+    def place(folder: Path) -> Iterator[Path]:
+        folder.mkdir(parents=True, exist_ok=True)
+        aside = folder / f".part-{first:08d}.{os.getpid()}"
+        try:
+            yield aside
+            aside.replace(folder / f"part-{first:08d}.parquet")
+        finally:
+            aside.unlink(missing_ok=True)
+
+    with ExitStack() as stack:
+        writers = {
+            name: stack.enter_context(PartWriter(name, lambda name=name: place(Path(tables) / name)))  # type: ignore[misc]
+            for name in SCHEMAS
+        }
+
+        def add(parsed: list[ParsedRun]) -> None:
+            lines: Counter[int] = Counter()
+            for run in parsed:
+                lines[run.line] += 1
+                again = f".{lines[run.line]}" if lines[run.line] > 1 else ""
+                run_id = f"{run.file}:{run.line}{again}"
+                for name, rows in detail("", run_id, [run]):
+                    writers[name].add(rows)
+                row: dict[str, Any] = {k: v for k, v in run.parameters.items() if k in _PARAMETERS}
+                row |= {"run_id": run_id, "raw_path": run.file, "tool": run.tool, "tool_version": run.tool_version}
+                row |= {"test": run.test, "status": run.status, "error": run.error, "warnings": list(run.warnings)}
+                writers["runs"].add(pa.Table.from_pylist([row | dict(run.metrics)], schema=SCHEMAS["runs"]))
+
+        yield add
+
+
+_PARAMETERS = "protocol direction streams message_bytes tcp_buffer_bytes duration_s omit_s congestion_control".split()
+
+
+def published() -> Path:
+    """Return the folder with the measurements that others published: ``figures.tsv`` and their raw logs."""
+    return shipped("data", "published")
+
+
+def load_published() -> pd.DataFrame:
+    """Load the figures that others published, each with the condition it was measured under.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a figure: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed,
+        `raw_log` (where it was published; relative to `published`), `note`. ``.attrs["path"]`` is the folder.
+    """
+    import pandas as pd
+
+    found = pd.read_csv(published() / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
+    found = found.replace("", None).astype({"streams": "Int64"})
+    found["accelerated"] = found["accelerated"].map({"on": True, "off": False}).astype("boolean")
+    found.attrs["path"] = str(published())
+    return found

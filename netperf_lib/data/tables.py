@@ -1,0 +1,263 @@
+"""The tables: their columns, how a run becomes rows, and how rows become parquet that any engine reads.
+
+Rows of one part lie in the order of its runs, in row groups of 2^17 rows with statistics, so that pandas, DuckDB,
+Polars, Dask and Spark skip what a filter rules out. All is plain or dictionary encoded, with zstd; only the figures of
+``samples`` are byte-stream split, without which they would be half as large again. (Spark before 4.2 reads these with
+``spark.sql.parquet.enableVectorizedReader=false``.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import StoreError
+from ..metrics import METRICS
+from ..tools.parsed import ParsedRun
+
+__all__ = ["SCHEMAS", "SCHEMA_VERSION", "PartWriter", "TableName", "detail", "evolve", "run_row"]
+
+SCHEMA_VERSION = 2
+"""Version of the tables; a table of an older version still loads."""
+GROUP_ROWS = 1 << 17
+"""Rows in a row group: enough to compress well, few enough to skip well, and all that a writer keeps in memory."""
+
+TableName = Literal["runs", "intervals", "percentiles", "samples"]
+
+_TEXT = (
+    "experiment run_id status error placement client server protocol direction client_vm_size server_vm_size "
+    "client_region server_region client_zone server_zone client_zone_physical server_zone_physical tool test during "
+    "tool_version command kernel congestion_control nic_driver notice raw_path raw_sha256"
+).split()
+_INTEGER = "round order deployment attempt streams tcp_buffer_bytes message_bytes parser_version".split()
+_FLAG = "accelerated vf_up".split()
+_REAL = "duration_s omit_s".split()
+
+SCHEMAS: dict[TableName, pa.Schema] = {
+    "runs": pa.schema(
+        [(c, pa.string()) for c in _TEXT]
+        + [(c, pa.int64()) for c in _INTEGER]
+        + [(c, pa.bool_()) for c in _FLAG]
+        + [(c, pa.float64()) for c in _REAL]
+        + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
+        + [(name, pa.float64()) for name in METRICS]
+    ),
+    "intervals": pa.schema(
+        [
+            ("run_id", pa.string()),
+            ("stream", pa.int32()),
+            ("direction", pa.string()),
+            ("start_s", pa.float64()),
+            ("end_s", pa.float64()),
+            ("omitted", pa.bool_()),
+            ("throughput_bps", pa.float64()),
+            ("retransmits_count", pa.float64()),
+            ("rtt_loaded_us", pa.float64()),
+            ("cwnd_bytes", pa.float64()),
+            ("experiment", pa.string()),
+        ]
+    ),
+    "percentiles": pa.schema(
+        [
+            ("run_id", pa.string()),
+            ("basis", pa.string()),
+            ("percentile", pa.float64()),
+            ("latency_us", pa.float64()),
+            ("beyond", pa.int64()),
+            ("experiment", pa.string()),
+        ]
+    ),
+    "samples": pa.schema(
+        [("run_id", pa.string()), ("t_s", pa.float64()), ("latency_us", pa.float32()), ("experiment", pa.string())]
+    ),
+}
+
+_T_GRID = 2.0**17
+"""Times of sending are kept to 1/131,072 s (8 µs); the raw log has them to the nanosecond."""
+_LATENCY_BITS = 7
+"""Low bits of a latency's significand that are rounded off: 16 stay, so it is kept to 1/131,072 of itself. These are
+below what any clock resolves over a network, and would be two thirds of the bytes of the table."""
+
+
+_ENCODINGS = {"samples": {"t_s": "BYTE_STREAM_SPLIT", "latency_us": "BYTE_STREAM_SPLIT"}}
+
+
+_UNLIKE = ("run_id", "raw_path", "raw_sha256")
+"""Columns of ``runs`` that differ in every row: a dictionary of them would be a second copy."""
+_UNSOUGHT = ("command", "error", "notice", "raw_path", "raw_sha256", "warnings")
+"""Long texts that no query looks for: without statistics."""
+
+
+class PartWriter:
+    """One part of a table, written a row group at a time; without rows no file appears.
+
+    Parameters
+    ----------
+    table : str
+        Name of the table.
+    place : context manager
+        Gives the local place or file to write to, and makes the file appear when it ends well.
+    """
+
+    def __init__(self, table: TableName, place: Callable[[], AbstractContextManager[Path | BinaryIO]]) -> None:
+        self._table, self._schema, self._place = table, SCHEMAS[table], place
+        self._stack = ExitStack()
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows; at most a row group more than these is held in memory."""
+        self._waiting.append(rows)
+        self._rows += rows.num_rows
+        while self._rows >= GROUP_ROWS:
+            self._flush(GROUP_ROWS)
+
+    def _flush(self, rows: int) -> None:
+        waiting = pa.concat_tables(self._waiting).unify_dictionaries()
+        if self._writer is None:
+            unlike = _UNLIKE if self._table == "runs" else ()
+            place = self._stack.enter_context(self._place())
+            self._writer = self._stack.enter_context(
+                pq.ParquetWriter(
+                    place,
+                    waiting.schema.remove_metadata(),
+                    compression="zstd",
+                    compression_level=3,
+                    # figures hardly repeat: a dictionary of them is built and thrown away
+                    use_dictionary=[
+                        f.name for f in self._schema if pa.types.is_string(f.type) and f.name not in unlike
+                    ],
+                    column_encoding=_ENCODINGS.get(self._table),
+                    write_statistics=[f.name for f in self._schema if f.name not in _UNSOUGHT],
+                    # of the many columns of runs, a part of a hundred runs, most of the bytes would be these two
+                    write_page_index=self._table != "runs",
+                    store_schema=False,
+                )
+            )
+            self._writer.add_key_value_metadata({"netperf_schema": str(SCHEMA_VERSION)})
+        self._writer.write_table(waiting.slice(0, rows).replace_schema_metadata(None), row_group_size=GROUP_ROWS)
+        rest = waiting.slice(rows)
+        self._waiting, self._rows = [rest], rest.num_rows
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._rows:
+            self._flush(self._rows)
+        self._stack.__exit__(kind, error, trace)
+
+
+def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterator[tuple[TableName, pa.Table]]:
+    """Rows of a run for every table but ``runs``, a batch at a time."""
+    for run in parsed:
+        points = [asdict(p) for p in run.percentiles]
+        if points:
+            columns: dict[str, Any] = {name: [p[name] for p in points] for name in points[0]}
+            columns["basis"] = [run.percentile_basis] * len(points)
+            yield "percentiles", _columns("percentiles", experiment, run_id, columns)
+        if run.intervals:
+            yield "intervals", _columns("intervals", experiment, run_id, run.intervals)
+        if run.samples_count:
+            for batch in run.samples():
+                for start in range(0, len(batch["t_s"]), GROUP_ROWS):
+                    some = {name: values[start : start + GROUP_ROWS] for name, values in batch.items()}
+                    yield "samples", _columns("samples", experiment, run_id, _rounded(some))
+
+
+def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    t = np.round(np.asarray(batch["t_s"], np.float64) * _T_GRID) / _T_GRID
+    bits = np.asarray(batch["latency_us"], np.float32).view(np.uint32)
+    half = np.uint32(1 << (_LATENCY_BITS - 1))
+    kept = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
+    return {"t_s": t, "latency_us": np.where(np.isfinite(bits.view(np.float32)), kept, bits).view(np.float32)}
+
+
+def _columns(table: TableName, experiment: str, run_id: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    schema = SCHEMAS[table]
+    length = len(next(iter(columns.values())))
+    constant = {"run_id": run_id, "experiment": experiment}
+    arrays = [
+        _repeated(constant[f.name], length)
+        if f.name in constant
+        else pa.array(columns[f.name], f.type, from_pandas=True)
+        if f.name in columns
+        else pa.nulls(length, f.type)
+        for f in schema
+    ]
+    return pa.Table.from_arrays(arrays, names=schema.names)
+
+
+def _repeated(text: str, length: int) -> pa.DictionaryArray:
+    """The same text in every row, held once: to write it row by row takes longer than the figures beside it."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int32)), pa.array([text]))
+
+
+def evolve(table: pa.Table, schema: pa.Schema, where: str = "") -> pa.Table:
+    """Give a table of an older version the columns of today; those it did not know are null.
+
+    Raises
+    ------
+    StoreError
+        A newer version of the library wrote it.
+    """
+    version = int((table.schema.metadata or {}).get(b"netperf_schema", b"1"))
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{where}: this table was written by a newer netperf_lib (tables of version {version}, known up to "
+            f"{SCHEMA_VERSION}); upgrade, or remove the tables: they are made anew from the raw logs"
+        )
+    columns = [
+        table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type) for f in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None) -> dict[str, Any]:
+    """One row of ``runs``: what was planned, where it ran, what the log says."""
+    trial = record["trial"]
+    client, server = record["hosts"]["client"], record["hosts"]["server"]
+    facts = record.get("facts", {}).get("client") or {}
+    main = next((p for p in parsed if p.tool == trial["tool"]), parsed[0] if parsed else None)
+    row: dict[str, Any] = {name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")}
+    row |= {name: record.get(name) for name in ("attempt", "notice")}
+    row |= {name: trial.get(name) for name in ("placement", "client", "server", "tool", "test", "duration_s", "omit_s")}
+    row |= {name: trial.get(name) for name in ("streams", "tcp_buffer_bytes", "message_bytes", "accelerated", "during")}
+    for side, host in (("client", client), ("server", server)):
+        row |= {f"{side}_{name}": host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
+    row |= {name: facts.get(name) for name in ("kernel", "congestion_control", "nic_driver", "vf_up")}
+    row["command"] = " ".join(record["commands"]["client"])
+    row["started_utc"] = pd.Timestamp(record["started_utc"]) if record.get("started_utc") else None
+    # what the log says; else what the program said of itself, "qperf 0.4.11"
+    told = re.search(r"\d+(?:\.\d+)+\S*", record.get("tool_version") or "")
+    row["tool_version"] = (main and main.tool_version) or (told and told.group())
+    row["protocol"] = main.parameters.get("protocol") if main else None
+    row["direction"] = main.parameters.get("direction") if main else None
+    if row["message_bytes"] is None and main:
+        row["message_bytes"] = main.parameters.get("message_bytes")
+    row["warnings"] = [*record.get("warnings", ()), *(w for p in parsed for w in p.warnings)]
+    if record["status"] != "ok":
+        row["status"], row["error"] = record["status"], record.get("error")
+    elif main is None:
+        row["status"], row["error"] = "failed", unread or "the tool printed nothing"
+    else:
+        row["status"], row["error"] = main.status, main.error
+    if row["status"] == "ok":
+        for run in reversed(parsed):  # the test's own tool has the last word
+            row |= {name: value for name, value in run.metrics.items() if name in METRICS}
+        if main:
+            row |= {name: value for name, value in main.metrics.items() if name in METRICS}
+    return row

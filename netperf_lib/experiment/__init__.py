@@ -1,0 +1,1 @@
+"""What is declared and scheduled: no I/O but reading a yaml file."""

@@ -1,0 +1,240 @@
+"""The data of the project, frozen: what is declared, what is scheduled, what happened.
+
+Declared (pydantic, read from a yaml file): `Experiment` and its parts. Scheduled: `Trial`. Where it runs: `Host`,
+`Deployment`. What a tool printed, read: `ParsedRun`, from ``parsed``. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..tools.parsed import ParsedRun, Percentile, Status
+
+__all__ = [
+    "Contrast",
+    "Deployment",
+    "Experiment",
+    "Host",
+    "HostsSpec",
+    "Load",
+    "Pair",
+    "ParsedRun",
+    "Percentile",
+    "Proof",
+    "Status",
+    "TestSpec",
+    "Trial",
+]
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+"""A name that is safe as a file name, a host name and an Azure tag."""
+
+Factors = dict[str, str | int | float | bool | None]
+
+
+class _Declared(BaseModel):
+    """Base of what people write in yaml: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Pair(_Declared):
+    """An ordered pair of hosts and the placement that it stands for."""
+
+    client: Name
+    server: Name
+    placement: Name
+    """`ppg`, `same-zone`, `cross-zone`, `cross-region`, or a path such as `standard-lb`, `vpn`, `public-ip`."""
+    accelerated: bool | None = None
+    """Accelerated networking (SR-IOV) on both ends; null where it is not known."""
+    tcp_buffer_bytes: int | None = Field(default=None, gt=0)
+    """Largest TCP buffer that the hosts of this pair allow, where that is a property of the hosts."""
+
+
+class Load(_Declared):
+    """Traffic that runs on the same pair while a test measures: its latency is then the working latency."""
+
+    tool: Literal["iperf3", "iperf2"] = "iperf3"
+    test: Name = "tcp"
+    streams: int = Field(default=1, ge=1, le=128)
+    options: dict[str, str | int | float | bool] = {}
+
+    def __str__(self) -> str:
+        told = "".join(f" {k}={v}" for k, v in sorted(self.options.items()))
+        return f"{self.tool} {self.test} ×{self.streams}{told}"
+
+
+class TestSpec(_Declared):
+    """One test of one tool, with the levels of the factors that it is crossed with."""
+
+    __test__ = False  # not a pytest class
+
+    tool: Literal["qperf", "iperf3", "iperf2", "sockperf"]
+    test: Name
+    """A test of that tool, for example `tcp_lat`, `tcp_bw`, `tcp`, `udp`, `ping-pong`."""
+    duration_s: float = Field(default=10, gt=0, le=3600)
+    omit_s: float = Field(default=0, ge=0, le=60)
+    """Seconds at the start that the tool itself leaves out (iperf3 `-O`)."""
+    streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = (1,)
+    tcp_buffer_bytes: tuple[Annotated[int, Field(ge=4096, le=2**31)] | None, ...] = (None,)
+    message_bytes: tuple[Annotated[int, Field(ge=1, le=2**26)] | None, ...] = (None,)
+    placements: tuple[Name, ...] | None = None
+    """Only pairs with these placements; null: all pairs."""
+    options: dict[str, str | int | float | bool] = {}
+    """Further options of the test, as its tool file declares them."""
+    during: Load | None = None
+    """Measure while this load runs."""
+
+
+class Contrast(_Declared):
+    """A comparison declared before the data: metric, condition A against condition B, and the margin that matters."""
+
+    metric: str
+    a: Factors
+    b: Factors
+    margin: float = Field(default=0.05, gt=0, lt=1)
+    """Ratios within 1/(1+margin) … 1+margin are called equivalent."""
+    question: str | None = None
+
+
+class HostsSpec(_Declared):
+    """Where the hosts come from."""
+
+    source: Literal["lab", "inventory", "azure"]
+    options: dict[str, Any] = {}
+    """What that source needs; each file in `hosts/` declares and checks its own."""
+
+
+class Experiment(_Declared):
+    """A declared experiment: hosts, pairs, tests, rounds, contrasts."""
+
+    name: Name
+    title: str = ""
+    hosts: HostsSpec
+    pairs: tuple[Pair, ...] = Field(min_length=1)
+    tests: tuple[TestSpec, ...] = Field(min_length=1)
+    rounds: int = Field(default=10, ge=1, le=10_000)
+    deployments: int = Field(default=1, ge=1, le=100)
+    seed: int | None = Field(default=None, ge=0, lt=2**63)
+    """Seed of the random order; drawn and stored with the plan when null."""
+    contrasts: tuple[Contrast, ...] = ()
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    """Share of reports that may hold a false verdict."""
+    pause_s: float = Field(default=0, ge=0, le=600)
+    """Rest between trials."""
+    concurrent: bool = False
+    """Run trials that share no host at the same time; only where their paths share nothing either."""
+    attempts: int = Field(default=2, ge=1, le=10)
+    """How often a failed trial is tried in all."""
+    budget: float | None = Field(default=None, gt=0)
+    """Most that the deployment may cost, in the currency of the price list; null: no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """A claim about a host or placement, and what shows it."""
+
+    claim: str
+    holds: bool | None
+    """True, False, or None where it could not be shown."""
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A machine reachable over SSH."""
+
+    name: str
+    address: str
+    """Management address, where SSH connects to."""
+    data_address: str
+    """Address that the tests run against."""
+    port: int = 22
+    user: str | None = None
+    ssh_config: str | None = None
+    """OpenSSH client configuration file to honour; None: the user's own."""
+    identity: str | None = None
+    """Private key file; None: as the configuration or the agent says."""
+    known_hosts: str | None = None
+    """File with the pinned host key; None: the user's own."""
+    owned: bool = False
+    """Made by this project: network settings may be changed (and are put back)."""
+    region: str | None = None
+    zone: str | None = None
+    """Logical zone: its number is the subscription's own."""
+    zone_physical: str | None = None
+    ppg: str | None = None
+    vm_size: str | None = None
+    accelerated: bool | None = None
+    proofs: tuple[Proof, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """One act of placing hosts."""
+
+    deployment_id: str
+    source: str
+    hosts: tuple[Host, ...]
+    notice: str | None = None
+    """What every table and page made from these hosts must say, for example that they are emulated."""
+    created_utc: str | None = None
+    proofs: tuple[Proof, ...] = ()
+
+    def host(self, name: str) -> Host:
+        """Return the host called `name`.
+
+        Raises
+        ------
+        KeyError
+            No such host.
+        """
+        for h in self.hosts:
+            if h.name == name:
+                return h
+        raise KeyError(f"no host {name!r} (known: {', '.join(h.name for h in self.hosts)})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Planned: this test, on this pair, in this condition, in this round."""
+
+    deployment: int
+    round: int
+    order: int
+    """Position in the whole schedule, from 0."""
+    pair: Pair
+    test: TestSpec
+    streams: int = 1
+    tcp_buffer_bytes: int | None = None
+    message_bytes: int | None = None
+
+    @property
+    def run_id(self) -> str:
+        """Name of the run folder: stable for a place in the schedule, readable, and unique in an experiment."""
+        digest = hashlib.blake2s(repr(self.condition).encode(), digest_size=4).hexdigest()
+        return (
+            f"d{self.deployment:02d}-r{self.round:03d}-{self.test.tool}-{self.test.test}-{self.pair.placement}-{digest}"
+        )
+
+    @property
+    def condition(self) -> tuple[Any, ...]:
+        """What sets this trial apart from the others of its round."""
+        return (
+            self.pair.client,
+            self.pair.server,
+            self.pair.placement,
+            self.test.tool,
+            self.test.test,
+            float(self.test.duration_s),  # a default may be an int: 10 and 10.0 are one condition
+            float(self.test.omit_s),
+            self.streams,
+            self.tcp_buffer_bytes,
+            self.message_bytes,
+            tuple(sorted(self.test.options.items())),
+            *([str(self.test.during)] if self.test.during else []),
+        )

@@ -1,0 +1,71 @@
+"""Host keys that nobody told beforehand: pinned at the first contact, and checked from then on."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from ..experiment.model import Host, Proof
+
+__all__ = ["pinned"]
+
+CONNECT_S = 10.0
+
+
+def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dict[str, Proof]]:
+    """Pin the host keys of hosts that have none.
+
+    The first contact is taken on trust: who stands between then can stay there. So the proof that goes with it is one
+    that does not hold. From then on another key is refused.
+
+    Parameters
+    ----------
+    hosts : tuple of Host
+        Those with `known_hosts` are left alone.
+    folder : Path
+        Where the keys are kept; remove a file to accept a new key.
+
+    Returns
+    -------
+    hosts : tuple of Host
+        With `known_hosts`; as they were where there was no answer, so that connecting says why.
+    proofs : dict
+        Host name to what is known of its key.
+    """
+
+    async def first_contact(host: Host) -> asyncssh.SSHKey | None:
+        asked: dict[str, Any] = {"config": [host.ssh_config]} if host.ssh_config else {}
+        if host.port != 22:
+            asked["port"] = host.port
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return await asyncssh.get_server_host_key(host.address, **asked)
+        except (OSError, asyncssh.Error, ValueError):
+            return None
+
+    async def ask(these: list[Host]) -> list[asyncssh.SSHKey | None]:
+        return await asyncio.gather(*(first_contact(h) for h in these))
+
+    place = {h.name: folder / f"{h.name}.known_hosts" for h in hosts if h.known_hosts is None}
+    strangers = [h for h in hosts if h.name in place and not place[h.name].exists()]
+    for host, key in zip(strangers, asyncio.run(ask(strangers)) if strangers else (), strict=True):
+        if key is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            # a file a host: whatever name or address it is reached by
+            place[host.name].write_text(f"* {key.export_public_key().decode().strip()}\n", "utf-8")
+    out, proofs = [], {}
+    for host in hosts:
+        at = place.get(host.name)
+        if at is None:
+            proofs[host.name] = Proof(claim="host key", holds=True, evidence=f"known before: {host.known_hosts}")
+        elif at.exists():
+            key = asyncssh.import_public_key(at.read_text("utf-8").partition(" ")[2])
+            evidence = f"{key.get_fingerprint()}, pinned at the first contact: compare it with the host's own"
+            proofs[host.name] = Proof(claim="host key", holds=None, evidence=evidence)
+            host = replace(host, known_hosts=str(at.resolve()))
+        out.append(host)
+    return tuple(out), proofs

@@ -1,0 +1,1 @@
+"""Everything between a host and a raw run."""

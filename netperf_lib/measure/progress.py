@@ -1,0 +1,179 @@
+"""What a person sees while an experiment is measured: a display on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import rich.live
+from rich.console import Console, Group
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from ..experiment.model import Trial
+from ..metrics import METRICS, format_value
+from ..stats.levels import level
+from ..tools.parsed import ParsedRun
+
+__all__ = ["Lines", "Live", "Silent", "Watcher", "watcher"]
+
+
+class Watcher(Protocol):
+    """Told what happens while an experiment is measured."""
+
+    def begin(self, trials: int, done: int, seconds: float) -> None:
+        """`trials` are scheduled, `done` of them were measured before; the rest takes about `seconds`."""
+
+    def started(self, trial: Trial) -> None:
+        """A trial begins."""
+
+    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
+        """A run has ended: why it failed, or None; what its log says; the time that the rest takes."""
+
+    def say(self, text: str) -> None:
+        """Something else that a person should know."""
+
+    def end(self) -> None:
+        """Nothing more comes."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def begin(self, trials: int, done: int, seconds: float) -> None:
+        """Show nothing."""
+
+    def started(self, trial: Trial) -> None:
+        """Show nothing."""
+
+    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Show nothing."""
+
+    def end(self) -> None:
+        """Show nothing."""
+
+
+class Lines(Silent):
+    """A line for what matters, and one now and then for the progress: for log files and pipes."""
+
+    def __init__(self, console: Console, every_s: float = 30) -> None:
+        self.console, self.every_s = console, every_s
+        self.trials = self.done = 0
+        self._last = time.monotonic()
+
+    def begin(self, trials: int, done: int, seconds: float) -> None:
+        """Say how much there is to do."""
+        self.trials, self.done = trials, done
+        before = f", {done} measured before" if done else ""
+        self.say(f"{trials} trials{before}; about {_clock(seconds)}")
+
+    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
+        """Say what failed, and now and then how far it is."""
+        if error is None:
+            self.done += 1
+        else:
+            self.say(f"{run_id} failed: {error}")
+        if time.monotonic() - self._last > self.every_s:
+            self._last = time.monotonic()
+            self.say(f"round {trial.round}: {self.done} of {self.trials} trials, {_clock(remaining_s)} left")
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Live(Silent):
+    """A display that is drawn anew once a second: drawing costs CPU on what may be the measuring machine."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        self.progress = Progress(*columns, console=console)
+        self.task = self.progress.add_task("measuring", total=None, left="")
+        self.values: dict[str, tuple[str, list[float]]] = {}
+        """Condition to the metric shown of it and its values so far."""
+        self.failed: dict[str, int] = {}
+        self.live = rich.live.Live(get_renderable=self._drawn, console=console, refresh_per_second=1, transient=True)
+
+    def begin(self, trials: int, done: int, seconds: float) -> None:
+        """Draw the display."""
+        self.progress.update(self.task, total=trials, completed=done, left=f"{_clock(seconds)} left")
+        self.live.start()
+
+    def started(self, trial: Trial) -> None:
+        """Show which trial runs."""
+        self.progress.update(self.task, description=f"round {trial.round}: {condition(trial)}")
+
+    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
+        """Advance, and show the value measured."""
+        name = condition(trial)
+        if error is not None:
+            self.failed[name] = self.failed.get(name, 0) + 1
+            self.say(f"{run_id} failed: {error}")
+        else:
+            self.progress.advance(self.task)
+            if parsed and (metric := headline(parsed)):
+                self.values.setdefault(name, (metric, []))[1].append(parsed.metrics[metric])
+        self.progress.update(self.task, left=f"{_clock(remaining_s)} left")
+
+    def say(self, text: str) -> None:
+        """Print a line above the display."""
+        self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def end(self) -> None:
+        """Take the display away."""
+        self.live.stop()
+
+    def _drawn(self) -> Group:
+        table = Table("condition", "last", "median so far", "runs", "failed", box=None, header_style="bold")
+        for name in sorted({*self.values, *self.failed}):
+            metric, values = self.values.get(name, ("", []))
+            failed = str(self.failed.get(name, "")) or ""
+            if values:
+                known = level(values)
+                unit = METRICS[metric].unit
+                last, middle, low, high = (
+                    format_value(v, unit) for v in (values[-1], known.median, known.low, known.high)
+                )
+                between = f"{middle}  ({low} to {high})" if len(values) > 1 else middle
+                table.add_row(name, last, between, str(len(values)), failed)
+            else:
+                table.add_row(name, "–", "–", "0", failed)
+        return Group(table, self.progress)
+
+
+_HEADLINES = ("latency_oneway_p50_us", "latency_oneway_us", "rtt_p50_us", "rtt_us", "throughput_bps")
+
+
+def headline(parsed: ParsedRun) -> str | None:
+    """The metric that a run is best known by."""
+    return next((name for name in _HEADLINES if parsed.metrics.get(name) is not None), None)
+
+
+def condition(trial: Trial) -> str:
+    """What a person calls the condition of a trial."""
+    words = [trial.test.tool, trial.test.test, f"{trial.pair.client}→{trial.pair.server}"]
+    words += [f"×{trial.streams}"] if trial.streams > 1 else []
+    for value, word in ((trial.tcp_buffer_bytes, "buffers"), (trial.message_bytes, "messages")):
+        words += [f"{format_value(value, 'bytes')} {word}"] if value else []
+    words += [f"{name}={value}" for name, value in sorted(trial.test.options.items())]
+    words += [f"during {trial.test.during}"] if trial.test.during else []
+    return " ".join(words)
+
+
+def watcher(console: Console | None = None) -> Watcher:
+    """Return the display that suits: live on a terminal, lines elsewhere."""
+    console = console or Console(stderr=True)
+    return Live(console) if console.is_terminal else Lines(console)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

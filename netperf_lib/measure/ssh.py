@@ -1,0 +1,440 @@
+"""Run commands on a host: one connection, kept alive; argument lists, never shell text; nothing outlives its time.
+
+Everything runs under a worker, a few lines of POSIX shell on the host that
+
+- mark it (an environment variable), so that a leftover of a killed collector is told from other people's processes;
+- end it when its time is over, and when the connection dies: the worker waits for the end of its standard input;
+- say when a server listens, by looking where the kernel says so, with no probe that would count as a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import secrets
+import shlex
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import asyncssh
+
+from ..errors import SSHError, UnreachableError
+from ..experiment.model import Host
+
+__all__ = ["BUSY", "HUNG", "MISSING", "STOPPED", "Output", "Process", "Remote"]
+
+CONNECT_S = 10.0
+"""A host that does not answer for so long is unreachable."""
+AGAIN_S = 10.0
+"""An unreachable host is not tried again sooner; every trial until then fails at once."""
+ALIVE_S, ALIVE_COUNT = 5.0, 3
+"""A silent connection is probed so often, and given up after so many probes without an answer."""
+GRACE_S = 10.0
+"""Time beyond a command's own limit after which the host hangs, not the command."""
+
+MISSING, BUSY, HUNG, STOPPED = 127, 98, 124, 143
+"""Exit codes of a worker: the program is not installed; the port is in use, if only by a connection that just ended;
+the program's time was over; it was asked to end."""
+
+_WORKER = r"""
+export NETPERF_LIB="$1" LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"
+word=$2
+exec 3<&0 </dev/null
+say() { printf '\000%s %s\000' "$word" "$1"; printf '\000%s %s\000' "$word" "$1" >&2; }
+look() {
+  grep -Eqis "^ *[0-9]+: [0-9A-F]+:$(printf %04X "${1#*:}") $2" "/proc/net/${1%:*}" "/proc/net/${1%:*}6"
+}
+used() { for s in $sockets; do look "$s" "[0-9A-F]+:[0-9A-F]+ " && return; done; false; }
+listen() { for s in $sockets; do look "$s" "[0-9A-F]+:0000 0[A7] " || return; done; }
+say ready
+while IFS= read -r limit <&3; do
+  [ "$limit" = stop ] && continue
+  IFS= read -r sockets <&3
+  command=
+  while IFS= read -r line <&3 && [ "$line" != "$word" ]; do command="$command$line
+"; done
+  eval "set -- $command"
+  command -v "$1" >/dev/null || { say 127; continue; }
+  if [ "$sockets" ] && used; then say 98; continue; fi
+  timeout -k 3 "$limit" "$@" 3<&- & tool=$!
+  ( read -r _ <&3; kill -TERM $tool; sleep 2; kill -KILL -$tool ) >/dev/null 2>&1 & watch=$!
+  poll=
+  if [ "$sockets" ]; then
+    ( until listen; do sleep 0.01; done; printf '\000%s listening\000' "$word" >&2 ) 3<&- & poll=$!
+  fi
+  wait $tool 2>/dev/null; code=$?  # a shell would have its own word on how it ended
+  kill $watch $poll 2>/dev/null; wait $watch $poll 2>/dev/null
+  kill -KILL -$tool 2>/dev/null
+  say $code
+done
+"""
+"""A shell that runs one command after the other, as they are handed to it: its time limit, the sockets that show that
+it is ready, and its quoted words up to a line with the worker's own word. A line `stop`, or the end of the input, ends
+the command. One login shell, whose start-up files may take their time, serves a whole measurement."""
+
+_END_LEFTOVERS = r"""
+ended=
+for look in 1 2 3 4 5; do
+  found=$(grep -lszxF "NETPERF_LIB=$1" /proc/[0-9]*/environ)
+  [ "$found" ] || break
+  for f in $found; do pid=${f#/proc/}; kill -KILL "${pid%/environ}" && ended="$ended $f"; done 2>/dev/null
+  sleep 0.05
+done
+printf '%s\n' $ended | sort -u | grep -c environ
+"""
+"""A process may start another one while it is being looked for: look again until none is found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a short command gave back."""
+
+    exit_code: int
+    out: str
+    err: str
+
+
+class Remote:
+    """One host, and the connection to it.
+
+    Parameters
+    ----------
+    host : Host
+        Where to connect, and how.
+    marker : str
+        What the processes started here are known by: equal for every collector of one measurement, so that a later
+        one recognises what an earlier one left, and different from every other measurement's.
+    """
+
+    def __init__(self, host: Host, marker: str) -> None:
+        self.host = host
+        self.marker = f"{marker}:{host.name}"
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self._lock = asyncio.Lock()
+        self._failed: tuple[float, UnreachableError] | None = None
+        self._idle: list[_Worker] = []
+
+    def __str__(self) -> str:
+        return f"host {self.host.name} ({self.host.address}{f':{self.host.port}' if self.host.port != 22 else ''})"
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection, as far as is known."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    async def connect(self) -> bool:
+        """Connect where there is no connection; return whether it was made just now.
+
+        Raises
+        ------
+        UnreachableError
+            The host does not answer, refuses the key, or has another host key than the one pinned.
+        """
+        async with self._lock:
+            if self.connected:
+                return False
+            if self._failed and time.monotonic() < self._failed[0] + AGAIN_S:
+                raise self._failed[1]
+            try:
+                async with asyncio.timeout(2 * CONNECT_S):
+                    self._connection = await asyncssh.connect(self.host.address, **self._options())
+            except (OSError, asyncssh.Error, ValueError) as error:
+                refused = UnreachableError(f"{self}: {_reason(error, self.host)}")
+                self._failed = (time.monotonic(), refused)
+                raise refused from None
+            self._failed = None
+            self._idle = []
+            return True
+
+    def _options(self) -> dict[str, Any]:
+        host = self.host
+        options: dict[str, Any] = {
+            "connect_timeout": CONNECT_S,
+            "login_timeout": CONNECT_S,
+            "keepalive_interval": ALIVE_S,
+            "keepalive_count_max": ALIVE_COUNT,
+            "password_auth": False,
+            "kbdint_auth": False,
+        }
+        # What is not said here is left to the ssh configuration: its Port, User, IdentityFile, ProxyJump, …
+        if host.port != 22:
+            options["port"] = host.port
+        if host.user:
+            options["username"] = host.user
+        if host.ssh_config:
+            options["config"] = [host.ssh_config]
+        if host.identity:
+            options["client_keys"] = [host.identity]
+            options["ignore_encrypted"] = True  # a key with a passphrase: the agent has it
+        if host.known_hosts:
+            options["known_hosts"] = host.known_hosts
+        if host.owned and host.identity:
+            options["agent_path"] = None  # our own key: an agent full of others would use up the server's patience
+        return options
+
+    async def close(self) -> None:
+        """End the connection, and with it whatever still runs under it."""
+        if self._connection is not None:
+            self._connection.close()
+            with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
+                await asyncio.wait_for(self._connection.wait_closed(), 2)
+            self._connection = None
+
+    def abort(self) -> None:
+        """Drop the connection at once: the host hangs."""
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+    async def script(self, text: str, *arguments: str, limit_s: float = 20, root: bool = False) -> Output:
+        """Run a short shell script of this project; `arguments` are its ``$1``, ``$2`` …
+
+        With `root` it runs as the superuser, by sudo where the user is another (and sudo asks no password).
+
+        Raises
+        ------
+        UnreachableError
+            No connection, or it broke.
+        SSHError
+            It took longer than `limit_s`.
+        """
+        out, err = io.BytesIO(), io.BytesIO()
+        command = ["sh", "-c", text, "sh", *arguments]
+        if root:
+            command = ["sh", "-c", '[ "$(id -u)" = 0 ] || exec sudo -n "$@"; exec "$@"', "sh", *command]
+        process = await self.start(command, out=out, err=err, limit_s=limit_s)
+        code = await process.wait()
+        if code == HUNG:
+            raise SSHError(f"{self}: a command of {limit_s:g} s at most was not done in time; is the host overloaded?")
+        return Output(code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err)))
+
+    async def clock_offset(self) -> tuple[float, float] | None:
+        """Return how far the host's clock is ahead of this machine's, and how far off that may be; both in seconds.
+
+        None where the host cannot tell. The quickest of several exchanges tells most: the host looked at its clock
+        between the question and the answer.
+        """
+        best = (0.0, float("inf"))
+        for _ in range(5):
+            asked, begun = time.time(), time.monotonic()
+            told = await self.script("date +%s.%N")
+            took = time.monotonic() - begun
+            with contextlib.suppress(ValueError):  # a host whose `date` knows no fractions
+                if took / 2 < best[1]:
+                    best = (float(told.out) - asked - took / 2, took / 2)
+        return best if best[1] < float("inf") else None
+
+    async def end_leftovers(self) -> int:
+        """End what an earlier collector of this measurement left running here; return how many processes.
+
+        To be called before anything is started here.
+        """
+        command = ["timeout", f"{CONNECT_S:g}", "sh", "-c", _END_LEFTOVERS, "sh", self.marker]
+        async with self._within(CONNECT_S + GRACE_S, "it answers no command"):
+            done = await self._connected().run(shlex.join(command))
+        # a start-up file of the login shell may have had something to say before
+        last = str(done.stdout or "").split()[-1:]
+        return int(last[0]) if last and last[0].isdigit() else 0
+
+    async def start(
+        self,
+        command: Sequence[str],
+        *,
+        out: BinaryIO,
+        err: BinaryIO,
+        limit_s: float,
+        listens: Iterable[tuple[str, int]] = (),
+    ) -> Process:
+        """Start a command.
+
+        Parameters
+        ----------
+        command : sequence of str
+            Program and arguments: no part of it is read by a shell.
+        out, err : binary file
+            Receive what it prints, as it prints it.
+        limit_s : float
+            It is ended after so many seconds.
+        listens : iterable of (str, int)
+            Sockets that show that it is ready, as (``"tcp"`` or ``"udp"``, port).
+
+        Raises
+        ------
+        UnreachableError
+            No connection, or it broke.
+        """
+        sockets = " ".join(f"{protocol}:{port}" for protocol, port in listens)
+        async with self._within(CONNECT_S + GRACE_S, "it starts no command"):
+            worker = self._idle.pop() if self._idle else await self._worker()
+            worker.process.stdin.write(f"{limit_s:g}\n{sockets}\n{shlex.join(command)}\n{worker.word}\n".encode())
+        return Process(self, worker, command, out, err, limit_s)
+
+    async def _worker(self) -> _Worker:
+        word = secrets.token_hex(8)
+        line = shlex.join(["sh", "-c", _WORKER, "worker", self.marker, word])
+        worker = _Worker(await self._connected().create_process(line, encoding=None), word)
+        await asyncio.gather(
+            *(_pump(s, io.BytesIO(), word, lambda said: said == "ready") for s in (worker.out, worker.err))
+        )
+        return worker
+
+    def _connected(self) -> asyncssh.SSHClientConnection:
+        if self._connection is None:
+            raise UnreachableError(f"{self}: there is no connection")
+        return self._connection
+
+    @contextlib.asynccontextmanager
+    async def _within(self, seconds: float, otherwise: str) -> AsyncIterator[None]:
+        """Turn what a connection can do to a command into errors of this project."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            self.abort()
+            raise UnreachableError(f"{self} hangs: {otherwise} within {seconds:g} s; look at its console") from None
+        except (asyncssh.Error, ConnectionError, EOFError) as error:
+            why = f" ({error})" if str(error) else ""
+            self.abort()
+            raise UnreachableError(f"{self}: the connection broke{why}; is the machine still running?") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    process: asyncssh.SSHClientProcess[bytes]
+    word: str
+
+    @property
+    def out(self) -> Any:
+        return self.process.stdout
+
+    @property
+    def err(self) -> Any:
+        return self.process.stderr
+
+
+async def _pump(stream: Any, sink: BinaryIO, word: str, heard: Callable[[str], bool]) -> None:
+    """Copy a stream of a worker to `sink`, without the worker's own words; until `heard` is content with one."""
+    token = b"\0" + word.encode() + b" "
+    held = b""
+    while chunk := await stream.read(1 << 17):
+        held += chunk
+        while (at := held.find(token)) >= 0 and (end := held.find(b"\0", at + 1)) >= 0:
+            sink.write(held[:at])
+            said, held = held[at + len(token) : end].decode(), held[end + 1 :]
+            if heard(said):
+                return
+        # a word that came in part is completed by the next chunk
+        start = at if at >= 0 else held.rfind(b"\0", max(0, len(held) - len(token)))
+        keep = len(held) if start < 0 else start
+        sink.write(held[:keep])
+        held = held[keep:]
+    sink.write(held)
+    raise EOFError
+
+
+class Process:
+    """A command that runs on a host."""
+
+    def __init__(
+        self,
+        remote: Remote,
+        worker: _Worker,
+        command: Sequence[str],
+        out: BinaryIO,
+        err: BinaryIO,
+        limit_s: float,
+    ) -> None:
+        self.remote, self.command, self.limit_s = remote, tuple(command), limit_s
+        self._worker = worker
+        self.ends = True
+        """It ends by itself: a little patience pays."""
+        self._code: int | None = None
+        self._listening = asyncio.Event()
+        self._done: asyncio.Future[tuple[None, None]] = asyncio.gather(
+            _pump(worker.out, out, worker.word, self._heard), _pump(worker.err, err, worker.word, self._heard)
+        )
+        self._done.add_done_callback(self._release)
+
+    def _release(self, done: asyncio.Future[tuple[None, None]]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self.remote._idle.append(self._worker)
+
+    def _heard(self, said: str) -> bool:
+        if said == "listening":
+            self._listening.set()
+            return False
+        self._code = int(said)
+        return True
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, as far as is known."""
+        return self._done.done()
+
+    async def listening(self, limit_s: float = 10) -> bool:
+        """Wait until it listens; False when it ended before, or did not listen in time."""
+        ready: asyncio.Future[Any] = asyncio.ensure_future(self._listening.wait())
+        both: set[asyncio.Future[Any]] = {ready, self._done}
+        try:
+            await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            return self._listening.is_set() and not self._done.done()
+        finally:
+            ready.cancel()
+
+    async def wait(self) -> int:
+        """Wait until it ends; return its exit code (124: its time was over).
+
+        Raises
+        ------
+        UnreachableError
+            The connection broke, or the host hangs.
+        OSError
+            What it printed cannot be written here.
+        """
+        async with self.remote._within(self.limit_s + GRACE_S, f"{self.command[0]} did not end"):
+            await asyncio.shield(self._done)
+        assert self._code is not None
+        return self._code
+
+    async def stop(self, *, grace_s: float = 0, limit_s: float = 8) -> int | None:
+        """End it where it still runs after `grace_s`; return its exit code, None when even that failed."""
+        with contextlib.suppress(TimeoutError, UnreachableError):
+            if grace_s and not self._done.done():
+                await asyncio.wait({self._done}, timeout=grace_s)
+            if not self._done.done():
+                with contextlib.suppress(OSError, asyncssh.Error):
+                    self._worker.process.stdin.write(b"stop\n")
+            async with asyncio.timeout(limit_s):
+                return await self.wait()
+        return None
+
+
+def _reason(error: BaseException, host: Host) -> str:
+    """What went wrong with a connection, and what to do about it."""
+    match error:
+        case asyncssh.PermissionDenied():
+            return (
+                f"the key was refused{f' for user {host.user}' if host.user else ''}; add the public key to the host's "
+                "authorized_keys, or name the right user and identity (one with a passphrase: ssh-add it first)"
+            )
+        case asyncssh.HostKeyNotVerifiable():
+            pinned = host.known_hosts or "known_hosts"
+            return (
+                f"its host key is not the one pinned in {pinned} (or none is pinned): if you expect a new machine at "
+                f"this address, check the key and replace it there (ssh-keygen -R, then ssh once)"
+            )
+        case asyncssh.KeyImportError() | FileNotFoundError() if host.identity:
+            return f"the identity file cannot be used ({error}); name a private key in OpenSSH format"
+        case TimeoutError():
+            return (
+                f"no answer within {CONNECT_S:g} s; is the machine running, and does a firewall or security group let "
+                "port 22 through from here?"
+            )
+        case ConnectionRefusedError():
+            return "connection refused; is the machine up and sshd running on that port?"
+        case _:
+            text = str(error) or type(error).__name__
+            return f"no connection ({text}); check the address, the route and the ssh configuration"

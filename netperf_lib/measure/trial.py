@@ -1,0 +1,290 @@
+"""One trial on two hosts: tune, serve, load, measure, and say what went wrong.
+
+The server is started and listens, the client runs, both are ended; counters are read before and after on both hosts at
+once, beside what must be waited for anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .. import tools
+from ..errors import CollectError, NetperfError, ParseError
+from ..experiment.model import TestSpec, Trial
+from ..tools.parsed import ParsedRun
+from . import facts
+from .session import Station
+from .ssh import BUSY, HUNG, MISSING, STOPPED, Process
+
+__all__ = ["FIRST_PORT", "PORTS", "Run", "asked_buffers", "missing", "now"]
+
+FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
+"""Test ports: a trial gets some of its own out of this range, which firewalls between the hosts must let through."""
+UNREAD = "unknown"
+"""Tool of a log that is none's."""
+SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
+"""A load runs so long before the test that it disturbs, and so long beyond the test's duration: the test must not
+outlast it, and needs some time itself to begin and to end."""
+
+
+@dataclass(slots=True)
+class Run:
+    """A run in the making."""
+
+    trial: Trial
+    client: Station
+    server: Station
+    attempt: int
+    folder: Path
+    record: dict[str, Any]
+    parsed: ParsedRun | None = None
+    processes: dict[str, Process] = field(default_factory=dict)
+    files: ExitStack = field(default_factory=ExitStack)
+
+    def file(self, name: str) -> BinaryIO:
+        """Open a file of the run folder, so that what arrives is there at once."""
+        return self.files.enter_context((self.folder / name).open("wb", buffering=0))
+
+    def said(self, side: str) -> str:
+        """What one side had to say last: on its standard error, else as its log tells it."""
+        words = _lines(self.folder / f"{side}.err")
+        words = words or [run.error for run in self._log(side) if run.error and run.tool != UNREAD]
+        words = words or _lines(self.folder / f"{side}.out")
+        return words[-1][:300] if words else "no message"
+
+    def _log(self, side: str) -> list[ParsedRun]:
+        place = self.folder / f"{side}.out"
+        try:
+            return tools.parse(place.read_bytes(), file=place.name) if place.exists() else []
+        except ParseError as error:
+            return [ParsedRun(tool=UNREAD, status="failed", error=str(error))]
+
+    async def measure(self) -> None:
+        """Do it; what happened stands in the record.
+
+        Raises
+        ------
+        NetperfError
+            It failed.
+        """
+        trial, record = self.trial, self.record
+        client, server = self.client, self.server
+        await _both(client.meet(), server.meet())
+        record["facts"] = {"client": client.facts, "server": server.facts}
+        version = client.facts.get("tools", {}).get(tools.tool(trial.test.tool).VERSION[0])
+        record["tool_version"] = version
+        asked = await self._tune(client, server)
+        before = asyncio.gather(client.counters(), server.counters())
+        try:
+            commands, listener = await self._serve(asked, server)
+            load = await self._load(client, server)
+            counted = await before
+            if load:
+                await asyncio.sleep(SETTLE_S)
+            record["started_utc"] = now()
+            code = await (await self._start(commands, client, "client")).wait()
+            record["ended_utc"] = now()
+            record["exit"]["client"] = code
+            died = listener is not None and listener.ended and not commands.server_ends
+            unloaded = load is not None and load.ended
+            if load:
+                record["exit"]["client-load"] = await load.wait()
+        finally:
+            before.cancel()
+            with suppress(asyncio.CancelledError, NetperfError):
+                await before
+            for side, process in self.processes.items():
+                record["exit"][side] = await process.stop(grace_s=0.5 * process.ends)
+        after = await asyncio.gather(client.counters(), server.counters())
+        for side, station, old, new in zip(("client", "server"), (client, server), counted, after, strict=True):
+            record["counters"][side] = {
+                "before": {"time_s": old.get("time_s")},
+                "delta": facts.difference(old, new),
+                "state": new.get("state", {}),
+            }
+            record["warnings"] += facts.warnings(old, new, station.host.name)
+        if died:
+            record["warnings"].append(f"{server.host.name}: the server of {trial.test.tool} ended during the run")
+        if code:
+            raise CollectError(self._why(commands, code, client, server, died))
+        if unloaded:
+            raise CollectError(self._why_unloaded(client, server))
+
+    async def _tune(self, client: Station, server: Station) -> Trial:
+        """Set the TCP buffers that the trial wants on hosts that are ours; return it as its tool is to run it."""
+        trial, wanted = self.trial, asked_buffers(self.trial)
+        if client.host.owned and server.host.owned:
+            await _both(client.tcp_buffers(wanted), server.tcp_buffers(wanted))
+            return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)
+        if wanted is not None:
+            self.record["warnings"].append(
+                f"TCP buffers were set on the tool's own sockets: {client.host.name} and {server.host.name} were not "
+                "made by this project, so that their settings are left alone"
+            )
+        return trial
+
+    async def _serve(self, asked: Trial, server: Station, side: str = "") -> tuple[tools.Commands, Process | None]:
+        """Start the server's side; another port where one is taken by something else."""
+        record = self.record
+        for number in range(5):
+            slot = (self.trial.order + 97 * (self.attempt - 1) + 31 * number) * PORTS_EACH % PORTS
+            port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
+            commands: tools.Commands = tools.tool(asked.test.tool).commands(asked, server.host.data_address, port)
+            record["commands"][f"client{side}"] = list(commands.client)
+            record["commands"][f"server{side}"] = list(commands.server or ())
+            if commands.server is None:
+                return commands, None
+            process = await self._start(commands, server, f"server{side}")
+            if not commands.listens or await process.listening():
+                return commands, process
+            code = record["exit"][f"server{side}"] = await process.stop()
+            if code == MISSING:
+                raise CollectError(missing(asked.test.tool, server))
+            if code != BUSY:
+                said = f"exit code {code}: {self.said(f'server{side}')}"
+                raise CollectError(f"{commands.server[0]} on {server} does not listen ({said}){_full(said, server)}")
+        last = FIRST_PORT + PORTS - 1
+        raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
+
+    async def _load(self, client: Station, server: Station) -> Process | None:
+        """Start the load that the test is to be measured under."""
+        spec, during = self.trial.test, self.trial.test.during
+        if during is None:
+            return None
+        load = TestSpec(
+            tool=during.tool,
+            test=during.test,
+            duration_s=float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)),
+            options=during.options,
+        )
+        asked = replace(self.trial, test=load, streams=during.streams, tcp_buffer_bytes=None, message_bytes=None)
+        commands, _ = await self._serve(asked, server, "-load")
+        return await self._start(commands, client, "client-load")
+
+    async def _start(self, commands: tools.Commands, station: Station, side: str) -> Process:
+        serves = side.startswith("server")
+        process = await station.remote.start(
+            (commands.server or ()) if serves else commands.client,
+            out=self.file(f"{side}.out"),
+            err=self.file(f"{side}.err"),
+            limit_s=commands.timeout_s + (20 if serves else 0),
+            listens=commands.listens if serves else (),
+        )
+        process.ends = not serves or commands.server_ends
+        self.processes[side] = process
+        return process
+
+    def _why(self, commands: tools.Commands, code: int, client: Station, server: Station, died: bool) -> str:
+        """Say why a client failed, and what to do about it."""
+        tool = commands.client[0]
+        if code == MISSING:
+            return missing(self.trial.test.tool, client)
+        if died:
+            said = f"exit code {self.record['exit']['server']}: {self.said('server')}"
+            return f"{tool} on {server} ended while it served ({said}){_full(said, server)}"
+        said = self.said("client")
+        if code == HUNG:
+            said = f"it hung and was ended after {commands.timeout_s:g} s ({said})"
+        else:
+            said = f"exit code {code}: {said}"
+        return f"{tool} on {client}: {said}{self._cause(said)}"
+
+    def _why_unloaded(self, client: Station, server: Station) -> str:
+        """Say why the load that the test was to be measured under did not last as long as the test."""
+        load, code = self.trial.test.during, self.record["exit"]["client-load"]
+        assert load is not None
+        if code == MISSING:
+            return missing(load.tool, client)
+        said = f"exit code {code}: {self.said('client-load')}"
+        return (
+            f"the load ({load}) from {client} ended before the test did ({said}){self._cause(said, '-load')}, "
+            "so that what was measured is not the latency under load"
+        )
+
+    def _cause(self, said: str, side: str = "") -> str:
+        """Add to a client's words what the server said where it failed too, and what to do about it."""
+        code = self.record["exit"].get(f"server{side}")
+        if code in (None, 0, HUNG, STOPPED):
+            return _remedy(said, self.client, self.server)
+        other = f"exit code {code}, {self.said(f'server{side}')}"
+        return f"; the server said: {other}{_full(other, self.server) or _remedy(said, self.client, self.server)}"
+
+    def read(self) -> None:
+        """Note what the log says now: it decides whether the trial is tried again; tables read it anew."""
+        read: dict[str, Any] = {"status": "failed", "error": "the tool printed nothing"}
+        if found := self._log("client"):
+            self.parsed = next((p for p in found if p.tool == self.trial.test.tool), found[0])
+            said = self.parsed.error
+            if said:
+                said += self._cause(said)
+            read = {"status": self.parsed.status, "error": said}
+        self.record["log"] = read
+
+
+def asked_buffers(trial: Trial) -> int | None:
+    """TCP buffers that the test asks for, where they are not what the hosts have anyway."""
+    return None if trial.tcp_buffer_bytes == trial.pair.tcp_buffer_bytes else trial.tcp_buffer_bytes
+
+
+async def _both(first: Awaitable[None], second: Awaitable[None]) -> None:
+    """Do both; when one fails the other is done all the same, and the first failure is raised."""
+    for outcome in await asyncio.gather(first, second, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def missing(tool: str, station: Station) -> str:
+    """Say that a host lacks a tool."""
+    package = tools.tool(tool).PACKAGE
+    if why := station.refused.get(tool):
+        return f"{tool} is not installed, and {why}; install it there by hand"
+    return f"{tool} is not installed on {station}; --install installs it, or there: apt-get install {package}"
+
+
+_BLOCKED = re.compile(
+    r"timed? ?out|unreachable|no route|unable to connect|failed to connect|hung|no messages were received",
+    re.IGNORECASE,
+)
+
+
+def _lines(place: Path) -> list[str]:
+    text = tools.clean(tools.decode(place.read_bytes())) if place.exists() else ""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+_FULL = re.compile(r"no space left|bad address|bus error|exit code 135\b", re.IGNORECASE)
+"""iperf3 keeps what it sends in a file; where the disk is full, its pages cannot be had."""
+_CRASHED = re.compile(r"exit code 139\b")
+"""That is what version 3.18 does there, and not only there."""
+
+
+def _full(said: str, *stations: Station) -> str:
+    """Say what to do where the words are those of a full disk."""
+    where = " and ".join(map(str, stations))
+    if _CRASHED.search(said):
+        return f"; it crashed: free some disk space on {where} if /tmp is full (iperf3 needs some there)"
+    return f"; free some disk space on {where} (iperf3 needs some in /tmp)" if _FULL.search(said) else ""
+
+
+def _remedy(said: str, client: Station, server: Station) -> str:
+    if full := _full(said, client):
+        return full
+    if _BLOCKED.search(said):
+        last = FIRST_PORT + PORTS - 1
+        return (
+            f"; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to {last} from "
+            f"{client.host.data_address} to {server.host.data_address}?"
+        )
+    return ""
+
+
+def now() -> str:
+    """Return the time, for a record."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")

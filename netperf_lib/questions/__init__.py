@@ -1,0 +1,1 @@
+"""What one question asks of the table of runs, and the words of its answer."""

@@ -1,0 +1,107 @@
+"""What to do about a verdict: a sentence for each factor and outcome, in the terms of the person who decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from ..experiment.model import Contrast
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..stats import Comparison
+
+__all__ = ["advice", "contrasts", "factor_of"]
+
+
+ADVICE: dict[str, dict[str, str]] = {
+    "ppg": {
+        "better": "Use a placement group for tiers that talk often; plan for its limits on size and capacity.",
+        "worse": "Do not use the placement group for this.",
+        "equivalent": "Leave the placement group out; it costs flexibility and gives nothing here.",
+    },
+    "cross-zone": {
+        "better": "Spread over zones; nothing is lost by it here.",
+        "worse": "Spread over zones for safety, and keep chatty tiers in one zone.",
+        "equivalent": "Spread over zones; the network does not mind.",
+    },
+    "cross-region": {
+        "better": "Check the measurement: distance should not help.",
+        "worse": "Keep synchronous calls inside a region; replicate asynchronously.",
+        "equivalent": "Regions may be mixed for this metric.",
+    },
+    "placement": {
+        "better": "Prefer this placement where this metric matters.",
+        "worse": "Avoid this placement where this metric matters.",
+        "equivalent": "Choose by other reasons; the network does not decide it.",
+    },
+    "accelerated": {
+        "better": "Keep accelerated networking on everywhere.",
+        "worse": "Check the driver and the virtual function: acceleration should not cost.",
+        "equivalent": "Keep it on for the processor's sake; this metric does not show it.",
+    },
+    "streams": {
+        "better": "Use several connections for bulk transfers over this path.",
+        "worse": "Use fewer connections; more of them hinder each other here.",
+        "equivalent": "One connection is enough here.",
+    },
+    "tcp_buffer_bytes": {
+        "better": "Raise the TCP buffer limits on both ends, see the notebook on TCP buffers.",
+        "worse": "Leave the TCP buffers as they are.",
+        "equivalent": "Leave the TCP buffers as they are; they do not limit here.",
+    },
+    "": {
+        "better": "Prefer the first condition where this metric matters.",
+        "worse": "Prefer the second condition where this metric matters.",
+        "equivalent": "Choose by other reasons; the network does not decide it.",
+    },
+}
+
+
+def factor_of(contrast: Contrast) -> str:
+    """Name of the factor in which the sides of a contrast differ; empty when they differ in several or none."""
+    names = [n for n in {**contrast.a, **contrast.b} if contrast.a.get(n) != contrast.b.get(n)]
+    if "placement" in names:
+        return "placement"
+    return names[0] if len(names) == 1 else ""
+
+
+def advice(comparison: Comparison, contrast: Contrast | None = None) -> str:
+    """What to do about a comparison, in a sentence."""
+    if comparison.verdict == "no verdict":
+        return comparison.reason[:1].upper() + comparison.reason[1:] + "." if comparison.reason else "Measure on."
+    if comparison.verdict == "inconclusive":
+        more = comparison.more_rounds
+        return (
+            f"Measure about {more} more round{'s' if more != 1 else ''}, or accept not to know."
+            if more
+            else ("More rounds of this kind will not settle it; look at the scatter.")
+        )
+    factor = factor_of(contrast) if contrast else ""
+    side = str(contrast.a.get("placement")) if contrast and factor == "placement" else ""
+    return ADVICE[side if side and side in ADVICE else factor if factor in ADVICE else ""][comparison.verdict]
+
+
+def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None = None) -> list[Contrast]:
+    """The contrasts that the experiment declares.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    about : str, optional
+        Only those whose sides differ in this factor, for example ``"placement"``.
+    metric : str, optional
+        Only those of this metric.
+
+    Raises
+    ------
+    UsageError
+        The table holds no such factor.
+    """
+    if about is not None and about not in runs:
+        raise UsageError(f"the table of runs has no factor {about!r}")
+    declared: Any = (runs.attrs.get("experiment") or {}).get("contrasts") or ()
+    found = [Contrast.model_validate(c) for c in declared]
+    return [c for c in found if about in (None, factor_of(c)) and metric in (None, c.metric)]

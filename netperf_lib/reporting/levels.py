@@ -1,0 +1,303 @@
+"""Conditions by name: which runs answer a question, what each condition is called, and where its level lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from ..metrics import metric as metric_of
+from ..stats import Quantiles, level, tails
+from ..stats.table import FACTORS as VARIED
+from ..stats.table import level_words
+from ..tools.parsed import Percentile
+from .origin import ok_runs
+from .show import NothingToReport, Shown, effect, say, span
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["label", "levels", "measured", "metric_label", "named", "select", "shift", "shift_table"]
+
+ORDER = ("ppg", "same-zone", "cross-zone", "cross-region")
+"""Placements from near to far; others follow in the order of the alphabet."""
+FACTORS = tuple(f for f in VARIED if f not in ("duration_s", "omit_s"))
+"""What tells the conditions of a report apart: how long a test takes is no part of what it measures."""
+
+
+def _words(factor: str, value: Any, *, short: bool) -> str:
+    """How a condition calls a level, in the words of the verdicts; empty, when short, where it is the ordinary one."""
+    ordinary = value is None or (factor == "accelerated" and value is True)
+    if short and ordinary:
+        return ""
+    return level_words(factor, value)
+
+
+def select(
+    runs: pd.DataFrame,
+    metric: str,
+    *,
+    about: str | None = None,
+    along: str | None = None,
+    tool: str | None = None,
+    factors: Sequence[str] = FACTORS,
+    **where: Any,
+) -> pd.DataFrame:
+    """Return the runs that answer a question, each with the name of its condition.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    metric : str
+        Only complete runs with a value of this metric.
+    about : str, optional
+        The factor in question: every other one is held at one level, so that conditions differ in this one alone.
+    along : str, optional
+        A factor that is an axis and no part of a condition: only conditions in which it varies are kept.
+    tool : str, optional
+        Only this tool's; default: the tool with most of these runs, for tools are not mixed.
+    factors : sequence of str
+        What makes a condition; those that do not vary are not named.
+    **where
+        Factor and level, or a list of levels.
+
+    Returns
+    -------
+    DataFrame
+        The runs in time order with a column ``condition``, a categorical from near to far.
+
+    Raises
+    ------
+    UsageError
+        Unknown metric or factor.
+    NothingToReport
+        No run answers.
+    """
+    import pandas as pd
+
+    metric_of(metric)
+    kept = ok_runs(runs)
+    attrs = kept.attrs
+    kept = kept[kept[metric].notna()]
+    for factor, wanted in where.items():
+        if factor not in kept:
+            raise UsageError(f"the table of runs has no factor {factor!r}")
+        kept = kept[kept[factor].isin(wanted if isinstance(wanted, list | tuple | set) else [wanted])]
+    if tool is None and len(kept):
+        tool = str(kept["tool"].value_counts().sort_index().idxmax())
+    kept = kept[kept["tool"] == tool]
+    if kept.empty:
+        which = "".join(f", {k} {v}" for k, v in ({"tool": tool} | where).items() if v is not None)
+        raise NothingToReport(f"the experiment holds no run with a value of {metric}{which}")
+    if about is not None:
+        kept = _held(kept, about, factors)
+    kept = kept.sort_values([c for c in ("deployment", "round", "order") if c in kept], kind="stable")
+    names = named(kept, [f for f in factors if f != along])
+    if along is not None:
+        wide = (
+            pd.Series(names, index=kept.index)
+            .groupby(names)
+            .transform(lambda v: len(_plain(kept.loc[v.index, along]).unique()) > 1)
+        )
+        kept = kept[wide.astype(bool)]
+        if kept.empty:
+            raise NothingToReport(f"{along} does not vary in any condition with a value of {metric}")
+        names = named(kept, [f for f in factors if f != along])
+    first = kept.assign(condition=names).drop_duplicates("condition")
+
+    def place(row: Any) -> tuple[Any, ...]:
+        known = ORDER.index(row.placement) if row.placement in ORDER else len(ORDER)
+        rest = [
+            float(v) if v is not None and not pd.isna(v) else 0.0
+            for v in (row.streams, row.tcp_buffer_bytes, row.message_bytes)
+        ]
+        return known, str(row.placement), not _true(row.accelerated), *rest, not pd.isna(row.during)
+
+    order = [row.condition for row in sorted(first.itertuples(), key=place)]
+    kept = kept.assign(condition=pd.Categorical(names, categories=order, ordered=True))
+    kept.attrs = attrs
+    return kept
+
+
+def _true(value: Any) -> bool:
+    import pandas as pd
+
+    return not pd.isna(value) and bool(value)
+
+
+def _plain(column: Any) -> Any:
+    """A column whose missing values are None and whose others are Python's own."""
+    return column.astype(object).where(column.notna(), None)
+
+
+def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
+    """Names of the conditions of runs, from the factors that vary."""
+    plain = {f: _plain(runs[f]) for f in factors if f in runs}
+    varying = [f for f, column in plain.items() if len(column.unique()) > 1]
+    if not varying:
+        return [str(runs["placement"].iloc[0])] * len(runs)
+    rows = list(zip(*(plain[f] for f in varying), strict=True))
+    names = []
+    for row in rows:
+        pairs = list(zip(varying, row, strict=True))
+        # the ordinary levels go unsaid unless nothing else names the condition
+        short = [w for f, v in pairs if (w := _words(f, v, short=True))]
+        names.append(", ".join(short or [_words(f, v, short=False) for f, v in pairs]))
+    return names
+
+
+def _held(runs: pd.DataFrame, about: str, factors: Sequence[str]) -> pd.DataFrame:
+    """Hold every factor but one at a level at which that one still varies: that with most runs, or the ordinary one."""
+    if about not in runs:
+        raise UsageError(f"the table of runs has no factor {about!r}")
+    for factor in factors:
+        if factor == about or factor not in runs:
+            continue
+        texts = _plain(runs[factor]).map(str)
+        sizes = {
+            text: (len(_plain(group[about]).unique()), len(group)) for text, group in runs.groupby(texts, sort=True)
+        }
+        best = max(sizes, key=lambda t: (*sizes[t], t in ("None", "True")), default=None)
+        if best is not None and sizes[best][0] > 1:
+            runs = runs[texts == best]
+    return runs
+
+
+def label(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Give the rows of another table (intervals, percentiles) the conditions of their runs; others are left out.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With a column ``run_id``.
+    runs : DataFrame
+        As `select` gives it.
+
+    Raises
+    ------
+    NothingToReport
+        The table holds nothing of these runs.
+    """
+    found = table.merge(runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner")
+    if found.empty:
+        raise NothingToReport("the tools of these runs printed no such detail")
+    return found
+
+
+def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = 0.05) -> Quantiles:
+    """How condition `a` differs from `b` at every percentile that their logs tell, one value a run, paired by round.
+
+    Parameters
+    ----------
+    percentiles : DataFrame
+        The table of percentiles as `label` gives it.
+    a, b : str
+        Conditions.
+    margin : float
+        Ratios within it count as equivalent.
+
+    Returns
+    -------
+    Quantiles
+    """
+    import pandas as pd
+
+    kept = percentiles[percentiles["percentile"].between(1, 100, inclusive="left")]
+    sides = {}
+    for name in (a, b):
+        rows = kept[kept["condition"].astype(str) == name]
+        sides[name] = {
+            key: [
+                Percentile(float(p), float(v), None if pd.isna(n) else int(n))
+                for p, v, n in zip(g["percentile"], g["latency_us"], g["beyond"], strict=True)
+            ]
+            for key, g in rows.groupby(["deployment", "round"])
+        }
+    both = sorted(sides[a].keys() & sides[b].keys())
+    if not both:
+        raise NothingToReport(f"no round holds percentiles of both {a} and {b}")
+    common = sorted(set.intersection(*({q.percentile for q in sides[n][k]} for n in (a, b) for k in both)))
+    return tails(
+        [sides[a][k] for k in both],
+        [sides[b][k] for k in both],
+        percentiles=common,
+        margin=margin,
+        names=(a, b),
+        quantity="latency",
+    )
+
+
+def shift_table(quantiles: Quantiles) -> pd.DataFrame:
+    """What `shift` found, a row a percentile, in words that a table can hold."""
+    import pandas as pd
+
+    rows = [
+        [f"{p:g}", effect(c.ratio), span(c), c.n, "few" if p in quantiles.flagged else "enough"]
+        for p, c in zip(quantiles.percentiles, quantiles, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
+
+
+def levels(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> pd.DataFrame:
+    """Level of every condition: the median of the runs and its interval.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As `select` gives it.
+    metric : str
+        Column.
+    confidence : float
+        Of the interval; fewer runs than it needs give none.
+
+    Returns
+    -------
+    DataFrame
+        ``condition``, ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``; in the unit of the metric.
+    """
+    import math
+
+    import pandas as pd
+
+    rows = []
+    for name, group in runs.groupby("condition", observed=True, sort=True):
+        values = group[metric].astype(float)
+        found = level(values, confidence, metric=metric)
+        ends = [v if math.isfinite(v) else None for v in (found.low, found.high)]
+        rows.append([str(name), len(values), found.median, *ends, values.min(), values.max()])
+    return pd.DataFrame(rows, columns=["condition", "n", "median", "low", "high", "smallest", "largest"])
+
+
+def metric_label(metric: str) -> str:
+    """What a reader calls a metric."""
+    return metric_of(metric).label
+
+
+def measured(runs: pd.DataFrame, metric: str) -> Shown:
+    """Say what was measured: metric, tool, conditions, rounds, lengths, hosts.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As `select` gives it.
+    metric : str
+        Column.
+    """
+    info = metric_of(metric)
+    tests = sorted({" ".join(t) for t in zip(runs["tool"].astype(str), runs["test"].astype(str), strict=True)})
+    seconds = sorted(runs["duration_s"].dropna().unique())
+    counts = runs["condition"].value_counts()
+    each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
+    better = {"lower": " Less is better.", "higher": " More is better."}.get(info.better or "", "")
+    length = f", {' or '.join(f'{s:g}' for s in seconds)} s a run" if seconds else ""
+    return say(
+        f"Shown is **{info.label[0].lower()}{info.label[1:]}**{basis}, measured by {' and '.join(tests)} in "
+        f"{_count(runs['round'].nunique(), 'round')} of {_count(runs['deployment'].nunique(), 'deployment')}: "
+        f"{_count(len(counts), 'condition')}, {each} complete runs{' each' if len(counts) > 1 else ''}{length}.{better}"
+    )
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

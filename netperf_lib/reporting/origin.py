@@ -1,0 +1,384 @@
+"""Where the data come from: the first page's facts and the last page's provenance, read from the runs themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..data.store import Store
+from ..errors import StoreError, UsageError
+from .show import NothingToReport, Shown, headline, say, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..stats import Comparison
+
+__all__ = ["Counts", "counts", "cover", "end", "ok_runs", "proofs", "provenance", "require"]
+
+CONDITION = ("placement", "accelerated", "tool", "test", "streams", "tcp_buffer_bytes", "during")
+"""What tells the conditions apart that are counted."""
+SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "pyarrow")
+
+
+def _levels(runs: pd.DataFrame, *columns: str) -> list[str]:
+    seen = {str(v) for c in columns if c in runs for v in runs[c].dropna().unique()}
+    return sorted(seen)
+
+
+def _some(values: list[str], most: int = 3, none: str = "–") -> str:
+    if not values:
+        return none
+    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def _counts(runs: pd.DataFrame) -> tuple[int, int, int]:
+    excluded = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
+    ok = (runs["status"] == "ok") & ~excluded
+    return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
+
+
+def ok_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs that count: complete, and not excluded."""
+    keep = runs["status"] == "ok"
+    if "excluded" in runs:
+        keep &= runs["excluded"].isna()
+    found = runs[keep].copy()
+    found.attrs = dict(runs.attrs)
+    return found
+
+
+def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_least: int = 2) -> list[Any]:
+    """End the notebook, with a clear word, where the experiment does not vary what the notebook asks about.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    factor : str
+        Column that must vary.
+    metric : str, optional
+        Only runs with a value of this metric count.
+    at_least : int
+        Levels that are needed.
+
+    Returns
+    -------
+    list
+        The levels; null is None and comes first.
+
+    Raises
+    ------
+    NothingToReport
+        Fewer levels. A report keeps the page, says so, and leaves the rest of the notebook out.
+    """
+    for name in filter(None, (factor, metric)):
+        if name not in runs:
+            raise UsageError(f"the table of runs has no column {name!r}")
+    kept = ok_runs(runs)
+    if metric is not None:
+        kept = kept[kept[metric].notna()]
+    values = kept[factor]
+    levels = [*([None] if values.isna().any() else []), *sorted(values.dropna().unique())]
+    if len(levels) < at_least:
+        held = ", ".join(map(str, levels)) or "none"
+        what = f" in runs with a value of {metric}" if metric else ""
+        raise NothingToReport(
+            f"this question needs at least {at_least} levels of {factor}{what}; the experiment holds {held}"
+        )
+    return levels
+
+
+def end(reason: str) -> NoReturn:
+    """End the notebook here, for a reason that the report gives: the experiment does not hold what is asked."""
+    raise NothingToReport(reason)
+
+
+def _short(notice: str | None) -> str | None:
+    """The notice as far as it fits the two lines of a footer: its first sentence."""
+    if not notice:
+        return None
+    first = notice.split(". ")[0].rstrip(".")
+    return first if len(first) <= 220 else first[:217].rstrip() + "…"
+
+
+def cover(
+    runs: pd.DataFrame,
+    family: Iterable[Comparison] | None = None,
+    *,
+    words: str | None = None,
+    kicker: str = "Network performance report",
+    cards: Shown | None = None,
+) -> Shown:
+    """Show what the report rests on; in the PDF this is the head of the first page.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    family : Family, optional
+        Its clearest finding becomes the headline.
+    words : str, optional
+        Headline to use instead.
+    kicker : str
+        The line above the title.
+    cards : Shown, optional
+        Large numbers, as `cards` makes them.
+    """
+    experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
+    notice: str | None = runs.attrs.get("notice")
+    ok, failed, excluded = _counts(runs)
+    started = runs["started_utc"].dropna()
+    first: Any = started.min() if len(started) else None
+    last: Any = started.max() if len(started) else None
+    measured = (
+        "–"
+        if first is None
+        else f"{first:%d %B %Y}"
+        if first.date() == last.date()
+        else (f"{first:%d %b} – {last:%d %b %Y}")
+    )
+    name = str(experiment.get("name") or _some(_levels(runs, "experiment")))
+    sizes = _levels(runs, "client_vm_size", "server_vm_size")
+    source = (experiment.get("hosts") or {}).get("source")
+    facts = [
+        ["Experiment", name],
+        ["Hosts", f"{len(_levels(runs, 'client', 'server'))}{f' ({source})' if source else ''}"],
+        ["VM size", _some(sizes, 2)] if sizes else ["Contrasts", f"{len(experiment.get('contrasts') or ())} declared"],
+        ["Regions", _some(_levels(runs, "client_region", "server_region"), 2)],
+        ["Rounds", f"{runs['round'].nunique()} in {_plural(runs['deployment'].nunique(), 'deployment')}"],
+        ["Runs", f"{ok} ok, {failed} failed" + (f", {excluded} excluded" if excluded else "")],
+        ["Tools", _some(_levels(runs, "tool"), 4)],
+        ["Measured", measured],
+    ]
+    if claims := _kept_proofs(runs):
+        facts.append(["Placement", _proven(claims)])
+    says = words if words is not None else headline(family) if family is not None else None
+    html = "".join(
+        f"<tr><th style='text-align:left'>{escape(k)}</th><td style='text-align:left'>{escape(v)}</td></tr>"
+        for k, v in facts
+    )
+    html = f"<table>{html}</table>"
+    if notice:
+        html = (
+            f'<div style="border-left:4px solid #e69f00;background:#e69f0018;padding:.5em .9em;max-width:60em">'
+            f"{escape(notice)}</div>"
+        ) + html
+    if says:
+        html += f'<p style="font-size:1.15em;max-width:52em"><strong>{escape(says)}</strong></p>'
+    if cards:
+        html += cards.html
+    return Shown(
+        "cover",
+        html=html,
+        text="\n".join([*(f"{k}: {v}" for k, v in facts), says or "", notice or ""]).strip(),
+        kicker=kicker,
+        subtitle=str(experiment.get("title") or ""),
+        facts=facts,
+        notice=notice,
+        notice_short=_short(notice),
+        headline=says,
+        cards=cards.content["facts"] if cards else [],
+        running=f"{name} · {measured}",
+        date=last.isoformat() if last is not None else None,
+    )
+
+
+def _plural(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How complete the data are: a sentence, a table by condition, and what happened to runs that do not count."""
+
+    words: str
+    table: Shown
+    causes: Shown
+
+
+def counts(runs: pd.DataFrame) -> Counts:
+    """Count what was measured, by condition: complete, failed, excluded, and in how many rounds."""
+    import pandas as pd
+
+    from .levels import named
+
+    ok, failed, excluded = _counts(runs)
+    left_out = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
+    each = pd.DataFrame(
+        {
+            "condition": named(runs, CONDITION),
+            "ok": (runs["status"] == "ok") & ~left_out,
+            "failed": (runs["status"] != "ok") & ~left_out,
+            "excluded": left_out,
+            "block": [f"{d}/{r}" for d, r in zip(runs["deployment"], runs["round"], strict=True)],
+        }
+    )
+    by = each.groupby("condition", sort=True)
+    summed = by[["ok", "failed", "excluded"]].sum().astype(int)
+    summed["rounds"] = each[each["ok"]].groupby("condition")["block"].nunique()
+    rounds = each["block"].nunique()
+    summed["rounds"] = summed["rounds"].fillna(0).astype(int)
+    whole = int((summed["rounds"] == rounds).sum())
+    share = f"all {len(summed)}" if whole == len(summed) else f"{whole} of {len(summed)}"
+    words = (
+        f"{_plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded; {share} conditions are "
+        f"complete in every one of {_plural(rounds, 'round')}."
+    )
+    bad = runs[~each["ok"].to_numpy()]
+    causes = pd.DataFrame(
+        {
+            "run": bad["run_id"],
+            "what": [e if _given(e) else s for e, s in zip(bad["excluded"], bad["status"], strict=True)]
+            if "excluded" in bad
+            else bad["status"],
+            "cause": bad["error"],
+        }
+    )
+    return Counts(
+        words,
+        table(summed.reset_index(), "Runs of every condition, and the rounds in which it is complete."),
+        table(causes, "Runs that do not count, and why.") if len(causes) else say("Every run counts."),
+    )
+
+
+HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    where: str
+    claim: str
+    holds: str
+    evidence: str
+
+
+def _proofs(deployments: Iterable[dict[str, Any]]) -> list[_Proof]:
+    return [
+        _Proof(where, p["claim"], HOLDS[p["holds"]], p.get("evidence") or "")
+        for d in deployments
+        for where, some in [(d["deployment_id"], d.get("proofs") or ())]
+        + [(h["name"], h.get("proofs") or ()) for h in d["hosts"]]
+        for p in some
+    ]
+
+
+def _kept_proofs(runs: pd.DataFrame) -> list[_Proof]:
+    """Proofs of the experiment's deployments; a table that was made by hand has none."""
+    try:
+        return _proofs(Store.at(runs.attrs["path"]).deployments())
+    except (KeyError, StoreError):
+        return []
+
+
+def _proven(claims: list[_Proof]) -> str:
+    """How many claims about the hosts are proven, and that some are not."""
+    count = Counter(p.holds for p in claims)
+    flagged = [
+        f"{n} {words if n == 1 else words.replace('does', 'do')}" for words, n in count.items() if words != HOLDS[True]
+    ]
+    return f"{count[HOLDS[True]]} of {len(claims)} claims proven" + (f"; {', '.join(flagged)}" if flagged else "")
+
+
+def proofs(runs: pd.DataFrame) -> Shown:
+    """Show what proves where the hosts stood and how they were set up."""
+    import pandas as pd
+
+    found = _kept_proofs(runs)
+    if not found:
+        return say("The source of the hosts kept no proof of where they stood: the placements are as declared.")
+    rows = pd.DataFrame([[p.where, p.claim, p.holds, p.evidence] for p in found])
+    rows.columns = ["where", "claim", "holds", "evidence"]
+    return table(rows, "What was claimed of the hosts, and what shows it.")
+
+
+def provenance(runs: pd.DataFrame) -> Shown:
+    """Show how the report was made: data, hosts and what proves their placement, tools, seed, versions, hashes."""
+    experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
+    ok, failed, excluded = _counts(runs)
+    kept, deployments = {}, []
+    try:
+        store = Store.at(runs.attrs["path"])
+        kept, deployments = store.read_plan() or {}, store.deployments()
+    except (KeyError, StoreError):
+        pass  # a table that was made by hand has no folder
+    hashes = "\n".join(sorted(f"{i} {h}" for i, h in zip(runs["run_id"], runs["raw_sha256"], strict=True)))
+    started = runs["started_utc"].dropna()
+    data = [
+        ["experiment", str(experiment.get("name") or _some(_levels(runs, "experiment")))],
+        ["runs", f"{ok} ok, {failed} failed or cut short, {excluded} excluded"],
+        ["rounds", f"{runs['round'].nunique()}"],
+        ["seed of the order", str(kept.get("seed", experiment.get("seed") or "not kept"))],
+        ["measured", f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC" if len(started) else "–"],
+        ["SHA-256 of all raw logs", hashlib.sha256(hashes.encode()).hexdigest()],
+        ["version of the parser", _some(_levels(runs, "parser_version"))],
+    ]
+    failures = [
+        [str(r.run_id), str(r.excluded if _given(r.excluded) else r.error or r.status)]
+        for r in runs.itertuples()
+        if r.status != "ok" or _given(getattr(r, "excluded", None))
+    ]
+    tools = sorted(
+        {f"{t} {v}" if _given(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
+    )
+    machines = [
+        ["tools", _some(tools, 8)],
+        ["kernels", _some(_levels(runs, "kernel"))],
+        ["congestion control", _some(_levels(runs, "congestion_control"))],
+        ["network drivers", _some(_levels(runs, "nic_driver"))],
+        ["hosts", _some(_levels(runs, "client", "server"), 16)],
+    ]
+    shown = [
+        [f"{r.where}: {r.claim}", r.holds + (f" ({r.evidence})" if r.evidence else "")] for r in _proofs(deployments)
+    ]
+    groups: list[dict[str, Any]] = [
+        {"title": "data", "rows": data},
+        {"title": "machines and tools", "rows": machines},
+        {"title": "proofs of placement", "rows": shown or [["none", "the source of the hosts kept no proof"]]},
+        {"title": "runs that do not count", "rows": failures or [["none", "every run is ok"]]},
+    ]
+    software = [["Python", platform.python_version()], *([p, _version(p)] for p in SOFTWARE)]
+    narrow: list[dict[str, Any]] = [{"title": "software", "rows": software}]
+    notice = runs.attrs.get("notice")
+    text = (
+        "Measured in rounds, in an order drawn at random within each round; the run is the unit of every statistic. "
+        "Raw logs are kept unchanged; tables, figures and words are made from them by the notebooks, which anyone can "
+        "execute again." + (f" {notice}" if notice else "")
+    )
+    html = "".join(
+        f"<details><summary>{escape(g['title'].capitalize())}</summary><table>"
+        + "".join(
+            f"<tr><td style='text-align:left'>{escape(k)}</td><td style='text-align:left'>{escape(v)}</td></tr>"
+            for k, v in g["rows"]
+        )
+        + "</table></details>"
+        for g in [*groups, *narrow]
+    )
+    return Shown(
+        "provenance",
+        html=f"<p>{escape(text)}</p>{html}",
+        text=text,
+        title="How this report was made",
+        groups=groups,
+        narrow=narrow,
+        words=text,
+    )
+
+
+def _given(value: Any) -> bool:
+    import pandas as pd
+
+    return value is not None and not pd.isna(value)

@@ -1,0 +1,238 @@
+"""Logs on disk: one, many at a time, as JSON, as tables; and those that others published."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import netperf_lib as npl
+from netperf_lib import tools
+from netperf_lib.cli import npl as command
+from netperf_lib.data import logs
+from netperf_lib.data.logs import parse_ends, parse_files
+from netperf_lib.errors import ParseError
+
+LOGS = Path(__file__).parents[1] / "logs"
+ONE = LOGS / "iperf3" / "gen-3.12-bidir-P2.json"
+GOLDEN = [
+    p
+    for p in sorted(LOGS.glob("*/*"))
+    if not p.name.endswith(".expected.json") and not p.with_name(f"{p.name}.expected.json").read_text().startswith('"')
+]
+
+
+def test_a_path_a_text_and_bytes_are_the_same_log() -> None:
+    (of_path,) = npl.parse(ONE)
+    (of_name,) = npl.parse(str(ONE))
+    (of_text,) = npl.parse(ONE.read_text())
+    (of_bytes,) = npl.parse(ONE.read_bytes())
+    assert of_path.metrics == of_name.metrics == of_text.metrics == of_bytes.metrics
+    assert of_path.file == str(ONE)
+    assert of_text.file is None
+
+
+def test_a_text_of_one_line_is_read_when_there_is_no_such_file() -> None:
+    (run,) = npl.parse("iperf3: error - unable to connect to server: Connection refused")
+    assert (run.tool, run.status) == ("iperf3", "failed")
+
+
+@pytest.mark.parametrize("source", ["no-such.log", Path("no-such.log")])
+def test_a_missing_file_is_one_sentence(source: str | Path) -> None:
+    with pytest.raises(ParseError, match=r"^no-such\.log: no such file"):
+        npl.parse(source)
+
+
+def test_what_is_no_log_names_the_tools(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Dear diary, the network was slow.\n")
+    with pytest.raises(ParseError) as refusal:
+        npl.parse(tmp_path / "a.txt")
+    assert all(name in str(refusal.value) for name in tools.tools())
+    assert str(refusal.value).startswith(str(tmp_path / "a.txt"))
+
+
+def test_an_empty_file_is_a_failed_run(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\r\n")
+    (run,) = npl.parse(tmp_path / "a.txt")
+    assert (run.status, run.metrics) == ("failed", {})
+    assert "empty" in str(run.error)
+
+
+def test_many_files_by_several_processes_as_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    alone = logs.parse_files(GOLDEN, workers=1)
+    monkeypatch.setattr(logs, "BATCH", 20)
+    shared = logs.parse_files(GOLDEN, workers=2, progress=lambda done, total: seen.append((done, total)))
+    assert alone == shared
+    assert not alone[1]
+    assert seen[-1] == (len(GOLDEN), len(GOLDEN))
+
+
+def test_tables_hold_what_the_runs_say(tmp_path: Path) -> None:
+    runs, errors = logs.parse_files(GOLDEN, tables=tmp_path)
+    assert not errors
+    table = pq.read_table(tmp_path / "runs").to_pylist()
+    assert [(r["raw_path"], r["tool"], r["status"], r["error"]) for r in table] == [
+        (r["file"], r["tool"], r["status"], r["error"]) for r in runs
+    ]
+    for row, run in zip(table, runs, strict=True):
+        assert {k: row[k] for k in run["metrics"]} == pytest.approx(run["metrics"])
+    assert pq.read_table(tmp_path / "intervals").num_rows == sum(r["intervals"] for r in runs)
+    assert pq.read_table(tmp_path / "percentiles").num_rows == sum(len(r["percentiles"]) for r in runs)
+    assert len({r["run_id"] for r in table}) == len(table)
+    assert not [p for p in tmp_path.rglob("*") if p.name.startswith(".")]
+
+
+def test_the_verb_prints_one_list_of_json(tmp_path: Path) -> None:
+    two = LOGS / "iperf3" / "gen-3.12-server-3tests-concatenated.json"
+    done = CliRunner().invoke(command, ["parse", "--json", str(ONE), str(two)])
+    assert done.exit_code == 0
+    found = json.loads(done.output)
+    assert [(r["file"], r["line"]) for r in found] == [(str(ONE), 1), *((str(two), n) for n in (1, 109, 217, 325))]
+    assert set(found[0]) == {
+        "file", "line", "tool", "tool_version", "test", "status", "error", "warnings",
+        "metrics", "intervals", "samples", "percentiles",
+    }  # fmt: skip
+
+
+def test_the_verb_tells_what_it_could_not_read_and_reads_the_rest(tmp_path: Path) -> None:
+    done = CliRunner().invoke(command, ["parse", str(ONE), str(tmp_path / "gone.log")])
+    assert done.exit_code == 1
+    assert "gone.log: no such file" in done.output
+    assert "597 Mbit/s" in done.output or "598 Mbit/s" in done.output
+    assert "Traceback" not in done.output
+
+
+SCALE = {"us": 1.0, "ms": 1e3, "Gbit/s": 1e9, "Mbit/s": 1e6}
+
+
+def test_published_logs_parse_to_the_printed_figures() -> None:
+    figures = npl.load_published()
+    folder = Path(figures.attrs["path"])
+    checked = 0
+    for _, row in figures[figures["raw_log"].notna()].iterrows():
+        found = []
+        for log in sorted(folder.glob(row["raw_log"])):
+            (run,) = [r for r in npl.parse(log) if r.status == "ok"]
+            # the logs of iperf 2 are the clients': what they print is what was sent
+            name = "latency_oneway_us" if row["unit"] in ("us", "ms") else "throughput_bps"
+            found.append(run.metrics[name if name in run.metrics else "throughput_sent_bps"])
+        mean = sum(found) / len(found) / SCALE[row["unit"]]
+        printed = str(row["value"])
+        if "truncated" in str(row["note"]):
+            assert math.floor(mean) == float(printed), row["raw_log"]
+        else:
+            digits = len(printed.partition(".")[2])
+            assert round(mean, digits) == float(printed), row["raw_log"]
+        checked += len(found)
+    assert checked == len([p for p in folder.glob("*/*") if p.is_file()])
+
+
+def test_published_figures_load_whole() -> None:
+    figures = npl.load_published()
+    assert len(figures) == len((Path(figures.attrs["path"]) / "figures.tsv").read_text().splitlines()) - 1
+    assert {"source", "path", "accelerated", "streams", "tool", "metric", "value", "unit"} <= set(figures.columns)
+    assert figures["accelerated"].notna().any()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.log").touch(mode=0)
+    with pytest.raises(ParseError, match="cannot be read"):
+        npl.parse(tmp_path / "a.log")
+
+
+def iperf2(folder: Path, *options: str) -> tuple[Path, Path]:
+    """Run both ends of iperf 2 on loopback, as the collector does; return their logs."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = str(s.getsockname()[1])
+    ends = folder / "client.out", folder / "server.out"
+    common = ["-p", port, "-e", "-f", "k", "-i", "1"]
+    with ends[1].open("wb") as out, subprocess.Popen(["iperf", "-s", *common], stdout=out) as server:
+        for _ in range(100):
+            if f":{int(port):04X} " in Path("/proc/net/tcp").read_text():
+                break
+            time.sleep(0.05)
+        with ends[0].open("wb") as out:
+            subprocess.run(["iperf", "-c", "127.0.0.1", *common, "-t", "1", *options], stdout=out, check=True)
+        time.sleep(0.3)
+        server.terminate()
+    return ends
+
+
+@pytest.mark.skipif(shutil.which("iperf") is None, reason="needs iperf 2")
+def test_what_arrived_comes_from_the_server_where_the_client_cannot_know_it(tmp_path: Path) -> None:
+    client, server = iperf2(tmp_path, "-P", "2")
+    (alone,), (told,) = npl.parse(client), npl.parse(server)
+    assert "throughput_bps" not in alone.metrics
+    (both,) = parse_ends(client, server)
+    assert both.status == "ok"
+    assert both.metrics["throughput_bps"] == told.metrics["throughput_bps"] > 0
+    assert both.metrics["transferred_bytes"] == told.metrics["transferred_bytes"] == alone.metrics["sent_bytes"]
+    assert {k: both.metrics[k] for k in alone.metrics} == alone.metrics  # the client's own figures stay
+
+    for text, reason in {"": "empty", "Segmentation fault\n": "no run of a known tool"}.items():
+        server.write_text(text)
+        (run,) = parse_ends(client, server)
+        assert (run.status, run.metrics) == ("ok", alone.metrics)
+        assert any("server.out does not tell what arrived" in w and reason in w for w in run.warnings)
+    server.unlink()
+    assert parse_ends(client, server)[0].metrics == alone.metrics
+
+
+@pytest.mark.skipif(shutil.which("iperf") is None, reason="needs iperf 2")
+def test_a_reversed_test_needs_nothing_of_its_server(tmp_path: Path) -> None:
+    client, server = iperf2(tmp_path, "-R")
+    assert parse_ends(client, server)[0].metrics == npl.parse(client)[0].metrics
+    assert npl.parse(client)[0].metrics["throughput_bps"] > 0
+
+
+def test_the_log_of_another_test_is_not_mixed_in(tmp_path: Path) -> None:
+    client, server = tmp_path / "client.out", tmp_path / "server.out"
+    client.write_bytes((LOGS / "iperf2" / "gen-tcp.txt").read_bytes())
+    server.write_bytes((LOGS / "iperf3" / "gen-3.12-udp.json").read_bytes())
+    (run,) = parse_ends(client, server)
+    assert "throughput_bps" not in run.metrics
+    assert any("another test" in w for w in run.warnings)
+
+
+def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path: Path) -> None:
+    data = (LOGS / "qperf" / "gen-v.txt").read_bytes()
+    packed = tmp_path / "a.gz"
+    packed.write_bytes(gzip.compress(data))
+    assert [r.metrics for r in npl.parse(packed)] == [r.metrics for r in npl.parse(data)]
+    packed.write_bytes(gzip.compress(data)[:-20])
+    with pytest.raises(ParseError, match="packed by gzip and damaged"):
+        npl.parse(packed)
+    packed.write_bytes(b"PK\x03\x04....")
+    with pytest.raises(ParseError, match="packed by zip; unpack it first"):
+        npl.parse(packed)
+
+
+def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "b.txt").write_bytes((LOGS / "qperf" / "gen-v.txt").read_bytes())
+    (tmp_path / "deep" / "a.txt").write_bytes((LOGS / "latte" / "vc-udp-rio-hist-10k.txt").read_bytes())
+    (tmp_path / ".hidden").write_text("no log")
+    runs, errors = parse_files([tmp_path])
+    assert (sorted({r["tool"] for r in runs}), errors) == (["latte", "qperf"], [])
+    assert parse_files([tmp_path / "*.txt"])[0] == parse_files([tmp_path / "b.txt"])[0]
+    (tmp_path / "empty").mkdir()
+    assert "a folder without files" in parse_files([tmp_path / "empty"])[1][0]
+    with (tmp_path / "b.txt").open("rb") as log:
+        done = subprocess.run(
+            [sys.executable, "-m", "netperf_lib", "parse", "-", "--json"], stdin=log, capture_output=True, check=True
+        )
+    assert {r["tool"] for r in json.loads(done.stdout)} == {"qperf"}

@@ -1,0 +1,341 @@
+"""Runs appear whole or not at all; tables are rebuildable, incremental and never lose a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.data import store as store_module
+from netperf_lib.data.store import Store
+from netperf_lib.errors import StoreError
+from netperf_lib.experiment.model import Experiment
+
+EXPERIMENT = Experiment.model_validate(
+    {
+        "name": "demo",
+        "hosts": {"source": "lab"},
+        "pairs": [{"client": "a", "server": "b", "placement": "ppg"}],
+        "tests": [{"tool": "qperf", "test": "tcp_lat"}],
+    }
+)
+
+QPERF = """\
+tcp_lat:
+    latency        =   {ns} ns
+    msg_rate       =  25361 /sec
+    time           =  1 sec
+"""
+
+
+def record(round_: int, **changes: Any) -> dict[str, Any]:
+    host = {"name": "a", "address": "127.0.0.1", "data_address": "10.0.0.1", "region": "r1", "zone": "1"}
+    return {
+        "schema": 1,
+        "run_id": f"d01-r{round_:03d}-qperf-tcp_lat-ppg-0",
+        "attempt": 1,
+        "experiment": "demo",
+        "deployment": 1,
+        "round": round_,
+        "order": round_,
+        "status": "ok",
+        "error": None,
+        "trial": {
+            "client": "a",
+            "server": "b",
+            "placement": "ppg",
+            "accelerated": True,
+            "tool": "qperf",
+            "test": "tcp_lat",
+            "duration_s": 1,
+            "omit_s": 0,
+            "streams": 1,
+            "tcp_buffer_bytes": None,
+            "message_bytes": None,
+            "options": {},
+        },
+        "hosts": {"client": host, "server": host},
+        "notice": None,
+        "commands": {"client": ["qperf", "10.0.0.2", "tcp_lat"], "server": ["qperf"]},
+        "exit": {"client": 0, "server": None},
+        "started_utc": "2026-01-02T03:04:05+00:00",
+        "ended_utc": "2026-01-02T03:04:06+00:00",
+        "tool_version": "0.4.11",
+        "facts": {"client": {"kernel": "6.1"}, "server": {}},
+        "counters": {},
+        "warnings": [],
+        "files": {},
+    } | changes
+
+
+def add(store: Store, round_: int, text: str | None = None, **changes: Any) -> str:
+    run = record(round_, **changes)
+    with store.new_run(run["run_id"]) as folder:
+        (folder / "run.json").write_text(json.dumps(run))
+        (folder / "client.out").write_text(QPERF.format(ns=39000 + round_) if text is None else text)
+    return str(run["run_id"])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path, "demo")
+    store.declare(EXPERIMENT)
+    return store
+
+
+def test_a_run_becomes_a_row_in_the_librarys_units(store: Store) -> None:
+    add(store, 1)
+    runs = npl.load(store.path)
+    assert runs.loc[0, "latency_oneway_us"] == pytest.approx(39.001)
+    assert runs.loc[0, "placement"] == "ppg"
+    assert runs.loc[0, "kernel"] == "6.1"
+    assert bool(runs.loc[0, "accelerated"]) is True
+    assert pd.isna(runs.loc[0, "throughput_bps"])  # missing is null, never zero
+    assert runs.loc[0, "started_utc"] == pd.Timestamp("2026-01-02T03:04:05Z")
+    assert runs.attrs["experiment"]["name"] == "demo"
+
+
+def test_a_failed_run_keeps_its_place_and_reason_but_has_no_numbers(store: Store) -> None:
+    add(store, 1, status="failed", error="connection refused")
+    add(store, 2, text="")
+    runs = npl.load(store.path)
+    assert list(runs["status"]) == ["failed", "failed"]
+    assert runs.loc[0, "error"] == "connection refused"
+    assert runs["error"].notna().all()
+    assert runs["latency_oneway_us"].isna().all()
+
+
+def test_what_the_client_cannot_know_comes_from_the_servers_log(store: Store) -> None:
+    logs = Path(__file__).parents[1] / "logs" / "iperf2"
+    trial = record(1)["trial"] | {"tool": "iperf2", "test": "tcp"}
+    for number, server in enumerate([(logs / "gen-tcp-e-server.txt").read_text(), ""], 1):
+        run = record(number, trial=trial)
+        with store.new_run(run["run_id"]) as folder:
+            (folder / "run.json").write_text(json.dumps(run))
+            (folder / "client.out").write_text((logs / "gen-tcp.txt").read_text())
+            (folder / "server.out").write_text(server)
+    (received,) = npl.parse(logs / "gen-tcp-e-server.txt")
+    runs = npl.load(store.path)
+    assert list(runs["status"]) == ["ok", "ok"]
+    assert runs.loc[0, "throughput_bps"] == received.metrics["throughput_bps"]
+    assert runs["throughput_sent_bps"].notna().all()
+    assert pd.isna(runs.loc[1, "throughput_bps"])
+    assert list(runs.loc[1, "warnings"])[-1].startswith("server.out does not tell what arrived")
+
+
+def test_a_damaged_packet_in_a_streamed_log_makes_the_run_partial(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(npl.tools, "LARGE", 0)
+    log = Path(__file__).parents[1] / "logs" / "sockperf" / "gen-pp-fulllog.csv"
+    text = log.read_text()
+    add(store, 1, text)
+    add(store, 2, text.replace("\n100, 2.", "\n100, 3."))
+    runs = npl.load(store.path)
+    assert list(runs["status"]) == ["ok", "partial"]
+    assert "a packet's row is damaged" in runs.loc[1, "error"]
+    assert runs["latency_oneway_us"].notna().tolist() == [True, False]
+    assert npl.load(store.path, table="samples").groupby("run_id").size().tolist()[0] == 164
+
+
+def test_ingest_is_incremental_idempotent_and_rebuildable(store: Store) -> None:
+    for r in (1, 2):
+        add(store, r)
+    assert store.ingest() == 2
+    assert store.ingest() == 0
+    add(store, 3)
+    assert store.ingest() == 1
+    first = npl.load(store.path)
+    assert list(first["round"]) == [1, 2, 3]
+    import shutil
+
+    shutil.rmtree(store.path / "tables")
+    again = npl.load(store.path)
+    pd.testing.assert_frame_equal(first, again)
+
+
+def test_rows_of_a_batch_without_its_runs_part_are_not_read(store: Store) -> None:
+    add(store, 1)
+    store.ingest()
+    runs_part = next((store.path / "tables" / "runs").glob("part-*"))
+    orphan = store.path / "tables" / "intervals" / "part-orphan.parquet"
+    orphan.parent.mkdir(exist_ok=True)
+    table = pa.table({"run_id": ["x"], "stream": pa.array([-1], pa.int32())})
+    pq.write_table(table, orphan)
+    assert runs_part.exists()
+    assert len(npl.load(store.path, "intervals")) == 0
+
+
+def test_a_table_of_an_older_version_loads_with_null_columns(store: Store) -> None:
+    add(store, 1)
+    store.ingest()
+    part = next((store.path / "tables" / "runs").glob("part-*"))
+    old = pq.read_table(part).drop_columns(["jitter_us", "vf_up"])
+    pq.write_table(old, part)
+    runs = npl.load(store.path)
+    assert runs["jitter_us"].isna().all()
+    assert runs.loc[0, "latency_oneway_us"] == pytest.approx(39.001)
+
+
+def test_tables_of_an_older_parser_are_made_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(store, 1)
+    store.ingest()
+    monkeypatch.setattr(store_module, "PARSER_VERSION", store_module.PARSER_VERSION + 1)
+    assert store.ingest() == 1
+    assert len(npl.load(store.path)) == 1
+
+
+def test_a_run_appears_whole_or_not_at_all(store: Store) -> None:
+    def killed() -> None:
+        with store.new_run("d01-r001-x") as folder:
+            (folder / "client.out").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        killed()
+    assert store.run_ids() == []
+    with pytest.raises(StoreError, match=r"no run\.json"), store.new_run("d01-r001-x") as folder:
+        (folder / "client.out").touch()
+    assert list((store.path / "raw").iterdir()) == []
+
+
+def test_a_raw_run_is_never_overwritten(store: Store) -> None:
+    add(store, 1)
+    with pytest.raises(StoreError, match="never overwritten"):
+        add(store, 1)
+
+
+def test_killed_while_writing_leaves_nothing_that_is_read(store: Store) -> None:
+    code = textwrap.dedent(
+        f"""
+        import os, time
+        from netperf_lib.data.store import Store
+        with Store({str(store.path.parent)!r}, "demo").new_run("d01-r001-x") as folder:
+            (folder / "run.json").write_text("{{}}")
+            print("writing", flush=True)
+            time.sleep(60)
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        process.send_signal(signal.SIGKILL)
+    assert store.run_ids() == []
+    with store.lock():
+        pass
+    assert list((store.path / "raw").iterdir()) == []
+
+
+def test_a_second_collector_is_refused_with_the_first_ones_process(store: Store) -> None:
+    other = Store(store.path.parent, "demo")
+    with store.lock(), pytest.raises(StoreError, match=rf"process {os.getpid()}"), other.lock():
+        pytest.fail("two collectors at once")
+    with other.lock():
+        pass
+
+
+def test_another_declaration_of_a_measured_experiment_is_refused(store: Store) -> None:
+    changed = EXPERIMENT.model_copy(update={"pause_s": 5.0})
+    store.declare(changed)  # nothing measured yet
+    add(store, 1)
+    with pytest.raises(StoreError, match="another declaration"):
+        store.declare(EXPERIMENT)
+    store.declare(changed.model_copy(update={"rounds": 20}))  # more rounds are the same experiment
+    assert store.declared().rounds == 20
+
+
+def test_an_excluded_run_stays_with_its_cause(store: Store) -> None:
+    kept, left_out = add(store, 1), add(store, 2)
+    store.exclude(left_out, "the VM was resized")
+    runs = npl.load(store.path).set_index("run_id")
+    assert runs.loc[left_out, "excluded"] == "the VM was resized"
+    assert pd.isna(runs.loc[kept, "excluded"])
+    with pytest.raises(StoreError, match="no run 'x'"):
+        store.exclude("x", "typo")
+
+
+def test_a_folder_without_an_experiment_names_those_that_are_there(store: Store) -> None:
+    with pytest.raises(StoreError, match="it holds the experiments demo"):
+        npl.load(store.path.parent)
+
+
+def test_several_experiments_load_as_one(tmp_path: Path) -> None:
+    paths = []
+    for name in ("one", "two"):
+        store = Store(tmp_path, name)
+        store.declare(EXPERIMENT.model_copy(update={"name": name}))
+        add(store, 1, experiment=name)
+        paths.append(store.path)
+    assert sorted(npl.load(paths)["experiment"]) == ["one", "two"]
+
+
+def test_that_rounds_were_stopped_by_looking_goes_with_the_table(store: Store) -> None:
+    add(store, 1)
+    assert npl.load(store.path).attrs["looked"] is False
+    store.write_plan({"seed": 1, "trials": [], "looked": True})
+    assert npl.load(store.path).attrs["looked"] is True
+
+
+def test_a_time_with_a_zone_is_kept_in_utc(store: Store) -> None:
+    for number, text in enumerate(["2026-01-02T05:04:05+02:00", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05"], 1):
+        add(store, number, started_utc=text)
+    add(store, 4, started_utc=None)
+    started = npl.load(store.path)["started_utc"]
+    assert set(started[:3]) == {pd.Timestamp("2026-01-02T03:04:05Z")}
+    assert pd.isna(started[3])
+
+
+def test_a_record_that_lacks_something_is_one_sentence(store: Store) -> None:
+    damaged = record(1)
+    del damaged["trial"]
+    with store.new_run("d01-r001-x") as folder:
+        (folder / "run.json").write_text(json.dumps(damaged))
+    with pytest.raises(StoreError, match=r"d01-r001-x/run\.json: cannot be read \(it lacks 'trial'\)"):
+        store.ingest()
+
+
+@pytest.mark.parametrize("keep", [0, 100, 0.5])
+def test_a_damaged_part_of_a_table_is_one_sentence(store: Store, keep: float) -> None:
+    add(store, 1)
+    store.ingest()
+    part = next((store.path / "tables" / "runs").glob("part-*"))
+    data = part.read_bytes()
+    part.write_bytes(data[: int(keep * len(data)) if keep < 1 else int(keep)])
+    with pytest.raises(StoreError, match="this part of a table is damaged"):
+        npl.load(store.path)
+
+
+def test_two_exclusions_at_once_both_count(store: Store) -> None:
+    ids = [add(store, number) for number in range(1, 9)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: Store(store.path.parent, "demo").exclude(i, "moved"), ids))
+    assert store.exclusions() == dict.fromkeys(ids, "moved")
+
+
+def test_a_store_is_found_from_another_folder(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    add(store, 1)
+    monkeypatch.chdir(tmp_path)
+    travelling = pickle.dumps(Store(".", "demo"))
+    monkeypatch.chdir("/")
+    assert pickle.loads(travelling).run_ids() == store.run_ids()
+
+
+def test_an_experiment_is_known_by_the_same_token_for_ever_and_no_other_by_it(tmp_path: Path) -> None:
+    token = Store(tmp_path, "a").token
+    assert len(token) == 16
+    assert Store(tmp_path, "a").token == token
+    assert Store(tmp_path, "b").token != token
+    assert Store(tmp_path / "elsewhere", "a").token != token

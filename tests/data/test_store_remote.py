@@ -1,0 +1,249 @@
+"""The same verbs on object stores: a real Azurite on loopback, and fsspec's own memory store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.data import files
+from netperf_lib.data.store import Store
+from netperf_lib.data.synth import synth
+from netperf_lib.errors import StoreError
+
+from ..azurite import azurite
+
+RUNS = 24
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("local")
+    synth(root, runs=RUNS, samples=50)
+    return root
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("adlfs", reason="adlfs is not installed: pip install 'netperf_lib[azure]'")
+    with azurite(tmp_path_factory.mktemp("azurite")) as string:
+        yield string
+
+
+@pytest.fixture(params=["abfs", "memory"])
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("NETPERF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    if request.param == "memory":
+        return f"memory://{tmp_path.name}"
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", request.getfixturevalue("connection"))
+    container = f"c{abs(hash(tmp_path)) % 10**12}"
+    fsspec.filesystem("abfs").mkdir(container)
+    return f"abfs://{container}/fleet"
+
+
+def copied(local: Path, root: str) -> Store:
+    """The local fleet measured into a store elsewhere, run by run."""
+    source, target = Store(local, "fleet-0001"), Store(root, "fleet-0001")
+    target.declare(source.declared())
+    target.write_plan(source.read_plan() or {})
+    for run_id in source.run_ids():
+        with target.new_run(run_id) as place:
+            for file in source.raw_dir(run_id).iterdir():
+                (place / file.name).write_bytes(file.read_bytes())
+    return target
+
+
+def test_the_same_verbs_give_the_same_tables(local: Path, root: str) -> None:
+    target = copied(local, root)
+    assert npl.experiments(root) == [f"{root}/fleet-0001"]
+    assert len(target.run_ids()) == RUNS
+    assert npl.ingest(root) == RUNS
+    assert npl.ingest(root) == 0
+    for table in ("runs", "intervals", "percentiles", "samples"):
+        here, there = npl.load(local / "fleet-0001", table), npl.load(f"{root}/fleet-0001", table)
+        assert here.attrs["experiment"] == there.attrs["experiment"]
+        assert there.attrs["path"] == f"{root}/fleet-0001"
+        here.attrs = there.attrs = {}
+        pd.testing.assert_frame_equal(here, there)
+    assert npl.verify(root) == []
+    rows = npl.scan(root, "samples").to_table(columns=["latency_us"])
+    assert rows.num_rows == RUNS // 3 * 50
+    target.exclude(target.run_ids()[0], "moved")
+    assert npl.scan(root).count_rows() == RUNS - 1
+    assert npl.scan(root, excluded=True).count_rows() == RUNS
+
+
+def test_parts_written_one_by_one_are_merged(local: Path, root: str) -> None:
+    target = copied(local, root)
+    source = Store(local, "fleet-0001")
+    ids = source.run_ids()
+    for moved in (ids[:8], ids[8:]):
+        for run_id in ids:
+            target._files.remove(f"raw/{run_id}")
+        for run_id in moved:
+            with target.new_run(run_id) as place:
+                for file in source.raw_dir(run_id).iterdir():
+                    (place / file.name).write_bytes(file.read_bytes())
+        npl.ingest(target.url)
+    before = target.load("samples")
+    assert npl.compact(target.url) == 1
+    after = target.load("samples")
+    assert len(target._files.sizes("tables/runs")) == 1
+    pd.testing.assert_frame_equal(before, after)
+
+
+def test_a_run_without_its_record_does_not_exist(root: str) -> None:
+    store = Store(root, "demo")
+    store._files.write("raw/d01-r001-x/client.out", b"half")
+    assert store.run_ids() == []
+    with store.new_run("d01-r001-x") as place:  # the interrupted one is written again
+        (place / "client.out").write_text("whole")
+        (place / "run.json").write_text("{}")
+    assert store.run_ids() == ["d01-r001-x"]
+    with pytest.raises(StoreError, match="never overwritten"), store.new_run("d01-r001-x"):
+        pass
+
+
+def test_the_record_is_the_last_to_come(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(root, "demo")
+    order: list[str] = []
+    put = store._files._fs.put_file  # type: ignore[attr-defined]
+    monkeypatch.setattr(
+        store._files._fs,  # type: ignore[attr-defined]
+        "put_file",
+        lambda a, b, **k: (order.append(b.rpartition("/")[2]), put(a, b, **k)),
+    )
+    with store.new_run("d01-r001-x") as place:
+        for name in ("run.json", "client.out", "server.out"):
+            (place / name).write_text("{}")
+    assert order[-1] == "run.json"
+    assert sorted(order) == ["client.out", "run.json", "server.out"]
+
+
+def test_one_holder_of_a_lock(root: str) -> None:
+    one, other = Store(root, "demo"), Store(root, "demo")
+    with one.lock(), pytest.raises(StoreError, match=rf"another collector is at work here \(process {os.getpid()} on "):
+        other.lock().__enter__()
+    with other.lock():
+        pass
+
+
+@pytest.mark.slow  # a lease of Azure runs for 15 s at least
+def test_a_dead_holders_lease_ends(connection: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection)
+    monkeypatch.setattr(files, "LEASE_S", 15)
+    fsspec.filesystem("abfs").mkdir("locks")
+    code = (
+        "import netperf_lib.data.files as f, time\nf.LEASE_S = 15\n"
+        "with f.folder('abfs://locks/demo').lock('.lock', 'x'):\n    print('held', flush=True)\n    time.sleep(60)\n"
+    )
+    where = files.folder("abfs://locks/demo")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(StoreError, match=f"process {holder.pid}"), where.lock(".lock", "another"):
+            pass
+        holder.kill()
+    start = time.monotonic()
+    with where.lock(".lock", "another", wait_s=40) as check:
+        check()
+        assert time.monotonic() - start > 1  # it was not simply taken
+
+
+def test_a_lock_that_was_lost_is_noticed(connection: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection)
+    filesystem = fsspec.filesystem("abfs")
+    if not filesystem.exists("lost"):
+        filesystem.mkdir("lost")
+    where = files.folder("abfs://lost/demo")
+    with where.lock(".lock", "another") as check:
+        check()
+        blob = filesystem.service_client.get_blob_client("lost", "demo/.lock")
+        from azure.storage.blob.aio import BlobLeaseClient
+
+        fsspec.asyn.sync(filesystem.loop, BlobLeaseClient(blob).break_lease, 0)
+        with pytest.raises(StoreError, match="was lost"):
+            check()
+
+
+def test_no_credential_is_kept_or_shown(connection: str, local: Path, tmp_path: Path) -> None:
+    key = connection.partition("AccountKey=")[2].partition(";")[0]
+    state = tmp_path / "state"
+    env = {**os.environ, "AZURE_STORAGE_CONNECTION_STRING": connection, "NETPERF_CACHE": str(tmp_path / "cache")}
+    env |= {"XDG_STATE_HOME": str(state), "HOME": str(tmp_path)}
+    code = (
+        "import fsspec, pickle, sys; from netperf_lib.data.synth import synth; import netperf_lib as npl\n"
+        "fsspec.filesystem('abfs').mkdir('secret')\n"
+        "synth('abfs://secret/r', runs=4, samples=5)\n"
+        "npl.load('abfs://secret/r/fleet-0001')\n"
+        "store = npl.Store('abfs://secret/r', 'fleet-0001'); print(repr(store), pickle.dumps(store))\n"
+        "npl.load('abfs://nowhere/r/x')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    assert "no experiment here" in done.stderr
+    assert "Store('abfs://secret/r/fleet-0001')" in done.stdout
+    assert key not in done.stdout + done.stderr
+    written = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert any("cache" in p.parts for p in written)
+    assert not [p for p in written if key.encode() in p.read_bytes()]
+    with_key = "abfs://c/x?sig=abc%3D"
+    with pytest.raises(StoreError, match="leave it out"):
+        files.folder(with_key)
+
+
+def test_an_unreachable_store_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=c2VjcmV0a2V5;BlobEndpoint=http://127.0.0.1:1/a;",
+    )
+    with pytest.raises(StoreError, match="the store cannot be used") as caught:
+        files.ObjectFolder("abfs://c/x").read("y")
+    assert "c2VjcmV0a2V5" not in str(caught.value)
+    with pytest.raises(StoreError, match=r"cannot be used|not installed"):
+        files.folder("nosuch://c/x")
+
+
+def test_reading_again_reads_the_cache(local: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = copied(local, root)
+    target.ingest()
+    first = target.load()
+    fetched: list[str] = []
+    get = target._files._fs.get_file  # type: ignore[attr-defined]
+    monkeypatch.setattr(
+        target._files._fs,  # type: ignore[attr-defined]
+        "get_file",
+        lambda a, b, **k: (fetched.append(a), get(a, b, **k)),
+    )
+    again = target.load()
+    assert fetched == []
+    assert len(first) == len(again) == RUNS
+
+
+def test_reports_come_to_where_the_data_are(root: str) -> None:
+    store = Store(root, "demo")
+    made = store.reports_dir / "levels.pdf"
+    made.write_bytes(b"%PDF")
+    assert store.publish([made]) == [f"{root}/demo/reports/levels.pdf"]
+    assert store._files.read("reports/levels.pdf") == b"%PDF"
+
+
+def test_a_measurement_is_set_aside(local: Path, root: str) -> None:
+    target = copied(local, root)
+    target.ingest()
+    aside = target.set_aside_unless_open(target.declared())
+    assert str(aside).startswith(f"{root}/fleet-0001-2026")
+    assert target.run_ids() == []
+    moved = Store.at(str(aside))
+    assert len(moved.run_ids()) == RUNS
+    assert set(moved.load()["experiment"]) == {moved.experiment}  # the folder's name tells experiments apart
+    assert json.loads(moved._files.read("plan.json"))

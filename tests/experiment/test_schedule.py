@@ -1,0 +1,301 @@
+"""The schedule: complete, random within rounds, and a function of the declaration and the seed alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netperf_lib.errors import ExperimentError
+from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.schedule import Plan, notes, schedule
+from netperf_lib.experiment.yaml import load_experiment, read_experiment
+
+from ..conftest import REPO
+
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "hosts": {"source": "inventory"},
+    "pairs": [
+        {"client": "a", "server": "b", "placement": "ppg"},
+        {"client": "a", "server": "c", "placement": "same-zone", "tcp_buffer_bytes": 1 << 26},
+    ],
+    "tests": [
+        {"tool": "qperf", "test": "tcp_lat", "message_bytes": [1, 64]},
+        {"tool": "iperf3", "test": "tcp", "streams": [1, 4, 16], "tcp_buffer_bytes": [None, 1 << 20]},
+        {"tool": "sockperf", "test": "ping-pong", "placements": ["ppg"]},
+    ],
+    "rounds": 4,
+}
+
+
+def experiment(**changed: Any) -> Experiment:
+    return Experiment.model_validate(SMALL | changed)
+
+
+def test_every_round_measures_every_condition_once() -> None:
+    plan = schedule(experiment(deployments=2), seed=1)
+    per_round = Counter((t.deployment, t.round, t.condition) for t in plan.trials)
+    assert set(per_round.values()) == {1}
+    assert plan.conditions == 2 * 2 + 2 * 3 * 2 + 1
+    assert len(plan.trials) == plan.conditions * 4 * 2
+    assert [t.order for t in plan.trials] == list(range(len(plan.trials)))
+    assert [(t.deployment, t.round) for t in plan.trials] == sorted((t.deployment, t.round) for t in plan.trials)
+    assert len({t.run_id for t in plan.trials}) == len(plan.trials)
+
+
+def test_the_seed_gives_the_order_and_nothing_else_does() -> None:
+    a, b = schedule(experiment(), seed=7), schedule(experiment(), seed=7)
+    assert a == b
+    assert schedule(experiment(), seed=8).trials != a.trials
+    # more rounds leave those before as they were; so does another order of declaring
+    longer = schedule(experiment(rounds=9), seed=7)
+    assert [t.run_id for t in longer.trials[: len(a.trials)]] == [t.run_id for t in a.trials]
+    turned = schedule(experiment(tests=SMALL["tests"][::-1], pairs=SMALL["pairs"][::-1]), seed=7)
+    assert [t.condition for t in turned.trials] == [t.condition for t in a.trials]
+
+
+def test_a_seed_is_drawn_once_and_kept() -> None:
+    assert schedule(experiment(seed=5)).seed == 5
+    assert schedule(experiment(seed=5), seed=6).seed == 6
+    drawn = schedule(experiment())
+    assert schedule(experiment(), seed=drawn.seed) == drawn
+
+
+def test_every_order_is_as_likely_as_any_other() -> None:
+    one = experiment(
+        tests=[{"tool": "iperf3", "test": "tcp", "streams": [1, 2, 3], "placements": ["ppg"]}], rounds=3000
+    )
+    plan = schedule(one, seed=3)
+    orders = Counter(tuple(t.streams for t in plan.trials[i : i + 3]) for i in range(0, len(plan.trials), 3))
+    assert len(orders) == 6
+    # chi-square with 5 degrees of freedom: above 20.5 once in a thousand
+    assert sum((n - 500) ** 2 / 500 for n in orders.values()) < 20.5
+
+
+def test_factors_that_do_not_apply_are_not_crossed_and_said() -> None:
+    given = experiment(tests=[{"tool": "qperf", "test": "tcp_lat", "streams": [1, 8], "tcp_buffer_bytes": [1 << 20]}])
+    plan = schedule(given, seed=1)
+    assert plan.conditions == 2
+    assert {t.streams for t in plan.trials} == {1}
+    assert len(notes(given)) == 2
+    assert "streams does not apply to test 1, qperf tcp_lat" in plan.summary()
+
+
+def test_a_buffer_of_the_hosts_stands_unless_the_test_says_otherwise() -> None:
+    plan = schedule(experiment(), seed=1)
+    assert {t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "c" and t.test.tool == "qperf"} == {1 << 26}
+    assert {t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "c" and t.test.tool == "iperf3"} == {
+        1 << 26,
+        1 << 20,
+    }
+    assert {t.tcp_buffer_bytes for t in plan.trials if t.pair.server == "b" and t.test.tool == "qperf"} == {None}
+
+
+def test_a_plan_survives_json() -> None:
+    plan = schedule(experiment(deployments=2), seed=11)
+    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    changed = plan.to_dict()
+    changed["trials"].pop()
+    with pytest.raises(ExperimentError, match="schedule the experiment anew"):
+        Plan.from_dict(changed)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**63 - 1), st.integers(1, 5), st.integers(1, 3))
+def test_any_plan_survives_json(seed: int, rounds: int, deployments: int) -> None:
+    plan = schedule(experiment(rounds=rounds, deployments=deployments), seed=seed)
+    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+def test_the_estimates_are_those_of_the_tests() -> None:
+    plan = schedule(
+        experiment(tests=[{"tool": "iperf3", "test": "udp", "options": {"bitrate": "800M"}}], rounds=3), seed=1
+    )
+    assert plan.duration_s == pytest.approx(2 * 3 * 10, rel=0.1)
+    assert plan.traffic_bytes == pytest.approx(2 * 3 * 10 * 800e6 / 8)
+    assert schedule(experiment(tests=[{"tool": "qperf", "test": "tcp_lat"}]), seed=1).traffic_bytes == 0
+
+
+CONTRAST = {"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}, "margin": 0.05}
+
+
+def test_the_outlook_takes_the_spread_of_a_pilot() -> None:
+    declared = experiment(contrasts=[CONTRAST], rounds=12)
+    assumed = schedule(declared, seed=1).outlook()[0]
+    assert "assumed" in assumed.words
+    rng = random.Random(1)
+    rows = [
+        {
+            "deployment": 1,
+            "round": r,
+            "placement": p,
+            "status": "ok",
+            "latency_oneway_us": 50 * rng.lognormvariate(0, 0.15),
+        }
+        for r in range(1, 40)
+        for p in ("ppg", "same-zone")
+    ]
+    from_pilot = replace(schedule(declared, seed=1), pilot=pd.DataFrame(rows)).outlook()[0]
+    assert "as in the pilot" in from_pilot.words
+    assert from_pilot.rounds > 3 * assumed.rounds
+    assert not from_pilot.enough
+    assert "TOO FEW rounds" in replace(schedule(declared, seed=1), pilot=pd.DataFrame(rows)).summary()
+    few = replace(schedule(declared, seed=1), pilot=pd.DataFrame(rows[:6])).outlook()[0]
+    assert few.rounds == assumed.rounds
+    assert few.words.endswith("(assumed: the pilot has fewer than 4 rounds with both sides)")
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+GOOD = """\
+name: small
+hosts:
+  source: inventory
+pairs:
+  - {client: a, server: b, placement: ppg}
+  - client: a
+    server: c
+    placement: same-zone
+tests:
+  - {tool: qperf, test: tcp_lat}
+  - tool: iperf3
+    test: tcp
+    streams: [1, 4]
+contrasts:
+  - metric: latency_oneway_us
+    a: {placement: ppg}
+    b: {placement: same-zone}
+"""
+
+
+def test_a_good_file_reads() -> None:
+    assert read_experiment(GOOD).pairs[1].server == "c"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("tool: iperf3", "tool: iperf4", 11, "'qperf', 'iperf3', 'iperf2' or 'sockperf'"),
+        ("test: tcp\n", "test: tcpp\n", 11, "legal are tcp, udp"),
+        ("streams: [1, 4]", "streams: [0]", 13, "greater than or equal to 1"),
+        ("streams: [1, 4]", "streams: 4", 13, r"write \[4\]"),
+        ("streams: [1, 4]", "steams: [1, 4]", 13, "did you mean streams"),
+        ("streams: [1, 4]", "streams: [1, 1]", 11, "declared twice"),
+        ("client: a\n", "client: 'a; rm -rf /'\n", 6, "letters, digits"),
+        ("client: a\n", "client: c\n", 7, "client too"),
+        ("source: inventory", "source: vsphere", 3, "'lab', 'inventory' or 'azure'"),
+        ("metric: latency_oneway_us", "metric: latency_one_way", 15, "did you mean latency_oneway"),
+        ("b: {placement: same-zone}", "b: {placement: samezone}", 17, "measured are ppg, same-zone"),
+        ("name: small", "name: 2024-01-01", 1, "put it in quotes"),
+        ("name: small\n", "", 1, "name: is missing"),
+        ("    placement: same-zone", "    placement: same-zone\n    placement: ppg", 9, "a second time"),
+        ("tests:\n", "tests:\n  - {tool: [}\n", 10, "not yaml"),
+        ("test: tcp\n", "test: tcp\n    placements: [zone]\n", 13, "legal are ppg, same-zone"),
+        ("test: tcp\n", "test: tcp\n    options: {reverze: true}\n", 11, "reverse"),
+        ("test: tcp\n", "test: tcp\n    during: {tool: iperf3, test: lat}\n", 11, "no test of iperf3"),
+    ],
+)
+def test_every_error_has_its_line_and_what_is_legal(old: str, new: str, line: int, said: str) -> None:
+    assert old in GOOD
+    with pytest.raises(ExperimentError, match=said) as error:
+        read_experiment(GOOD.replace(old, new, 1), file="x.yaml")
+    assert str(error.value).startswith(f"x.yaml:{line}: ")
+
+
+def test_all_errors_are_told_at_once() -> None:
+    with pytest.raises(ExperimentError) as error:
+        read_experiment(GOOD.replace("tool: iperf3", "tool: x").replace("client: a\n", "client: ''\n"), file="x.yaml")
+    assert [line.split(":")[1] for line in str(error.value).splitlines()] == ["6", "11"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", "null", "a: &x [*x]", "\t", "? [a]\n: b", "{{}: 1}", "name: !!python/object:os.system {}"]
+)
+def test_nonsense_is_one_clear_error(text: str) -> None:
+    with pytest.raises(ExperimentError, match=r"^experiment(:\d+)?: "):
+        read_experiment(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60))
+def test_no_text_makes_anything_but_an_experiment_error(text: str) -> None:
+    with pytest.raises(ExperimentError):
+        read_experiment(text)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match="No such file"):
+        load_experiment(tmp_path / "absent.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"title: caf\xe9")
+    with pytest.raises(ExperimentError, match="UTF-8"):
+        load_experiment(tmp_path / "latin.yaml")
+
+
+def test_rounds_and_durations_can_be_given_instead(tmp_path: Path) -> None:
+    place = tmp_path / "x.yaml"
+    place.write_text(GOOD + "rounds: 4\n")
+    assert load_experiment(place, rounds="+6").rounds == 10
+    assert load_experiment(place, rounds=3).rounds == 3
+    assert {t.duration_s for t in load_experiment(place, duration_s=2).tests} == {2}
+    for wrong in ("-1", "6+", "x", "0", "+99999", "1e3"):
+        with pytest.raises(ExperimentError, match="rounds"):
+            load_experiment(place, rounds=wrong)
+
+
+@pytest.mark.parametrize("place", sorted((REPO / "data" / "experiments").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_experiment_of_the_project_can_be_scheduled(place: Path) -> None:
+    assert schedule(load_experiment(place), seed=1).trials
+
+
+HOSTILE = "x; rm -rf / $(touch pwned) `touch pwned` | & > /tmp/pwned '\""
+
+
+def _strings(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(value, str):
+        return [path]
+    if isinstance(value, dict):
+        return [p for k, v in value.items() for p in _strings(v, (*path, k))]
+    if isinstance(value, list):
+        return [p for i, v in enumerate(value) for p in _strings(v, (*path, i))]
+    return []
+
+
+FULL: dict[str, Any] = SMALL | {
+    "title": "t",
+    "tests": [
+        {"tool": "iperf3", "test": "tcp", "options": {"congestion": "cubic", "bitrate": "1G"}, "placements": ["ppg"]},
+        {"tool": "iperf2", "test": "tcp"},
+        {"tool": "sockperf", "test": "ping-pong", "options": {"protocol": "tcp"}, "during": {"tool": "iperf3"}},
+        {"tool": "qperf", "test": "tcp_lat"},
+    ],
+    "contrasts": [CONTRAST | {"question": "q"}],
+}
+
+
+@pytest.mark.parametrize("path", _strings(FULL), ids=lambda p: ".".join(map(str, p)))
+def test_shell_syntax_in_any_text_is_refused_or_stays_one_literal_argument(path: tuple[Any, ...]) -> None:
+    from netperf_lib.tools import tool
+
+    document = json.loads(json.dumps(FULL))
+    target = document
+    for part in path[:-1]:
+        target = target[part]
+    target[path[-1]] = HOSTILE
+    try:
+        plan = schedule(read_experiment(yaml.safe_dump(document)), seed=1)
+    except ExperimentError:
+        return
+    for trial in plan.trials:
+        commands = tool(trial.test.tool).commands(trial, "192.0.2.1", 20_000)
+        for word in (*commands.client, *(commands.server or ())):
+            assert word == HOSTILE or "pwned" not in word

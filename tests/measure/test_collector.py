@@ -1,0 +1,485 @@
+"""Collection on emulated hosts: real sshd, real tools, and faults that really happen."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib.data.store import Store
+from netperf_lib.errors import CollectError, HostError, LabError, StoreError, UsageError
+from netperf_lib.experiment.model import Deployment, Experiment
+from netperf_lib.experiment.schedule import schedule
+from netperf_lib.hosts import lab
+from netperf_lib.measure import ssh
+from netperf_lib.measure.collector import Tally, collect
+from netperf_lib.measure.progress import Silent
+
+from ..sshd import wait_until
+
+try:
+    lab.check()
+except LabError as error:
+    pytest.skip(f"no lab here: {error}", allow_module_level=True)
+
+KILLS = int(os.environ.get("KILLS", "10"))
+"""How often the collector is killed; `make soak` asks for more."""
+
+HOSTS: dict[str, Any] = {
+    "source": "lab",
+    "options": {
+        "hosts": [{"name": n} for n in ("client", "near", "other", "narrow")] + [{"name": "far", "zone": "2"}],
+        "links": {"client/narrow": {"delay_us": 58, "rate_bps": 3e7}},
+        "calibrate": False,
+    },
+}
+NEAR = {"client": "client", "server": "near", "placement": "same-zone"}
+FAR = {"client": "client", "server": "far", "placement": "cross-zone"}
+APART = {"client": "other", "server": "far", "placement": "cross-zone"}
+LATENCY = {"tool": "qperf", "test": "tcp_lat", "duration_s": 1}
+THROUGHPUT = {"tool": "iperf3", "test": "tcp", "duration_s": 1}
+
+
+def experiment(**changed: Any) -> Experiment:
+    given = {"name": "t", "hosts": HOSTS, "pairs": [NEAR, FAR], "tests": [LATENCY], "rounds": 1, "attempts": 2}
+    return Experiment.model_validate(given | changed)
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    state = tmp_path_factory.mktemp("lab")
+    try:
+        yield lab.up(experiment(), state=state)
+    finally:
+        lab.stop(state)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path, "t")
+
+
+def measure(declared: Experiment, deployment: Deployment, store: Store, **options: Any) -> Tally:
+    store.declare(declared)
+    plan = schedule(declared, seed=1)
+    store.write_plan(plan.to_dict())
+    return collect(plan, deployment, store, watch=Silent(), **options)
+
+
+def records(store: Store) -> list[dict[str, Any]]:
+    return sorted((store.run(i) for i in store.run_ids()), key=lambda r: r["started_utc"] or r["ended_utc"])
+
+
+def on_host(deployment: Deployment, name: str, command: str) -> str:
+    done = subprocess.run(
+        lab.ssh_command(deployment.host(name), command), capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout
+
+
+def buffers(deployment: Deployment) -> list[str]:
+    return [on_host(deployment, h.name, "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run") for h in deployment.hosts]
+
+
+def tools_running(deployment: Deployment) -> list[str]:
+    """What runs of the tools on any host."""
+    look = "for p in /proc/[0-9]*; do cat $p/comm; done 2>/dev/null | grep -E 'qperf|iperf3|sockperf|timeout' || true"
+    return [f"{h.name}: {line}" for h in deployment.hosts for line in on_host(deployment, h.name, look).split()]
+
+
+def descends(pid: int) -> bool:
+    """Whether a process is of a lab that these tests started: another one on this machine is not theirs to disturb."""
+    while pid > 1 and pid != os.getpid():
+        status = Path(f"/proc/{pid}/status").read_text()
+        pid = int(status.split("PPid:")[1].split()[0])
+    return pid == os.getpid()
+
+
+def marked(program: str, after_s: float = 0.3, argument: str = "-p") -> int:
+    """Process, seen from outside the hosts, of a tool that a collector has started; when it has run for a moment."""
+    found: list[int] = []
+
+    def look() -> bool:
+        for place in Path("/proc").glob("[0-9]*/comm"):
+            with suppress(OSError):
+                words = (place.parent / "cmdline").read_bytes().split(b"\0")
+                ours = b"NETPERF_LIB=" in (place.parent / "environ").read_bytes()
+                # `--version` is asked at the start
+                if place.read_text().strip() == program and ours and argument.encode() in words:
+                    found.extend(filter(descends, [int(place.parent.name)]))
+        return bool(found)
+
+    assert wait_until(look, 30), f"{program} was never started"
+    time.sleep(after_s)
+    return found[0]
+
+
+@contextmanager
+def meanwhile(work: Callable[[], object]) -> Iterator[None]:
+    """Do `work` in a thread beside the block; its failure fails the test."""
+    failed: list[BaseException] = []
+
+    def inside() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 (handed over)
+            failed.append(error)
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+# -- what a run holds --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_holds_all_that_is_needed_to_judge_it(deployment: Deployment, store: Store) -> None:
+    tally = measure(experiment(tests=[LATENCY, THROUGHPUT]), deployment, store)
+    assert (tally.ok, tally.failed, tally.attempts_failed) == (4, 0, 0), [
+        r["error"] or r["log"]["error"] for r in records(store)
+    ]
+    for record in records(store):
+        assert record["status"] == record["log"]["status"] == "ok"
+        assert record["tool_version"]
+        assert record["hosts"]["client"]["name"] == "client"
+        assert record["commands"]["client"][0] == record["commands"]["server"][0] == record["trial"]["tool"]
+        for side in ("client", "server"):
+            facts = record["facts"][side]
+            assert facts["kernel"] == os.uname().release
+            assert facts["nic"] == "eth0"
+            assert facts["mtu"] == 1500
+            assert facts["congestion_control"]
+            assert facts["sysctl"]["net.ipv4.tcp_rmem"].count(" ") == 2
+            assert abs(facts["clock_offset_s"]) <= facts["clock_uncertainty_s"] + 0.05
+            assert record["counters"][side]["delta"]["Tcp.OutSegs"] > 10
+        assert sorted(record["files"]) == ["client.err", "client.out", "server.err", "server.out"]
+        ports = {w for w in record["commands"]["server"] if w.isdigit() and int(w) >= 20_000}
+        assert len(ports) == 1
+    assert len({r["commands"]["server"][2] + r["commands"]["server"][-1] for r in records(store)}) > 1
+    runs = store.load()
+    assert (runs["status"] == "ok").all()
+    assert runs.loc[runs["tool"] == "qperf", "latency_oneway_us"].notna().all()
+    # the interval between tools is not a test of time here, but a server that ends by itself had time to print
+    iperf3 = next(r for r in records(store) if r["trial"]["tool"] == "iperf3")
+    assert json.loads((store.raw_dir(iperf3["run_id"]) / "server.out").read_text()).get("error") is None
+    assert not tools_running(deployment)
+
+
+def test_what_is_measured_is_not_measured_again(deployment: Deployment, store: Store) -> None:
+    measure(experiment(), deployment, store)
+    before = store.run_ids()
+    tally = measure(experiment(), deployment, store)
+    assert (tally.before, tally.ok) == (2, 0)
+    assert store.run_ids() == before
+    assert measure(experiment(rounds=2), deployment, store).ok == 2
+
+
+def test_buffers_are_set_for_their_trials_and_put_back(deployment: Deployment, store: Store) -> None:
+    before = buffers(deployment)
+    ladder = experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [None, 65536, 1 << 25]}], rounds=2)
+    tally = measure(ladder, deployment, store)
+    assert (tally.ok, tally.attempts_failed) == (6, 0), [r["error"] for r in records(store)]
+    assert buffers(deployment) == before
+    runs = store.load()
+    small = runs["tcp_buffer_bytes"] == 65536
+    assert runs.loc[small, "throughput_bps"].max() < runs.loc[~small, "throughput_bps"].min()
+    # the tool was told nothing: the kernel's limit did it
+    assert not any("-w" in r["commands"]["client"] for r in records(store))
+
+
+def test_settings_of_hosts_that_are_not_ours_are_left_alone(deployment: Deployment, store: Store) -> None:
+    from dataclasses import replace
+
+    theirs = replace(deployment, hosts=tuple(replace(h, owned=False) for h in deployment.hosts))
+    before = buffers(deployment)
+    measure(experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [65536]}]), theirs, store)
+    (record,) = records(store)
+    assert "-w" in record["commands"]["client"]
+    assert any("left alone" in w for w in record["warnings"])
+    assert buffers(deployment) == before
+
+
+def test_latency_is_measured_while_a_load_runs(deployment: Deployment, store: Store) -> None:
+    idle = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1}
+    narrow = NEAR | {"server": "narrow"}
+    tally = measure(experiment(pairs=[narrow], tests=[idle, idle | {"during": {"streams": 2}}]), deployment, store)
+    assert tally.ok == 2, [r["error"] or r["log"]["error"] for r in records(store)]
+    runs = store.load().set_index("during")
+    loaded = runs.loc["iperf3 tcp ×2"]
+    assert 1e7 < loaded["throughput_bps"] < 3.1e7
+    # the load stands in the queue before the narrow link, for up to 30 ms each time a message goes that way
+    assert 5_000 < loaded["latency_oneway_p50_us"] < 30_000
+    assert runs.loc[runs.index.isna(), "latency_oneway_p50_us"].item() < 5_000
+    assert not tools_running(deployment)
+
+
+def test_trials_that_share_no_host_run_side_by_side_where_asked(deployment: Deployment, store: Store) -> None:
+    pairs = [NEAR, APART, FAR]
+    measure(experiment(pairs=pairs, tests=[LATENCY | {"duration_s": 2}], concurrent=True), deployment, store)
+    spans = {r["trial"]["client"] + r["trial"]["server"]: (r["started_utc"], r["ended_utc"]) for r in records(store)}
+    assert len(spans) == 3
+
+    def overlap(a: str, b: str) -> bool:
+        return spans[a][0] < spans[b][1] and spans[b][0] < spans[a][1]
+
+    assert overlap("clientnear", "otherfar")
+    assert not overlap("clientnear", "clientfar")
+    assert not overlap("otherfar", "clientfar")
+
+
+def test_measuring_stops_when_every_contrast_is_precise(deployment: Deployment, store: Store) -> None:
+    contrast = {"metric": "throughput_bps", "a": {"streams": 1}, "b": {"streams": 2}}
+    declared = experiment(pairs=[NEAR], tests=[THROUGHPUT | {"streams": [1, 2]}], contrasts=[contrast], rounds=40)
+    with pytest.raises(UsageError, match="share"):
+        measure(declared, deployment, store, until_precise=2)
+    tally = measure(declared, deployment, store, until_precise=0.99)
+    assert tally.stopped_after_round is not None
+    assert 5 < tally.stopped_after_round < 40
+    assert tally.ok == 2 * tally.stopped_after_round
+    with pytest.raises(UsageError, match="no contrasts"):
+        measure(experiment(), deployment, Store(store.path.parent, "u"), until_precise=0.02)
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(deployment: Deployment, store: Store) -> None:
+    def cut() -> None:
+        pid = marked("iperf3")
+        while Path(f"/proc/{pid}/comm").read_text().strip() not in ("sshd", "sshd-session"):
+            status = Path(f"/proc/{pid}/status").read_text()
+            pid = int(status.split("PPid:")[1].split()[0])
+        os.kill(pid, signal.SIGKILL)
+
+    with meanwhile(cut):
+        tally = measure(experiment(tests=[THROUGHPUT | {"duration_s": 3}]), deployment, store)
+    assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 1)
+    (failed,) = (r for r in records(store) if r["status"] == "failed")
+    assert "connection broke" in failed["error"]
+    assert store.load()["status"].value_counts().to_dict() == {"ok": 2, "failed": 1}
+    assert wait_until(lambda: not tools_running(deployment))
+
+
+def test_a_server_that_is_killed_fails_one_run(deployment: Deployment, store: Store) -> None:
+    def kill() -> None:
+        os.kill(marked("sockperf", 1.5, "server"), signal.SIGKILL)
+
+    sockperf = {"tool": "sockperf", "test": "ping-pong", "duration_s": 3, "options": {"protocol": "tcp"}}
+    with meanwhile(kill):
+        tally = measure(experiment(tests=[sockperf]), deployment, store)
+    assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 1)
+    (failed,) = (r for r in records(store) if r["status"] == "failed" or r["log"]["status"] != "ok")
+    assert failed["error"] or failed["log"]["error"]
+
+
+def test_a_missing_tool_fails_its_trials_and_no_others(deployment: Deployment, store: Store) -> None:
+    qperf = shutil.which("qperf")
+    if os.geteuid():
+        pytest.skip("needs root to hide a program on one host")
+    on_host(deployment, "near", f"touch /run/nothing && mount --bind /run/nothing {qperf}")
+    try:
+        tally = measure(experiment(), deployment, store)
+        assert (tally.ok, tally.failed) == (1, 1)
+        said = {r["error"] for r in records(store) if r["status"] == "failed"}
+        assert len(said) == 1
+        assert "qperf is not installed on host near" in said.pop()
+    finally:
+        on_host(deployment, "near", f"umount {qperf}; rm /run/nothing")
+    # trials whose tool never ran have their attempts left
+    assert measure(experiment(), deployment, store).ok == 1
+
+
+def test_a_host_that_hangs_fails_its_trials_and_no_others(
+    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ALIVE_S": 0.5, "ALIVE_COUNT": 2, "CONNECT_S": 1.0, "GRACE_S": 3.0}.items():
+        monkeypatch.setattr(ssh, name, value)
+    stopped: list[int] = []
+
+    def hang() -> None:
+        name = Path(f"/proc/{marked('iperf3', 0.1)}/ns/pid").readlink()
+        for place in Path("/proc").glob("[0-9]*/ns/pid"):
+            with suppress(OSError):
+                if place.readlink() == name:
+                    stopped.append(int(place.parent.parent.name))
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+
+    declared = experiment(tests=[THROUGHPUT | {"duration_s": 2}], pairs=[NEAR, APART])
+    try:
+        with meanwhile(hang):
+            tally = measure(declared, deployment, store)
+    finally:
+        for pid in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    assert (tally.ok, tally.failed) == (1, 1)
+    assert all(r["error"] for r in records(store) if r["status"] == "failed")
+    assert wait_until(lambda: not tools_running(deployment), 30)
+    assert measure(declared.model_copy(update={"attempts": 9}), deployment, store).ok == 1
+
+
+def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment: Deployment, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "none", str(small)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("needs root to make a small disk")
+    try:
+        store = Store(small, "t")
+        declared = experiment(rounds=8, tests=[LATENCY], pairs=[NEAR])
+        with pytest.raises(CollectError, match=r"disk is full; free some space"):
+            measure(declared, deployment, store)
+        kept = store.run_ids()
+        assert 0 < len(kept) < 8
+        assert all(store.run(i)["status"] == "ok" for i in kept)
+        subprocess.run(["mount", "-o", "remount,size=50m", str(small)], check=True)
+        tally = measure(declared, deployment, store)
+        assert (tally.before, tally.ok) == (len(kept), 8 - len(kept))
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+    assert not tools_running(deployment)
+
+
+def test_a_port_that_is_taken_is_not_used(deployment: Deployment, store: Store) -> None:
+    # A server that the test before ended in mid-run leaves its port in TIME_WAIT: reuse is asked for.
+    listen = (
+        "import socket,time\nkept=[]\nfor p in range(20000,20012):\n"
+        " s=socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+        " s.bind(('0.0.0.0',p)); s.listen(); kept.append(s)\ntime.sleep(200)"
+    )
+    command = f'nohup {sys.executable} -c "{listen}" >/tmp/listener 2>&1 & echo $!'
+    pid = on_host(deployment, "near", command).strip()
+    try:
+        up = wait_until(lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp"), 30)
+        assert up, on_host(deployment, "near", "cat /tmp/listener")
+        tally = measure(experiment(pairs=[NEAR]), deployment, store)
+        assert (tally.ok, tally.attempts_failed) == (1, 0)
+        (record,) = records(store)
+        assert int(record["commands"]["server"][-1]) >= 20_012
+    finally:
+        on_host(deployment, "near", f"kill {pid}")
+
+
+def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment: Deployment, store: Store) -> None:
+    from dataclasses import replace
+
+    gone = replace(deployment, hosts=tuple(replace(h, port=1) if h.name == "near" else h for h in deployment.hosts))
+    tally = measure(experiment(), gone, store)
+    assert (tally.ok, tally.failed) == (1, 1)
+    assert measure(experiment(), deployment, store).ok == 1
+    nobody = replace(deployment, hosts=tuple(replace(h, port=1) for h in deployment.hosts))
+    with pytest.raises(CollectError, match="no host of 't' can be reached"):
+        measure(experiment(), nobody, Store(store.path.parent, "u"))
+    with pytest.raises(HostError, match="no host 'client'"):
+        measure(experiment(), replace(deployment, hosts=()), Store(store.path.parent, "v"))
+
+
+def test_a_second_collector_is_refused(deployment: Deployment, store: Store) -> None:
+    with Store(store.path.parent, "t").lock(), pytest.raises(StoreError, match="another collector"):
+        measure(experiment(), deployment, store)
+
+
+# -- killed ------------------------------------------------------------------------------------------------------------
+
+COLLECTOR = """
+    import signal, sys
+    from pathlib import Path
+    from netperf_lib.measure.collector import collect
+    from netperf_lib.hosts.lab.deployment import read
+    from netperf_lib.measure.progress import Silent
+    from netperf_lib.experiment.schedule import schedule
+    from netperf_lib.data.store import Store
+    store, state = Store(sys.argv[1], "t"), Path(sys.argv[2])
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever runs these tests may ignore it, as nohup does
+    found = read(state)
+    deployment = getattr(found, "deployment", found)
+    print("begin", flush=True)
+    collect(schedule(store.declared(), seed=1), deployment, store, watch=Silent())
+"""
+
+
+def start(store: Store, state: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(COLLECTOR), str(store.path.parent), str(state)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "begin\n", process.stderr and process.stderr.read()
+    return process
+
+
+@pytest.fixture
+def lab_folder(deployment: Deployment) -> Path:
+    place = deployment.host("client").identity
+    assert place
+    return Path(place).parent
+
+
+@pytest.mark.timeout(120 + 20 * KILLS)
+def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
+    deployment: Deployment, store: Store, lab_folder: Path
+) -> None:
+    before = buffers(deployment)
+    tests = [LATENCY, THROUGHPUT | {"tcp_buffer_bytes": [None, 1 << 20]}]
+    declared = experiment(tests=tests, rounds=max(2, KILLS // 5), attempts=3)
+    store.declare(declared)
+    wanted = {t.run_id for t in schedule(declared, seed=1).trials}
+    rng = random.Random(os.environ.get("SEED", "1"))
+    for _ in range(KILLS):
+        process = start(store, lab_folder)
+        time.sleep(rng.uniform(0.2, 4))
+        process.kill()
+        process.communicate()
+        for run in store.runs():  # whatever is there is whole
+            assert run.status == "ok"
+            for name, size in ((f, (store.raw_dir(run.run_id) / f).stat().st_size) for f in ("client.out", "run.json")):
+                assert size, name
+        assert wait_until(lambda: not tools_running(deployment), 10), tools_running(deployment)
+    process = start(store, lab_folder)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    runs = list(store.runs())
+    assert {r.trial for r in runs} == wanted
+    assert len(runs) == len(wanted)
+    assert not [p for p in (store.path / "raw").iterdir() if p.name not in {r.run_id for r in runs}]
+    assert (store.load()["status"] == "ok").all()
+    assert not tools_running(deployment)
+    assert buffers(deployment) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_terminated_it_puts_settings_back_itself(
+    deployment: Deployment, store: Store, lab_folder: Path, number: signal.Signals
+) -> None:
+    before = buffers(deployment)
+    store.declare(experiment(pairs=[NEAR], tests=[THROUGHPUT | {"tcp_buffer_bytes": [1 << 20], "duration_s": 30}]))
+    process = start(store, lab_folder)
+    marked("iperf3")
+    assert buffers(deployment) != before
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert "terminated by a signal" in errors
+    assert not store.run_ids()
+    assert buffers(deployment) == before
+    assert not tools_running(deployment)

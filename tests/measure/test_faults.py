@@ -1,0 +1,244 @@
+"""What people will meet while measuring: each is one line with a remedy, and the other conditions complete."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib import tools
+from netperf_lib.data.store import Store
+from netperf_lib.experiment.model import Deployment
+
+from ..sshd import Sshd, alive, wait_until
+from .test_collector import (
+    FAR,
+    LATENCY,
+    NEAR,
+    THROUGHPUT,
+    deployment,
+    experiment,
+    marked,
+    meanwhile,
+    measure,
+    on_host,
+    records,
+    store,
+    tools_running,
+)
+
+__all__ = ["deployment", "store"]  # fixtures
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change what a host is made of")
+SOCKPERF: dict[str, Any] = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1}
+
+
+@contextmanager
+def changed(deployment: Deployment, host: str, *commands: str, undo: str) -> Iterator[None]:
+    """Change a host in its own mounts and network, for as long as the block runs."""
+    try:
+        for command in commands:
+            said = on_host(deployment, host, f"{{ {command}\n}} >/dev/null 2>&1; echo $?")
+            assert said.split()[-1] == "0", (command, said)
+        yield
+    finally:
+        on_host(deployment, host, undo)
+
+
+def why(store: Store) -> set[tuple[str, str]]:
+    """Server and reason of each failed run."""
+    said = [(r["trial"]["server"], r["error"] or r["log"]["error"]) for r in records(store)]
+    assert all("\n" not in reason for _, reason in said if reason)
+    return {(server, reason) for server, reason in said if reason}
+
+
+def one(reasons: set[tuple[str, str]]) -> str:
+    """The reason, where all that failed did so on the near server and for the same."""
+    ((server, reason),) = reasons
+    assert server == "near"
+    return reason
+
+
+def settings(deployment: Deployment) -> dict[str, list[str]]:
+    """TCP buffers of each host, and what is kept there of those found."""
+    look = "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run | grep netperf_lib"
+    return {h.name: on_host(deployment, h.name, look).split() for h in deployment.hosts}
+
+
+def limit(monkeypatch: pytest.MonkeyPatch, tool: str, seconds: float) -> None:
+    """Lose patience with a tool sooner."""
+    module = tools.tool(tool)
+    monkeypatch.setattr(
+        module, "commands", lambda *given, plain=module.commands: replace(plain(*given), timeout_s=seconds)
+    )
+
+
+@as_root
+@pytest.mark.parametrize("host", ["near", "other"])
+def test_a_full_disk_on_a_host(deployment: Deployment, store: Store, host: str) -> None:
+    fill = "mount -t tmpfs -o size=64k none /tmp"
+    with changed(deployment, host, fill, "! cat /dev/zero >/tmp/fill", undo="umount /tmp"):
+        other = {"client": "other", "server": "near", "placement": "same-zone"}
+        tally = measure(experiment(pairs=[other, FAR], tests=[LATENCY, THROUGHPUT], attempts=1), deployment, store)
+    assert (tally.ok, tally.failed) == (3, 1)
+    assert f"free some disk space on host {host} " in one(why(store))
+
+
+@as_root
+def test_ports_that_a_firewall_blocks(deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    # packets from a source that no route leads back to are dropped without a word, as a security group does
+    client = deployment.host("client").data_address
+    limit(monkeypatch, "qperf", 4)
+    route, strict = f"blackhole {client}/32", "/proc/sys/net/ipv4/conf/eth0/rp_filter"
+    drop = f"/sbin/ip route add {route} && echo 1 >{strict}"
+    with changed(deployment, "near", drop, undo=f"/sbin/ip route del {route}; echo 0 >{strict}"):
+        tally = measure(experiment(tests=[LATENCY, THROUGHPUT, SOCKPERF], attempts=1), deployment, store)
+    assert (tally.ok, tally.failed) == (3, 3)
+    for server, reason in why(store):
+        assert server == "near"
+        near = deployment.host("near").data_address
+        assert f"ports 20000 to 20999 from {client} to {near}?" in reason, reason
+
+
+def test_a_tool_that_hangs(deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit(monkeypatch, "iperf3", 4)
+    with meanwhile(lambda: os.kill(marked("iperf3", 0.1, "-c"), signal.SIGSTOP)):
+        tally = measure(experiment(tests=[THROUGHPUT | {"duration_s": 2}], pairs=[NEAR]), deployment, store)
+    assert (tally.ok, tally.attempts_failed) == (1, 1)
+    assert "iperf3 on host client" in one(why(store))
+    assert "it hung and was ended after 4 s" in one(why(store))
+    assert not tools_running(deployment)
+
+
+def test_a_load_that_dies_is_no_load(deployment: Deployment, store: Store) -> None:
+    loaded = SOCKPERF | {"duration_s": 3, "during": {"streams": 2}}
+    with meanwhile(lambda: os.kill(marked("iperf3", 1.5, "-c"), signal.SIGKILL)):
+        tally = measure(experiment(tests=[loaded], pairs=[NEAR]), deployment, store)
+    assert (tally.ok, tally.attempts_failed) == (1, 1)
+    assert "the load (iperf3 tcp ×2) from host client" in one(why(store))
+    assert "ended before the test did (exit code 137" in one(why(store))
+
+
+def test_a_host_that_goes_away_for_good(tmp_path: Path) -> None:
+    servers = {name: Sshd(tmp_path / name) for name in ("client", "near", "far")}
+    try:
+        hosts = tuple(s.host(name=name, data_address=f"127.0.0.{i}") for i, (name, s) in enumerate(servers.items(), 1))
+        gone = Deployment(deployment_id="loopback", source="inventory", hosts=hosts)
+        store = Store(tmp_path, "t")
+
+        def go() -> None:
+            marked("iperf3", 0.5, "127.0.0.2")
+            servers["near"].stop()
+
+        declared = experiment(tests=[THROUGHPUT | {"duration_s": 2}], hosts={"source": "inventory"})
+        with meanwhile(go):
+            tally = measure(declared, gone, store)
+        assert (tally.ok, tally.failed) == (1, 1)
+        first, second = (r["error"] for r in records(store) if r["error"])
+        assert "host near" in first
+        assert first.endswith("is the machine still running?")
+        assert second.endswith("connection refused; is the machine up and sshd running on that port?")
+        assert wait_until(lambda: not alive("iperf3 -s"))
+    finally:
+        for server in servers.values():
+            server.stop()
+
+
+LADDER = THROUGHPUT | {"tcp_buffer_bytes": [None, 65536]}
+
+
+@as_root
+def test_settings_that_may_not_be_changed(deployment: Deployment, store: Store) -> None:
+    before = settings(deployment)
+    fixed = "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys"
+    with changed(deployment, "near", fixed, undo="umount /proc/sys"):
+        tally = measure(experiment(tests=[LADDER]), deployment, store)
+    assert (tally.ok, tally.failed) == (3, 1)
+    reason = one(why(store))
+    assert "TCP buffers of 65536 bytes cannot be set" in reason
+    assert "Read-only file system" in reason
+    assert "leave tcp_buffer_bytes out" in reason
+    assert settings(deployment) == before
+
+
+@as_root
+def test_a_setting_that_was_changed_in_part_is_put_back_before_anything_is_measured(
+    deployment: Deployment, store: Store
+) -> None:
+    before = settings(deployment)
+    place = "/proc/sys/net/ipv4/tcp_wmem"
+    fixed = f"mount --bind {place} {place} && mount -o remount,bind,ro {place}"
+    with changed(deployment, "near", fixed, undo=f"umount {place}"):
+        tally = measure(experiment(tests=[LADDER], pairs=[NEAR], rounds=3, attempts=1), deployment, store)
+        assert settings(deployment) == before
+    assert (tally.ok, tally.failed) == (3, 3)
+    assert "cannot be set" in one(why(store))
+    # those at the hosts' own settings ran at them, though others had just failed to change them
+    good = [r for r in records(store) if r["status"] == "ok"]
+    assert [r["counters"]["server"]["state"]["tcp_rmem"].split() for r in good] == 3 * [before["near"][:3]]
+
+
+@as_root
+def test_an_ordinary_user_measures_all_but_what_needs_root(deployment: Deployment, store: Store) -> None:
+    ordinary = "(cat /etc/passwd; echo ordinary:*:4711:4711::/tmp:/bin/sh) >/run/passwd"
+    open_keys = "mount --bind /run/passwd /etc/passwd && chmod 711 /run/netperf-lab && chmod 644 /run/netperf-lab/au*"
+    theirs = replace(
+        deployment, hosts=tuple(replace(h, user="ordinary") if h.name == "near" else h for h in deployment.hosts)
+    )
+    before = settings(deployment)
+    with changed(
+        deployment, "near", ordinary, open_keys, undo="umount /etc/passwd; rm /run/passwd; chmod 700 /run/netperf-lab"
+    ):
+        tally = measure(experiment(tests=[LADDER]), theirs, store)
+    assert (tally.ok, tally.failed) == (3, 1)
+    assert "the user there must be root, or one whom sudo asks no password" in one(why(store))
+    assert all(r["facts"]["server"]["kernel"] for r in records(store))
+    assert settings(deployment) == before
+
+
+PACKAGES = """#!/bin/sh
+case "$1" in update) exit 0 ;; esac
+for word; do package=$word; done
+[ -e "/run/packages/$package" ] || { echo "E: Unable to locate package $package" >&2; exit 100; }
+ln -s "/run/packages/$package" "/usr/local/bin/$package"
+"""
+"""A package manager that really brings a program to where it is found, out of a folder instead of the internet."""
+
+
+@as_root
+def test_a_missing_tool_is_installed_where_that_is_asked_for(deployment: Deployment, store: Store) -> None:
+    qperf, sockperf, apt = (shutil.which(name) for name in ("qperf", "sockperf", "apt-get"))
+    assert qperf
+    assert sockperf
+    if not apt:
+        pytest.skip("no package manager to stand in for")
+    commands = (
+        "mkdir /run/packages && touch /run/nothing /run/packages/qperf && mount -t tmpfs none /usr/local/bin",
+        f"mount --bind {qperf} /run/packages/qperf",
+        f"mount --bind /run/nothing {qperf} && mount --bind /run/nothing {sockperf}",
+        f"printf %s {shlex.quote(PACKAGES)} >/run/apt && chmod 755 /run/apt && mount --bind /run/apt {apt}",
+    )
+    undo = (
+        f"umount {apt}; umount {sockperf}; umount {qperf}; umount /run/packages/qperf; umount /usr/local/bin; "
+        "rm -r /run/packages /run/nothing /run/apt"
+    )
+    declared = experiment(tests=[LATENCY, SOCKPERF])
+    with changed(deployment, "near", *commands, undo=undo):
+        plain = measure(declared, deployment, Store(store.path.parent, "plain"))
+        assert (plain.ok, plain.failed) == (2, 2)
+        tally = measure(declared, deployment, store, install=True)
+    assert (tally.ok, tally.failed) == (3, 1)
+    reason = one(why(store))
+    assert "sockperf is not installed" in reason
+    assert "Unable to locate package sockperf" in reason
+    assert reason.endswith("install it there by hand")
+    assert subprocess.run(["qperf", "--version"], capture_output=True).returncode == 0  # only that host was changed

@@ -1,0 +1,74 @@
+"""What is shown while an experiment is measured."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from netperf_lib.experiment.model import Load, Pair, ParsedRun, TestSpec, Trial
+from netperf_lib.measure.progress import Lines, Live, Silent, condition, watcher
+
+PAIR = Pair(client="a", server="b", placement="ppg")
+
+
+def trial(**changed: object) -> Trial:
+    spec = TestSpec(tool="qperf", test="tcp_lat")
+    return Trial(**({"deployment": 1, "round": 3, "order": 0, "pair": PAIR, "test": spec} | changed))  # type: ignore[arg-type]
+
+
+def run(value: float) -> ParsedRun:
+    return ParsedRun(tool="qperf", status="ok", metrics={"latency_oneway_us": value})
+
+
+def test_the_display_shows_the_last_value_the_interval_and_what_failed() -> None:
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=120)
+    live = watcher(console)
+    assert isinstance(live, Live)
+    live.begin(9, 2, 100)
+    live.started(trial())
+    for value in (50.0, 70.0, 60.0):
+        live.ended(trial(), "r", None, run(value), 40)
+    live.ended(trial(streams=4), "d01-x-a1", "the server died", None, 40)
+    with console.capture() as drawn:
+        console.print(live._drawn())
+    live.end()
+    shown = drawn.get()
+    assert "qperf tcp_lat a→b " in shown
+    assert "60 µs  (50 µs to 70 µs)" in shown
+    assert "×4" in shown
+    assert "40 s left" in shown
+    assert "5/9" in shown
+    assert "d01-x-a1 failed: the server died" in text.getvalue()
+
+
+def test_without_a_terminal_there_are_plain_lines() -> None:
+    text = io.StringIO()
+    lines = watcher(Console(file=text, width=40))
+    assert isinstance(lines, Lines)
+    lines.every_s = 0
+    lines.begin(9, 2, 100)
+    lines.started(trial())
+    lines.ended(trial(), "r1", None, run(5), 61)
+    lines.ended(trial(), "r2", "it [hung]", None, 60)
+    lines.end()
+    assert text.getvalue().splitlines() == [
+        "9 trials, 2 measured before; about 1 min 40 s",
+        "round 3: 3 of 9 trials, 1 min 01 s left",
+        "r2 failed: it [hung]",
+        "round 3: 3 of 9 trials, 1 min 00 s left",
+    ]
+
+
+def test_a_condition_names_all_that_sets_it_apart() -> None:
+    spec = TestSpec(tool="sockperf", test="ping-pong", options={"protocol": "tcp"}, during=Load(streams=2))
+    named = condition(trial(test=spec, tcp_buffer_bytes=1 << 20, message_bytes=64))
+    assert named == "sockperf ping-pong a→b 1 MiB buffers 64 B messages protocol=tcp during iperf3 tcp ×2"
+
+
+def test_silence() -> None:
+    silent = Silent()
+    silent.begin(1, 0, 1)
+    silent.ended(trial(), "r", None, None, 0)
+    silent.end()

@@ -1,0 +1,395 @@
+"""Commands on a host, over a real sshd: quoting, limits, and what happens when something dies."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from netperf_lib.errors import SSHError, UnreachableError
+from netperf_lib.experiment.model import Host
+from netperf_lib.measure import ssh
+from netperf_lib.measure.ssh import BUSY, MISSING, Remote
+
+from ..sshd import Sshd, alive, free_port, keygen, wait_until
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    server = Sshd(tmp_path_factory.mktemp("sshd"))
+    yield server
+    server.stop()
+
+
+async def output(remote: Remote, *command: str, limit_s: float = 20) -> tuple[int, bytes, bytes]:
+    out, err = io.BytesIO(), io.BytesIO()
+    process = await remote.start(command, out=out, err=err, limit_s=limit_s)
+    return await process.wait(), out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+async def remote(sshd: Sshd):  # type: ignore[no-untyped-def]
+    remote = Remote(sshd.host(), "test")
+    await remote.connect()
+    yield remote
+    await remote.close()
+
+
+async def test_output_and_exit_code_arrive_unchanged(remote: Remote) -> None:
+    script = r"printf 'a\000b\n'; printf 'err' >&2; exit 3"
+    assert await output(remote, "sh", "-c", script) == (3, b"a\0b\n", b"err")
+    # the same shell serves the next command
+    assert await output(remote, "echo", "again") == (0, b"again\n", b"")
+    assert len(remote._idle) == 1
+
+
+async def test_much_output_arrives_whole(remote: Remote) -> None:
+    code, out, _ = await output(remote, "sh", "-c", "head -c 20000000 /dev/zero; printf end")
+    assert (code, len(out), out[-3:]) == (0, 20_000_003, b"end")
+
+
+HOSTILE = ["; rm -rf /", "$(reboot)", "`id`", "a'b", 'a"b', "a\nb", "\\", "*", "~", "$HOME", "", " ", "!x", "stop", "µ"]
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    words=st.lists(
+        st.sampled_from(HOSTILE) | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+        max_size=6,
+    )
+)
+def test_every_argument_is_literal(sshd: Sshd, words: list[str]) -> None:
+    async def there_and_back() -> None:
+        remote = Remote(sshd.host(), "test")
+        await remote.connect()
+        try:
+            _, out, _ = await output(remote, "printf", "%s\\0", "first", *words)
+            assert out.decode().split("\0")[:-1] == ["first", *words]
+        finally:
+            await remote.close()
+
+    asyncio.run(there_and_back())
+
+
+async def test_a_missing_program_is_told_from_one_that_fails(remote: Remote) -> None:
+    assert (await output(remote, "no-such-program", "-x"))[0] == MISSING
+    assert (await output(remote, "false"))[0] == 1
+
+
+async def test_a_command_ends_when_its_time_is_over(remote: Remote) -> None:
+    begun = time.monotonic()
+    code, out, _ = await output(remote, "sh", "-c", "echo begun; sleep 987.1", limit_s=0.5)
+    assert (code, out) == (124, b"begun\n")
+    assert time.monotonic() - begun < 8
+    assert not alive("sleep 987.1")
+
+
+async def test_one_that_ignores_being_asked_is_killed(remote: Remote) -> None:
+    out = io.BytesIO()
+    process = await remote.start(
+        ["sh", "-c", "trap '' TERM; echo on; sleep 987.2 & wait; sleep 987.2"], out=out, err=io.BytesIO(), limit_s=60
+    )
+    assert await asyncio.to_thread(wait_until, lambda: alive("sleep 987.2"))
+    assert await process.stop() is not None
+    assert await asyncio.to_thread(wait_until, lambda: not alive("sleep 987.2"))
+
+
+async def test_a_server_is_ready_when_it_listens(remote: Remote) -> None:
+    port = free_port()
+    slow = (
+        "import socket,time; time.sleep(.4); s=socket.socket(); "
+        f"s.bind(('127.0.0.1',{port})); s.listen(); time.sleep(60)"
+    )
+    err = io.BytesIO()
+    begun = time.monotonic()
+    process = await remote.start(
+        [sys.executable, "-c", slow], out=io.BytesIO(), err=err, limit_s=60, listens=[("tcp", port)]
+    )
+    assert await process.listening()
+    assert time.monotonic() - begun > 0.4
+    with socket.create_connection(("127.0.0.1", port), 1):
+        pass
+    assert await process.stop() == 143
+    assert err.getvalue() == b""  # what the worker says is not the tool's
+
+
+async def test_udp_too(remote: Remote) -> None:
+    port = free_port()
+    code = f"import socket,time; s=socket.socket(type=socket.SOCK_DGRAM); s.bind(('0.0.0.0',{port})); time.sleep(60)"
+    process = await remote.start(
+        [sys.executable, "-c", code], out=io.BytesIO(), err=io.BytesIO(), limit_s=60, listens=[("udp", port)]
+    )
+    assert await process.listening()
+    await process.stop()
+
+
+async def test_a_server_that_dies_first_does_not_listen(remote: Remote) -> None:
+    process = await remote.start(
+        ["sh", "-c", "echo why >&2; exit 7"],
+        out=io.BytesIO(),
+        err=io.BytesIO(),
+        limit_s=60,
+        listens=[("tcp", free_port())],
+    )
+    assert not await process.listening()
+    assert await process.wait() == 7
+
+
+async def test_a_port_of_a_connection_that_just_ended_is_busy(remote: Remote) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            accepted, _ = server.accept()
+            accepted.close()  # the side that closes first waits
+    process = await remote.start(
+        ["sleep", "60"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60, listens=[("tcp", port)]
+    )
+    assert await process.wait() == BUSY
+
+
+async def test_a_port_that_something_else_listens_on_is_busy(remote: Remote) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        process = await remote.start(
+            ["sleep", "60"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60, listens=[("tcp", other.getsockname()[1])]
+        )
+        assert not await process.listening()
+        assert await process.wait() == BUSY
+
+
+COLLECTOR = """
+    import asyncio, io, sys
+    from netperf_lib.experiment.model import Host
+    from netperf_lib.measure.ssh import Remote
+    async def main():
+        remote = Remote(Host(**eval(sys.argv[1])), "killed")
+        await remote.connect()
+        stubborn = ["sh", "-c", "trap '' HUP; sleep 987.3 & sleep 987.3"]
+        await remote.start(stubborn, out=io.BytesIO(), err=io.BytesIO(), limit_s=900)
+        print("started", flush=True)
+        await asyncio.sleep(60)
+    asyncio.run(main())
+"""
+
+
+def _arguments(sshd: Sshd) -> str:
+    host = sshd.host()
+    return repr(
+        {n: getattr(host, n) for n in ("name", "address", "data_address", "port", "user", "identity", "known_hosts")}
+    )
+
+
+def test_everything_dies_with_the_connection(sshd: Sshd) -> None:
+    killed = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(COLLECTOR), _arguments(sshd)], stdout=subprocess.PIPE, text=True
+    )
+    assert killed.stdout
+    assert killed.stdout.readline() == "started\n"
+    assert wait_until(lambda: len(alive("sleep 987.3")) >= 2)
+    killed.kill()
+    killed.wait()
+    killed.stdout.close()
+    assert wait_until(lambda: not alive("sleep 987.3"))
+
+
+async def test_leftovers_are_ended_and_nobody_elses_process(sshd: Sshd) -> None:
+    others = [
+        subprocess.Popen(["sleep", "987.4"], env={"NETPERF_LIB": marker, "PATH": os.environ["PATH"]})
+        for marker in ("mine:local", "theirs:local", "mine:other-host")
+    ]
+    remote = Remote(sshd.host(), "mine")
+    await remote.connect()
+    try:
+        assert await remote.end_leftovers() == 1
+        assert others[0].wait(5) == -signal.SIGKILL
+        assert [p.poll() for p in others[1:]] == [None, None]
+        assert await remote.end_leftovers() == 0
+    finally:
+        await remote.close()
+        for process in others:
+            process.kill()
+            process.wait()
+
+
+async def test_a_cut_connection_is_one_clear_error_and_can_be_made_anew(sshd: Sshd) -> None:
+    remote = Remote(sshd.host(), "test")
+    await remote.connect()
+    process = await remote.start(["sleep", "987.5"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60)
+    await asyncio.sleep(0.3)
+    for pid in sshd.sessions:
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(UnreachableError, match=r"host local \(127.0.0.1:\d+\): the connection broke"):
+        await process.wait()
+    assert not remote.connected
+    assert await remote.connect()
+    assert (await remote.script("echo back")).out == "back\n"
+    await remote.close()
+
+
+async def test_a_host_that_hangs_is_given_up(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "ALIVE_S", 0.5)
+    monkeypatch.setattr(ssh, "ALIVE_COUNT", 2)
+    remote = Remote(sshd.host(), "test")
+    await remote.connect()
+    process = await remote.start(["sleep", "987.6"], out=io.BytesIO(), err=io.BytesIO(), limit_s=60)
+    sessions = sshd.sessions
+    try:
+        for pid in sessions:
+            os.kill(pid, signal.SIGSTOP)
+        begun = time.monotonic()
+        with pytest.raises(UnreachableError, match="host local"):
+            await process.wait()
+        assert time.monotonic() - begun < 10
+    finally:
+        for pid in sessions:
+            os.kill(pid, signal.SIGCONT)
+        await remote.close()
+
+
+async def _refused(remote: Remote) -> str:
+    with pytest.raises(UnreachableError) as error:
+        await remote.connect()
+    message = str(error.value)
+    assert message.startswith("host local (")
+    assert "\n" not in message
+    return message
+
+
+async def test_each_refusal_has_its_remedy(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger = str(keygen(tmp_path / "stranger"))
+    assert "authorized_keys" in await _refused(Remote(sshd.host(identity=stranger), "t"))
+
+    changed = tmp_path / "known_hosts"
+    changed.write_text(f"[127.0.0.1]:{sshd.port} {Path(stranger + '.pub').read_text()}")
+    message = await _refused(Remote(sshd.host(known_hosts=str(changed)), "t"))
+    assert "host key" in message
+    assert str(changed) in message
+    changed.write_text("")
+    assert "host key" in await _refused(Remote(sshd.host(known_hosts=str(changed)), "t"))
+
+    assert "sshd running" in await _refused(Remote(sshd.host(port=free_port()), "t"))
+    assert "identity" in await _refused(Remote(sshd.host(identity=str(tmp_path / "absent")), "t"))
+    assert "address" in await _refused(Remote(sshd.host(address="no-such-host.invalid"), "t"))
+
+    monkeypatch.setattr(ssh, "CONNECT_S", 0.5)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        assert "security group" in await _refused(Remote(sshd.host(port=silent.getsockname()[1]), "t"))
+
+
+async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = Remote(sshd.host(port=free_port()), "t")
+    first = await _refused(remote)
+    tried = []
+    monkeypatch.setattr(ssh.asyncssh, "connect", lambda *a, **k: tried.append(a))
+    assert await _refused(remote) == first
+    assert not tried
+
+
+async def test_the_ssh_configuration_is_honoured(sshd: Sshd, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host lan-*\n  Port {sshd.port}\n  User {sshd.host().user}\n  IdentityFile {sshd.identity}\n"
+        f"  UserKnownHostsFile {sshd.known_hosts}\n  HostName 127.0.0.1\n"
+        "Host lan-behind\n  ProxyJump lan-gate\n"
+    )
+    bare = {"port": 22, "user": None, "identity": None, "known_hosts": None, "ssh_config": str(config)}
+    for address in ("lan-gate", "lan-behind"):
+        remote = Remote(sshd.host(address=address, **bare), "t")
+        await remote.connect()
+        assert (await remote.script("echo $SSH_CONNECTION")).out.split()[-1] == str(sshd.port)
+        await remote.close()
+
+
+async def _reaches(host: Host) -> bool:
+    remote = Remote(host, "t")
+    try:
+        await remote.connect()
+        return (await remote.script("echo here")).out == "here\n"
+    finally:
+        await remote.close()
+
+
+async def test_keys_with_a_passphrase_come_from_the_agent(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Sshd(tmp_path)
+    place = str(tmp_path_factory.getbasetemp() / "agent")  # a socket's path may not be long
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", place], stdout=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: Path(place).exists())
+        subprocess.run(["ssh-add", "-q", own.identity], env={**os.environ, "SSH_AUTH_SOCK": place}, check=True)
+        subprocess.run(["ssh-keygen", "-q", "-p", "-N", "secret", "-f", own.identity], check=True)
+        monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+        assert "ssh-add" in await _refused(Remote(own.host(), "t"))
+        config = tmp_path / "config"
+        config.write_text(f"IdentityAgent {place}\n")
+        assert await _reaches(own.host(identity=None, ssh_config=str(config)))
+        monkeypatch.setenv("SSH_AUTH_SOCK", place)
+        assert await _reaches(own.host())
+        config.write_text(f"IdentityFile {own.identity}\nIdentitiesOnly yes\n")
+        assert await _reaches(own.host(identity=None, ssh_config=str(config)))
+    finally:
+        agent.terminate()
+        agent.wait()
+        own.stop()
+
+
+async def test_certificates_are_shown_as_the_configuration_of_az_ssh_says(tmp_path: Path) -> None:
+    authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "key")
+    own = Sshd(tmp_path / "sshd", more=f"TrustedUserCAKeys {authority}.pub\n")
+    try:
+        config = tmp_path / "config"
+        config.write_text(
+            f'Host vm\n\tHostName 127.0.0.1\n\tUser {own.host().user}\n\tCertificateFile "{tmp_path}/signed.pub"\n'
+            f'\tIdentityFile "{key}"\n'
+        )
+        vm = own.host(address="vm", user=None, identity=None, ssh_config=str(config))
+        subprocess.run(
+            ["ssh-keygen", "-q", "-s", authority, "-I", "t", "-n", own.host().user or "", "-V", "+1h", f"{key}.pub"],
+            check=True,
+        )
+        assert "signed.pub" in await _refused(Remote(vm, "t"))
+        (tmp_path / "key-cert.pub").rename(tmp_path / "signed.pub")
+        assert await _reaches(vm)
+    finally:
+        own.stop()
+
+
+async def test_a_host_whose_clock_tells_no_fractions(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = Remote(sshd.host(), "t")
+    await remote.connect()
+    plain = remote.script
+    monkeypatch.setattr(remote, "script", lambda text: plain(text.replace("%N", "%%N")))  # what small systems print
+    try:
+        assert await remote.clock_offset() is None
+    finally:
+        await remote.close()
+
+
+async def test_a_script_that_takes_too_long_is_an_error(remote: Remote) -> None:
+    with pytest.raises(SSHError, match="not done in time"):
+        await remote.script("sleep 987.7", limit_s=0.3)
+
+
+async def test_the_clock_of_this_machine_is_not_off_from_itself(remote: Remote) -> None:
+    told = await remote.clock_offset()
+    assert told is not None
+    offset, uncertainty = told
+    assert abs(offset) <= uncertainty + 0.05
