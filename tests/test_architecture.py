@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def name(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").as_posix().removesuffix("/__init__")
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Top-level names of foreign modules, and the project's own as ``.name`` relative to the package."""
     found: set[str] = set()
@@ -48,6 +50,7 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+@cache
 def calls(path: Path) -> set[str]:
     return {ast.unparse(n.func) for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)}
 

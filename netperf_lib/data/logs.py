@@ -22,7 +22,7 @@ from .shipped import shipped
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FileChunks", "load_published", "parse", "parse_ends", "parse_files", "published", "to_json"]
+__all__ = ["FileChunks", "expand", "load_published", "parse", "parse_ends", "parse_files", "published", "to_json"]
 
 BATCH = 64
 """So many files are one task of a worker."""
@@ -227,7 +227,7 @@ def parse_files(
     """
     from .workers import Engine
 
-    names = [name for p in paths for name in _files(os.fspath(p))]
+    names = [name for p in paths for name in expand(os.fspath(p))]
     if "-" in names:
         workers = 1  # no other process has this one's standard input
     folder = None if tables is None else os.fspath(tables)
@@ -248,7 +248,7 @@ def parse_files(
     return [run for runs, _ in ordered for run in runs], [error for _, errors in ordered for error in errors]
 
 
-def _files(name: str) -> list[str]:
+def expand(name: str) -> list[str]:
     """Return the files that a name stands for; itself where it stands for none, to be told as an error."""
     path = Path(name)
     if path.is_dir():

@@ -1,0 +1,386 @@
+"""Logs that exist, with labels that say under which conditions they were taken.
+
+What a log says of itself (tool, test, streams, duration, start) is read from it. What it cannot know (placement, hosts,
+round) comes from a table of labels or from the log's path. Both together describe a run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NetperfError, ParseError, UsageError
+from ..metrics import to_bytes
+from ..tools.parsed import ParsedRun
+from . import logs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Labels", "LoggedRun", "labels_template", "overview", "understand"]
+
+PathLike = str | os.PathLike[str]
+
+COLUMNS: dict[str, str] = {
+    "placement": "text",
+    "client": "text",
+    "server": "text",
+    "client_zone": "text",
+    "server_zone": "text",
+    "client_region": "text",
+    "server_region": "text",
+    "client_vm_size": "text",
+    "server_vm_size": "text",
+    "accelerated": "flag",
+    "tool": "text",
+    "test": "text",
+    "protocol": "text",
+    "direction": "text",
+    "streams": "integer",
+    "tcp_buffer_bytes": "bytes",
+    "message_bytes": "bytes",
+    "congestion_control": "text",
+    "duration_s": "number",
+    "omit_s": "number",
+    "round": "integer",
+    "deployment": "integer",
+    "started_utc": "time",
+}
+"""Columns of a labels table that have a meaning of their own; any other column is a factor of the user's."""
+FILE, RUN = "file", "run"
+"""Columns that say which log a row is about: its path or a pattern, and the number of the run in that log from 1."""
+SAID_BY_LOG = ("tool", "test", "streams", "message_bytes", "protocol", "direction", "duration_s", "omit_s")
+_FLAGS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+_CLOSE = 0.8
+"""A column as much like a known one as this is taken for a misspelling."""
+_DAY_S = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedRun:
+    """One run of an existing log: what the log says, and what its labels say."""
+
+    path: Path
+    name: str
+    """Path of the log below the folder that was given, with ``/``."""
+    index: int
+    """Number of the run in its log, from 0."""
+    parsed: ParsedRun
+    labels: Mapping[str, Any]
+    """Values of the labels, typed; a label that is not given is absent."""
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """What the log says of the same columns."""
+
+    def get(self, column: str) -> Any:
+        """Return what is known of a column: what the log says, else its label, else None."""
+        return self.said.get(column, self.labels.get(column))
+
+
+class Labels:
+    """A table of labels: a row for a log or for a pattern of logs.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        A column ``file``, optionally ``run``, and a column for each label.
+    source : str
+        Name of the table in messages.
+
+    Raises
+    ------
+    UsageError
+        A column is missing, misspelled or given twice.
+    """
+
+    def __init__(self, table: pd.DataFrame, source: str = "labels") -> None:
+        self.source = source
+        names = [str(c).strip() for c in table.columns]
+        problems = [f"{source}: column {c!r} is given twice" for c, n in Counter(names).items() if n > 1]
+        if FILE not in names:
+            problems.append(
+                f"{source}: there is no column {FILE!r}; it names the log of a row, or a pattern such as a*"
+            )
+        for name in names:
+            near = difflib.get_close_matches(name, [*COLUMNS, FILE, RUN], n=1, cutoff=_CLOSE)
+            if name not in (*COLUMNS, FILE, RUN) and near:
+                problems.append(f"{source}: unknown column {name!r}; did you mean {near[0]!r}?")
+        _refuse(problems)
+        cells = table.astype(object).where(table.notna(), None).to_dict("records")
+        self.rows: list[tuple[str, dict[str, Any]]] = []
+        for number, cell in enumerate(cells, 2):  # the header is line 1
+            row = {n: c for n, c in zip(names, cell.values(), strict=True) if c is not None and str(c).strip() != ""}
+            self.rows.append((f"{source}:{number}", row))
+
+    @classmethod
+    def read(cls, labels: pd.DataFrame | PathLike) -> Labels:
+        """Read a labels table from a CSV file; a DataFrame is taken as it is."""
+        import pandas as pd
+
+        if isinstance(labels, pd.DataFrame):
+            return cls(labels)
+        try:
+            return cls(pd.read_csv(labels, dtype=str, sep=None, engine="python"), os.fspath(labels))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{os.fspath(labels)}: cannot be read as a table of labels ({error})") from None
+
+
+def understand(
+    files: PathLike | Iterable[PathLike],
+    *,
+    labels: pd.DataFrame | PathLike | None = None,
+    pattern: str | None = None,
+) -> list[LoggedRun]:
+    """Read logs and join what their labels say.
+
+    Parameters
+    ----------
+    files : path or iterable of paths
+        Logs, folders of logs, or patterns.
+    labels : DataFrame or path of a CSV file, optional
+        A row for a log or a pattern; see `Labels`.
+    pattern : str, optional
+        How the end of a log's path is made, for example ``"{placement}/{tool}-P{streams}-r{round}.txt"``.
+
+    Returns
+    -------
+    list of LoggedRun
+        In the order of the files.
+
+    Raises
+    ------
+    UsageError
+        Every problem that was found, a line for each: a row that matches no log, a log that no row matches, two rows
+        for one log, a label that contradicts the log, a value that cannot be read, a log that holds no run.
+    """
+    table = None if labels is None else Labels.read(labels)
+    skip = Path(os.fspath(labels)).resolve() if labels is not None and isinstance(labels, str | os.PathLike) else None
+    read_path = None if pattern is None else _path_reader(pattern)
+    named = [(n, p) for n, p in _named(files) if p.resolve() != skip]
+    problems: list[str] = []
+    used: set[str] = set()
+    found: list[LoggedRun] = []
+    for name, path in named:
+        try:
+            parsed = logs.parse(path)
+        except ParseError as error:
+            problems.append(str(error))
+            continue
+        of_path: dict[str, Any] = {}
+        if read_path is not None:
+            matched = read_path(name) or read_path(path.as_posix())
+            if matched is None:
+                problems.append(f"{name}: the path does not end like the pattern {pattern!r}")
+            else:
+                of_path = matched
+        rows = [] if table is None else _rows_of(table, name, path)
+        used |= {where for where, _ in rows}
+        if table is not None and not rows:
+            problems.append(f"{name}: no row of {table.source} matches this log; add one (its cells may be empty)")
+        for index, run in enumerate(parsed):
+            mine = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
+            if len(mine) > 1:
+                problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in mine)}; keep one")
+            given: dict[str, tuple[str, Any]] = {k: ("the path", v) for k, v in of_path.items()}
+            for where, row in mine[:1]:
+                given |= {k: (where, v) for k, v in row.items() if k not in (FILE, RUN)}
+            labelled, said = _typed(given, problems), _said(run)
+            problems += _contradictions(name, run, given, labelled, said)
+            found.append(LoggedRun(path=path, name=name, index=index, parsed=run, labels=labelled, said=said))
+    if table is not None:
+        problems += [f"{w}: {r[FILE]!r} matches no log" for w, r in table.rows if w not in used and FILE in r]
+        problems += [
+            f"{w}: the cell {FILE!r} is empty; name a log or a pattern" for w, r in table.rows if FILE not in r
+        ]
+    if not named:
+        problems.append(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
+    _refuse(problems)
+    return found
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        once = list(dict.fromkeys(problems))
+        head = "" if len(once) == 1 else f"{len(once)} problems, nothing was imported:\n"
+        raise UsageError(head + "\n".join(once))
+
+
+def _several(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
+    return [files] if isinstance(files, str | os.PathLike) else list(files)
+
+
+def _named(files: PathLike | Iterable[PathLike]) -> list[tuple[str, Path]]:
+    """Every log with its name: the path below the folder that was given, or the name of the file."""
+    found: dict[Path, str] = {}
+    for given in _several(files):
+        top = Path(given)
+        for file in map(Path, logs.expand(os.fspath(given))):
+            name = file.relative_to(top).as_posix() if top.is_dir() else file.name
+            found.setdefault(file, name)
+    return [(name, path) for path, name in found.items()]
+
+
+def _rows_of(table: Labels, name: str, path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Rows about a log: those that name it, else those whose pattern matches it."""
+    spellings = (name, PurePosixPath(name).name, path.as_posix())
+    exact = [(w, r) for w, r in table.rows if str(r.get(FILE)) in spellings]
+    if exact:
+        return exact
+    return [(w, r) for w, r in table.rows if any(fnmatch.fnmatchcase(s, str(r.get(FILE, ""))) for s in spellings)]
+
+
+def _path_reader(pattern: str) -> Any:
+    """Return what reads labels from the end of a path."""
+    names = re.findall(r"\{(\w+)\}", pattern)
+    if not names:
+        raise UsageError(
+            f"the pattern {pattern!r} names no label; write for example {{placement}}/{{tool}}-r{{round}}.txt"
+        )
+    expression = ""
+    seen: set[str] = set()
+    for part in re.split(r"(\{\w+\}|\*)", pattern):
+        if part == "*":
+            expression += "[^/]*"
+        elif part[:1] == "{" and (name := part[1:-1]) in seen:
+            expression += f"(?P={name})"
+        elif part[:1] == "{":
+            seen.add(name := part[1:-1])
+            kind = COLUMNS.get(name, "text")
+            expression += rf"(?P<{name}>{'[0-9]+' if kind == 'integer' else '[^/]+?'})"
+        else:
+            expression += re.escape(part)
+    compiled = re.compile(rf"(?:^|.*/){expression}$")
+
+    def read(path: str) -> dict[str, str] | None:
+        matched = compiled.match(path)
+        return matched.groupdict() if matched else None
+
+    return read
+
+
+def _typed(given: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[str, Any]:
+    typed: dict[str, Any] = {}
+    for column, (where, value) in given.items():
+        try:
+            typed[column] = _value(COLUMNS.get(column, "text"), value)
+        except ValueError:
+            wanted = {"integer": "a whole number", "flag": "on or off", "time": "a time such as 2026-11-03T14:05:00Z"}
+            what = wanted.get(COLUMNS[column], "a number")
+            problems.append(f"{where}: {column} is {str(value)!r}; write {what}")
+    return typed
+
+
+def _value(kind: str, value: Any) -> Any:
+    text = str(value).strip()
+    if kind == "flag":
+        if text.lower().removesuffix(".0") not in _FLAGS:
+            raise ValueError(text)
+        return _FLAGS[text.lower().removesuffix(".0")]
+    if kind == "integer":
+        number = float(text)
+        if number != int(number):
+            raise ValueError(text)
+        return int(number)
+    if kind == "number":
+        return float(text)
+    if kind == "bytes":
+        matched = re.fullmatch(r"([0-9.]+)\s*([KMG]i?)?(?:B|bytes)?", text, re.IGNORECASE)
+        if not matched:
+            raise ValueError(text)
+        return int(to_bytes(float(matched[1]), matched[2] or ""))
+    if kind == "time":
+        return datetime.fromisoformat(text).isoformat()
+    return text
+
+
+def _said(run: ParsedRun) -> dict[str, Any]:
+    said = {"tool": run.tool, "test": run.test} | {k: run.parameters.get(k) for k in COLUMNS if k in run.parameters}
+    return {k: v for k, v in said.items() if v is not None}
+
+
+def _contradictions(
+    name: str,
+    run: ParsedRun,
+    given: Mapping[str, tuple[str, Any]],
+    labelled: Mapping[str, Any],
+    said: Mapping[str, Any],
+) -> list[str]:
+    problems = []
+    for column in labelled.keys() & said.keys():
+        if not _agree(column, labelled[column], said[column]):
+            where, value = given[column]
+            problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {said[column]!r}")
+    return problems
+
+
+def _agree(column: str, label: Any, said: Any) -> bool:
+    if column == "tool":
+        return str(label).lower() in (str(said).lower(), "iperf" if said == "iperf2" else said)
+    if column == "started_utc":  # a clock without a zone is off by hours, never by days
+        a, b = (datetime.fromisoformat(str(v)).replace(tzinfo=None) for v in (label, said))
+        return abs((a - b).total_seconds()) < _DAY_S
+    if isinstance(label, float):
+        return abs(label - float(said)) <= 0.05 * max(label, float(said))
+    return str(label).lower() == str(said).lower() or label == said
+
+
+def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
+    """Return what was understood of each run, and what is missing.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each run: `file`, `run`, what is known of every column of labels, `status`, `missing`.
+    """
+    import pandas as pd
+
+    own = dict.fromkeys(k for r in runs for k in r.labels if k not in COLUMNS)
+    rows = []
+    for run in runs:
+        known = {c: run.get(c) for c in [*COLUMNS, *own]}
+        missing = [c for c in ("placement", "round", "started_utc") if known[c] is None]
+        rows.append(
+            {FILE: run.name, RUN: run.index + 1} | known | {"status": run.parsed.status, "missing": ", ".join(missing)}
+        )
+    table = pd.DataFrame(rows)
+    keep = [c for c in table.columns if c in (FILE, RUN, "status", "missing") or table[c].notna().any()]
+    return table[keep]
+
+
+def labels_template(files: PathLike | Iterable[PathLike]) -> str:
+    """Return a labels file to fill in: a row for each run, with what its log says already written.
+
+    Logs that hold no run are named in comments of the file's last lines.
+
+    Returns
+    -------
+    str
+        CSV.
+    """
+    import csv
+    import io
+
+    out = io.StringIO()
+    columns = [FILE, RUN, "placement", "client", "server", "accelerated", "streams", "tcp_buffer_bytes", "round"]
+    columns += ["deployment", "started_utc"]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    named = _named(files)
+    if not named:
+        raise UsageError(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
+    for name, path in named:
+        try:
+            parsed = logs.parse(path)
+        except NetperfError:
+            continue
+        for index, run in enumerate(parsed):
+            said = _said(run) | {FILE: name, RUN: index + 1 if len(parsed) > 1 else None}
+            writer.writerow(["" if (v := said.get(c)) is None else v for c in columns])
+    return out.getvalue()

@@ -1,0 +1,114 @@
+"""Existing logs and the labels that say under which conditions they were taken."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from netperf_lib.data.imports import labels_template, overview, understand
+from netperf_lib.errors import UsageError
+
+LOGS = Path(__file__).parents[1] / "logs"
+PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "azure-westeurope-d16v3"
+IPERF2_16 = PUBLISHED / "iperf2-cross-region-P16.txt"
+QPERF = PUBLISHED / "qperf-tcp_lat-ppg.txt"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Logs in a naming of somebody's own: placement/tool-Pstreams-rround.txt."""
+    for placement in ("ppg", "cross-zone"):
+        for number in (1, 2):
+            place = tmp_path / "logs" / placement / f"iperf2-P16-r{number}.txt"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(IPERF2_16, place)
+    return tmp_path / "logs"
+
+
+def test_a_path_pattern_gives_labels(folder: Path) -> None:
+    runs = understand(folder, pattern="{placement}/{tool}-P{streams}-r{round}.txt")
+    assert {(r.get("placement"), r.get("round")) for r in runs} == {
+        (p, n) for p in ("ppg", "cross-zone") for n in (1, 2)
+    }
+    assert all(r.get("streams") == 16 and r.get("tool") == "iperf2" for r in runs)
+
+
+def test_a_table_gives_labels_by_name_and_by_glob(folder: Path) -> None:
+    labels = pd.DataFrame(
+        {"file": ["ppg/*", "cross-zone/iperf2-P16-r1.txt", "cross-zone/iperf2-P16-r2.txt"]}
+        | {
+            "placement": ["ppg", "cross-zone", "cross-zone"],
+            "accelerated": ["on", "off", None],
+            "rack": ["a", "b", "c"],
+        }
+    )
+    runs = {r.name: r for r in understand(folder, labels=labels)}
+    assert runs["ppg/iperf2-P16-r2.txt"].get("placement") == "ppg"
+    assert runs["ppg/iperf2-P16-r2.txt"].get("accelerated") is True
+    assert runs["cross-zone/iperf2-P16-r1.txt"].get("accelerated") is False
+    assert runs["cross-zone/iperf2-P16-r2.txt"].get("accelerated") is None
+    assert runs["cross-zone/iperf2-P16-r2.txt"].get("rack") == "c"
+
+
+def test_a_label_that_contradicts_its_log_is_quoted_with_what_the_log_says() -> None:
+    labels = pd.DataFrame({"file": [IPERF2_16.name], "streams": [8]})
+    with pytest.raises(UsageError, match=r"'8'.*16"):
+        understand(IPERF2_16, labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"file": ["*"], "placment": ["ppg"]}, "placement"),
+        ({"placement": ["ppg"]}, "file"),
+        ({"file": ["*", "nowhere.txt"], "placement": ["ppg", "ppg"]}, "nowhere.txt"),
+        ({"file": [QPERF.name, QPERF.name], "placement": ["ppg", "same-zone"]}, "two rows"),
+        ({"file": ["other*"]}, QPERF.name),
+        ({"file": ["*"], "round": ["first"]}, "first"),
+        ({"file": ["*"], "accelerated": ["maybe"]}, "maybe"),
+        ({"file": ["*", None], "placement": ["ppg", "ppg"]}, "labels:3"),
+    ],
+)
+def test_wrong_labels_are_refused(table: dict[str, list[object]], said: str) -> None:
+    with pytest.raises(UsageError, match=said.replace("*", r"\*")):
+        understand(QPERF, labels=pd.DataFrame(table))
+
+
+def test_all_problems_come_at_once(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no benchmark here\n")
+    shutil.copy(QPERF, tmp_path / "a.txt")
+    labels = pd.DataFrame({"file": ["a.txt", "b.txt"], "round": ["x", 1]})
+    with pytest.raises(UsageError) as caught:
+        understand(tmp_path, labels=labels)
+    text = str(caught.value)
+    assert all(word in text for word in ("notes.txt", "b.txt", "'x'"))
+
+
+def test_a_labels_file_to_fill_in_can_be_read_back(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "labels.csv"
+    place.write_text(labels_template(folder))
+    table = pd.read_csv(place)
+    assert list(table["streams"]) == [16] * 4
+    table["placement"] = "ppg"
+    table.to_csv(place, index=False)
+    runs = understand(folder, labels=place)
+    assert {r.get("placement") for r in runs} == {"ppg"}
+
+
+def test_the_overview_says_what_is_missing() -> None:
+    row = overview(understand(QPERF)).iloc[0]
+    assert row["tool"] == "qperf"
+    assert row["test"] == "tcp_lat"
+    assert "placement" in row["missing"]
+
+
+def test_several_runs_in_one_log_are_labelled_one_by_one(tmp_path: Path) -> None:
+    log = tmp_path / "two.txt"
+    log.write_text(QPERF.read_text() + (PUBLISHED / "qperf-tcp_lat-same-zone.txt").read_text())
+    labels = pd.DataFrame({"file": ["two.txt"] * 2, "run": [1, 2], "placement": ["ppg", "same-zone"]})
+    runs = understand(log, labels=labels)
+    assert [(r.index, r.get("placement")) for r in runs] == [(0, "ppg"), (1, "same-zone")]
+    assert runs[0].parsed.metrics != runs[1].parsed.metrics
