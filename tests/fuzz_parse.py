@@ -16,7 +16,6 @@ import atheris
 with atheris.instrument_imports(include=["netperf_lib.tools"]):
     from netperf_lib import tools
 
-    tools.tools()  # imports every one
 
 from netperf_lib.errors import ParseError
 from netperf_lib.metrics import METRICS

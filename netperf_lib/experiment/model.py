@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
+from ..tools import TOOLS
 from ..tools.parsed import ParsedRun, Percentile, Status
 
 __all__ = [
@@ -36,6 +38,26 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 Factors = dict[str, str | int | float | bool | None]
 
 
+def _one_of(names: list[str]) -> Any:
+    """Restrict a string to `names`, as a `Literal` does that is known only when the program runs."""
+
+    def check(value: str) -> str:
+        if value not in names:
+            expected = ", ".join(map(repr, names))
+            raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+        return value
+
+    return Annotated[str, AfterValidator(check), Field(json_schema_extra={"enum": list(names)})]
+
+
+if TYPE_CHECKING:
+    Tool: TypeAlias = str
+    LoadTool: TypeAlias = str
+else:
+    Tool = _one_of(sorted(TOOLS))
+    LoadTool = _one_of(sorted(name for name, tool in TOOLS.items() if tool.LOAD_TESTS))
+
+
 class _Declared(BaseModel):
     """Base of what people write in yaml: frozen, and an unknown key is an error."""
 
@@ -58,7 +80,7 @@ class Pair(_Declared):
 class Load(_Declared):
     """Traffic that runs on the same pair while a test measures: its latency is then the working latency."""
 
-    tool: Literal["iperf3", "iperf2"] = "iperf3"
+    tool: LoadTool = "iperf3"
     test: Name = "tcp"
     streams: int = Field(default=1, ge=1, le=128)
     options: dict[str, str | int | float | bool] = {}
@@ -73,7 +95,7 @@ class TestSpec(_Declared):
 
     __test__ = False  # not a pytest class
 
-    tool: Literal["qperf", "iperf3", "iperf2", "sockperf"]
+    tool: Tool
     test: Name
     """A test of that tool, for example `tcp_lat`, `tcp_bw`, `tcp`, `udp`, `ping-pong`."""
     duration_s: float = Field(default=10, gt=0, le=3600)

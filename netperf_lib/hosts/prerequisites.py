@@ -68,8 +68,7 @@ def doctor() -> list[Finding]:
         _program("ssh", "openssh-client", "local lab"),
         _program("sshd", "openssh-server", "local lab"),
     ]
-    runnable = (t for t in tools.tools().values() if hasattr(t, "PACKAGE"))
-    findings += [_program(t.VERSION[0], t.PACKAGE, "local lab") for t in runnable]
+    findings += [_program(t.VERSION[0], t.PACKAGE, "local lab") for t in tools.TOOLS.values()]
     if sys.platform == "linux":
         findings += [_tun(), _namespaces()]
     az = shutil.which("az")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import orjson
 
-from ._histogram import POINTS, histogram, percentiles
+from .microsecond_bins import POINTS, histogram, percentiles
 from .parsed import ParsedRun, Percentile
 
 NAME = "lagscope"

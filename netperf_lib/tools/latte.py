@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ._histogram import histogram
+from .microsecond_bins import histogram
 from .parsed import ParsedRun
 
 NAME = "latte"

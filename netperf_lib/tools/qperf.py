@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..metrics import to_bps, to_bytes, to_us
-from . import Commands
-from ._options import checked
+from .interface import Commands
+from .options import Option, checked
 from .parsed import ParsedRun
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ NAME = "qperf"
 PACKAGE = "qperf"
 VERSION = ("qperf", "--version")
 TESTS = ("tcp_lat", "tcp_bw", "udp_lat", "udp_bw", "sctp_lat", "sctp_bw")
+LOAD_TESTS: tuple[str, ...] = ()
+OPTIONS: tuple[Option, ...] = ()
 MARKS = ("_lat:", "_bw:", "_mr:", "bad test; try: qperf")
 
 
@@ -41,7 +43,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
         qperf has no such test, or no such option.
     """
     spec = trial.test
-    checked(spec, TESTS, {})
+    checked(spec, TESTS, OPTIONS)
     options: list[str] = []
     if trial.message_bytes is not None:
         options += ["-m", str(trial.message_bytes)]
@@ -57,6 +59,11 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
         listens=(("tcp", port),),
         timeout_s=spec.duration_s + 30,
     )
+
+
+def rate_bps(trial: Trial) -> float:
+    """Bits per second that a trial sends: as fast as it can, or 0 for a latency test, which waits for each answer."""
+    return math.inf if trial.test.test.endswith("_bw") else 0.0
 
 
 # --- where runs are ---------------------------------------------------------------------------------------------------

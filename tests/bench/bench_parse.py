@@ -102,7 +102,7 @@ def one_large_document(folder: Path, streams: int) -> bool:
     rows = len(run.intervals["start_s"])
     del run
     bare, ours, ratio = compare(lambda: orjson.loads(data), lambda: tools.parse(data))
-    imports = "import sys, orjson, pathlib; from netperf_lib import tools; tools.tools(); "
+    imports = "import sys, orjson, pathlib; from netperf_lib import tools; "
     loads = peak(imports + "orjson.loads(pathlib.Path(sys.argv[1]).read_bytes())", str(path))
     parse = peak(imports + "tools.parse(pathlib.Path(sys.argv[1]).read_bytes())", str(path))
     print(f"iperf3 JSON, {len(data) / MIB:.0f} MiB, {streams} streams, {rows} rows:")
@@ -165,7 +165,7 @@ def many_small_logs(folder: Path, count: int = 10_000) -> bool:
 def floors(paths: list[Path]) -> dict[str, Callable[[], object]]:
     """What no reader in Python does without, each by itself: nothing here looks at what a figure means."""
     texts = [tools.decode(p.read_bytes()) for p in paths]
-    marks = [mark for module in tools.tools().values() for mark in module.MARKS]
+    marks = [mark for module in tools.READERS.values() for mark in module.MARKS]
     names = [f.name for f in dataclasses.fields(ParsedRun)]
     made = [{n: getattr(run, n) for n in names} for p in paths for run in logs.parse(p)]
 

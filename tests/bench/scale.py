@@ -48,7 +48,7 @@ def ingest_alone(root: Path) -> tuple[float, float]:
     """Seconds and peak MiB of an ingest in a process of its own."""
     code = (
         "import re, sys, time, netperf_lib as npl, netperf_lib.data.store\n"
-        "from netperf_lib import tools; tools.tools()\n"
+        "from netperf_lib import tools\n"
         "start = time.perf_counter(); npl.ingest(sys.argv[1]); print(time.perf_counter() - start)\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
     )
@@ -176,11 +176,9 @@ PAIRS_S = 60
 
 def warm(core: int) -> int:
     """Pay for the imports before the clock runs, and stay on one core."""
-    from netperf_lib import tools
     from netperf_lib.data import store
 
     assert store
-    tools.tools()
     for thread in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(thread.name), {core})
     return os.getpid()

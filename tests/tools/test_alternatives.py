@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from netperf_lib.tools import clean, decode
-from netperf_lib.tools._alternatives import alternatives
+from netperf_lib.tools.alternatives import alternatives
 
 LOGS = [p for p in sorted((Path(__file__).parents[1] / "logs").glob("*/*")) if not p.name.endswith(".expected.json")]
 PATTERNS = {

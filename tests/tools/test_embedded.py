@@ -9,7 +9,7 @@ import pytest
 
 from netperf_lib import tools
 from netperf_lib.errors import ParseError
-from netperf_lib.tools._embedded import embedded
+from netperf_lib.tools.embedded import embedded
 
 LOGS = Path(__file__).parents[1] / "logs"
 DOCUMENT = (LOGS / "iperf3" / "gen-3.12-udp.json").read_text()

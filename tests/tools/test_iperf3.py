@@ -113,7 +113,7 @@ def test_commands() -> None:
         ({"test": "rr"}, "no test 'rr' (known: tcp, udp)"),
         ({"duration_s": 1.5}, "whole seconds"),
         ({"options": {"reverse": True, "bidir": True}}, "not both"),
-        ({"options": {"reverse": "yes"}}, "must be of type bool"),
+        ({"options": {"reverse": "yes"}}, "true or false"),
         ({"options": {"mss": True}}, "must be of type int"),
         ({"options": {"interval_s": "often"}}, "must be of type float"),
     ],

@@ -18,7 +18,8 @@ from netperf_lib import tools
 from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
 from netperf_lib.experiment.model import ParsedRun
-from netperf_lib.tools import _sockperf_packets, sockperf
+from netperf_lib.tools import sockperf
+from netperf_lib.tools.sockperf import packets
 
 LOGS = Path(__file__).parents[1] / "logs" / "sockperf"
 PING_PONG, UNDER_LOAD = ((LOGS / name).read_bytes() for name in ("gen-pp-fulllog.csv", "gen-ul-fulllog-rtt.csv"))
@@ -50,7 +51,7 @@ def same(a: ParsedRun, b: ParsedRun) -> bool:
 @pytest.mark.parametrize("size", [1500, 1501, 2048, 4096, 10**6])
 @pytest.mark.parametrize("block", [64, 1 << 20])
 def test_pieces_make_no_difference(data: bytes, size: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sockperf_packets, "_BLOCK", block)
+    monkeypatch.setattr(packets, "_BLOCK", block)
     [whole] = tools.parse(data)
     found = sockperf.read_stream(chunks(data, size))
     assert found is not None

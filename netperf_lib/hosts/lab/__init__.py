@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ...errors import LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
-from ...tools import tools
+from ...tools import TOOLS
 from .requirements import check_linux
 from .topology import LabHost, Link, Options
 
@@ -361,10 +361,9 @@ def _settled(folder: Path) -> _Settled | None:
 
 def _check_tools(experiment: Experiment) -> None:
     """The hosts share this machine's programs, so what is missing here is missing there."""
-    known = tools()
-    for name in sorted({test.tool for test in experiment.tests} & known.keys()):
-        tool = known[name]
-        if hasattr(tool, "VERSION") and not shutil.which(tool.VERSION[0]):
+    for name in sorted({test.tool for test in experiment.tests}):
+        tool = TOOLS[name]
+        if not shutil.which(tool.VERSION[0]):
             raise LabError(
                 f"the experiment uses {name}, which is not installed here: run 'sudo apt-get install {tool.PACKAGE}'"
             )

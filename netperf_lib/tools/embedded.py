@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ._iperf3_document import keep_doubles
+from .iperf3.document import keep_doubles
 
 _OTHERS = re.compile(
     r'\s*(?:\[\s*[{\["]|\{\s*"(?!(?:start|intervals|streams|end|error|event|latencies|ntttcp[sr])"\s*:))'

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .parsed import Columns, ParsedRun
+from ..parsed import Columns, ParsedRun
 
 NAME = "iperf2"
 

@@ -1,30 +1,20 @@
-"""iperf3: throughput over TCP, UDP and SCTP, with the retransmits, windows and round-trip times that the kernel knows.
-
-What it prints is read from its JSON (3.0 and later), its JSON stream (3.17 and later) and its text.
-"""
+"""Where runs of iperf3 start in a text, and which of its formats each one is."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import orjson
 
-from ..errors import UsageError
-from . import Commands
-from ._alternatives import alternatives
-from ._iperf3_document import decode_documents, from_events, has_doubles, salvage
-from ._iperf3_intervals import decode_large
-from ._iperf3_json import read_document
-from ._iperf3_text import read_text
-from ._options import Known, checked
-from .parsed import ParsedRun
+from ..alternatives import alternatives
+from ..parsed import ParsedRun
+from .document import decode_documents, from_events, has_doubles, salvage
+from .intervals import decode_large
+from .results import read_document
+from .text import read_text
 
-if TYPE_CHECKING:
-    from ..experiment.model import Trial
-
-NAME = "iperf3"
 _STRONG = (
     '"start"',
     '"event"',
@@ -36,20 +26,6 @@ _STRONG = (
     "Bitrate",
 )
 MARKS = (*_STRONG, "its/sec", "Bytes/sec")
-PACKAGE = "iperf3"
-VERSION = ("iperf3", "--version")
-TESTS = ("tcp", "udp")
-OPTIONS: Final[Known] = {
-    "reverse": bool,
-    "bidir": bool,
-    "bitrate": str,
-    "congestion": str,
-    "mss": int,
-    "zerocopy": bool,
-    "interval_s": float,
-}
-"""What `TestSpec.options` may hold, and of which kind."""
-
 _START = alternatives(
     {
         "json": r'\{\s*"(?:start|intervals|streams|error)"\s*:',
@@ -215,50 +191,3 @@ def read_whole(data: bytes) -> list[ParsedRun] | None:
         except orjson.JSONDecodeError:
             return None
     return [read_document(doc)] if isinstance(doc, dict) and not has_doubles(doc) else None
-
-
-def commands(trial: Trial, server_address: str, port: int) -> Commands:
-    """Argument lists of both ends for one trial.
-
-    Raises
-    ------
-    UsageError
-        The trial asks for something that iperf3 does not offer.
-    """
-    spec = trial.test
-    o = checked(spec, TESTS, OPTIONS)
-    if spec.duration_s != int(spec.duration_s) or spec.omit_s != int(spec.omit_s):
-        raise UsageError(
-            f"iperf3 counts whole seconds, not {spec.duration_s:g} and {spec.omit_s:g}; round duration_s and omit_s"
-        )
-    if o.get("reverse") and o.get("bidir"):
-        raise UsageError("iperf3 takes reverse or bidir, not both")
-    client = ["iperf3", "-c", server_address, "-p", str(port), "-J", "-t", str(int(spec.duration_s))]
-    client += ["-i", f"{float(o.get('interval_s', 1)):g}", "--connect-timeout", "5000"]
-    if spec.omit_s:
-        client += ["-O", str(int(spec.omit_s))]
-    if trial.streams > 1:
-        client += ["-P", str(trial.streams)]
-    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
-        # a level of the test; what the hosts of the pair allow is theirs, and -w would switch off autotuning
-        client += ["-w", str(trial.tcp_buffer_bytes)]
-    if trial.message_bytes is not None:
-        client += ["-l", str(trial.message_bytes)]
-    if spec.test == "udp":
-        # without a rate iperf3 sends one Mbit/s of UDP; 0 is as fast as it can
-        client += ["-u", "-b", str(o.get("bitrate", 0))]
-    elif "bitrate" in o:
-        client += ["-b", str(o["bitrate"])]
-    for name, flag in (("congestion", "-C"), ("mss", "-M")):
-        if name in o:
-            client += [flag, str(o[name])]
-    for name, flag in (("reverse", "-R"), ("bidir", "--bidir"), ("zerocopy", "-Z")):
-        if o.get(name):
-            client.append(flag)
-    return Commands(
-        client=tuple(client),
-        server=("iperf3", "-s", "-1", "-p", str(port), "-J"),
-        listens=(("tcp", port),),
-        timeout_s=spec.duration_s + spec.omit_s + 30,
-        server_ends=True,
-    )

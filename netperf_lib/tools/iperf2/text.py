@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from ..metrics import to_bytes, to_us
-from ._iperf_text import LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
-from .parsed import ParsedRun
+from ...metrics import to_bytes, to_us
+from ..iperf_rows import LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
+from ..parsed import ParsedRun
 
 NAME = "iperf2"
 

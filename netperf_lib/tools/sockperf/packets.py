@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import ParseError
-from .parsed import Columns, ParsedRun
+from ...errors import ParseError
+from ..parsed import Columns, ParsedRun
 
 _T = TypeVar("_T")
 _BLOCK = 16 << 20
@@ -66,6 +66,7 @@ def _statistics_of(run: ParsedRun, latency_us: Any) -> str | None:
 
 
 def incomplete(run: ParsedRun, error: str) -> ParsedRun:
+    """Return the run as one that is cut short."""
     return replace(run, status="partial", error=error, metrics={}, percentiles=(), percentile_basis=None)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ._iperf3_document import WRAPPED, as_dict, as_list, count, number
-from .parsed import Columns
+from ..parsed import Columns
+from .document import WRAPPED, as_dict, as_list, count, number
 
 RATE_TOLERANCE = 3e-5
 """The oldest versions print six digits."""

@@ -20,6 +20,7 @@ WRAPPED = 2**31
 
 
 def record(stream: Any, *names: str) -> dict[str, Any]:
+    """Return the first dictionary of these names, or an empty one."""
     for name in names:
         if isinstance(stream, dict) and isinstance(stream.get(name), dict):
             found: dict[str, Any] = stream[name]
@@ -28,10 +29,12 @@ def record(stream: Any, *names: str) -> dict[str, Any]:
 
 
 def as_dict(value: Any) -> dict[str, Any]:
+    """Return a dictionary, empty where it is none."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
+    """Return a list, empty where it is none."""
     return value if isinstance(value, list) else []
 
 

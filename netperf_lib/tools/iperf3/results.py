@@ -21,9 +21,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from ._iperf3_document import as_dict, as_list, count, number, record
-from ._iperf3_intervals import RATE_TOLERANCE, Intervals
-from .parsed import ParsedRun, Status
+from ..parsed import ParsedRun, Status
+from .document import as_dict, as_list, count, number, record
+from .intervals import RATE_TOLERANCE, Intervals
 
 NAME = "iperf3"
 

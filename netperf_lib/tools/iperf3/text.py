@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._iperf_text import BYTES, LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
-from .parsed import ParsedRun
+from ..iperf_rows import BYTES, LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
+from ..parsed import ParsedRun
 
 NAME = "iperf3"
 

@@ -1,78 +1,21 @@
-"""sockperf: latency of single messages, with the whole distribution (2.x to 3.10).
-
-Without ``--full-rtt`` every latency it prints is half of a round trip. In ``throughput`` mode nothing comes back: the
-bandwidth is the sender's. Its "MBps" are 2^20 bytes and its "Mbps" are 2^20 bits; "GBps" are 1000 of them with
-``--giga-size``, and still "MBps" (mislabelled) with 3.7's ``--increase_output_precision``, which shows nine decimals.
-"""
+"""Where runs of sockperf start in a text, and what its lines say."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
-from . import Commands, clean, decode
-from ._alternatives import alternatives
-from ._options import Known, checked
-from ._sockperf_checks import beyond_of, contradiction, mebibytes, on_wire
-from .parsed import ParsedRun, Percentile
-
-if TYPE_CHECKING:
-    from ..experiment.model import Trial
+from ..alternatives import alternatives
+from ..cleaning import clean, decode
+from ..parsed import ParsedRun, Percentile
+from .checks import beyond_of, contradiction, mebibytes, on_wire
 
 NAME = "sockperf"
-PACKAGE = "sockperf"
-VERSION = ("sockperf", "--version")
-TESTS = ("ping-pong", "under-load", "throughput")
-OPTIONS: Final[Known] = {
-    "protocol": ("udp", "tcp"),
-    "full_rtt": bool,  # report whole round trips instead of halves
-    "mps": str,  # messages a second, or max, instead of the tool's own choice
-    "reply_every": int,  # under load: every n-th message is answered; the tool's own choice is 100
-    "burst": int,  # messages sent in one go
-    "samples": bool,  # keep every packet (`--full-log`)
-}
-"""What `TestSpec.options` may hold, and of which kind."""
 MARKS = ("sockperf", "vperf", "test was performed using the following parameters: ", "PORT = ", " observation")
-
-
-def commands(trial: Trial, server_address: str, port: int) -> Commands:
-    """Both ends of one trial.
-
-    Raises
-    ------
-    UsageError
-        An option that this test has not.
-    """
-    spec = trial.test
-    o = checked(spec, TESTS, OPTIONS)
-    protocol = o.get("protocol", "udp")
-    both = ["-i", server_address, "-p", str(port)]
-    if protocol == "tcp":
-        both.append("--tcp")
-    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
-        both += ["--buffer-size", str(trial.tcp_buffer_bytes)]
-    options = ["-t", str(math.ceil(spec.duration_s))]
-    if trial.message_bytes is not None:
-        options += ["-m", str(trial.message_bytes)]
-    for name, flag in (("mps", "--mps"), ("reply_every", "--reply-every"), ("burst", "--burst")):
-        if name in o:
-            options += [flag, str(o[name])]
-    if o.get("full_rtt"):
-        options.append("--full-rtt")
-    if o.get("samples"):
-        options += ["--full-log", "/dev/stdout"]
-    return Commands(
-        client=("sockperf", spec.test, *both, *options),
-        server=("sockperf", "server", *both),
-        listens=((str(protocol), port),),
-        timeout_s=spec.duration_s + 60,
-    )
-
 
 # --- where runs are ---------------------------------------------------------------------------------------------------
 
@@ -212,7 +155,7 @@ def read(text: str) -> list[ParsedRun]:
         line = text.count("\n", 0, start) + 1
         run = _run(common + head if start else head, line)
         if rows is not None:
-            from ._sockperf_packets import with_rows  # with numpy, which no other log needs
+            from .packets import with_rows  # with numpy, which no other log needs
 
             run = with_rows(run, rows, text.count("\n", 0, end - len(rows)) + 1)
         runs.append(run)
@@ -404,7 +347,7 @@ def read_stream(chunks: Callable[[], Iterator[bytes]]) -> list[ParsedRun] | None
     head = clean(decode(start[:first]))
     if len(list(sightings(head))) != 1 or _FURTHER_SERVER.search(head) or not _HEADER.search(head):
         return None
-    from ._sockperf_packets import incomplete, span, streamed
+    from .packets import incomplete, span, streamed
 
     found = span(chunks, first)
     if found is None:

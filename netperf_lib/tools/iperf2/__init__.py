@@ -1,0 +1,48 @@
+"""iperf 2 (the program ``iperf``): throughput over TCP and UDP, and with ``-e`` what each write and each datagram met.
+
+What it prints is read from its text, plain and enhanced, and from its CSV (``-y C``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..parsed import ParsedRun
+from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps
+from .csv import read_csv
+from .csv import sightings as csv_sightings
+from .starts import tests
+from .text import read_text
+
+__all__ = [
+    "LOAD_TESTS",
+    "MARKS",
+    "NAME",
+    "OPTIONS",
+    "PACKAGE",
+    "TESTS",
+    "VERSION",
+    "commands",
+    "rate_bps",
+    "read",
+    "sightings",
+]
+
+NAME = "iperf2"
+MARKS = ("Client connecting to ", "Server listening on ", "connected with ", "connect failed", "iperf: ", ",0.0-")
+
+
+def sightings(text: str) -> Iterator[int]:
+    """Offsets where a run starts."""
+    if ",0.0-" in text:
+        yield from csv_sightings(text)
+    yield from (at for at, whole in tests(text) if whole)
+
+
+def read(text: str) -> list[ParsedRun]:
+    """Read the tests of one program, in whichever format."""
+    if re.match(r"\s*\d{14}", text):
+        return read_csv(text)
+    several = text.count(" connected with ") > 1
+    return read_text(text, [at for at, _ in tests(text)][1:] if several else [])

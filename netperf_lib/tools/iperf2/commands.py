@@ -1,0 +1,71 @@
+"""What runs on both ends for a trial of iperf 2."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ...errors import UsageError
+from ..interface import Commands
+from ..options import Option, arguments, bits_per_second, checked
+
+if TYPE_CHECKING:
+    from ...experiment.model import Trial
+
+PACKAGE = "iperf"
+VERSION = ("iperf", "--version")
+TESTS = LOAD_TESTS = ("tcp", "udp")
+OPTIONS = (
+    Option("bitrate", "rate", "rate that each stream sends at; of UDP 1M where it is not given", "-b", unit="bit/s"),
+    Option("congestion", "word", "congestion control algorithm of TCP", "-Z", tests=("tcp",)),
+    Option("reverse", bool, "the server sends", "-R", default=False),
+    Option("nodelay", bool, "send small segments at once (TCP_NODELAY)", "-N", default=False, tests=("tcp",)),
+    Option("interval_s", float, "time between two rows of the log", default=1.0, unit="s"),
+)
+
+
+def commands(trial: Trial, server_address: str, port: int) -> Commands:
+    """Argument lists of both ends for one trial; the server's log holds what arrived.
+
+    Raises
+    ------
+    UsageError
+        The trial asks for something that iperf 2 does not offer.
+    """
+    spec = trial.test
+    given = checked(spec, TESTS, OPTIONS)
+    if spec.omit_s:
+        raise UsageError("iperf2 cannot leave out the first seconds; set omit_s to 0, or measure with iperf3")
+    # -f k: the bare figures are cut to three digits
+    both = ["-p", str(port), "-e", "-f", "k", "-i", f"{float(given.get('interval_s', 1)):g}"]
+    client = ["iperf", "-c", server_address, *both, "-t", f"{spec.duration_s:g}"]
+    server = ["iperf", "-s", *both]
+    if trial.streams > 1:
+        client += ["-P", str(trial.streams)]
+    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
+        # a level of the test; what the hosts of the pair allow is theirs, and -w would switch off autotuning
+        client += ["-w", str(trial.tcp_buffer_bytes)]
+        server += ["-w", str(trial.tcp_buffer_bytes)]
+    if trial.message_bytes is not None:
+        client += ["-l", str(trial.message_bytes)]
+        server += ["-l", str(trial.message_bytes)] if spec.test == "udp" else []
+    if spec.test == "udp":
+        client.append("-u")
+        server.append("-u")
+        given.setdefault("bitrate", "1m")
+    if "bitrate" in given:
+        given["bitrate"] = f"{bits_per_second(given['bitrate']):.0f}"  # its own M is 2^20, its m 10^6
+    return Commands(
+        client=(*client, *arguments(OPTIONS, given)),
+        server=tuple(server),
+        listens=(("udp" if spec.test == "udp" else "tcp", port),),
+        timeout_s=spec.duration_s + 30,
+    )
+
+
+def rate_bps(trial: Trial) -> float:
+    """Bits per second that a trial sends: of UDP one Mbit/s a stream where no rate is given, of TCP `math.inf`."""
+    rate = trial.test.options.get("bitrate")
+    if rate is None:
+        return 1e6 * trial.streams if trial.test.test == "udp" else math.inf
+    return bits_per_second(rate) * trial.streams or math.inf

@@ -1,0 +1,24 @@
+"""iperf3: throughput over TCP, UDP and SCTP, with the retransmits, windows and round-trip times that the kernel knows.
+
+What it prints is read from its JSON (3.0 and later), its JSON stream (3.17 and later) and its text.
+"""
+
+from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps
+from .reader import MARKS, read, read_whole, sightings
+
+NAME = "iperf3"
+
+__all__ = [
+    "LOAD_TESTS",
+    "MARKS",
+    "NAME",
+    "OPTIONS",
+    "PACKAGE",
+    "TESTS",
+    "VERSION",
+    "commands",
+    "rate_bps",
+    "read",
+    "read_whole",
+    "sightings",
+]

@@ -1,0 +1,72 @@
+"""What runs on both ends for a trial of iperf3."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ...errors import UsageError
+from ..interface import Commands
+from ..options import Option, arguments, bits_per_second, checked
+
+if TYPE_CHECKING:
+    from ...experiment.model import Trial
+
+PACKAGE = "iperf3"
+VERSION = ("iperf3", "--version")
+TESTS = LOAD_TESTS = ("tcp", "udp")
+OPTIONS = (
+    Option("reverse", bool, "the server sends", "-R", default=False),
+    Option("bidir", bool, "both ends send at the same time", "--bidir", default=False),
+    Option("bitrate", "rate", "rate that each stream sends at; 0 is as fast as possible", "-b", 0, "bit/s"),
+    Option("congestion", "word", "congestion control algorithm of TCP", "-C", tests=("tcp",)),
+    Option("mss", int, "maximum segment size of TCP", "-M", unit="bytes", tests=("tcp",)),
+    Option("zerocopy", bool, "send with sendfile, which needs less of the CPU", "-Z", default=False),
+    Option("interval_s", float, "time between two rows of the log", default=1.0, unit="s"),
+)
+
+
+def commands(trial: Trial, server_address: str, port: int) -> Commands:
+    """Argument lists of both ends for one trial.
+
+    Raises
+    ------
+    UsageError
+        The trial asks for something that iperf3 does not offer.
+    """
+    spec = trial.test
+    given = checked(spec, TESTS, OPTIONS)
+    if spec.duration_s != int(spec.duration_s) or spec.omit_s != int(spec.omit_s):
+        raise UsageError(
+            f"iperf3 counts whole seconds, not {spec.duration_s:g} and {spec.omit_s:g}; round duration_s and omit_s"
+        )
+    if given.get("reverse") and given.get("bidir"):
+        raise UsageError("iperf3 takes reverse or bidir, not both")
+    client = ["iperf3", "-c", server_address, "-p", str(port), "-J", "-t", str(int(spec.duration_s))]
+    client += ["-i", f"{float(given.get('interval_s', 1)):g}", "--connect-timeout", "5000"]
+    if spec.omit_s:
+        client += ["-O", str(int(spec.omit_s))]
+    if trial.streams > 1:
+        client += ["-P", str(trial.streams)]
+    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
+        # a level of the test; what the hosts of the pair allow is theirs, and -w would switch off autotuning
+        client += ["-w", str(trial.tcp_buffer_bytes)]
+    if trial.message_bytes is not None:
+        client += ["-l", str(trial.message_bytes)]
+    if spec.test == "udp":
+        client.append("-u")
+        given.setdefault("bitrate", 0)  # without a rate iperf3 sends one Mbit/s of UDP
+    return Commands(
+        client=(*client, *arguments(OPTIONS, given)),
+        server=("iperf3", "-s", "-1", "-p", str(port), "-J"),
+        listens=(("tcp", port),),
+        timeout_s=spec.duration_s + spec.omit_s + 30,
+        server_ends=True,
+    )
+
+
+def rate_bps(trial: Trial) -> float:
+    """Bits per second that a trial sends; `math.inf` without a rate, of UDP as well (see `commands`)."""
+    options = trial.test.options
+    each = bits_per_second(options.get("bitrate", 0)) or math.inf
+    return each * trial.streams * (2 if options.get("bidir") else 1)

@@ -1,0 +1,114 @@
+"""Options of tests: a tool declares each once, for checks, command line, documentation and schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import UsageError
+from ..metrics import to_bps
+
+if TYPE_CHECKING:
+    from ..experiment.model import TestSpec
+
+__all__ = ["Option", "arguments", "bits_per_second", "checked", "json_schema"]
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)(?:/\d+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a tool's tests."""
+
+    name: str
+    type: type[bool | int | float] | Literal["rate", "word"] | tuple[str, ...]
+    """A type; ``"rate"``: bits per second, as a number or with K, M, G, T; ``"word"``: any; or the legal words."""
+    help: str
+    flag: str | None = None
+    """The tool's own option for it, where the value is passed on as it is."""
+    default: str | int | float | bool | None = None
+    """What holds where the option is not given; None: the tool chooses."""
+    unit: str | None = None
+    tests: tuple[str, ...] = ()
+    """The tests that take it; empty: all."""
+
+    def problem(self, value: object) -> str | None:
+        """Say what a value must be; None when it is legal."""
+        if isinstance(self.type, tuple):
+            return None if value in self.type else f"one of {', '.join(self.type)}"
+        if self.type == "rate":
+            plain = isinstance(value, int | float | str) and not isinstance(value, bool)
+            return (
+                None
+                if plain and _RATE.fullmatch(str(value))
+                else "a rate in bits per second, such as 1000000, 1M or 2.5G"
+            )
+        if self.type == "word":
+            plain = isinstance(value, int | float | str) and not isinstance(value, bool)
+            return None if plain and re.fullmatch(r"[\w.+-]+", str(value)) else "a word without blanks"
+        if self.type is bool:
+            return None if isinstance(value, bool) else "true or false"
+        if isinstance(value, bool) or not isinstance(value, int if self.type is int else int | float):
+            return "a whole number" if self.type is int else "a number"
+        return None if value >= 0 else "zero or above"
+
+
+def checked(spec: TestSpec, tests: Sequence[str], known: Iterable[Option]) -> dict[str, Any]:
+    """Return the options of a test, once it is sure that its tool has the test and takes them.
+
+    Raises
+    ------
+    UsageError
+        The tool has no such test or option, or the value is of another kind.
+    """
+    if spec.test not in tests:
+        raise UsageError(f"{spec.tool} has no test {spec.test!r} (known: {', '.join(tests)})")
+    options = {o.name: o for o in known if not o.tests or spec.test in o.tests}
+    for name, value in spec.options.items():
+        if name not in options:
+            raise UsageError(f"{spec.tool} {spec.test} has no option {name!r} (known: {', '.join(options) or 'none'})")
+        if legal := options[name].problem(value):
+            raise UsageError(f"option {name!r} of {spec.tool} is {value!r}; it must be {legal}")
+    return dict(spec.options)
+
+
+def arguments(known: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
+    """Return the tool's own options for those that are `given`, in the order of their declaration."""
+    found: list[str] = []
+    for option in known:
+        if option.flag and (value := given.get(option.name)) is not None and value is not False:
+            found += [option.flag] if value is True else [option.flag, str(value)]
+    return found
+
+
+def bits_per_second(rate: str | float) -> float:
+    """Read a rate as the tools do: ``2.5G`` is 2 500 000 000 bit/s.
+
+    Raises
+    ------
+    UsageError
+        Not a rate.
+    """
+    m = _RATE.fullmatch(str(rate))
+    if not m:
+        raise UsageError(f"{rate!r} is not a rate in bits per second, such as 1000000, 1M or 2.5G")
+    return float(to_bps(float(m[1]), m[2].upper(), "bit"))
+
+
+def json_schema(known: Iterable[Option]) -> dict[str, Any]:
+    """Return the JSON schema of the options of a tool."""
+    kinds: dict[Any, dict[str, Any]] = {
+        bool: {"type": "boolean"},
+        int: {"type": "integer", "minimum": 0},
+        float: {"type": "number", "minimum": 0},
+        "rate": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^(?i:{_RATE.pattern})$"}]},
+        "word": {"type": ["string", "number"]},
+    }
+    properties: dict[str, Any] = {}
+    for o in known:
+        shape = {"enum": list(o.type)} if isinstance(o.type, tuple) else kinds[o.type]
+        words = o.help + (f" ({o.unit})" if o.unit else "")
+        properties[o.name] = {"description": words, **shape, **({} if o.default is None else {"default": o.default})}
+    return {"type": "object", "additionalProperties": False, "properties": properties}

@@ -1,0 +1,130 @@
+"""Find every run in a text, and have its tool read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from ..errors import ParseError
+from .cleaning import clean, decode
+from .embedded import embedded
+from .interface import Reader
+from .parsed import ParsedRun
+from .registry import READERS, STREAMS, WHOLE
+
+__all__ = ["LARGE", "parse", "parse_stream"]
+
+LARGE = 4 << 20
+"""From this many bytes on a file is first offered to `StreamReader` and `WholeReader`."""
+
+
+def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
+    """Read every run of every known tool in a text.
+
+    Parameters
+    ----------
+    data : str or bytes
+        What the tool printed, with whatever stands around it.
+    file : str, optional
+        Where it came from; kept in the runs and named in errors.
+
+    Returns
+    -------
+    list of ParsedRun
+        In the order of the text. An empty text is one failed run.
+
+    Raises
+    ------
+    ParseError
+        The text holds no run of a known tool.
+    """
+    if isinstance(data, bytes):
+        if len(data) >= LARGE or data.startswith(b"{"):
+            for whole in WHOLE:
+                if document := whole.read_whole(data):
+                    return [_placed(r, file) for r in document]
+        data = decode(data)
+    text = clean(data)
+    if not text or text.isspace():
+        return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
+
+    if (inner := embedded(text)) and (runs := _each(inner, file)):
+        return runs
+    runs = []
+    seen: dict[str, int] = {}
+    line, counted = 1, 0
+    for start, end, modules in _segments(text):
+        line += text.count("\n", counted, start)
+        counted = start
+        segment = text[start:end]
+        for module in modules:
+            found = module.read(segment)
+            if not found:
+                continue
+            found = [_placed(r, file, line) for r in found]
+            # Only a document (JSON, XML) carries what tells a second print from a second run with equal figures.
+            body = segment.strip()
+            if body[0] in "{<" and body in seen and found[0].status != "failed":
+                _warn(runs, seen[body], f"printed a second time in line {line}; counted once")
+            else:
+                seen.setdefault(body, len(runs))
+                runs += found
+            break
+    if not runs:
+        raise ParseError(
+            f"no run of a known tool in this text; known are {', '.join(READERS)}, "
+            "so pass what one of them printed, whole",
+            file=file,
+        )
+    return runs
+
+
+def _each(logs: list[tuple[int, str]], file: str | None) -> list[ParsedRun]:
+    """Read logs that were found inside of another document, each with the line where that begins."""
+    runs: list[ParsedRun] = []
+    seen: dict[str, int] = {}
+    for line, log in logs:
+        if log in seen and log.startswith("{"):
+            _warn(runs, seen[log], "printed a second time; counted once")
+            continue
+        try:
+            found = parse(log)
+        except ParseError:
+            continue  # some other text
+        seen[log] = len(runs)
+        runs += [replace(r, file=file, line=line) for r in found if r.tool != "unknown"]
+    return runs
+
+
+def parse_stream(chunks: Callable[[], Iterator[bytes]], *, file: str | None = None) -> list[ParsedRun] | None:
+    """Read a large file piece by piece where a tool can; None where none does and it must be read whole."""
+    for stream in STREAMS:
+        if found := stream.read_stream(chunks):
+            return [_placed(r, file) for r in found]
+    return None
+
+
+def _placed(run: ParsedRun, file: str | None, line: int = 1) -> ParsedRun:
+    """Say where a run stands. A tool has just made it and nobody else holds it: no copy is needed."""
+    object.__setattr__(run, "file", file)
+    object.__setattr__(run, "line", line + run.line - 1)
+    return run
+
+
+def _warn(runs: list[ParsedRun], index: int, warning: str) -> None:
+    runs[index] = replace(runs[index], warnings=(*runs[index].warnings, warning))
+
+
+def _segments(text: str) -> Iterator[tuple[int, int, list[Reader]]]:
+    """Split `text` at every sighting: start, end, and the tools that claim it."""
+    claims: dict[int, list[Reader]] = {}
+    for module in READERS.values():
+        for mark in module.MARKS:
+            if mark in text:
+                for offset in module.sightings(text):
+                    claims.setdefault(offset, []).append(module)
+                break
+    starts = sorted(claims)
+    for start, end in pairwise([*starts, len(text)]):
+        yield start, end, claims[start]

@@ -1,0 +1,37 @@
+"""Every tool, registered once: a new one is a file or a folder of this package, and an entry here."""
+
+from __future__ import annotations
+
+from ..errors import UsageError
+from . import iperf2, iperf3, lagscope, latte, netperf, ntttcp, qperf, sockperf, uperf
+from .interface import Reader, StreamReader, Tool, WholeReader
+
+__all__ = ["READERS", "STREAMS", "TOOLS", "WHOLE", "tool"]
+
+TOOLS: dict[str, Tool] = {"iperf2": iperf2, "iperf3": iperf3, "qperf": qperf, "sockperf": sockperf}
+"""Tools that are run and read."""
+READERS: dict[str, Reader] = {
+    **TOOLS,
+    "lagscope": lagscope,
+    "latte": latte,
+    "netperf": netperf,
+    "ntttcp": ntttcp,
+    "uperf": uperf,
+}
+"""Every tool whose logs are read."""
+WHOLE: tuple[WholeReader, ...] = (iperf3,)
+STREAMS: tuple[StreamReader, ...] = (sockperf,)
+
+
+def tool(name: str) -> Tool:
+    """Return the tool called `name`, which the project runs.
+
+    Raises
+    ------
+    UsageError
+        Unknown; the text names those known.
+    """
+    try:
+        return TOOLS[name]
+    except KeyError:
+        raise UsageError(f"unknown tool {name!r} (known: {', '.join(TOOLS)})") from None

@@ -1,0 +1,69 @@
+"""What runs on both ends for a trial of sockperf."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ..interface import Commands
+from ..options import Option, arguments, checked
+
+if TYPE_CHECKING:
+    from ...experiment.model import Trial
+
+PACKAGE = "sockperf"
+VERSION = ("sockperf", "--version")
+TESTS = ("ping-pong", "under-load", "throughput")
+LOAD_TESTS: tuple[str, ...] = ()
+OPTIONS = (
+    Option("protocol", ("udp", "tcp"), "transport protocol", default="udp"),
+    Option("full_rtt", bool, "report whole round trips instead of halves", "--full-rtt", default=False),
+    Option("mps", "word", "messages sent in a second, or max", "--mps", unit="1/s"),
+    Option("reply_every", int, "every n-th message is answered", "--reply-every", 100, tests=("under-load",)),
+    Option("burst", int, "messages sent in one go", "--burst", default=1),
+    Option("samples", bool, "keep every packet (--full-log)", default=False),
+)
+_MESSAGE_BYTES, _RATE = 14, 10_000
+"""What sockperf sends where nothing else is asked for: bytes, and messages a second under load."""
+
+
+def commands(trial: Trial, server_address: str, port: int) -> Commands:
+    """Both ends of one trial.
+
+    Raises
+    ------
+    UsageError
+        An option that this test has not.
+    """
+    spec = trial.test
+    given = checked(spec, TESTS, OPTIONS)
+    protocol = given.get("protocol", "udp")
+    both = ["-i", server_address, "-p", str(port)]
+    if protocol == "tcp":
+        both.append("--tcp")
+    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
+        both += ["--buffer-size", str(trial.tcp_buffer_bytes)]
+    options = ["-t", str(math.ceil(spec.duration_s))]
+    if trial.message_bytes is not None:
+        options += ["-m", str(trial.message_bytes)]
+    options += arguments(OPTIONS, given)
+    if given.get("samples"):
+        options += ["--full-log", "/dev/stdout"]
+    return Commands(
+        client=("sockperf", spec.test, *both, *options),
+        server=("sockperf", "server", *both),
+        listens=((str(protocol), port),),
+        timeout_s=spec.duration_s + 60,
+    )
+
+
+def rate_bps(trial: Trial) -> float:
+    """Bits per second that a trial sends, answers included; 0 for ping-pong, which waits for each answer."""
+    options, test = trial.test.options, trial.test.test
+    asked = options.get("mps", _RATE if test == "under-load" else "max")
+    if test == "ping-pong":
+        return 0.0
+    if asked == "max":
+        return math.inf
+    answered = 1 / float(options.get("reply_every", 100) or 1) if test == "under-load" else 0.0
+    return float(asked) * 8 * (trial.message_bytes or _MESSAGE_BYTES) * (1 + answered)
