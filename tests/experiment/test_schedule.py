@@ -185,7 +185,7 @@ def test_a_good_file_reads() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
     [
-        ("tool: iperf3", "tool: iperf4", 11, "'qperf', 'iperf3', 'iperf2' or 'sockperf'"),
+        ("tool: iperf3", "tool: iperf4", 11, "'iperf2', 'iperf3', 'qperf', 'sockperf'"),
         ("test: tcp\n", "test: tcpp\n", 11, "legal are tcp, udp"),
         ("streams: [1, 4]", "streams: [0]", 13, "greater than or equal to 1"),
         ("streams: [1, 4]", "streams: 4", 13, r"write \[4\]"),
