@@ -6,7 +6,7 @@ BIN := .venv/bin
 EXPERIMENT ?= data/experiments/lab.yaml
 ROOT ?= results
 
-.PHONY: help setup report test soak test-azure validate check bench bench-scale fuzz notebooks golden lock clean
+.PHONY: help setup report test soak test-azure validate check bench bench-scale fuzz docs notebooks golden lock clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -54,6 +54,9 @@ test-azure: setup .venv-azure/ready ## place VMs in YOUR Azure subscription, pro
 
 check: setup ## lint, format and type checks
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+docs: setup ## build the documentation into docs/_build/html
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 notebooks: setup ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab notebooks

@@ -1,0 +1,79 @@
+"""Sphinx extension: pages of the reference, written from the code before each build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+__all__ = ["setup"]
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(list(head))]
+    lines += ["| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def metrics() -> str:
+    """Return the page of every metric with its unit, direction and basis."""
+    from netperf_lib.metrics import METRICS
+
+    rows = [(f"`{m.name}`", m.label, m.unit, m.better or "–", m.basis or "–") for m in METRICS.values()]
+    head = ("name", "meaning", "unit", "better", "basis")
+    return (
+        "# Metrics\n\nColumns of the tables are named `<quantity>[_<statistic>]_<unit>`. A missing value is null, never "
+        "zero. Latencies of different bases are different metrics; nothing merges them.\n\n" + _table(head, rows)
+    )
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_type(s) for s in schema["anyOf"]))
+    if "$ref" in schema:
+        return str(schema["$ref"]).rsplit("/", 1)[-1]
+    if "enum" in schema:
+        return ", ".join(f"`{v}`" for v in schema["enum"])
+    if schema.get("type") == "array" and "items" in schema:
+        return f"list of {_type(schema['items'])}"
+    return str(schema.get("type", "any"))
+
+
+def _fields(title: str, schema: dict[str, Any]) -> str:
+    required = set(schema.get("required", ()))
+    rows = []
+    for name, field in schema.get("properties", {}).items():
+        default = "required" if name in required else f"`{field.get('default')}`" if "default" in field else "–"
+        rows.append((f"`{name}`", _type(field), default, field.get("description", "")))
+    text = schema.get("description", "")
+    return f"## {title}\n\n{text}\n\n" + _table(("field", "type", "default", "meaning"), rows)
+
+
+def experiment() -> str:
+    """Return the page of every field of an experiment file."""
+    from netperf_lib.experiment.model import Experiment
+
+    schema = Experiment.model_json_schema()
+    parts = [_fields("Experiment", schema)]
+    parts += [_fields(name, part) for name, part in schema.get("$defs", {}).items() if "properties" in part]
+    return "# Experiment files\n\n`npl schema` prints the same as JSON Schema.\n\n" + "\n".join(parts)
+
+
+PAGES = {"metrics": metrics, "experiment": experiment}
+
+
+def _write(app: Sphinx) -> None:
+    folder = Path(app.srcdir) / "reference" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        place, text = folder / f"{name}.md", page()
+        if not place.exists() or place.read_text("utf-8") != text:
+            place.write_text(text, "utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("builder-inited", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
