@@ -30,35 +30,35 @@ if TYPE_CHECKING:
     from .pipeline import recorded as recorded
     from .pipeline import run as run
     from .pipeline import up as up
+    from .questions.conditions import counts as counts
+    from .questions.conditions import end as end
+    from .questions.conditions import label as label
+    from .questions.conditions import levels as levels
+    from .questions.conditions import metric_label as metric_label
+    from .questions.conditions import require as require
+    from .questions.conditions import select as select
+    from .questions.conditions import shift as shift
+    from .questions.conditions import shift_table as shift_table
     from .questions.fleet import change_points as change_points
     from .questions.fleet import latencies as latencies
     from .questions.fleet import series as series
     from .questions.fleet import trend as trend
     from .questions.fleet import zone_matrix as zone_matrix
+    from .questions.published import published_levels as published_levels
+    from .questions.words import contrasts as contrasts
+    from .questions.words import headline as headline
     from .reporting import report as report
-    from .reporting.advice import contrasts as contrasts
     from .reporting.explore import explore as explore
     from .reporting.lessons import check as check
     from .reporting.lessons import workshop as workshop
-    from .reporting.levels import label as label
-    from .reporting.levels import levels as levels
-    from .reporting.levels import measured as measured
-    from .reporting.levels import metric_label as metric_label
-    from .reporting.levels import select as select
-    from .reporting.levels import shift as shift
-    from .reporting.levels import shift_table as shift_table
-    from .reporting.origin import counts as counts
     from .reporting.origin import cover as cover
-    from .reporting.origin import end as end
     from .reporting.origin import proofs as proofs
     from .reporting.origin import provenance as provenance
-    from .reporting.origin import require as require
-    from .reporting.others import published_levels as published_levels
     from .reporting.show import answers as answers
     from .reporting.show import callout as callout
     from .reporting.show import cards as cards
     from .reporting.show import findings as findings
-    from .reporting.show import headline as headline
+    from .reporting.show import measured as measured
     from .reporting.show import say as say
     from .reporting.show import table as table
     from .reporting.show import verdicts as verdicts
@@ -89,43 +89,43 @@ _HOME = {
     "collect": "pipeline",
     "compact": "data.store",
     "compare": "stats.family",
-    "contrasts": "reporting.advice",
-    "counts": "reporting.origin",
+    "contrasts": "questions.words",
+    "counts": "questions.conditions",
     "cover": "reporting.origin",
     "diagnose": "stats",
     "doctor": "hosts.prerequisites",
     "down": "pipeline",
-    "end": "reporting.origin",
+    "end": "questions.conditions",
     "experiments": "data.store",
     "explore": "reporting.explore",
     "findings": "reporting.show",
     "format_value": "metrics",
-    "headline": "reporting.show",
+    "headline": "questions.words",
     "ingest": "data.store",
-    "label": "reporting.levels",
+    "label": "questions.conditions",
     "latencies": "questions.fleet",
     "level": "stats",
-    "levels": "reporting.levels",
+    "levels": "questions.conditions",
     "load": "data.store",
     "load_published": "data.logs",
-    "measured": "reporting.levels",
-    "metric_label": "reporting.levels",
+    "measured": "reporting.show",
+    "metric_label": "questions.conditions",
     "parse": "data.logs",
     "plan": "pipeline",
     "proofs": "reporting.origin",
     "provenance": "reporting.origin",
-    "published_levels": "reporting.others",
+    "published_levels": "questions.published",
     "recorded": "pipeline",
     "report": "reporting",
-    "require": "reporting.origin",
+    "require": "questions.conditions",
     "rounds_required": "stats",
     "run": "pipeline",
     "say": "reporting.show",
     "scan": "data.store",
-    "select": "reporting.levels",
+    "select": "questions.conditions",
     "series": "questions.fleet",
-    "shift": "reporting.levels",
-    "shift_table": "reporting.levels",
+    "shift": "questions.conditions",
+    "shift_table": "questions.conditions",
     "streams": "stats",
     "synth": "data.synth",
     "table": "reporting.show",

@@ -9,6 +9,7 @@ __all__ = [
     "HostError",
     "LabError",
     "NetperfError",
+    "NothingToReport",
     "ParseError",
     "ReportError",
     "SSHError",
@@ -88,3 +89,11 @@ class StoreError(NetperfError):
 
 class ReportError(NetperfError):
     """A notebook or its report could not be made."""
+
+
+class NothingToReport(ReportError):  # noqa: N818 (not an error: a state of the data)
+    """The experiment does not hold what a notebook asks about: its page ends here and says why."""
+
+    def _render_traceback_(self) -> list[str]:
+        # IPython shows this in place of a traceback: nobody made a mistake
+        return [f"Not in this experiment: {self}"]

@@ -70,8 +70,8 @@ LAYERS = {
     "hosts": "errors metrics experiment tools measure",
     "data": "errors metrics experiment tools",
     "questions": "errors metrics experiment tools data stats",
-    "plots": "errors metrics stats questions reporting",
-    "reporting": "errors metrics experiment tools data stats questions plots hosts pipeline",
+    "plots": "errors metrics stats questions",
+    "reporting": "errors metrics experiment data stats questions plots hosts pipeline",
     "pipeline": "errors metrics experiment hosts measure data stats reporting",
     "cli": "errors metrics experiment hosts measure data stats questions plots reporting pipeline",
 }

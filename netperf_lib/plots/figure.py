@@ -27,7 +27,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from ..metrics import format_value
 from ..metrics import metric as metric_of
-from ..reporting.show import MIME
+from ..questions.words import MIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from ..reporting.show import effect
+from ..questions.words import effect
 from ..stats.quantiles import FEW
 from .figure import INK, MUTE, VERDICTS, Plot, each, plot
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .show import MIME, NOTHING
+from ..errors import NothingToReport
+from ..questions.words import MIME
 
 __all__ = ["combine"]
 
@@ -86,7 +87,7 @@ def _promote(cells: Any) -> None:
 
 def _reason(cells: Any) -> str | None:
     outputs = (o for c in cells for o in c.get("outputs", ()))
-    return next((str(o["evalue"]) for o in outputs if o.get("ename") == NOTHING), None)
+    return next((str(o["evalue"]) for o in outputs if o.get("ename") == NothingToReport.__name__), None)
 
 
 def _shows(cell: Any, kind: str) -> bool:

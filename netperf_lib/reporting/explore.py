@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NetperfError, UsageError
 from ..metrics import METRICS
 from ..metrics import metric as metric_of
-from .levels import FACTORS, levels, select
-from .origin import ok_runs
+from ..questions.conditions import FACTORS, levels, ok_runs, select
 from .show import findings, table
 
 if TYPE_CHECKING:

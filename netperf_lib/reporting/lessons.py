@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.shipped import shipped
 from ..data.store import Store
-from ..errors import LabError, StoreError, UsageError
+from ..errors import LabError, NothingToReport, StoreError, UsageError
+from ..questions.conditions import select
+from ..questions.words import contrasts
 from ..stats import rounds_required
 from ..stats.family import compare
-from .advice import contrasts
-from .levels import select
-from .show import NothingToReport, Shown, callout
+from .show import Shown, callout
 
 if TYPE_CHECKING:
     import pandas as pd

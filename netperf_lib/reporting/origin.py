@@ -9,21 +9,21 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ..data.store import Store
-from ..errors import StoreError, UsageError
-from .show import NothingToReport, Shown, headline, say, table
+from ..errors import StoreError
+from ..questions.conditions import status_counts
+from ..questions.words import headline
+from .show import Shown, say, table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..stats import Comparison
 
-__all__ = ["Counts", "counts", "cover", "end", "ok_runs", "proofs", "provenance", "require"]
+__all__ = ["cover", "proofs", "provenance"]
 
-CONDITION = ("placement", "accelerated", "tool", "test", "streams", "tcp_buffer_bytes", "during")
-"""What tells the conditions apart that are counted."""
 SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "pyarrow")
 
 
@@ -36,68 +36,6 @@ def _some(values: list[str], most: int = 3, none: str = "–") -> str:
     if not values:
         return none
     return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
-
-
-def _counts(runs: pd.DataFrame) -> tuple[int, int, int]:
-    excluded = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
-    ok = (runs["status"] == "ok") & ~excluded
-    return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
-
-
-def ok_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs that count: complete, and not excluded."""
-    keep = runs["status"] == "ok"
-    if "excluded" in runs:
-        keep &= runs["excluded"].isna()
-    found = runs[keep].copy()
-    found.attrs = dict(runs.attrs)
-    return found
-
-
-def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_least: int = 2) -> list[Any]:
-    """End the notebook, with a clear word, where the experiment does not vary what the notebook asks about.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        The table of runs.
-    factor : str
-        Column that must vary.
-    metric : str, optional
-        Only runs with a value of this metric count.
-    at_least : int
-        Levels that are needed.
-
-    Returns
-    -------
-    list
-        The levels; null is None and comes first.
-
-    Raises
-    ------
-    NothingToReport
-        Fewer levels. A report keeps the page, says so, and leaves the rest of the notebook out.
-    """
-    for name in filter(None, (factor, metric)):
-        if name not in runs:
-            raise UsageError(f"the table of runs has no column {name!r}")
-    kept = ok_runs(runs)
-    if metric is not None:
-        kept = kept[kept[metric].notna()]
-    values = kept[factor]
-    levels = [*([None] if values.isna().any() else []), *sorted(values.dropna().unique())]
-    if len(levels) < at_least:
-        held = ", ".join(map(str, levels)) or "none"
-        what = f" in runs with a value of {metric}" if metric else ""
-        raise NothingToReport(
-            f"this question needs at least {at_least} levels of {factor}{what}; the experiment holds {held}"
-        )
-    return levels
-
-
-def end(reason: str) -> NoReturn:
-    """End the notebook here, for a reason that the report gives: the experiment does not hold what is asked."""
-    raise NothingToReport(reason)
 
 
 def _short(notice: str | None) -> str | None:
@@ -133,7 +71,7 @@ def cover(
     """
     experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
     notice: str | None = runs.attrs.get("notice")
-    ok, failed, excluded = _counts(runs)
+    ok, failed, excluded = status_counts(runs)
     started = runs["started_utc"].dropna()
     first: Any = started.min() if len(started) else None
     last: Any = started.max() if len(started) else None
@@ -201,60 +139,6 @@ def _version(package: str) -> str:
         return "–"
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How complete the data are: a sentence, a table by condition, and what happened to runs that do not count."""
-
-    words: str
-    table: Shown
-    causes: Shown
-
-
-def counts(runs: pd.DataFrame) -> Counts:
-    """Count what was measured, by condition: complete, failed, excluded, and in how many rounds."""
-    import pandas as pd
-
-    from .levels import named
-
-    ok, failed, excluded = _counts(runs)
-    left_out = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
-    each = pd.DataFrame(
-        {
-            "condition": named(runs, CONDITION),
-            "ok": (runs["status"] == "ok") & ~left_out,
-            "failed": (runs["status"] != "ok") & ~left_out,
-            "excluded": left_out,
-            "block": [f"{d}/{r}" for d, r in zip(runs["deployment"], runs["round"], strict=True)],
-        }
-    )
-    by = each.groupby("condition", sort=True)
-    summed = by[["ok", "failed", "excluded"]].sum().astype(int)
-    summed["rounds"] = each[each["ok"]].groupby("condition")["block"].nunique()
-    rounds = each["block"].nunique()
-    summed["rounds"] = summed["rounds"].fillna(0).astype(int)
-    whole = int((summed["rounds"] == rounds).sum())
-    share = f"all {len(summed)}" if whole == len(summed) else f"{whole} of {len(summed)}"
-    words = (
-        f"{_plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded; {share} conditions are "
-        f"complete in every one of {_plural(rounds, 'round')}."
-    )
-    bad = runs[~each["ok"].to_numpy()]
-    causes = pd.DataFrame(
-        {
-            "run": bad["run_id"],
-            "what": [e if _given(e) else s for e, s in zip(bad["excluded"], bad["status"], strict=True)]
-            if "excluded" in bad
-            else bad["status"],
-            "cause": bad["error"],
-        }
-    )
-    return Counts(
-        words,
-        table(summed.reset_index(), "Runs of every condition, and the rounds in which it is complete."),
-        table(causes, "Runs that do not count, and why.") if len(causes) else say("Every run counts."),
-    )
-
-
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
@@ -308,7 +192,7 @@ def proofs(runs: pd.DataFrame) -> Shown:
 def provenance(runs: pd.DataFrame) -> Shown:
     """Show how the report was made: data, hosts and what proves their placement, tools, seed, versions, hashes."""
     experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
-    ok, failed, excluded = _counts(runs)
+    ok, failed, excluded = status_counts(runs)
     kept, deployments = {}, []
     try:
         store = Store.at(runs.attrs["path"])

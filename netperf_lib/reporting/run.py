@@ -16,9 +16,8 @@ import yaml
 
 from ..data.shipped import shipped
 from ..data.store import Store
-from ..errors import ReportError, UsageError
+from ..errors import NothingToReport, ReportError, UsageError
 from . import combine
-from .show import NOTHING
 
 __all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
 
@@ -282,7 +281,7 @@ def _execute(book: Path, executed: Path, given: dict[str, Any]) -> None:
             extra_arguments=["--IPKernelApp.log_level=50"],  # it talks over loopback, and says so each time
         )
     except PapermillExecutionError as error:
-        if error.ename == NOTHING:
+        if error.ename == NothingToReport.__name__:
             return
         raise ReportError(
             f"{book.stem}: cell {error.exec_count} failed: {error.ename}: {_line(error.evalue)} (the executed notebook "
@@ -325,7 +324,7 @@ def _ended(book: Any) -> Any:
     """Leave out what stands after the cell that had nothing to report, and what papermill says about it."""
     book.cells = [c for c in book.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])]
     for i, cell in enumerate(book.cells):
-        if any(o.get("ename") == NOTHING for o in cell.get("outputs", ())):
+        if any(o.get("ename") == NothingToReport.__name__ for o in cell.get("outputs", ())):
             ends = [c for c in book.cells[i + 1 :] if "always" in c.metadata.get("tags", [])]
             book.cells = [*book.cells[: i + 1], *ends]
             break

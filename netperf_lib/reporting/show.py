@@ -6,13 +6,13 @@ the page and the notebook cannot disagree.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ReportError
 from ..metrics import METRICS, format_value
+from ..questions.conditions import describe
+from ..questions.words import MIME, advice, effect, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,32 +21,16 @@ if TYPE_CHECKING:
     from ..stats import Comparison, Family
 
 __all__ = [
-    "MIME",
-    "NOTHING",
-    "NothingToReport",
     "Shown",
     "answers",
     "callout",
     "cards",
     "findings",
-    "headline",
+    "measured",
     "say",
     "table",
     "verdicts",
 ]
-
-MIME = "application/vnd.netperf+json"
-
-
-class NothingToReport(ReportError):  # noqa: N818 (not an error: a state of the data)
-    """The experiment does not hold what the notebook asks about; its report ends here, and says so."""
-
-    def _render_traceback_(self) -> list[str]:
-        # IPython shows this in place of a traceback: nobody made a mistake
-        return [f"Not in this experiment: {self}"]
-
-
-NOTHING = NothingToReport.__name__
 
 
 class Shown:
@@ -85,6 +69,19 @@ def say(*sentences: str) -> Shown:
     words = _Words("words", html="", text=text)
     words.content["text"] = text
     return words
+
+
+def measured(runs: pd.DataFrame, metric: str) -> Shown:
+    """Show what was measured: metric, tool, conditions, rounds, lengths.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As `select` gives it.
+    metric : str
+        Column.
+    """
+    return say(describe(runs, metric))
 
 
 class _Words(Shown):
@@ -254,26 +251,6 @@ MARKS = {
 }
 
 
-def effect(ratio: float) -> str:
-    """A ratio as a change: ``−31 %``, ``×4.2``, ``1/180``; a dash where there is none."""
-    if not math.isfinite(ratio) or ratio <= 0:
-        return "–"
-    if ratio >= 2:
-        return f"×{ratio:.1f}" if ratio < 10 else f"×{ratio:,.0f}"
-    if ratio <= 0.1:
-        return f"1/{1 / ratio:,.0f}"
-    change = 100 * (ratio - 1)
-    sign = "−" if change < 0 else "+"
-    return f"{sign}{abs(change):.0f} %" if abs(change) >= 9.95 else f"{sign}{abs(change):.1f} %"
-
-
-def span(c: Comparison) -> str:
-    """The interval of a comparison, as changes."""
-    if not (math.isfinite(c.high) and c.low > 0):
-        return "–"
-    return f"{effect(c.low)} … {effect(c.high)}"
-
-
 def _mark(verdict: str) -> str:
     sign, colour = MARKS.get(verdict, ("–", "#5b6472"))
     return f'<strong style="color:{colour};white-space:nowrap">{sign} {escape(verdict)}</strong>'
@@ -302,8 +279,6 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
     caption : str, optional
         What it shows; default: the rule by which it was judged.
     """
-    from .advice import advice
-
     rows = []
     for i, c in enumerate(family):
         asked = contrasts[i] if contrasts else None
@@ -327,17 +302,3 @@ def answers(family: Iterable[Comparison], most: int = 3) -> Shown:
     return cards(
         *((effect(c.ratio), f"{c.quantity}: {c.verdict}", f"{c.names[0]} against {c.names[1]}") for c in told[:most])
     )
-
-
-def headline(family: Iterable[Comparison]) -> str:
-    """The first thing to say: the clearest finding of a family, or why there is none."""
-    every = list(family)
-    told = [c for c in every if c.verdict in ("better", "worse", "equivalent")]
-    if not every:
-        return "No contrast was declared for this question: the figures describe, they do not judge."
-    if not told:
-        return f"No verdict yet: {every[0].reason or every[0].words}."
-    first = told[0].words
-    rest = len(told) - 1
-    more = f" ({rest} more verdict{'s' if rest > 1 else ''} below.)" if rest else ""
-    return f"{first}.{more}"

@@ -22,9 +22,9 @@ from typing import Any
 from nbconvert.exporters.exporter import Exporter
 from traitlets import Bool, List
 
-from ..errors import ReportError
+from ..errors import NothingToReport, ReportError
+from ..questions.words import MIME
 from . import glyphs, tables
-from .show import MIME, NOTHING
 
 __all__ = ["TypstExporter", "TypstPDFExporter"]
 
@@ -316,7 +316,7 @@ class _Page:
         if kind == "stream":
             return "" if output["name"] == "stderr" else self.call("stream", {"text": printed(_text(output["text"]))})
         if kind == "error":
-            if output["ename"] == NOTHING:
+            if output["ename"] == NothingToReport.__name__:
                 return self.call("not-here", {"text": output["evalue"]})
             text = printed("\n".join(output["traceback"]))
             return self.call("error", {"title": output["ename"], "text": text})

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
+from ..errors import NothingToReport, UsageError
 from ..metrics import to_bps, to_us
-from .levels import levels, select
-from .show import NothingToReport
+from .conditions import levels, select
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import UsageError
+from ..errors import NothingToReport, UsageError
 from ..metrics import metric as metric_of
 from ..stats import Quantiles, level, tails
 from ..stats.table import FACTORS as VARIED
 from ..stats.table import level_words
 from ..tools.parsed import Percentile
-from .origin import ok_runs
-from .show import NothingToReport, Shown, effect, say, span
+from .words import effect, span
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["label", "levels", "measured", "metric_label", "named", "select", "shift", "shift_table"]
+__all__ = [
+    "Counts",
+    "counts",
+    "describe",
+    "end",
+    "label",
+    "levels",
+    "metric_label",
+    "named",
+    "ok_runs",
+    "require",
+    "select",
+    "shift",
+    "shift_table",
+    "status_counts",
+]
 
 ORDER = ("ppg", "same-zone", "cross-zone", "cross-region")
 """Placements from near to far; others follow in the order of the alphabet."""
 FACTORS = tuple(f for f in VARIED if f not in ("duration_s", "omit_s"))
 """What tells the conditions of a report apart: how long a test takes is no part of what it measures."""
+CONDITION = ("placement", "accelerated", "tool", "test", "streams", "tcp_buffer_bytes", "during")
+"""What tells the conditions apart that are counted."""
 
 
 def _words(factor: str, value: Any, *, short: bool) -> str:
@@ -274,8 +291,8 @@ def metric_label(metric: str) -> str:
     return metric_of(metric).label
 
 
-def measured(runs: pd.DataFrame, metric: str) -> Shown:
-    """Say what was measured: metric, tool, conditions, rounds, lengths, hosts.
+def describe(runs: pd.DataFrame, metric: str) -> str:
+    """Describe in a sentence what was measured: metric, tool, conditions, rounds, lengths.
 
     Parameters
     ----------
@@ -292,12 +309,130 @@ def measured(runs: pd.DataFrame, metric: str) -> Shown:
     basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
     better = {"lower": " Less is better.", "higher": " More is better."}.get(info.better or "", "")
     length = f", {' or '.join(f'{s:g}' for s in seconds)} s a run" if seconds else ""
-    return say(
+    return (
         f"Shown is **{info.label[0].lower()}{info.label[1:]}**{basis}, measured by {' and '.join(tests)} in "
-        f"{_count(runs['round'].nunique(), 'round')} of {_count(runs['deployment'].nunique(), 'deployment')}: "
-        f"{_count(len(counts), 'condition')}, {each} complete runs{' each' if len(counts) > 1 else ''}{length}.{better}"
+        f"{_plural(runs['round'].nunique(), 'round')} of {_plural(runs['deployment'].nunique(), 'deployment')}: "
+        f"{_plural(len(counts), 'condition')}, {each} complete runs"
+        f"{' each' if len(counts) > 1 else ''}{length}.{better}"
     )
 
 
-def _count(n: int, noun: str) -> str:
+def status_counts(runs: pd.DataFrame) -> tuple[int, int, int]:
+    """Count runs that are complete, that failed or were cut short, and that are excluded."""
+    excluded = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
+    ok = (runs["status"] == "ok") & ~excluded
+    return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
+
+
+def ok_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs that count: complete, and not excluded."""
+    keep = runs["status"] == "ok"
+    if "excluded" in runs:
+        keep &= runs["excluded"].isna()
+    found = runs[keep].copy()
+    found.attrs = dict(runs.attrs)
+    return found
+
+
+def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_least: int = 2) -> list[Any]:
+    """End the notebook, with a clear word, where the experiment does not vary what the notebook asks about.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    factor : str
+        Column that must vary.
+    metric : str, optional
+        Only runs with a value of this metric count.
+    at_least : int
+        Levels that are needed.
+
+    Returns
+    -------
+    list
+        The levels; null is None and comes first.
+
+    Raises
+    ------
+    NothingToReport
+        Fewer levels. A report keeps the page, says so, and leaves the rest of the notebook out.
+    """
+    for name in filter(None, (factor, metric)):
+        if name not in runs:
+            raise UsageError(f"the table of runs has no column {name!r}")
+    kept = ok_runs(runs)
+    if metric is not None:
+        kept = kept[kept[metric].notna()]
+    values = kept[factor]
+    levels = [*([None] if values.isna().any() else []), *sorted(values.dropna().unique())]
+    if len(levels) < at_least:
+        held = ", ".join(map(str, levels)) or "none"
+        what = f" in runs with a value of {metric}" if metric else ""
+        raise NothingToReport(
+            f"this question needs at least {at_least} levels of {factor}{what}; the experiment holds {held}"
+        )
+    return levels
+
+
+def end(reason: str) -> NoReturn:
+    """End the notebook here, for a reason that the report gives: the experiment does not hold what is asked."""
+    raise NothingToReport(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How complete the data are: a sentence, a table by condition, and what happened to runs that do not count."""
+
+    words: str
+    table: pd.DataFrame
+    causes: pd.DataFrame
+
+
+def counts(runs: pd.DataFrame) -> Counts:
+    """Count what was measured, by condition: complete, failed, excluded, and in how many rounds."""
+    import pandas as pd
+
+    ok, failed, excluded = status_counts(runs)
+    left_out = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
+    each = pd.DataFrame(
+        {
+            "condition": named(runs, CONDITION),
+            "ok": (runs["status"] == "ok") & ~left_out,
+            "failed": (runs["status"] != "ok") & ~left_out,
+            "excluded": left_out,
+            "block": [f"{d}/{r}" for d, r in zip(runs["deployment"], runs["round"], strict=True)],
+        }
+    )
+    by = each.groupby("condition", sort=True)
+    summed = by[["ok", "failed", "excluded"]].sum().astype(int)
+    summed["rounds"] = each[each["ok"]].groupby("condition")["block"].nunique()
+    rounds = each["block"].nunique()
+    summed["rounds"] = summed["rounds"].fillna(0).astype(int)
+    whole = int((summed["rounds"] == rounds).sum())
+    share = f"all {len(summed)}" if whole == len(summed) else f"{whole} of {len(summed)}"
+    words = (
+        f"{_plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded; {share} conditions are "
+        f"complete in every one of {_plural(rounds, 'round')}."
+    )
+    bad = runs[~each["ok"].to_numpy()]
+    causes = pd.DataFrame(
+        {
+            "run": bad["run_id"],
+            "what": [e if _given(e) else s for e, s in zip(bad["excluded"], bad["status"], strict=True)]
+            if "excluded" in bad
+            else bad["status"],
+            "cause": bad["error"],
+        }
+    )
+    return Counts(words, summed.reset_index(), causes)
+
+
+def _plural(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _given(value: Any) -> bool:
+    import pandas as pd
+
+    return value is not None and not pd.isna(value)

@@ -1,7 +1,9 @@
-"""What to do about a verdict: a sentence for each factor and outcome, in the terms of the person who decides."""
+"""The words of an answer: an effect, its interval, the headline of a page, and what to do about a verdict."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
@@ -12,7 +14,10 @@ if TYPE_CHECKING:
 
     from ..stats import Comparison
 
-__all__ = ["advice", "contrasts", "factor_of"]
+__all__ = ["MIME", "advice", "contrasts", "effect", "factor_of", "headline", "span"]
+
+MIME = "application/vnd.netperf+json"
+"""MIME type under which words, tables and figures carry their data to the report."""
 
 
 ADVICE: dict[str, dict[str, str]] = {
@@ -105,3 +110,37 @@ def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None =
     declared: Any = (runs.attrs.get("experiment") or {}).get("contrasts") or ()
     found = [Contrast.model_validate(c) for c in declared]
     return [c for c in found if about in (None, factor_of(c)) and metric in (None, c.metric)]
+
+
+def effect(ratio: float) -> str:
+    """A ratio as a change: ``−31 %``, ``×4.2``, ``1/180``; a dash where there is none."""
+    if not math.isfinite(ratio) or ratio <= 0:
+        return "–"
+    if ratio >= 2:
+        return f"×{ratio:.1f}" if ratio < 10 else f"×{ratio:,.0f}"
+    if ratio <= 0.1:
+        return f"1/{1 / ratio:,.0f}"
+    change = 100 * (ratio - 1)
+    sign = "−" if change < 0 else "+"
+    return f"{sign}{abs(change):.0f} %" if abs(change) >= 9.95 else f"{sign}{abs(change):.1f} %"
+
+
+def span(c: Comparison) -> str:
+    """The interval of a comparison, as changes."""
+    if not (math.isfinite(c.high) and c.low > 0):
+        return "–"
+    return f"{effect(c.low)} … {effect(c.high)}"
+
+
+def headline(family: Iterable[Comparison]) -> str:
+    """The first thing to say: the clearest finding of a family, or why there is none."""
+    every = list(family)
+    told = [c for c in every if c.verdict in ("better", "worse", "equivalent")]
+    if not every:
+        return "No contrast was declared for this question: the figures describe, they do not judge."
+    if not told:
+        return f"No verdict yet: {every[0].reason or every[0].words}."
+    first = told[0].words
+    rest = len(told) - 1
+    more = f" ({rest} more verdict{'s' if rest > 1 else ''} below.)" if rest else ""
+    return f"{first}.{more}"
