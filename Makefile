@@ -59,7 +59,7 @@ docs: setup ## build the documentation into docs/_build/html
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 notebooks: setup ## open the notebooks in JupyterLab
-	@$(BIN)/jupyter lab notebooks
+	@$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 lock: ## resolve the dependencies anew, for the oldest Python supported
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -1,12 +1,16 @@
-"""Files that come with the library: notebooks, recorded and published measurements, example experiments."""
+"""Files that come with the library, and where a notebook finds the experiment that it names."""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
-__all__ = ["shipped"]
+__all__ = ["located", "shipped"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
+DEFAULT = Path("results", "lab")
+"""The experiment that the notebooks name until somebody names another: what `make report` measures."""
 
 
 def shipped(*parts: str) -> Path:
@@ -20,3 +24,44 @@ def shipped(*parts: str) -> Path:
     """
     beside = PACKAGE.parent.joinpath(*parts)
     return beside if beside.exists() else PACKAGE.joinpath(f"_{parts[0]}", *parts[1:])
+
+
+def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str | None]:
+    """Find the folder of an experiment that is named by a relative path.
+
+    A notebook's working directory is its own folder, or that of the program that executes it, and seldom the folder
+    that ``results`` lies in. So a relative path is looked for in the working directory and in every folder above it.
+    Where a notebook names `DEFAULT` and nothing was measured yet, the recorded experiment takes its place.
+
+    Parameters
+    ----------
+    path : path or URL
+        As given.
+
+    Returns
+    -------
+    tuple of path and str or None
+        The folder, or `path` itself where nothing was found; and what a reader must know about it.
+    """
+    text = os.fspath(path)
+    if "://" in text or Path(text).is_absolute():
+        return path, None
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / text / "experiment.yaml").is_file():
+            return (path if folder == here else folder / text), None
+    if Path(text) != DEFAULT or not _in_notebook():
+        return path, None
+    if (PACKAGE.parent / DEFAULT / "experiment.yaml").is_file():
+        return PACKAGE.parent / DEFAULT, None
+    notice = (
+        f"There is no {DEFAULT} yet, so this page shows the recorded experiment that comes with netperf_lib. "
+        "`make report` measures one here; the notebook's parameter `experiment` names another folder."
+    )
+    return shipped("data", "recorded", "lab-full"), notice
+
+
+def _in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    kernel = sys.modules.get("ipykernel.kernelapp")
+    return kernel is not None and kernel.IPKernelApp.initialized()

@@ -49,6 +49,7 @@ from ..metrics import METRICS
 from ..tools.parsed import ParsedRun
 from . import logs
 from .files import LocalFolder, Location, folder, is_url, split
+from .shipped import located
 from .tables import SCHEMAS, PartWriter, TableName, detail, evolve, run_row
 from .workers import Engine
 
@@ -871,7 +872,11 @@ def load(path: Location | Iterable[Location], table: TableName = "runs") -> pd.D
         There is no experiment, or nothing was measured.
     """
     if isinstance(path, str | os.PathLike):
-        return Store.at(path).load(table)
+        place, notice = located(path)
+        frame = Store.at(place).load(table)
+        if notice:
+            frame.attrs["notice"] = " ".join(filter(None, (notice, frame.attrs.get("notice"))))
+        return frame
     frames = [store.load(table) for store in stores(path)]
     attrs = [frame.attrs for frame in frames]
     for frame in frames:

@@ -1,0 +1,72 @@
+"""Which experiment a notebook looks at: the one it names, looked for upwards, else the recorded one, and it says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.data.shipped import located
+from netperf_lib.errors import StoreError
+
+from . import made
+
+REPO = Path(__file__).parents[2]
+
+
+def test_a_relative_experiment_is_found_from_the_working_directory_upwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made.experiment(tmp_path / "results", name="mine", rounds=6)
+    deep = tmp_path / "notebooks" / "workshop"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    assert located("results/mine") == (folder, None)
+    assert len(npl.load("results/mine")) == len(npl.load(folder))
+
+
+def test_outside_of_a_notebook_nothing_takes_the_place_of_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("results/lab", "results/typo"):
+        with pytest.raises(StoreError, match="no experiment here"):
+            npl.load(name)
+
+
+def executed(notebook: Path, folder: Path, *, cwd: Path) -> str:
+    out = folder / "out.ipynb"
+    words = [sys.executable, "-m", "papermill", str(notebook), str(out), "--no-progress-bar"]
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr[-2000:]
+    return out.read_text("utf-8")
+
+
+def test_a_notebook_executed_from_any_folder_falls_back_to_the_recorded_experiment(tmp_path: Path) -> None:
+    if (REPO / "results" / "lab" / "experiment.yaml").exists():
+        pytest.skip("this checkout has measured its own")
+    shown = executed(REPO / "notebooks" / "summary.ipynb", tmp_path, cwd=tmp_path)
+    assert "shows the recorded experiment" in shown
+
+
+def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(tmp_path: Path) -> None:
+    book = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("import netperf_lib as npl\nnpl.load('results/typo')")]
+    )
+    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(book, tmp_path / "mine.ipynb")
+    words = [sys.executable, "-m", "papermill", str(tmp_path / "mine.ipynb"), str(tmp_path / "o.ipynb")]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "no experiment here" in done.stderr
+
+
+@pytest.mark.parametrize("place", sorted((REPO / "notebooks").rglob("*.ipynb")), ids=lambda p: p.stem)
+def test_every_notebook_names_the_default_experiment(place: Path) -> None:
+    (cell,) = [c for c in nbformat.read(place, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
+    assert 'experiment = "results/lab"' in cell.source
