@@ -9,8 +9,10 @@ from __future__ import annotations
 import base64
 import io
 import math
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
+from functools import cache
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -89,17 +91,56 @@ STYLE: Any = {
 }
 
 
+WEIGHTS = {"400": "Regular", "600": "Semibold", "700": "Bold"}
+DRAWN = "".join(map(chr, range(32, 127))) + "µ×−–—…≥≤≈·’“”→←↔°½±"
+"""Characters of the report's font that a figure in a browser carries; any other comes from the browser's own fonts."""
+
+
+def _font_file(weight: str) -> Path | None:
+    spec = find_spec("font_source_sans_pro")
+    file = Path(spec.origin or "").parent / "files" / f"SourceSansPro-{WEIGHTS[weight]}.ttf" if spec else None
+    return file if file and file.is_file() else None
+
+
 def _fonts() -> None:
     """Tell matplotlib of the report's font, so that text is measured as it will be set."""
-    spec = find_spec("font_source_sans_pro")
-    if spec and spec.origin and not any(f.name == "Source Sans Pro" for f in font_manager.fontManager.ttflist):
-        for weight in ("Regular", "It", "Semibold", "Bold"):
-            file = Path(spec.origin).parent / "files" / f"SourceSansPro-{weight}.ttf"
-            if file.is_file():
-                font_manager.fontManager.addfont(str(file))
+    if not any(f.name == "Source Sans Pro" for f in font_manager.fontManager.ttflist):
+        for file in filter(None, map(_font_file, WEIGHTS)):
+            font_manager.fontManager.addfont(str(file))
 
 
 _fonts()
+
+
+@cache
+def _font_face(weight: str) -> str:
+    """Rule of CSS that holds the report's font, so that text in a browser is as wide as it was measured."""
+    from fontTools import subset
+
+    file = _font_file(weight)
+    if file is None:
+        return ""
+    # without kerning: matplotlib does not kern this font either
+    options = subset.Options(flavor="woff", layout_features=[], hinting=False, name_IDs=[])
+    font = subset.load_font(str(file), options)
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(text=DRAWN)
+    subsetter.subset(font)
+    out = io.BytesIO()
+    subset.save_font(font, out, options)
+    data = base64.b64encode(out.getvalue()).decode()
+    return (
+        f"@font-face{{font-family:'Source Sans Pro';font-weight:{weight};src:url(data:font/woff;base64,{data}) "
+        "format('woff')}"
+    )
+
+
+def _with_fonts(svg: str) -> str:
+    """Embed the weights that the text of a picture uses."""
+    used = {w for w in WEIGHTS if re.search(rf"font(?:-weight)?: {w}\b", svg)} | {"400"}
+    faces = "".join(_font_face(w) for w in sorted(used))
+    svg = svg.replace("'DejaVu Sans'", "'DejaVu Sans', sans-serif")
+    return svg.replace("<defs>", f'<defs><style type="text/css">{faces}</style>', 1)
 
 
 class Plot(Figure):
@@ -121,7 +162,7 @@ class Plot(Figure):
         out = io.StringIO()
         with mpl.rc_context(STYLE):
             self.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-        return out.getvalue()
+        return _with_fonts(out.getvalue())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         data = base64.b64encode(self.svg().encode()).decode()
