@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ from .direct import Clock, DirectAz
 from .emulator import Emulator, login, logout
 from .guard.sitecustomize import watch
 from .machines import Machines, possible, private_network
+from .warm_az import client
 
 AZ = Path(__file__).resolve().parents[2] / ".venv-azure" / "bin" / "az"
 
@@ -118,6 +120,8 @@ class World:
     machines: Machines
     folder: Path
     journal: Path
+    warm: subprocess.Popen[bytes]
+    """The server behind the program `az` on PATH, see `warm_az`."""
 
     def fresh(self) -> None:
         """Forget what was made, and who is logged in otherwise."""
@@ -158,18 +162,25 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         journal.touch()
         environment = {
             **emulator.environment(version.removesuffix(".dist")),
-            "PATH": f"{AZ.parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(Path(__file__).parent / "guard"),
             "NETPERF_GUARD": str(journal),
         }
         for name, value in environment.items():
             patch.setenv(name, value)
+        client(folder / "bin" / "az", folder / "az.socket", AZ)
+        warm = subprocess.Popen(
+            [AZ.parent / "python", Path(__file__).with_name("warm_az.py"), folder / "az.socket"], stdin=subprocess.PIPE
+        )
+        while not (folder / "az.socket").exists() and warm.poll() is None:
+            time.sleep(0.05)
         sys.addaudithook(watch)  # it stays, and is silent once NETPERF_GUARD is gone
         patch.setattr(azure, "CLOCK", azure.Clock(poll_s=0.2))
         patch.setattr(azure, "GUEST_WAIT_S", 5.0)
         try:
-            yield World(cloud, emulator, machines, folder, journal)
+            yield World(cloud, emulator, machines, folder, journal, warm)
         finally:
+            warm.communicate()
             machines.close()
             emulator.close()
 
@@ -181,6 +192,12 @@ def world(_world: World) -> Iterator[World]:
     _world.journal.write_text("", "utf-8")
     yield _world
     assert not _world.journal.read_text("utf-8")
+
+
+@pytest.fixture
+def real_az(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program `az` as it is installed, with its own start."""
+    monkeypatch.setenv("PATH", f"{AZ.parent}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.fixture

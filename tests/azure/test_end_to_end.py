@@ -106,6 +106,7 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
         assert said.count(claim.replace("-", "").replace(" ", "")) >= 2, claim
 
 
+@pytest.mark.usefixtures("real_az")
 def test_held_up_it_can_be_looked_at_used_again_and_taken_down(world: World, tmp_path: Path) -> None:
     """The slow parts once: what `up` left is proven, read as an inventory, compared with the other az, and removed."""
     declared = experiment("a b ppg", "a r cross-region", **world.options())
@@ -271,6 +272,7 @@ def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         azure.preflight(experiment())
 
 
+@pytest.mark.usefixtures("real_az")
 def test_the_guard_sees_who_looks_outside(world: World) -> None:
     command = ["python3", "-c", "import socket; socket.getaddrinfo('management.azure.com', 443)"]
     assert subprocess.run(command, capture_output=True).returncode

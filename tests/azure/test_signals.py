@@ -163,7 +163,19 @@ STEPS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("by", SIGNALS, ids=lambda s: s.name)
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_while_the_real_az_runs(
+def test_killed_while_az_runs(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, by: signal.Signals
+) -> None:
+    killed_while_az_runs(world, tmp_path, monkeypatch, step, by)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_az")
+def test_killed_while_az_with_its_own_start_runs(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed_while_az_runs(world, tmp_path, monkeypatch, "the deployment is started", signal.SIGKILL)
+
+
+def killed_while_az_runs(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, by: signal.Signals
 ) -> None:
     world.machines.silent |= {"a", "b", "c"}
@@ -178,18 +190,22 @@ def test_killed_while_the_real_az_runs(
     )
     assert done.returncode in {signal.SIGINT: (130, -2), signal.SIGTERM: (143,), signal.SIGKILL: (-9,)}[by], done.stderr
     time.sleep(0.2)
-    configuration = os.environ["AZURE_CONFIG_DIR"].encode()
-    left = [
-        p.name for p in Path("/proc").glob("[0-9]*") if configuration in environment(p) and p.name != str(os.getpid())
-    ]
-    assert not left, "az goes on after its caller is gone"
+    assert not running(world), "az goes on after its caller is gone"
     monkeypatch.setattr(azure, "_look", canned)
     azure.down(DECLARED, state=tmp_path)
     nothing_is_left(world.cloud, tmp_path)
 
 
-def environment(process: Path) -> bytes:
-    try:
-        return (process / "environ").read_bytes() if b"azure" in (process / "cmdline").read_bytes() else b""
-    except OSError:
-        return b""
+def running(world: World) -> list[str]:
+    """Processes of az: those with its configuration in their environment, and the children of its warm server."""
+    configuration = os.environ["AZURE_CONFIG_DIR"].encode()
+    left = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            mine = configuration in (process / "environ").read_bytes() and b"az" in (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == world.warm.pid or (mine and process.name not in (str(os.getpid()), str(world.warm.pid))):
+            left.append(process.name)
+    return left
