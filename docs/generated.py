@@ -24,8 +24,8 @@ def metrics() -> str:
     rows = [(f"`{m.name}`", m.label, m.unit, m.better or "–", m.basis or "–") for m in METRICS.values()]
     head = ("name", "meaning", "unit", "better", "basis")
     return (
-        "# Metrics\n\nColumns of the tables are named `<quantity>[_<statistic>]_<unit>`. A missing value is null, never "
-        "zero. Latencies of different bases are different metrics; nothing merges them.\n\n" + _table(head, rows)
+        "# Metrics\n\nColumns of the tables are named `<quantity>[_<statistic>]_<unit>`. A missing value is null, "
+        "never zero. Latencies of different bases are different metrics; nothing merges them.\n\n" + _table(head, rows)
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NetperfError, ParseError, UsageError
 from ..metrics import to_bytes
 from ..tools.parsed import ParsedRun
+from ..tools.peers import PEERS
 from . import logs
 
 if TYPE_CHECKING:
@@ -301,7 +302,9 @@ def _value(kind: str, value: Any) -> Any:
 
 
 def _said(run: ParsedRun) -> dict[str, Any]:
-    said = {"tool": run.tool, "test": run.test} | {k: run.parameters.get(k) for k in COLUMNS if k in run.parameters}
+    said = {"tool": run.tool, "test": run.test} | dict(run.parameters)
+    if run.tool not in PEERS:  # a log of a tool says much that is no condition: ports, window sizes, units
+        said = {k: v for k, v in said.items() if k in COLUMNS}
     return {k: v for k, v in said.items() if v is not None}
 
 
@@ -341,7 +344,7 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    own = dict.fromkeys(k for r in runs for k in r.labels if k not in COLUMNS)
+    own = dict.fromkeys(k for r in runs for k in (*r.labels, *r.said) if k not in COLUMNS)
     rows = []
     for run in runs:
         known = {c: run.get(c) for c in [*COLUMNS, *own]}

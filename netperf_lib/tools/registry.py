@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import UsageError
 from . import iperf2, iperf3, lagscope, latte, netperf, ntttcp, qperf, sockperf, uperf
 from .interface import Reader, StreamReader, Tool, WholeReader
+from .peers import PEERS
 
 __all__ = ["READERS", "STREAMS", "TOOLS", "WHOLE", "tool"]
 
@@ -17,6 +18,7 @@ READERS: dict[str, Reader] = {
     "netperf": netperf,
     "ntttcp": ntttcp,
     "uperf": uperf,
+    **PEERS,
 }
 """Every tool whose logs are read."""
 WHOLE: tuple[WholeReader, ...] = (iperf3,)

@@ -1,0 +1,72 @@
+"""Verdicts for a pipeline: an exit code of its own, and a report in JUnit's XML that build servers show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from xml.etree import ElementTree as ET
+
+from ..errors import NetperfError
+from ..stats import Family
+
+__all__ = ["FAIL_ON", "GateError", "check", "junit"]
+
+FAIL_ON = ("worse", "inconclusive", "no verdict")
+"""Verdicts that a gate may refuse."""
+
+
+class GateError(NetperfError):
+    """The verdicts do not let a change pass."""
+
+    exit_code = 3
+
+
+def check(family: Family, fail_on: Collection[str]) -> None:
+    """Raise where a comparison has one of these verdicts.
+
+    Parameters
+    ----------
+    family : Family
+        The comparisons.
+    fail_on : collection of str
+        Some of `FAIL_ON`.
+
+    Raises
+    ------
+    GateError
+        A verdict is refused, or there is nothing to judge: a gate that saw no data must not open.
+    """
+    if not len(family):
+        raise GateError("gate: nothing was compared (no data, or no condition that both sides share)")
+    refused = [c for c in family if c.verdict in fail_on]
+    if refused:
+        rest = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise GateError(f"gate: {refused[0].verdict}: {refused[0].words}{rest}")
+    if all(c.verdict == "no verdict" for c in family):
+        raise GateError(f"gate: no comparison has a verdict; the first: {family[0].words}")
+
+
+def junit(family: Family, fail_on: Collection[str] = ("worse",)) -> str:
+    """Return the comparisons as JUnit XML: a test case each, failed where its verdict is in `fail_on`.
+
+    Returns
+    -------
+    str
+        An XML document. A comparison without a verdict is a skipped test case.
+    """
+    suite = ET.Element("testsuite", name=f"netperf_lib {family.experiment}".strip(), tests=str(len(family)))
+    failures = skipped = 0
+    for comparison in family:
+        context = f" ({comparison.context})" if comparison.context else ""
+        name = f"{comparison.names[0]} / {comparison.names[1]}{context}"
+        case = ET.SubElement(suite, "testcase", classname=comparison.metric or "netperf_lib", name=name)
+        if comparison.verdict in fail_on:
+            failures += 1
+            ET.SubElement(case, "failure", message=comparison.words, type=str(comparison.verdict))
+        elif comparison.verdict == "no verdict":
+            skipped += 1
+            ET.SubElement(case, "skipped", message=comparison.words)
+        ET.SubElement(case, "system-out").text = comparison.words
+    suite.set("failures", str(failures))
+    suite.set("skipped", str(skipped))
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

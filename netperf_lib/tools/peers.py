@@ -1,0 +1,249 @@
+"""Results of other projects that drive the same tools: flent, PerfKit Benchmarker, k8s-netperf.
+
+They are summaries, not logs: what a project averages is read as it is, and what it writes as zero for lack of a value
+is left out. Formats: flent's data file version 4 (its documentation, "Data files"), PerfKit Benchmarker's samples as
+newline-delimited JSON, k8s-netperf's documents of ``--json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from .parsed import ParsedRun
+
+__all__ = ["FLENT", "K8S_NETPERF", "PEERS", "PERFKIT"]
+
+Parameters = dict[str, str | int | float | bool]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A reader of one project's results; a text is wholly its own or not at all.
+
+    Parameters
+    ----------
+    NAME : str
+        Name of the project in every table.
+    MARKS : tuple of str
+        All of these strings stand in its files.
+    documents : callable
+        Reads the decoded JSON documents of a file.
+    """
+
+    NAME: str
+    MARKS: tuple[str, ...]
+    documents: Callable[[list[dict[str, Any]]], list[ParsedRun]]
+
+    def sightings(self, text: str) -> Iterator[int]:
+        """Offset of the first document."""
+        if text.lstrip()[:1] in ("{", "[") and all(mark in text for mark in self.MARKS):
+            yield len(text) - len(text.lstrip())
+
+    def read(self, text: str) -> list[ParsedRun]:
+        """Read every document of a file."""
+        try:
+            found = _documents(text)
+        except ValueError as error:
+            return [ParsedRun(tool=self.NAME, status="failed", error=f"the JSON is damaged or cut ({error})")]
+        return self.documents(found)
+
+
+def _documents(text: str) -> list[dict[str, Any]]:
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        whole = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [d for d in (whole if isinstance(whole, list) else [whole]) if isinstance(d, dict)]
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _run(
+    tool: str,
+    test: str,
+    metrics: Mapping[str, float | None],
+    parameters: Mapping[str, object],
+    *,
+    version: str | None = None,
+    warnings: Sequence[str] = (),
+) -> ParsedRun:
+    known = {name: value for name, value in metrics.items() if value is not None}
+    given: Parameters = {k: v for k, v in parameters.items() if isinstance(v, str | int | float) and v != ""}
+    error = None if known else "it holds no figure that is a metric here"
+    return ParsedRun(
+        tool=tool,
+        tool_version=version,
+        test=test,
+        status="ok" if known else "failed",
+        error=error,
+        metrics=known,
+        parameters=given,
+        warnings=tuple(warnings),
+    )
+
+
+# -- flent -------------------------------------------------------------------------------------------------------------
+
+_PINGS = ("Ping (ms) avg", "Ping (ms) ICMP", "Ping (ms) UDP")
+
+
+def _flent(documents: list[dict[str, Any]]) -> list[ParsedRun]:
+    return [run for d in documents if "raw_values" in d and (run := _flent_run(d))]
+
+
+def _flent_run(document: Mapping[str, Any]) -> ParsedRun:
+    meta, series = document.get("metadata") or {}, document.get("results") or {}
+
+    def mean(*names: str) -> float | None:
+        for name in names:
+            values = [v for v in map(_number, series.get(name) or ()) if v is not None]
+            if values:
+                return fmean(values)
+        return None
+
+    up = mean("TCP upload sum", "TCP upload", "TCP upload BE", "UDP upload")
+    down = mean("TCP download sum", "TCP download", "TCP download BE", "UDP download")
+    ping = mean(*_PINGS, *(name for name in series if name.startswith("Ping (ms)")))
+    loaded = up is not None or down is not None
+    metrics = {
+        "throughput_bps": None if up is None else up * 1e6,
+        "throughput_reverse_bps": None if down is None else down * 1e6,
+        "rtt_loaded_us" if loaded else "rtt_us": None if ping is None else ping * 1e3,
+    }
+    flows = [n for n in series if re.fullmatch(r"TCP upload(?: \w+)?", n) and n.split()[-1] not in ("sum", "avg")]
+    parameters = {
+        "server": meta.get("HOST"),
+        "client": meta.get("LOCAL_HOST"),
+        "duration_s": _number(meta.get("LENGTH")),
+        "started_utc": meta.get("T0") or meta.get("TIME"),
+        "title": meta.get("TITLE"),
+        "streams": len(flows) or None,
+        "protocol": "tcp" if loaded and flows else None,
+    }
+    notes = ["averages over the time of the test, as flent keeps them"]
+    return _run("flent", str(meta.get("NAME")), metrics, parameters, version=meta.get("FLENT_VERSION"), warnings=notes)
+
+
+# -- PerfKit Benchmarker -----------------------------------------------------------------------------------------------
+
+_LABEL = re.compile(r"\|([^:|]+):(.*?)\|(?:,|$)")
+_SCALE = {"us": 1.0, "ms": 1e3, "s": 1e6, "Mbits/sec": 1e6, "Gbits/sec": 1e9, "Kbits/sec": 1e3}
+_PERFKIT_LABELS = {
+    "sending_zone": "client_zone",
+    "receiving_zone": "server_zone",
+    "sending_thread_count": "streams",
+    "netperf_num_streams": "streams",
+    "num_streams": "streams",
+    "ip_type": "ip_type",
+    "runtime_in_seconds": "duration_s",
+}
+_STATISTIC = {"p50": "p50", "p90": "p90", "p99": "p99", "min": "min", "max": "max", "stddev": "stdev"}
+_PING = {"Min Latency": "min", "Average Latency": "", "Max Latency": "max", "Latency Std Dev": "stdev"}
+
+
+def _perfkit(documents: list[dict[str, Any]]) -> list[ParsedRun]:
+    """Samples of one run stand beside each other: a metric that comes again, or other labels, begin the next."""
+    runs: list[tuple[tuple[object, ...], dict[str, Any], dict[str, float | None]]] = []
+    for sample in documents:
+        labels = sample.get("metadata") or dict(_LABEL.findall(str(sample.get("labels") or "")))
+        named = _perfkit_metric(str(sample.get("test")), str(sample.get("metric")), str(sample.get("unit")))
+        value = _number(sample.get("value"))
+        if named is None or value is None:
+            continue
+        test, metric, factor = named
+        shared = {new: labels[old] for old, new in _PERFKIT_LABELS.items() if old in labels}
+        key = (sample.get("test"), sample.get("run_uri"), test, *sorted(map(str, shared.items())))
+        if not runs or runs[-1][0] != key or metric in runs[-1][2]:
+            parameters = {k: _as_number(v) for k, v in shared.items()} | {"benchmark": sample.get("test")}
+            stamp = _number(sample.get("timestamp"))
+            if stamp is not None:
+                parameters["started_utc"] = _utc(stamp)
+            runs.append((key, {"test": test} | parameters, {}))
+        runs[-1][2][metric] = value * factor
+    return [_run("perfkit", str(p.pop("test")), metrics, p) for _, p, metrics in runs]
+
+
+def _perfkit_metric(benchmark: str, name: str, unit: str) -> tuple[str, str, float] | None:
+    """Return what a sample's metric is here: test, metric, factor; None for what is no metric."""
+    if benchmark == "iperf" and name == "Throughput" and unit in _SCALE:
+        return "tcp", "throughput_sent_bps", _SCALE[unit]  # iperf 2 prints at the client what was sent
+    if benchmark == "ping" and name in _PING and unit in _SCALE:
+        return "icmp", "_".join(filter(None, ("rtt", _PING[name], "us"))), _SCALE[unit]
+    if m := re.fullmatch(r"((?:TCP|UDP)_\w+?)_(Throughput|Transaction_Rate|Latency_(\w+))", name):
+        if m[2] == "Throughput" and unit in _SCALE:
+            return m[1], "throughput_bps" if m[1].startswith("TCP") else "throughput_sent_bps", _SCALE[unit]
+        if m[2] == "Transaction_Rate":
+            return m[1], "transaction_rate_per_s", 1.0
+        if m[1].endswith("_RR") and m[3] in _STATISTIC and unit in _SCALE:
+            return m[1], f"rtt_{_STATISTIC[m[3]]}_us", _SCALE[unit]
+    return None
+
+
+def _as_number(value: object) -> object:
+    text = str(value)
+    return int(text) if re.fullmatch(r"\d{1,9}", text) else value
+
+
+def _utc(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+# -- k8s-netperf -------------------------------------------------------------------------------------------------------
+
+
+def _k8s(documents: list[dict[str, Any]]) -> list[ParsedRun]:
+    return [_k8s_run(d) for d in documents if "profile" in d and "driver" in d]
+
+
+def _k8s_run(document: Mapping[str, Any]) -> ParsedRun:
+    profile = str(document.get("profile"))
+
+    def positive(name: str) -> float | None:
+        """Return a figure; a zero stands for one that could not be worked out."""
+        value = _number(document.get(name))
+        return value if value else None
+
+    throughput = positive("throughput")
+    stream = profile.endswith("STREAM")
+    metrics: dict[str, float | None] = {}
+    if stream:
+        metrics["throughput_bps"] = None if throughput is None else throughput * 1e6
+    else:
+        metrics["transaction_rate_per_s"] = throughput
+        metrics["rtt_p99_us"] = positive("latency")
+    if profile == "TCP_STREAM":
+        metrics["retransmits_count"] = _number(document.get("tcpRetransmits"))
+    if profile == "UDP_STREAM":
+        lost = _number(document.get("udpLossPercent"))
+        metrics["lost_ratio"] = None if lost is None else lost / 100
+    parameters = {
+        "protocol": profile.split("_")[0].lower(),
+        "streams": document.get("parallelism"),
+        "message_bytes": document.get("messageSize"),
+        "duration_s": document.get("duration"),
+        "started_utc": document.get("timestamp"),
+        "driver": document.get("driver"),
+        "host_network": document.get("hostNetwork"),
+        "service": document.get("service"),
+        "same_node": document.get("local"),
+        "across_zones": document.get("acrossAZ"),
+    }
+    samples = document.get("samples")
+    notes = [f"an average of {samples} samples, as k8s-netperf keeps them"] if samples and samples != 1 else []
+    return _run("k8s-netperf", profile, metrics, parameters, version=document.get("toolVersion"), warnings=notes)
+
+
+FLENT = Peer("flent", ('"raw_values"', '"x_values"'), _flent)
+PERFKIT = Peer("perfkit", ('"metric"', '"value"', '"run_uri"'), _perfkit)
+K8S_NETPERF = Peer("k8s-netperf", ('"tputMetric"', '"profile"'), _k8s)
+PEERS = {peer.NAME: peer for peer in (FLENT, PERFKIT, K8S_NETPERF)}
+"""Readers of the results of other projects, by name."""

@@ -1,0 +1,89 @@
+"""Results of other projects, made here in their formats."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import netperf_lib as npl
+from netperf_lib import tools
+from netperf_lib.data.imports import understand
+
+FLENT: dict[str, Any] = {
+    "version": 4,
+    "metadata": {"NAME": "tcp_nup", "HOST": "b", "LOCAL_HOST": "a", "LENGTH": 10, "T0": "2026-11-01T10:00:00Z"},
+    "x_values": [0.0, 0.2, 0.4],
+    "results": {
+        "TCP upload::1": [40.0, 50.0, 60.0],
+        "TCP upload sum": [90.0, None, 110.0],
+        "Ping (ms) ICMP": [1.0, 2.0, None],
+    },
+    "raw_values": {},
+}
+
+
+def sample(metric: str, value: float, unit: str, test: str = "netperf", **labels: object) -> dict[str, Any]:
+    text = ",".join(f"|{k}:{v}|" for k, v in labels.items())
+    return {"metric": metric, "value": value, "unit": unit, "test": test, "run_uri": "r1", "labels": text}
+
+
+def test_flent(tmp_path: Path) -> None:
+    place = tmp_path / "a.flent.gz"
+    place.write_bytes(gzip.compress(json.dumps(FLENT).encode()))
+    (run,) = understand(place)
+    assert run.parsed.tool == "flent"
+    assert run.parsed.metrics == {"throughput_bps": 100e6, "rtt_loaded_us": 1500.0}
+    assert run.get("server") == "b"
+    assert run.get("started_utc") == "2026-11-01T10:00:00Z"
+
+
+def test_a_ping_without_traffic_is_not_under_load() -> None:
+    idle = FLENT | {"results": {"Ping (ms) ICMP": [1.0, 3.0]}}
+    (run,) = tools.parse(json.dumps(idle))
+    assert dict(run.metrics) == {"rtt_us": 2000.0}
+
+
+def test_perfkit_samples_of_one_run_are_one_run() -> None:
+    zones = {"ip_type": "internal", "sending_zone": "z1", "receiving_zone": "z2"}
+    lines = [
+        sample("TCP_RR_Transaction_Rate", 9000.0, "transactions_per_second", **zones),
+        sample("TCP_RR_Latency_p50", 105.0, "us", **zones),
+        sample("TCP_RR_Latency_p99", 240.0, "us", **zones),
+        sample("TCP_RR_Transaction_Rate", 9100.0, "transactions_per_second", **zones),
+        sample("TCP_STREAM_Throughput", 9_400.0, "Mbits/sec", **zones),
+        sample("Throughput", 15_000.0, "Mbits/sec", "iperf", sending_thread_count=8, **zones),
+        sample("End to End Runtime", 100.0, "seconds", "iperf"),
+    ]
+    runs = tools.parse("\n".join(map(json.dumps, lines)))
+    assert [dict(r.metrics) for r in runs] == [
+        {"transaction_rate_per_s": 9000.0, "rtt_p50_us": 105.0, "rtt_p99_us": 240.0},
+        {"transaction_rate_per_s": 9100.0},
+        {"throughput_bps": 9.4e9},
+        {"throughput_sent_bps": 15e9},
+    ]
+    assert runs[0].parameters["client_zone"] == "z1"
+    assert runs[3].parameters["streams"] == 8
+
+
+def test_a_zero_of_k8s_netperf_is_no_figure() -> None:
+    document = {"driver": "netperf", "profile": "TCP_RR", "throughput": 12000.5, "latency": 0, "parallelism": 1}
+    document |= {"tputMetric": "OP/s", "messageSize": 1024, "acrossAZ": True, "samples": 3}
+    runs = tools.parse(json.dumps([document, document | {"profile": "TCP_STREAM", "throughput": 9000.0}], indent=2))
+    assert [dict(r.metrics) for r in runs] == [{"transaction_rate_per_s": 12000.5}, {"throughput_bps": 9e9}]
+    assert runs[0].parameters["across_zones"] is True
+
+
+@pytest.mark.parametrize("cut", [50, 200])
+def test_a_cut_document_is_a_failed_run_or_no_run(tmp_path: Path, cut: int) -> None:
+    text = json.dumps(FLENT)
+    place = tmp_path / "cut.flent"
+    place.write_text(text[:-cut])
+    try:
+        runs = npl.parse(place)
+    except npl.errors.ParseError:
+        return
+    assert {r.status for r in runs} == {"failed"}
