@@ -7,6 +7,7 @@ Declared (pydantic, read from a yaml file): `Experiment` and its parts. Schedule
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -17,6 +18,7 @@ from ..tools import TOOLS
 from ..tools.parsed import ParsedRun, Percentile, Status
 
 __all__ = [
+    "Address",
     "Contrast",
     "Deployment",
     "Experiment",
@@ -30,10 +32,48 @@ __all__ = [
     "Status",
     "TestSpec",
     "Trial",
+    "User",
+    "check_address",
+    "check_user",
 ]
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 """A name that is safe as a file name, a host name and an Azure tag."""
+
+
+def check_address(text: str) -> str:
+    """Return a host name or address that no shell reads as anything else; the characters that ssh refuses, too.
+
+    Raises
+    ------
+    ValueError
+        It holds one of them. An ssh configuration may hand it to a shell (``ProxyCommand sh -c "… %h …"``).
+    """
+    if not text or text.startswith("-") or re.search(r"""['`"$\\;&<>|(){}\s\x00-\x1f\x7f]""", text):
+        raise ValueError(
+            f"{text!r} is not a host name or address: it must not start with '-', nor hold spaces, quotes "
+            "or any of $\\;&<>|(){}"
+        )
+    return text
+
+
+def check_user(text: str) -> str:
+    """Return a user name, checked as ssh checks it.
+
+    Raises
+    ------
+    ValueError
+        It holds a character that ssh refuses.
+    """
+    if not text or text.startswith("-") or re.search(r"""['`";&<>|(){}\x00-\x1f\x7f]|\s-|\\$""", text):
+        raise ValueError(
+            f"{text!r} is not a user name: it must not start with '-', nor hold quotes or any of ;&<>|(){{}}"
+        )
+    return text
+
+
+Address = Annotated[str, AfterValidator(check_address)]
+User = Annotated[str, AfterValidator(check_user)]
 
 Factors = dict[str, str | int | float | bool | None]
 
@@ -193,6 +233,12 @@ class Host:
     vm_size: str | None = None
     accelerated: bool | None = None
     proofs: tuple[Proof, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_address(self.address)
+        check_address(self.data_address)
+        if self.user is not None:
+            check_user(self.user)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

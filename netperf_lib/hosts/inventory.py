@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..errors import ExperimentError
-from ..experiment.model import Deployment, Experiment, Host, Proof
+from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
 from .guests import guest_proofs, guests
 from .host_keys import pinned
 
@@ -26,12 +26,12 @@ class _Declared(BaseModel):
 class Machine(_Declared):
     """One host; what is null is left to the user's own SSH configuration, or not known."""
 
-    address: str | None = None
+    address: Address | None = None
     """Where SSH connects to; null: the host's name, which the SSH configuration may explain."""
-    data_address: str | None = None
+    data_address: Address | None = None
     """Where the tests run against; null: `address`."""
     port: Annotated[int, Field(ge=1, le=65535)] = 22
-    user: str | None = None
+    user: User | None = None
     identity: str | None = None
     known_hosts: str | None = None
     ssh_config: str | None = None
@@ -54,7 +54,7 @@ class Options(_Declared):
     subscription: str | None = None
     management: Literal["public", "private"] = "public"
     """Which address of the VMs in the resource group SSH connects to."""
-    user: str | None = None
+    user: User | None = None
     """For hosts that do not say."""
     identity: str | None = None
     """For hosts that do not say."""

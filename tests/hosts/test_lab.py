@@ -14,6 +14,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from netperf_lib.errors import LabError, UsageError
 from netperf_lib.experiment.model import Experiment, HostsSpec, Pair, TestSpec
@@ -315,6 +316,85 @@ def test_killing_the_caller_takes_everything_along(caller, tmp_path):
     assert gone(mark, namespaces, tmp_path) is True
 
 
+def test_killing_the_caller_while_the_lab_starts_takes_everything_along(tmp_path):
+    mark = f"lab-test-{uuid.uuid4()}"
+    outside = str(Path("/proc/self/ns/net").readlink())
+    process = subprocess.Popen(
+        [sys.executable, "-c", CALLER, str(tmp_path), json.dumps(SMALL)],
+        env=os.environ | {"LAB_TEST_MARK": mark},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        end = time.monotonic() + 30
+        while not (hosts := {p: n for p, n in family(mark).items() if n != outside}) and time.monotonic() < end:
+            time.sleep(0.001)
+        assert hosts
+        for host in hosts:  # what answers nothing any more is what the supervisor waits for
+            os.kill(host, signal.SIGSTOP)
+        namespaces = set(hosts.values())
+    finally:
+        process.kill()
+        process.wait()
+    assert gone(mark, namespaces, tmp_path) is True
+
+
+def tree(folder):
+    return {str(p): p.read_text() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_folder_that_is_not_a_labs_is_left_alone(tmp_path):
+    for name in ("id", "known_hosts", "ssh_config", "deployment.json", "hosts/mine/pinned"):
+        place = tmp_path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(name)
+    before = tree(tmp_path)
+    assert lab.stop(tmp_path) is False
+    assert tree(tmp_path) == before
+    with pytest.raises(LabError, match=r"not a lab's folder and holds id, .*known_hosts"):
+        lab.up(experiment(**SMALL), state=tmp_path)
+    assert tree(tmp_path) == before
+
+
+def test_a_program_that_locks_a_file_of_that_name_is_not_ended(tmp_path):
+    code = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); "
+        "print('locked', flush=True); input()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert other.stdout.readline() == "locked\n"
+        assert lab.stop(tmp_path) is False
+        assert other.poll() is None
+    finally:
+        other.communicate("\n")
+    assert other.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["a space", 'a "quote', "100 %", "$HOME", "${HOME}", "új"])
+def test_a_folder_of_any_name_works_or_is_refused(tmp_path, name):
+    try:
+        made = lab.up(experiment(**SMALL), state=tmp_path / name)
+    except LabError as error:
+        assert re.search(r"which ssh cannot read: choose another folder", str(error))  # noqa: PT017
+        assert not (tmp_path / name).exists()
+        return
+    try:
+        assert run(made, "ppg", "hostname") == "ppg\n"
+    finally:
+        lab.down(experiment(), state=tmp_path / name)
+
+
+@pytest.mark.parametrize("key", ["vm.swappiness", "kernel.core_pattern", "net", "net.../vm/swappiness"])
+def test_only_settings_of_a_network_namespace_are_accepted(key):
+    with pytest.raises(ValidationError):
+        lab.Options(sysctls={key: "1"})
+    with pytest.raises(ValidationError):
+        lab.LabHost(name="a", sysctls={key: "1"})
+
+
 def test_killing_the_supervisor_takes_everything_along(caller, tmp_path):
     process, supervisor, mark, namespaces = caller
     os.kill(supervisor, signal.SIGKILL)
@@ -363,6 +443,9 @@ def test_a_lab_of_another_process_is_joined_left_and_stopped(caller, tmp_path):
     lab.down(experiment(), state=tmp_path)
     assert lab.status(tmp_path) is not None, "who only joined it leaves it running"
     assert lab.shell("ppg", tmp_path, ("exit 3",)) == 3
+    assert lab.shell("ppg", tmp_path, ("sh", "-c", "exit 7")) == 7
+    assert lab.shell("ppg", tmp_path, ("touch", "/tmp/a b")) == 0
+    assert run(made, "ppg", "ls /tmp") == "a b\n"
     with pytest.raises(UsageError, match="no host 'moon'"):
         lab.shell("moon", tmp_path)
     with pytest.raises(LabError, match="already"):

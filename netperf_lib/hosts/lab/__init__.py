@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -108,7 +110,7 @@ def up(experiment: Experiment, *, number: int = 1, state: Path) -> Deployment:
         if folder not in _started:
             raise LabError(
                 f"process {running.pid} runs a lab with other options in {folder}: end it with 'npl lab down --folder "
-                f"{folder}', or choose another folder"
+                f"{shlex.quote(str(folder))}', or choose another folder"
             )
         stop(folder)
     return start(options, folder, number)
@@ -156,6 +158,7 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
     """
     check_linux()
     folder = folder.absolute()
+    _check_folder(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.geteuid():
@@ -254,11 +257,15 @@ def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) 
         found = running.deployment.host(host)
     except KeyError as error:
         raise UsageError(str(error.args[0])) from None
-    return subprocess.run(ssh_command(found, *command), check=False).returncode
+    # ssh joins its arguments by spaces: several words are one command line only where they are quoted
+    words = (shlex.join(command),) if len(command) > 1 else command
+    return subprocess.run(ssh_command(found, *words), check=False).returncode
 
 
 def stop(folder: Path | None = None) -> bool:
-    """End the lab that runs in `folder`, whoever started it, and remove its files; say whether there was one.
+    """End the lab that runs in `folder`, whoever started it, and remove its files; return whether there was one.
+
+    A folder that no lab has marked as its own is left as it is.
 
     Raises
     ------
@@ -272,13 +279,33 @@ def stop(folder: Path | None = None) -> bool:
     if (process := _started.pop(folder, None)) is not None:
         process.wait()
     _joined.discard(folder)
-    if sys.platform == "linux" and folder.is_dir() and _supervisor_of(folder) is None:
+    if _is_lab(folder) and _supervisor_of(folder) is None:
         supervisor.clean(folder)
     return pid is not None
 
 
+def _is_lab(folder: Path) -> bool:
+    return sys.platform == "linux" and lock.is_marked(folder / "lock")
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder with files of others under the names that a lab uses, and a path that ssh cannot be given."""
+    if bad := re.search(r"""["%\\\x00-\x1f\x7f\ud800-\udfff]|\$\{""", str(folder)):
+        raise LabError(
+            f"the path of the lab's folder, {str(folder)!r}, holds {bad[0]!r}, which ssh cannot read: "
+            "choose another folder"
+        )
+    if not _is_lab(folder):
+        found = [name for name in (*supervisor.FILES, "hosts") if os.path.lexists(folder / name)]
+        place = folder / "lock"
+        if os.path.lexists(place) and not (place.is_file() and place.stat().st_size == 0):
+            found.append("lock")
+        if found:
+            raise LabError(f"{folder} is not a lab's folder and holds {', '.join(found)}: choose another folder")
+
+
 def _supervisor_of(folder: Path) -> int | None:
-    return lock.holder(folder / "lock") if sys.platform == "linux" else None
+    return lock.holder(folder / "lock") if _is_lab(folder) else None
 
 
 def _end(pid: int, folder: Path) -> None:
@@ -354,7 +381,10 @@ def _settled(folder: Path) -> _Settled | None:
                 options = Options.model_validate_json((folder / "options.json").read_text())
                 return _Settled(running.pid, options, running.deployment)
         if time.monotonic() > deadline:
-            raise LabError(f"process {running.pid} does not get the lab in {folder} ready: end it with 'npl lab down'")
+            raise LabError(
+                f"process {running.pid} does not get the lab in {folder} ready: end it with "
+                f"'npl lab down --folder {shlex.quote(str(folder))}'"
+            )
         time.sleep(0.05)
     return None
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from ...errors import LabError
-from . import lock, requirements
+from . import lock, namespace, requirements
 from .deployment import describe, write
 from .supervisor import Supervisor, clean
 from .topology import Options
@@ -24,6 +24,7 @@ log = logging.getLogger("netperf_lib.hosts.lab")
 
 def main(folder: Path, number: int, caller: int) -> int:
     """Run a lab; return the exit code."""
+    namespace.die_with_parent(caller)  # and with this process die the hosts, however far they have come
     answer = os.dup(1)  # not inherited by anything that is started
     if (other := lock.acquire(folder / "lock")) is not None:
         _say(answer, error=f"process {other} runs a lab in {folder} already")
@@ -42,6 +43,7 @@ def main(folder: Path, number: int, caller: int) -> int:
             _say(answer, error=str(error))
             raise
         _say(answer, ready="")
+        namespace.outlive_parent()  # from here on it watches its caller, and removes its files when that ends
         log.info("it ends: %s", supervisor.wait(caller))
     except LabError as error:
         log.error("%s", error)  # noqa: TRY400  the message says it all

@@ -1,4 +1,4 @@
-"""Who holds a folder: a lock of the kernel, which goes when its holder does, however that ends."""
+"""The lock of a lab's folder: the kernel drops it when its holder ends. Its content marks the folder as a lab's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import struct
 from pathlib import Path
 
-__all__ = ["acquire", "holder"]
+__all__ = ["acquire", "holder", "is_marked"]
+
+MARK = b"folder of a netperf_lib lab: what it holds is removed when the lab ends\n"
 
 # struct flock on 64-bit Linux: type, whence, start, length, process
 _FLOCK = struct.Struct("@hhqqi4x")
@@ -21,14 +23,23 @@ def acquire(file: Path) -> int | None:
     except OSError:
         os.close(fd)
         return holder(file) or 0
+    os.pwrite(fd, MARK, 0)
     return None  # the descriptor stays open on purpose: closing it would give the lock back
+
+
+def is_marked(file: Path) -> bool:
+    """Whether a lab wrote `file`. Not for the holder: closing the file anywhere in its process drops the lock."""
+    try:
+        return file.is_file() and file.read_bytes() == MARK
+    except OSError:
+        return False
 
 
 def holder(file: Path) -> int | None:
     """Return the process that holds `file`, if there is one."""
     try:
         fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError:
         return None
     try:
         answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))

@@ -21,6 +21,7 @@ __all__ = [
     "exact_timers",
     "mount",
     "open_tun",
+    "outlive_parent",
     "private_mounts",
     "set_hostname",
 ]
@@ -100,6 +101,11 @@ def die_with_parent(parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent:  # it died before the call above could see it
         os._exit(1)
+
+
+def outlive_parent() -> None:
+    """Take `die_with_parent` back."""
+    _prctl(_PR_SET_PDEATHSIG, 0)
 
 
 def exact_timers() -> None:

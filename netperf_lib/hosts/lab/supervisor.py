@@ -271,9 +271,13 @@ class Supervisor:
         log.info("calibration: %s", json.dumps(asdict(self.calibration)))
 
 
+FILES = ("id", "id.pub", "known_hosts", "ssh_config", "deployment.json", "options.json")
+"""What a lab keeps in its folder beside its lock, its log and the folder `hosts`."""
+
+
 def clean(folder: Path) -> None:
     """Remove what a lab left in its folder, except its lock and its log."""
-    for name in ("id", "id.pub", "known_hosts", "ssh_config", "deployment.json", "options.json"):
+    for name in FILES:
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "hosts", ignore_errors=True)
 

@@ -13,7 +13,8 @@ __all__ = ["LabHost", "Link", "Options", "Path", "Placement"]
 
 Placement = Literal["ppg", "same-zone", "cross-zone", "cross-region"]
 Rate = Annotated[float, Field(ge=1e5, le=1e11)]
-Sysctls = dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")], str]
+Sysctls = dict[Annotated[str, Field(pattern=r"^net(\.[A-Za-z0-9_-]+)+$")], str]
+"""Settings below `net`, of which every host has its own; any other would be this machine's."""
 
 FIRST_ADDRESS = 4
 """The first address that a real Azure subnet hands out."""

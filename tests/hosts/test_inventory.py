@@ -1,0 +1,67 @@
+"""What an inventory may hold: nothing of it is ever read by a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib.errors import ExperimentError, UsageError
+from netperf_lib.experiment.model import Experiment, Host
+from netperf_lib.hosts import inventory, options
+
+ADDRESSES = [
+    "i-$(touch /tmp/x)",
+    "a`id`",
+    "a;b",
+    "a b",
+    "-oProxyCommand=x",
+    "a|b",
+    "a'b",
+    'a"b',
+    "a\\b",
+    "a\nb",
+    "",
+    "{a}",
+    "$HOME",
+]
+USERS = ["-l", "a;b", "a'b", "a`b", "$(id)", "a -x", "a\\", "a\0b", "", "x|y"]
+
+
+def declared(**machine: Any) -> Experiment:
+    return Experiment.model_validate(
+        {
+            "name": "probe",
+            "hosts": {"source": "inventory", "options": {"hosts": {"a": machine, "b": {"address": "10.0.0.1"}}}},
+            "pairs": [{"client": "a", "server": "b", "placement": "same-zone"}],
+            "tests": [{"tool": "qperf", "test": "tcp_lat"}],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("address", a) for a in ADDRESSES] + [("data_address", a) for a in ADDRESSES] + [("user", u) for u in USERS],
+)
+def test_what_ssh_refuses_is_refused(field: str, value: str) -> None:
+    with pytest.raises(ExperimentError, match=rf"hosts\.a\.{field}"):
+        options(declared(**{field: value}))
+    given = {"name": "a", "address": "10.0.0.1", "data_address": "10.0.0.1"} | {field: value}
+    with pytest.raises((UsageError, ValueError)):
+        Host(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "fe80::1%eth0", "vm-1.example.com", "i-0abc", "mi_1", "2001:db8::1"])
+def test_addresses_of_every_kind_are_accepted(address: str) -> None:
+    read = options(declared(address=address, user="DOMAIN\\user@example.com"))
+    assert read.hosts["a"].address == address
+
+
+def test_a_proxy_command_of_the_users_own_runs_nothing_of_the_address(tmp_path: Path) -> None:
+    config, witness = tmp_path / "config", tmp_path / "ran"
+    config.write_text('Host i-*\n  ProxyCommand sh -c "echo %h"\n')
+    address = f"i-$(touch {witness})"
+    with pytest.raises(ExperimentError):
+        inventory.up(declared(address=address, ssh_config=str(config)), number=1, state=tmp_path / "state")
+    assert not witness.exists()
