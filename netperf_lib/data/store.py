@@ -50,7 +50,7 @@ from ..tools.parsed import ParsedRun
 from . import logs
 from .files import LocalFolder, Location, folder, is_url, split
 from .shipped import located
-from .tables import SCHEMAS, PartWriter, TableName, detail, evolve, run_row
+from .tables import SCHEMAS, PartWriter, TableName, detail, evolve, run_row, runs_table
 from .workers import Engine
 
 __all__ = [
@@ -421,7 +421,7 @@ class Store:
             except FileNotFoundError:  # merged while it was read
                 if attempt == 2:
                     raise
-        return pa.concat_tables([schema.empty_table(), *parts])
+        return pa.concat_tables([schema.empty_table(), *parts], promote_options="default")
 
     def _parts(self, name: TableName) -> dict[str, Part]:
         """Every part of a table that counts, by the name of its batch."""
@@ -545,7 +545,7 @@ class Store:
                             "error": str(e).replace(str(place), f"raw/{run_id}"),
                         } | dict.fromkeys(METRICS)
                 if len(rows) == BATCH_RUNS or run_id == run_ids[-1]:
-                    runs.add(pa.Table.from_pylist(rows, schema=SCHEMAS["runs"]))
+                    runs.add(runs_table(rows))
                     rows.clear()
         return part_of_runs.getvalue()
 

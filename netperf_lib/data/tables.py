@@ -22,10 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import StoreError
+from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import METRICS
 from ..tools.parsed import ParsedRun
 
-__all__ = ["SCHEMAS", "SCHEMA_VERSION", "PartWriter", "TableName", "detail", "evolve", "run_row"]
+__all__ = ["SCHEMAS", "SCHEMA_VERSION", "PartWriter", "TableName", "detail", "evolve", "run_row", "runs_table"]
 
 SCHEMA_VERSION = 2
 """Version of the tables; a table of an older version still loads."""
@@ -34,21 +35,13 @@ GROUP_ROWS = 1 << 17
 
 TableName = Literal["runs", "intervals", "percentiles", "samples"]
 
-_TEXT = (
-    "experiment run_id status error placement client server protocol direction client_vm_size server_vm_size "
-    "client_region server_region client_zone server_zone client_zone_physical server_zone_physical tool test during "
-    "tool_version command kernel congestion_control nic_driver notice raw_path raw_sha256"
-).split()
-_INTEGER = "round order deployment attempt streams tcp_buffer_bytes message_bytes parser_version".split()
-_FLAG = "accelerated vf_up".split()
-_REAL = "duration_s omit_s".split()
+_TYPES = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
 
 SCHEMAS: dict[TableName, pa.Schema] = {
     "runs": pa.schema(
-        [(c, pa.string()) for c in _TEXT]
-        + [(c, pa.int64()) for c in _INTEGER]
-        + [(c, pa.bool_()) for c in _FLAG]
-        + [(c, pa.float64()) for c in _REAL]
+        [(c, pa.string()) for c in "experiment run_id status error command notice raw_path raw_sha256".split()]
+        + [(c, pa.int64()) for c in "round order deployment attempt parser_version".split()]
+        + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
         + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
         + [(name, pa.float64()) for name in METRICS]
     ),
@@ -127,7 +120,7 @@ class PartWriter:
             self._flush(GROUP_ROWS)
 
     def _flush(self, rows: int) -> None:
-        waiting = pa.concat_tables(self._waiting).unify_dictionaries()
+        waiting = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
         if self._writer is None:
             unlike = _UNLIKE if self._table == "runs" else ()
             place = self._stack.enter_context(self._place())
@@ -220,31 +213,38 @@ def evolve(table: pa.Table, schema: pa.Schema, where: str = "") -> pa.Table:
             f"{where}: this table was written by a newer netperf_lib (tables of version {version}, known up to "
             f"{SCHEMA_VERSION}); upgrade, or remove the tables: they are made anew from the raw logs"
         )
+    if "status" in schema.names:  # of runs: labels of the user's are columns too
+        own = [c for c in dimensions(table.column_names) if c not in schema.names]
+        schema = pa.schema([*schema, *(table.schema.field(c) for c in own)])
     columns = [
         table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type) for f in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def runs_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows of ``runs`` as a table; a factor that is not in the list is a column of text."""
+    own = dict.fromkeys(name for row in rows for name in dimensions(row) if name not in SCHEMAS["runs"].names)
+    schema = pa.schema([*SCHEMAS["runs"], *((name, pa.string()) for name in own)])
+    return pa.Table.from_pylist(list(rows), schema=schema)
+
+
 def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None) -> dict[str, Any]:
     """One row of ``runs``: what was planned, where it ran, what the log says."""
     trial = record["trial"]
-    client, server = record["hosts"]["client"], record["hosts"]["server"]
     facts = record.get("facts", {}).get("client") or {}
     main = next((p for p in parsed if p.tool == trial["tool"]), parsed[0] if parsed else None)
     row: dict[str, Any] = {name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")}
     row |= {name: record.get(name) for name in ("attempt", "notice")}
-    row |= {name: trial.get(name) for name in ("placement", "client", "server", "tool", "test", "duration_s", "omit_s")}
-    row |= {name: trial.get(name) for name in ("streams", "tcp_buffer_bytes", "message_bytes", "accelerated", "during")}
-    for side, host in (("client", client), ("server", server)):
-        row |= {f"{side}_{name}": host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
+    row |= {name: factor(name).cast(level) for name, level in factors_of(record).items()}
     row |= {name: facts.get(name) for name in ("kernel", "congestion_control", "nic_driver", "vf_up")}
+    row["congestion_control"] = row.get("congestion") or row["congestion_control"]  # what the run used
     row["command"] = " ".join(record["commands"]["client"])
     row["started_utc"] = pd.Timestamp(record["started_utc"]) if record.get("started_utc") else None
     # what the log says; else what the program said of itself, "qperf 0.4.11"
     told = re.search(r"\d+(?:\.\d+)+\S*", record.get("tool_version") or "")
     row["tool_version"] = (main and main.tool_version) or (told and told.group())
-    row["protocol"] = main.parameters.get("protocol") if main else None
+    row["protocol"] = (main.parameters.get("protocol") if main else None) or row.get("protocol")
     row["direction"] = main.parameters.get("direction") if main else None
     if row["message_bytes"] is None and main:
         row["message_bytes"] = main.parameters.get("message_bytes")

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from ..tools import TOOLS
 from ..tools.parsed import ParsedRun, Percentile, Status
+from .factors import Level, factor
 
 __all__ = [
     "Address",
@@ -75,7 +77,21 @@ def check_user(text: str) -> str:
 Address = Annotated[str, AfterValidator(check_address)]
 User = Annotated[str, AfterValidator(check_user)]
 
-Factors = dict[str, str | int | float | bool | None]
+
+def _text(level: object) -> object:
+    """Numbers and flags that stand for a label are text: ``rack: 7``."""
+    return factor("").cast(level) if isinstance(level, int | float) else level
+
+
+def _cast(levels: dict[str, Level]) -> dict[str, Level]:
+    return {name: factor(name).cast(level) for name, level in levels.items()}
+
+
+Labels = dict[Name, Annotated[str, BeforeValidator(_text)]]
+"""What the user adds to a pair or host: each label is a factor of its own, and its levels are text."""
+
+Factors = Annotated[dict[str, Level], AfterValidator(_cast)]
+"""Factors and the level of each."""
 
 
 def _one_of(names: list[str]) -> Any:
@@ -115,6 +131,8 @@ class Pair(_Declared):
     """Accelerated networking (SR-IOV) on both ends; null where it is not known."""
     tcp_buffer_bytes: int | None = Field(default=None, gt=0)
     """Largest TCP buffer that the hosts of this pair allow, where that is a property of the hosts."""
+    labels: Labels = {}
+    """Further factors of this pair, for example ``{gateway_sku: ErGw1AZ}``."""
 
 
 class Load(_Declared):
@@ -232,6 +250,8 @@ class Host:
     ppg: str | None = None
     vm_size: str | None = None
     accelerated: bool | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Further factors of this host; a run has each as ``client_<name>`` or ``server_<name>``."""
     proofs: tuple[Proof, ...] = ()
 
     def __post_init__(self) -> None:
@@ -305,4 +325,5 @@ class Trial:
             self.message_bytes,
             tuple(sorted(self.test.options.items())),
             *([str(self.test.during)] if self.test.during else []),
+            *([tuple(sorted(self.pair.labels.items()))] if self.pair.labels else []),
         )

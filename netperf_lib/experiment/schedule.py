@@ -23,6 +23,7 @@ from ..errors import ExperimentError
 from ..metrics import format_value, to_bps
 from ..stats.planning import rounds_needed
 from ..stats.table import RunsTable
+from .factors import Level, factor, is_latency
 from .model import Contrast, Experiment, Trial
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ ASSUMED_CV = 0.03
 
 PILOT_ROUNDS = 4
 """Fewer do not tell how much runs vary."""
-
-_LATENCY = re.compile(r"[a-z]+_lat|ping-pong|under-load|playback")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +171,7 @@ class Outlook:
 def _rate(trial: Trial) -> float:
     """Bits per second that a trial puts on the network; 0 for a latency test without load."""
     spec = trial.test
-    options = spec.options if not _LATENCY.fullmatch(spec.test) else spec.during.options if spec.during else None
+    options = spec.options if not is_latency(spec.test) else spec.during.options if spec.during else None
     if options is None:
         return 0
     asked = re.fullmatch(r"([0-9.]+)([KMGT]?)", str(options.get("bitrate", "")), re.IGNORECASE)
@@ -196,9 +195,14 @@ def _variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
     return max(1e-6, float(np.log(a / b).std()) / math.sqrt(2))
 
 
-def describe(trial: Trial) -> dict[str, Any]:
-    """Return what a trial's record says of it: its pair, its test and the levels of its factors."""
+def describe(trial: Trial) -> dict[str, Level]:
+    """Every factor of a trial with its level: its pair, its test, and each option and label by its own name.
+
+    The record of a run keeps this whole, and each entry is a column of the table of runs.
+    """
     return {
+        **trial.test.options,
+        **trial.pair.labels,
         "client": trial.pair.client,
         "server": trial.pair.server,
         "placement": trial.pair.placement,
@@ -210,7 +214,6 @@ def describe(trial: Trial) -> dict[str, Any]:
         "streams": trial.streams,
         "tcp_buffer_bytes": trial.tcp_buffer_bytes,
         "message_bytes": trial.message_bytes,
-        "options": dict(trial.test.options),
         "during": str(trial.test.during) if trial.test.during else None,
     }
 
@@ -262,9 +265,8 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
     for spec, pair in product(experiment.tests, experiment.pairs):
         if spec.placements is not None and pair.placement not in spec.placements:
             continue
-        throughput = not _LATENCY.fullmatch(spec.test)
-        streams = spec.streams if throughput and spec.tool.startswith("iperf") else (1,)
-        buffers = spec.tcp_buffer_bytes if throughput else (None,)
+        streams = spec.streams if factor("streams").applies(spec.tool, spec.test) else (1,)
+        buffers = spec.tcp_buffer_bytes if factor("tcp_buffer_bytes").applies(spec.tool, spec.test) else (None,)
         for number, buffer, size in product(streams, buffers, spec.message_bytes):
             yield Trial(
                 deployment=0,
@@ -280,13 +282,9 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
 
 def notes(experiment: Experiment) -> list[str]:
     """What was declared and does not apply: such a factor is not crossed with the test."""
-    found = []
-    for number, spec in enumerate(experiment.tests, 1):
-        latency = _LATENCY.fullmatch(spec.test) is not None
-        for factor, default, applies in (
-            ("streams", (1,), not latency and spec.tool.startswith("iperf")),
-            ("tcp_buffer_bytes", (None,), not latency),
-        ):
-            if not applies and getattr(spec, factor) != default:
-                found.append(f"{factor} does not apply to test {number}, {spec.tool} {spec.test}: not crossed with it")
-    return found
+    return [
+        f"{name} does not apply to test {number}, {spec.tool} {spec.test}: not crossed with it"
+        for number, spec in enumerate(experiment.tests, 1)
+        for name, default in (("streams", (1,)), ("tcp_buffer_bytes", (None,)))
+        if not factor(name).applies(spec.tool, spec.test) and getattr(spec, name) != default
+    ]

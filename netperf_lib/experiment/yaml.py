@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from .. import tools
 from ..errors import ExperimentError, UsageError
 from ..metrics import METRICS
+from .factors import sort_levels
 from .model import Contrast, Experiment, HostsSpec, Pair, TestSpec, Trial
 from .schedule import conditions, describe
 
@@ -236,8 +237,8 @@ def _side(experiment: Experiment, loc: _Loc, factors: Mapping[str, Any]) -> Iter
     """A condition of a contrast must be one that is measured."""
     rows = [describe(trial) for trial in conditions(experiment)]
     for name, value in factors.items():
-        if rows and name in rows[0] and name != "options":
-            levels = sorted({r[name] for r in rows}, key=str)
+        if rows and name in rows[0]:
+            levels = sort_levels(name, (r[name] for r in rows))
             if value not in levels:
                 shown = ", ".join("null" if v is None else str(v) for v in levels)
                 yield (*loc, name), f"{value!r} is not measured; measured are {shown}"

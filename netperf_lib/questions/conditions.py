@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import NothingToReport, UsageError
+from ..experiment.factors import dimensions, factor, sort_levels
 from ..metrics import metric as metric_of
 from ..stats import Quantiles, level, tails
-from ..stats.table import FACTORS as VARIED
-from ..stats.table import level_words
 from ..tools.parsed import Percentile
 from .words import effect, span
 
@@ -34,21 +33,6 @@ __all__ = [
     "status_counts",
 ]
 
-ORDER = ("ppg", "same-zone", "cross-zone", "cross-region")
-"""Placements from near to far; others follow in the order of the alphabet."""
-FACTORS = tuple(f for f in VARIED if f not in ("duration_s", "omit_s"))
-"""What tells the conditions of a report apart: how long a test takes is no part of what it measures."""
-CONDITION = ("placement", "accelerated", "tool", "test", "streams", "tcp_buffer_bytes", "during")
-"""What tells the conditions apart that are counted."""
-
-
-def _words(factor: str, value: Any, *, short: bool) -> str:
-    """How a condition calls a level, in the words of the verdicts; empty, when short, where it is the ordinary one."""
-    ordinary = value is None or (factor == "accelerated" and value is True)
-    if short and ordinary:
-        return ""
-    return level_words(factor, value)
-
 
 def select(
     runs: pd.DataFrame,
@@ -57,7 +41,7 @@ def select(
     about: str | None = None,
     along: str | None = None,
     tool: str | None = None,
-    factors: Sequence[str] = FACTORS,
+    factors: Sequence[str] | None = None,
     **where: Any,
 ) -> pd.DataFrame:
     """Return the runs that answer a question, each with the name of its condition.
@@ -74,8 +58,8 @@ def select(
         A factor that is an axis and no part of a condition: only conditions in which it varies are kept.
     tool : str, optional
         Only this tool's; default: the tool with most of these runs, for tools are not mixed.
-    factors : sequence of str
-        What makes a condition; those that do not vary are not named.
+    factors : sequence of str, optional
+        What makes a condition; those that do not vary are not named. Default: every factor but the lengths of a test.
     **where
         Factor and level, or a list of levels.
 
@@ -94,13 +78,14 @@ def select(
     import pandas as pd
 
     metric_of(metric)
+    factors = condition_factors(runs) if factors is None else factors
     kept = ok_runs(runs)
     attrs = kept.attrs
     kept = kept[kept[metric].notna()]
-    for factor, wanted in where.items():
-        if factor not in kept:
-            raise UsageError(f"the table of runs has no factor {factor!r}")
-        kept = kept[kept[factor].isin(wanted if isinstance(wanted, list | tuple | set) else [wanted])]
+    for name, wanted in where.items():
+        if name not in kept:
+            raise UsageError(f"the table of runs has no factor {name!r}")
+        kept = kept[kept[name].isin(wanted if isinstance(wanted, list | tuple | set) else [wanted])]
     if tool is None and len(kept):
         tool = str(kept["tool"].value_counts().sort_index().idxmax())
     kept = kept[kept["tool"] == tool]
@@ -122,25 +107,17 @@ def select(
             raise NothingToReport(f"{along} does not vary in any condition with a value of {metric}")
         names = named(kept, [f for f in factors if f != along])
     first = kept.assign(condition=names).drop_duplicates("condition")
-
-    def place(row: Any) -> tuple[Any, ...]:
-        known = ORDER.index(row.placement) if row.placement in ORDER else len(ORDER)
-        rest = [
-            float(v) if v is not None and not pd.isna(v) else 0.0
-            for v in (row.streams, row.tcp_buffer_bytes, row.message_bytes)
-        ]
-        return known, str(row.placement), not _true(row.accelerated), *rest, not pd.isna(row.during)
-
-    order = [row.condition for row in sorted(first.itertuples(), key=place)]
+    columns = [f for f in factors if f in first]
+    place = {row["condition"]: [factor(f).key(row[f]) for f in columns] for row in first.to_dict("records")}
+    order = sorted(place, key=place.__getitem__)
     kept = kept.assign(condition=pd.Categorical(names, categories=order, ordered=True))
     kept.attrs = attrs
     return kept
 
 
-def _true(value: Any) -> bool:
-    import pandas as pd
-
-    return not pd.isna(value) and bool(value)
+def condition_factors(runs: pd.DataFrame) -> list[str]:
+    """Columns that make up a condition: every factor but the lengths of a test, which change nothing measured."""
+    return [f for f in dimensions(runs.columns) if f not in ("duration_s", "omit_s")]
 
 
 def _plain(column: Any) -> Any:
@@ -149,29 +126,36 @@ def _plain(column: Any) -> Any:
 
 
 def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
-    """Names of the conditions of runs, from the factors that vary."""
+    """Names of the conditions of runs, from the factors that vary; the hosts only where nothing else tells apart."""
     plain = {f: _plain(runs[f]) for f in factors if f in runs}
     varying = [f for f, column in plain.items() if len(column.unique()) > 1]
     if not varying:
         return [str(runs["placement"].iloc[0])] * len(runs)
-    rows = list(zip(*(plain[f] for f in varying), strict=True))
+    for redundant in ("server", "client", "direction"):
+        rest = [f for f in varying if f != redundant]
+        if rest and redundant in varying and _distinct(plain, rest) == _distinct(plain, varying):
+            varying = rest
     names = []
-    for row in rows:
-        pairs = list(zip(varying, row, strict=True))
+    for row in zip(*(plain[f] for f in varying), strict=True):
+        pairs = [(factor(f), v) for f, v in zip(varying, row, strict=True)]
         # the ordinary levels go unsaid unless nothing else names the condition
-        short = [w for f, v in pairs if (w := _words(f, v, short=True))]
-        names.append(", ".join(short or [_words(f, v, short=False) for f, v in pairs]))
+        short = [f.level_words(v) for f, v in pairs if v is not None and v != f.ordinary]
+        names.append(", ".join(short or [f.level_words(v) for f, v in pairs]))
     return names
+
+
+def _distinct(columns: dict[str, Any], names: Sequence[str]) -> int:
+    return len(set(zip(*(columns[n] for n in names), strict=True)))
 
 
 def _held(runs: pd.DataFrame, about: str, factors: Sequence[str]) -> pd.DataFrame:
     """Hold every factor but one at a level at which that one still varies: that with most runs, or the ordinary one."""
     if about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
-    for factor in factors:
-        if factor == about or factor not in runs:
+    for name in factors:
+        if name == about or name not in runs:
             continue
-        texts = _plain(runs[factor]).map(str)
+        texts = _plain(runs[name]).map(str)
         sizes = {
             text: (len(_plain(group[about]).unique()), len(group)) for text, group in runs.groupby(texts, sort=True)
         }
@@ -364,8 +348,7 @@ def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_le
     kept = ok_runs(runs)
     if metric is not None:
         kept = kept[kept[metric].notna()]
-    values = kept[factor]
-    levels = [*([None] if values.isna().any() else []), *sorted(values.dropna().unique())]
+    levels = sort_levels(factor, kept[factor].unique())
     if len(levels) < at_least:
         held = ", ".join(map(str, levels)) or "none"
         what = f" in runs with a value of {metric}" if metric else ""
@@ -397,7 +380,7 @@ def counts(runs: pd.DataFrame) -> Counts:
     left_out = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
     each = pd.DataFrame(
         {
-            "condition": named(runs, CONDITION),
+            "condition": named(runs, condition_factors(runs)),
             "ok": (runs["status"] == "ok") & ~left_out,
             "failed": (runs["status"] != "ok") & ~left_out,
             "excluded": left_out,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NetperfError, UsageError
+from ..experiment.factors import dimensions
 from ..metrics import METRICS
 from ..metrics import metric as metric_of
-from ..questions.conditions import FACTORS, levels, ok_runs, select
+from ..questions.conditions import levels, ok_runs, select
 from .show import findings, table
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def explore(runs: pd.DataFrame, *, metric: str | None = None, factor: str = "pla
     widgets: Any = ipywidgets
     complete = ok_runs(runs)
     metrics = [m for m in METRICS if m in complete and complete[m].notna().any()]
-    factors = [f for f in FACTORS if f in complete and len(complete[f].astype(object).unique()) > 1]
+    factors = [f for f in dimensions(complete.columns) if len(complete[f].astype(object).unique()) > 1]
     if metric is not None and metric not in metrics:
         raise UsageError(f"no run has a value of {metric!r} (metrics with values: {', '.join(metrics)})")
     if not factors:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import StatsError
+from ..experiment.factors import factor as known
+from ..experiment.factors import level_words
 from ..experiment.model import Contrast
 from ..metrics import METRICS
 from .contrast import About, Comparison
@@ -19,7 +21,7 @@ from .contrast import compare as compare_values
 from .deployments import DEPLOYMENTS, placement
 from .planning import LOOKING
 from .result import html_table, percent, plural, quantity
-from .table import CONTEXT, FACTORS, HOSTS, PLACES, Factors, Rows, RunsTable, Values, level_words
+from .table import HOSTS, PLACES, Factors, Rows, RunsTable, Values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -379,22 +381,24 @@ def _mixed(table: RunsTable, c: Contrast, have: Sequence[Rows], names: tuple[str
     found = []
     named = {**c.a, **c.b}
     if "condition" in named:  # a label that `select` made of every factor that varies
-        named |= dict.fromkeys(FACTORS)
+        named |= dict.fromkeys(table.factors)
     for rows, name in zip(have, names, strict=True):
         several = rows.size > np.unique(table.block[rows]).size
-        inside = table.varying(rows, FACTORS, named)
-        if several and not inside:
-            inside = table.varying(rows, HOSTS, named)
+        inside = table.varying(rows, table.factors, named)
         for factor, levels in inside.items():
             shown = ", ".join(level_words(factor, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
             how = "the median of a round's runs stands for it" if several else "rounds are not alike"
             found.append(f"{factor} varies within {name} ({shown}): {how}; name {factor} in the contrast")
         if several and not inside:
             found.append(f"{name} has several runs in a round: their median stands for it")
-    both = [set(table.varying(rows, (*FACTORS, *CONTEXT), named)) for rows in have]
+    # which VMs the sides were measured on is told by the scope; where these are goes with the placement
+    implied = {c for c in table.context if set(known(c).follows) & named.keys()} | set(HOSTS)
+    implied |= {*PLACES, "client_zone_physical", "server_zone_physical"} if named.keys() & set(PLACES) else set()
+    others = [c for c in (*table.factors, *table.context) if c not in implied]
+    both = [set(table.varying(rows, others, named)) for rows in have]
     if all(rows.size for rows in have):
         every = np.concatenate(have)
-        for factor in table.varying(every, (*FACTORS, *CONTEXT), named):
+        for factor in table.varying(every, others, named):
             if factor not in both[0] and factor not in both[1]:
                 one, two = (level_words(factor, table.level_of(factor, rows[0])) for rows in have)
                 found.append(f"the sides also differ in {factor} ({one} and {two}): the difference may be due to that")

@@ -9,39 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import StatsError
-from ..metrics import format_value
-from .result import plural
+from ..experiment.factors import dimensions
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunsTable", "by_round", "level_words"]
+__all__ = ["RunsTable", "by_round"]
 
-FACTORS = (
-    "placement",
-    "accelerated",
-    "tool",
-    "test",
-    "streams",
-    "tcp_buffer_bytes",
-    "message_bytes",
-    "protocol",
-    "direction",
-    "duration_s",
-    "omit_s",
-    "during",
-)
-"""What an experiment varies: a group in which one of these varies, unnamed, mixes conditions."""
-CONTEXT = (
-    "client_vm_size",
-    "server_vm_size",
-    "congestion_control",
-    "kernel",
-    "tool_version",
-    "nic_driver",
-    "vf_up",
-)
-"""What should stay the same and may not: a difference between the sides is a second explanation."""
 HOSTS = ("client", "server")
 PLACES = ("placement", "client", "server", "client_zone", "server_zone", "client_region", "server_region")
 """Factors that stand for where the VMs landed."""
@@ -67,6 +41,10 @@ class RunsTable:
         runs.attrs = {}  # pandas copies them, deeply, at each look at a column
         self.runs = runs.sort_values(order, kind="stable") if order else runs
         self.columns = frozenset(runs.columns)
+        self.factors = dimensions(runs.columns)
+        """What makes up a condition: a group in which one of these varies, unnamed, mixes conditions."""
+        self.context = dimensions(runs.columns, roles=("host", "observed"))
+        """What should stay the same: a difference between the sides is a second explanation."""
         n = len(runs)
         self.excluded = self._excluded()
         status = self.runs["status"].to_numpy(dtype=object) if "status" in runs else np.full(n, "ok", dtype=object)
@@ -98,8 +76,7 @@ class RunsTable:
 
         if factor not in self._levels:
             if factor not in self.runs:
-                known = ", ".join(c for c in FACTORS if c in self.runs)
-                raise StatsError(f"the table of runs has no column {factor!r} (factors: {known})")
+                raise StatsError(f"the table of runs has no column {factor!r} (factors: {', '.join(self.factors)})")
             codes, levels = pd.factorize(self.runs[factor].astype(object), use_na_sentinel=True)
             names: dict[Hashable, int] = {v: i for i, v in enumerate(levels)}
             names[None] = -1
@@ -155,27 +132,6 @@ class RunsTable:
                 by_code = {code: level for level, code in names.items()}
                 found[column] = [by_code[int(c)] for c in here]
         return found
-
-
-def level_words(factor: str, level: Any) -> str:
-    """How a sentence calls a level of a factor."""
-    if factor == "accelerated":
-        return {True: "accelerated networking", False: "no accelerated networking"}.get(
-            level, "accelerated networking not known"
-        )
-    if factor == "tcp_buffer_bytes":
-        return "default TCP buffer" if level is None else f"{format_value(level, 'bytes')} TCP buffer"
-    if factor == "message_bytes":
-        return "default message size" if level is None else f"{format_value(level, 'bytes')} messages"
-    if factor == "streams":
-        return "default streams" if level is None else plural(int(level), "stream")
-    if factor == "during":
-        return "idle path" if level is None else f"during {level}"
-    if factor == "protocol" and level is not None:
-        return str(level).upper()
-    if factor in ("placement", "protocol", "tool", "test", "condition"):
-        return f"no {factor}" if level is None else str(level)
-    return f"{factor}={level}"
 
 
 def by_round(runs: pd.DataFrame, metric: str, factor: str, where: Factors | None = None) -> pd.DataFrame:

@@ -1,0 +1,401 @@
+"""The one list of factors: what is known about the dimensions of a measurement beyond their names.
+
+Every factor, option and label of a run is a dimension, and a column of the table of runs, without being listed here.
+`FACTORS` adds to some of them what a reader or a schedule needs: how a level is written, the order of the levels, the
+level that goes without saying, the tests that a factor applies to. A factor that is not listed is a label of the
+user's: text, in the order of the alphabet. To tell the library about a new factor, add an entry here.
+
+A *condition* is one level of every factor whose role is ``"condition"``. Those of role ``"host"`` describe the two
+hosts (VM size, region, zone), and so follow from ``client`` and ``server``; those of role ``"observed"`` are found out
+while measuring (kernel, versions): they should stay the same, and are a second explanation for a difference where they
+do not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ..metrics import METRICS, format_value, to_bps
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "FACTORS",
+    "Factor",
+    "Level",
+    "dimensions",
+    "factor",
+    "factors_of",
+    "is_latency",
+    "level_words",
+    "plain",
+    "read_rate",
+    "residue",
+    "sort_levels",
+]
+
+Level: TypeAlias = str | int | float | bool | None
+
+_LATENCY = re.compile(r"[a-z]+_lat|ping-pong|under-load|playback")
+
+
+def is_latency(test: str) -> bool:
+    """Whether a test times single messages instead of filling the path."""
+    return _LATENCY.fullmatch(test) is not None
+
+
+def _any_test(_tool: str, _test: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """What is known about one factor.
+
+    Parameters
+    ----------
+    name : str
+        Column in the table of runs.
+    label : str
+        What a heading or an axis calls it.
+    kind : {"text", "integer", "number", "flag"}
+        Type of a level.
+    role : {"condition", "host", "observed"}
+        Part of a condition; a property of one of the two hosts; found out while measuring.
+    unit : str or None
+        Unit of a level as `format_value` writes it.
+    ordinary : str, int, float, bool or None
+        The level that goes without saying in the name of a condition.
+    order : tuple of str
+        Levels in their natural order; others follow.
+    words : mapping or callable or None
+        How a sentence calls a level.
+    default : str or None
+        What null stands for: the default of this.
+    follows : tuple of str
+        Factors that determine this one: naming one of them names this one too.
+    applies : callable
+        Whether the factor applies to a test, from the names of the tool and the test.
+    """
+
+    name: str
+    label: str = ""
+    kind: Literal["text", "integer", "number", "flag"] = "text"
+    role: Literal["condition", "host", "observed"] = "condition"
+    unit: str | None = None
+    ordinary: Level = None
+    order: tuple[str, ...] = ()
+    words: Mapping[Any, str] | Callable[[Any], str] | None = None
+    default: str | None = None
+    follows: tuple[str, ...] = ()
+    applies: Callable[[str, str], bool] = _any_test
+
+    def level_words(self, level: Any) -> str:
+        """How a sentence calls a level of this factor: ``16 streams``, ``1 MiB TCP buffer``, ``bitrate 1 Gbit/s``."""
+        level = plain(level)
+        if isinstance(self.words, Mapping):
+            if level in self.words:
+                return self.words[level]
+        elif self.words is not None and level is not None:
+            return self.words(level)
+        title = (self.label or self.name).replace("_", " ")
+        if level is None:
+            return f"no {title}" if self.kind == "text" else f"default {self.default or title}"
+        if self.kind == "flag" and isinstance(level, bool):
+            return title if level else f"not {title}"
+        return (
+            f"{title} {format_value(level, self.unit)}"
+            if self.unit and not isinstance(level, str)
+            else (f"{title} {level:g}" if isinstance(level, float) else f"{title} {level}")
+        )
+
+    def cast(self, level: Any) -> Level:
+        """A level as the type of this factor: ``zone: 1`` in a yaml file means the zone "1".
+
+        What cannot be converted is returned as it is: it is then no level that a run has.
+        """
+        value = plain(level)
+        if value is None or (self.kind == "flag" and isinstance(value, bool)):
+            return value
+        if self.kind == "text":
+            return str(value).lower() if isinstance(value, bool) else str(value)
+        if self.kind == "number" and isinstance(value, int | float):
+            return float(value)
+        if self.kind == "integer" and isinstance(value, float) and value.is_integer():
+            return int(value)
+        return value
+
+    def key(self, level: Any) -> tuple[Any, ...]:
+        """Sort key of a level: null first, then the natural order, numbers by size, text by the alphabet."""
+        level = plain(level)
+        if level is None:
+            return (0,)
+        if self.order:
+            known = level in self.order
+            return (1, 0 if known else 1, self.order.index(level) if known else 0, _natural(level))
+        if self.unit == "bps" and isinstance(level, str) and (rate := read_rate(level)) is not None:
+            return (1, 0, rate)
+        return (1, *_natural(level))
+
+
+def _natural(level: Level) -> tuple[Any, ...]:
+    """Numbers before text; the numbers in a text count as numbers: vm2 before vm10."""
+    if isinstance(level, bool | int | float):
+        return 0, float(level)
+    return 1, tuple((0, int(p), "") if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d{1,15})", str(level)) if p)
+
+
+def read_rate(text: Any) -> float | None:
+    """Bits per second of a rate as people write it, ``1G`` or ``800M`` or 1000000; None where it is no rate."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)", str(text).strip(), re.IGNORECASE)
+    return None if found is None else to_bps(float(found[1]), found[2], "bit")
+
+
+def _itself(level: Any) -> str:
+    return str(level)
+
+
+def _throughput(_tool: str, test: str) -> bool:
+    return not is_latency(test)
+
+
+def _streams(tool: str, test: str) -> bool:
+    return tool.startswith("iperf") and not is_latency(test)
+
+
+def _sockperf(tool: str, _test: str) -> bool:
+    return tool == "sockperf"
+
+
+def _iperf(tool: str, _test: str) -> bool:
+    return tool.startswith("iperf")
+
+
+def _bitrate(level: Any) -> str:
+    rate = read_rate(level)
+    return (
+        f"bitrate {level}"
+        if rate is None
+        else "unlimited bitrate"
+        if rate == 0
+        else (f"bitrate {format_value(rate, 'bps')}")
+    )
+
+
+def _pair(name: str, label: str, **known: Any) -> list[Factor]:
+    """A property of a host: one column for the client, one for the server."""
+    return [
+        Factor(name=f"{side}_{name}", label=f"{side}'s {label}", role="host", **known) for side in ("client", "server")
+    ]
+
+
+def _list() -> dict[str, Factor]:
+    one = [
+        Factor(
+            name="placement",
+            order=(
+                "ppg",
+                "same-zone",
+                "cross-zone",
+                "vnet-peering",
+                "standard-lb",
+                "cross-region",
+                "public-ip",
+                "vpn",
+                "expressroute",
+            ),
+            words=_itself,
+        ),
+        Factor(
+            name="accelerated",
+            label="accelerated networking",
+            kind="flag",
+            ordinary=True,
+            words={
+                True: "accelerated networking",
+                False: "no accelerated networking",
+                None: "accelerated networking not known",
+            },
+        ),
+        Factor(name="tool", words=_itself),
+        Factor(name="test", words=_itself),
+        Factor(
+            name="streams",
+            label="parallel streams",
+            default="streams",
+            kind="integer",
+            words=lambda n: "1 stream" if n == 1 else f"{n:g} streams",
+            applies=_streams,
+        ),
+        Factor(
+            name="tcp_buffer_bytes",
+            label="TCP buffer",
+            kind="integer",
+            unit="bytes",
+            words=lambda n: f"{format_value(n, 'bytes')} TCP buffer",
+            applies=_throughput,
+        ),
+        Factor(
+            name="message_bytes",
+            label="message size",
+            kind="integer",
+            unit="bytes",
+            words=lambda n: f"{format_value(n, 'bytes')} messages",
+        ),
+        Factor(name="during", label="load", words={None: "idle path"}),
+        Factor(name="protocol", words=lambda p: str(p).upper()),
+        Factor(name="congestion", label="congestion control", words=_itself, applies=_iperf),
+        Factor(name="bitrate", unit="bps", words=_bitrate, applies=_iperf),
+        Factor(name="mss", label="MSS", kind="integer", words=lambda n: f"MSS {int(n)} B", applies=_iperf),
+        Factor(name="nodelay", label="TCP_NODELAY", kind="flag", ordinary=False, applies=_iperf),
+        Factor(name="zerocopy", label="zero copy", kind="flag", ordinary=False, applies=_iperf),
+        Factor(name="reverse", label="server to client", kind="flag", ordinary=False, applies=_iperf),
+        Factor(name="bidir", label="both directions", kind="flag", ordinary=False, applies=_iperf),
+        Factor(name="interval_s", label="interval", kind="number", unit="s", applies=_iperf),
+        Factor(name="full_rtt", label="whole round trips", kind="flag", ordinary=False, applies=_sockperf),
+        Factor(name="mps", label="messages per second", applies=_sockperf),
+        Factor(name="reply_every", label="one reply every", kind="integer", applies=_sockperf),
+        Factor(name="burst", label="messages in a burst", kind="integer", applies=_sockperf),
+        Factor(name="samples", label="every packet kept", kind="flag", ordinary=False, applies=_sockperf),
+        Factor(name="direction", follows=("reverse", "bidir"), words=_itself),
+        Factor(name="duration_s", label="duration", kind="number", unit="s"),
+        Factor(name="omit_s", label="omitted start", kind="number", unit="s", ordinary=0),
+        Factor(name="gateway_sku", label="gateway", words=_itself),
+        # the hosts come last: they name a condition only where nothing else does
+        Factor(name="client"),
+        Factor(name="server"),
+        *_pair("vm_size", "VM size"),
+        *_pair("region", "region"),
+        *_pair("zone", "zone"),
+        Factor(name="congestion_control", label="congestion control", role="observed", follows=("congestion",)),
+        Factor(name="kernel", role="observed"),
+        Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
+        Factor(name="nic_driver", label="network driver", role="observed"),
+        Factor(name="vf_up", label="virtual function up", kind="flag", role="observed"),
+    ]
+    one += [
+        Factor(name=f"{side}_zone_physical", label=f"{side}'s physical zone", role="observed")
+        for side in ("client", "server")
+    ]
+    return {f.name: f for f in one}
+
+
+FACTORS: Mapping[str, Factor] = _list()
+
+NOT_FACTORS = frozenset(
+    "experiment run_id status error round order deployment deployment_id attempt notice command raw_path raw_sha256 "
+    "parser_version started_utc ended_utc warnings excluded condition run_digest".split()
+)
+"""Columns of the table of runs that identify or describe a run and are no dimension of it."""
+
+
+def factor(name: str) -> Factor:
+    """What is known about a factor; one that is not in the list is a label of the user's.
+
+    Examples
+    --------
+    >>> factor("streams").level_words(16)
+    '16 streams'
+    >>> factor("rack").level_words("b7")
+    'rack b7'
+    """
+    return FACTORS.get(name) or Factor(name=name)
+
+
+def level_words(name: str, level: Any) -> str:
+    """How a sentence calls a level of the factor `name`."""
+    return factor(name).level_words(level)
+
+
+def sort_levels(name: str, levels: Iterable[Any]) -> list[Level]:
+    """Distinct levels of a factor in their natural order; null comes first.
+
+    Examples
+    --------
+    >>> sort_levels("placement", ["vpn", "cross-zone", "ppg", "my-rack"])
+    ['ppg', 'cross-zone', 'vpn', 'my-rack']
+    >>> sort_levels("bitrate", ["1G", "800M", None])
+    [None, '800M', '1G']
+    """
+    return sorted(dict.fromkeys(plain(v) for v in levels), key=factor(name).key)
+
+
+def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",)) -> list[str]:
+    """Which columns of the table of runs are dimensions: those listed, in the order of the list, then the user's own.
+
+    Parameters
+    ----------
+    columns : iterable of str
+        Columns of the table.
+    roles : sequence of str
+        Roles that are wanted; those of ``"condition"`` make up a condition.
+    """
+    have = [c for c in columns if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles]
+    place = {name: i for i, name in enumerate(FACTORS)}
+    own = place["client"] - 0.5  # labels come before the hosts, which name a condition last
+    return sorted(dict.fromkeys(have), key=lambda c: place.get(c, own))
+
+
+def residue(runs: pd.DataFrame, by: Sequence[str], *, roles: Sequence[str] = ("condition",)) -> list[str]:
+    """Factors that vary inside the groups that `by` makes: what a projection onto `by` leaves out.
+
+    Whoever aggregates such groups must say so: they hold several conditions.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of the table of runs.
+    by : sequence of str
+        The factors of the projection.
+    roles : sequence of str
+        Which other factors are looked at.
+
+    Returns
+    -------
+    list of str
+        In the order of the list of factors; empty where every group is one condition.
+    """
+    others = [c for c in dimensions(runs.columns, roles=roles) if c not in by]
+    if not others or not len(runs):
+        return []
+    if not by:
+        return [c for c in others if len(runs[c].unique()) > 1]
+    several = runs.groupby(list(by), dropna=False, observed=True)[others].nunique(dropna=False).max()
+    return [c for c in others if several[c] > 1]
+
+
+def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
+    """Every factor of a run, from its record: what was scheduled, and what the two hosts are.
+
+    Parameters
+    ----------
+    record : mapping
+        A run's record (``run.json``), also one of version 0.1, which kept the options of a test in a mapping.
+
+    Returns
+    -------
+    dict
+        Level by factor. What is known only from the log (protocol, direction) or from the facts of a host is not here.
+    """
+    trial = dict(record["trial"])
+    found = {**(trial.pop("options", None) or {}), **(trial.pop("labels", None) or {}), **trial}
+    for side in ("client", "server"):
+        host = record.get("hosts", {}).get(side) or {}
+        found |= {f"{side}_{name}": host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
+        found |= {f"{side}_{name}": level for name, level in (host.get("labels") or {}).items()}
+    return {name: plain(level) for name, level in found.items()}
+
+
+def plain(level: Any) -> Level:
+    """A level as Python's own type: numpy's scalars are unpacked, and whatever stands for a missing value is None."""
+    value: object = level.item() if hasattr(level, "item") else level
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if value is None or isinstance(value, str | int):
+        return value
+    return None if str(value) in ("<NA>", "NaT") else str(value)

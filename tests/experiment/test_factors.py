@@ -1,0 +1,177 @@
+"""The one list of factors, and that whatever differs between two runs keeps them apart up to the verdict."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+import netperf_lib as npl
+from netperf_lib.data.tables import run_row, runs_table
+from netperf_lib.experiment.factors import (
+    FACTORS,
+    dimensions,
+    factor,
+    factors_of,
+    level_words,
+    plain,
+    residue,
+    sort_levels,
+)
+from netperf_lib.experiment.model import Contrast, Experiment
+from netperf_lib.experiment.schedule import describe, schedule
+from netperf_lib.tools.parsed import ParsedRun
+
+CUBIC_OR_BBR: dict[str, Any] = {
+    "name": "t-cc",
+    "hosts": {"source": "inventory"},
+    "pairs": [
+        {"client": "c", "server": "far", "placement": "cross-region", "accelerated": True, "labels": {"rack": 7}},
+        {"client": "c", "server": "near", "placement": "same-zone", "accelerated": True},
+    ],
+    "tests": [
+        {"tool": "iperf3", "test": "tcp", "options": {"congestion": "cubic"}},
+        {"tool": "iperf3", "test": "tcp", "options": {"congestion": "bbr"}},
+    ],
+    "rounds": 8,
+    "contrasts": [
+        {
+            "metric": "throughput_bps",
+            "a": {"placement": "cross-region", "congestion": "bbr"},
+            "b": {"placement": "cross-region", "congestion": "cubic"},
+            "margin": 0.1,
+        }
+    ],
+}
+
+
+def measured(declared: dict[str, Any]) -> pd.DataFrame:
+    """The table of runs of an experiment in which bbr is three times as fast as cubic, far away."""
+    experiment = Experiment.model_validate(declared)
+    rng = np.random.default_rng(1)
+    rows = []
+    for trial in schedule(experiment, seed=1).trials:
+        bps = 3e9 if trial.test.options.get("congestion") == "bbr" and trial.pair.server == "far" else 1e9
+        parsed = ParsedRun(
+            tool="iperf3", status="ok", metrics={"throughput_bps": bps * rng.lognormal(0, 0.02)}, parameters={}
+        )
+        record = {
+            "experiment": experiment.name,
+            "run_id": trial.run_id,
+            "deployment": 1,
+            "round": trial.round,
+            "order": trial.order,
+            "status": "ok",
+            "trial": describe(trial),
+            "hosts": {"client": {"vm_size": "D4"}, "server": {"vm_size": "D4", "labels": {"row": "b"}}},
+            "facts": {"client": {"congestion_control": "cubic"}},
+            "commands": {"client": ["iperf3"]},
+        }
+        rows.append(run_row(record, [parsed], None))
+    runs = runs_table(rows).to_pandas()
+    runs.attrs["experiment"] = experiment.model_dump(mode="json")
+    return runs
+
+
+def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict() -> None:
+    assert schedule(Experiment.model_validate(CUBIC_OR_BBR), seed=1).conditions == 4
+    runs = measured(CUBIC_OR_BBR)
+    assert len(runs.groupby(["placement", "congestion"])) == 4
+    chosen = npl.select(runs, "throughput_bps", placement="cross-region")
+    assert sorted(chosen["condition"].cat.categories) == ["bbr", "cubic"]
+    (found,) = npl.compare(runs)
+    assert found.verdict == "better"
+    assert 2.8 < found.ratio < 3.2
+    assert not [w for w in found.warnings if "differ" in w or "varies" in w]
+    # and whoever does not say which is told so
+    (mixed,) = npl.compare(runs, "throughput_bps", by="placement")
+    assert any("congestion varies" in w for w in mixed.warnings)
+
+
+def test_the_congestion_control_of_the_table_is_the_one_that_the_run_used() -> None:
+    runs = measured(CUBIC_OR_BBR)
+    assert (runs["congestion_control"] == runs["congestion"]).all()
+
+
+def test_labels_of_pairs_and_hosts_are_columns_and_levels_of_a_contrast_without_registration() -> None:
+    runs = measured(CUBIC_OR_BBR)
+    assert "rack" not in FACTORS
+    assert set(runs.loc[runs["server"] == "far", "rack"]) == {"7"}
+    assert runs.loc[runs["server"] == "near", "rack"].isna().all()
+    assert set(runs["server_row"]) == {"b"}
+    assert {"rack", "server_row"} <= set(dimensions(runs.columns))
+    contrast = Contrast(
+        metric="throughput_bps", a={"rack": 7, "congestion": "bbr"}, b={"rack": 7, "congestion": "cubic"}
+    )
+    (found,) = npl.compare(runs, contrasts=[contrast])
+    assert found.n == 8
+
+
+def test_every_column_of_a_run_is_a_dimension_a_metric_or_a_known_mark_of_the_run() -> None:
+    runs = runs_table([])
+    own = dimensions(runs.column_names, roles=("condition", "host", "observed"))
+    assert own == list(FACTORS)
+
+
+def test_the_residue_names_what_a_projection_leaves_out() -> None:
+    runs = measured(CUBIC_OR_BBR)
+    assert residue(runs, ["placement"]) == ["congestion"]
+    assert residue(runs, ["congestion"]) == ["placement", "rack", "server"]
+    assert residue(runs, ["placement", "congestion"]) == []
+    assert residue(runs, []) == ["placement", "congestion", "rack", "server"]
+
+
+def test_levels_have_an_order_and_words() -> None:
+    assert sort_levels("streams", [16, np.float64("nan"), 1, np.int64(2)]) == [None, 1, 2, 16]
+    assert sort_levels("placement", ["b", "vpn", "same-zone", "ppg", "a"]) == ["ppg", "same-zone", "vpn", "a", "b"]
+    assert sort_levels("accelerated", [True, False]) == [False, True]
+    assert sort_levels("rack", ["r10", "r9", None]) == [None, "r9", "r10"]
+    assert sort_levels("bitrate", ["1G", "1000K", "20M"]) == ["1000K", "20M", "1G"]
+    assert level_words("streams", 1) == "1 stream"
+    assert level_words("streams", np.float64(16)) == "16 streams"
+    assert level_words("tcp_buffer_bytes", None) == "default TCP buffer"
+    assert level_words("tcp_buffer_bytes", 1 << 20) == "1 MiB TCP buffer"
+    assert level_words("bitrate", "800M") == "bitrate 800 Mbit/s"
+    assert level_words("rack", "7") == "rack 7"
+    for name, known in FACTORS.items():
+        samples: dict[str, list[Any]] = {"text": ["x"], "integer": [3], "number": [1.5], "flag": [True, False]}
+        for level in (None, *samples[known.kind]):
+            assert level_words(name, level), name
+            assert known.cast(level) == level
+    assert plain(pd.NA) is plain(float("nan")) is plain(None) is None
+
+
+def test_a_record_of_the_first_version_gives_its_options_too() -> None:
+    trial = {"client": "a", "server": "b", "tool": "iperf3", "test": "tcp", "options": {"congestion": "bbr"}}
+    found = factors_of({"trial": trial, "hosts": {"client": {"region": "r"}, "server": {}}})
+    assert found["congestion"] == "bbr"
+    assert found["client_region"] == "r"
+    assert "options" not in found
+
+
+def test_a_new_factor_is_one_entry(monkeypatch: Any) -> None:
+    entry = replace(factor("queues"), kind="integer", words=lambda n: f"{n} queues")
+    monkeypatch.setitem(FACTORS, "queues", entry)  # type: ignore[arg-type]
+    assert level_words("queues", 4) == "4 queues"
+    assert sort_levels("queues", [16, 4]) == [4, 16]
+    assert dimensions(["queues"]) == ["queues"]
+
+
+def test_factors_and_schedules_need_no_numpy() -> None:
+    code = (
+        "import sys, netperf_lib.experiment.factors, netperf_lib.experiment.model;"
+        "print([m for m in ('numpy', 'scipy', 'pandas', 'pyarrow') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_parts_of_the_table_with_other_labels_can_be_read_together() -> None:
+    one = runs_table([{"run_id": "a", "rack": "7"}])
+    two = runs_table([{"run_id": "b", "aisle": "3"}])
+    whole = pa.concat_tables([one, two], promote_options="default").to_pandas()
+    assert list(whole["rack"].fillna("-")) == ["7", "-"]
