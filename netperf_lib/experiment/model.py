@@ -12,7 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from ..tools import TOOLS
@@ -184,7 +192,8 @@ class Contrast(_Declared):
 class HostsSpec(_Declared):
     """Where the hosts come from."""
 
-    source: Literal["lab", "inventory", "azure"]
+    source: Literal["lab", "inventory", "azure", "imported"]
+    """`imported` stands for logs that were there before: nothing is placed or measured."""
     options: dict[str, Any] = {}
     """What that source needs; each file in `hosts/` declares and checks its own."""
 
@@ -192,11 +201,13 @@ class HostsSpec(_Declared):
 class Experiment(_Declared):
     """A declared experiment: hosts, pairs, tests, rounds, contrasts."""
 
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema["required"].extend(["pairs", "tests"]))
+
     name: Name
     title: str = ""
     hosts: HostsSpec
-    pairs: tuple[Pair, ...] = Field(min_length=1)
-    tests: tuple[TestSpec, ...] = Field(min_length=1)
+    pairs: tuple[Pair, ...] = Field(default=(), validate_default=True)
+    tests: tuple[TestSpec, ...] = Field(default=(), validate_default=True)
     rounds: int = Field(default=10, ge=1, le=10_000)
     deployments: int = Field(default=1, ge=1, le=100)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
@@ -212,6 +223,14 @@ class Experiment(_Declared):
     """How often a failed trial is tried in all."""
     budget: float | None = Field(default=None, gt=0)
     """Most that the deployment may cost, in the currency of the price list; null: no limit."""
+
+    @field_validator("pairs", "tests")
+    @classmethod  # what was imported was not scheduled here
+    def _something_to_measure(cls, value: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        hosts = info.data.get("hosts")
+        if not value and hosts is not None and hosts.source != "imported":
+            raise PydanticCustomError("too_short", "is missing or empty; give at least one")
+        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

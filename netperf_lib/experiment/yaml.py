@@ -177,7 +177,7 @@ def _message(error: Any) -> str:
         case "string_type":
             return f"{shown} is not text; put it in quotes"
         case "too_short":
-            return "is empty; give at least one"
+            return "is missing or empty; give at least one"
         case "tuple_type":
             return f"{shown} is not a list; write [{shown}]"
         case "model_type" | "dict_type":
