@@ -17,7 +17,7 @@ _START = re.compile(r'^lagscope \d+\.\d+\S*\n-{20}|^\{\s*"latencies"\s*:', re.MU
 _STATISTICS = re.compile(r"^.*Ping statistics for (\S+):[ \t]*$", re.MULTILINE)
 _PINGS = re.compile(r"Number of successful Pings: (\d+)[ \t]*\n")
 _FIGURES = re.compile(r"Minimum = (\d+\.\d{3})us, Maximum = (\d+\.\d{3})us, Average = (\d+\.\d{3})us")
-_TABLE = re.compile(r"^Percentile[ \t]+Latency\(us\)[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t>]*Percentile[ \t]+Latency\(us\)[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
 _POINT = re.compile(r"[ \t]*(\d+(?:\.\d+)?)%[ \t]+(\d+)[ \t]*")
 
 
@@ -68,6 +68,8 @@ def _statistics(text: str, version: str | None, line: int) -> ParsedRun:
         named: dict[str, float] = {}
         for row in m[1].splitlines(keepends=True):
             r = _POINT.fullmatch(row.removesuffix("\n"))
+            if not row.strip():
+                continue
             if not r:
                 break
             if not row.endswith("\n"):
@@ -83,8 +85,13 @@ def _statistics(text: str, version: str | None, line: int) -> ParsedRun:
                 named[f"rtt_{POINTS[p]}_us"] = value
         points = tuple(rows)
         metrics |= named
+        if lost := [f"rtt_{name}_us" for p, name in POINTS.items() if f"rtt_{name}_us" not in named]:
+            warnings.append(f"the table of percentiles is not whole: {', '.join(lost)} are missing")
     else:
-        points, named, warning = histogram(text, mean, n, "rtt")
+        try:
+            points, named, warning = histogram(text, mean, n, "rtt")
+        except ValueError as e:
+            return failed(f"the figures contradict each other: {e}")
         metrics |= named
         warnings += [warning] if warning else []
     return ParsedRun(

@@ -36,6 +36,11 @@ def histogram(
         The same by name.
     warning : str or None
         Why a table that is there was not used.
+
+    Raises
+    ------
+    ValueError
+        The table contradicts the other figures.
     """
     m = _TABLE.search(text)
     if not m:
@@ -51,15 +56,15 @@ def histogram(
     total = sum(n for _, n in bins)
     if not total:
         return (), {}, "no percentiles: the histogram counts nothing"
+    if count is not None and total != count:
+        raise ValueError(f"the histogram counts {total} messages, the log {count:.0f}")
     edges = [e for e, _ in bins]
     for a, b in pairwise(edges):
         if b != a + 1:
             return (), {}, f"no percentiles: bins of one microsecond are needed, here {b} follows {a}"
-    if count is not None and total != count:
-        return (), {}, f"no percentiles: the histogram counts {total} of {count:.0f} messages"
     low = sum(e * n for e, n in bins) / total
     if mean is not None and not low - 0.01 <= mean <= low + 1.01:
-        return (), {}, f"no percentiles: the mean of the histogram is about {low + 0.5:.1f} us, not {mean:g}"
+        raise ValueError(f"the mean of the histogram is about {low + 0.5:.1f} us, not {mean:g}")
     points = percentiles(bins)
     return points, {f"{basis}_{POINTS[p.percentile]}_us": p.latency_us for p in points}, None
 

@@ -12,15 +12,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from .parsed import Columns, ParsedRun, Percentile
 
 NAME = "netperf"
-MARKS = (" TEST from ", "THROUGHPUT=", "_LATENCY=", "TRANSACTION_RATE=", "establish control", "netperf: ")
+MARKS = (" TEST from ", "THROUGHPUT=", "_LATENCY=", "TRANSACTION_RATE=", "establish control", "netperf: ", "netperf -")
 
 _BANNER = re.compile(
-    r"^[ \t>]*(?:MIGRATED )?(?P<name>OMNI|(?:TCP|UDP|SCTP|DCCP|UDPLITE|STREAM|DG) (?:STREAM|MAERTS|SENDFILE|BIDIR|"
+    r"(?:^[ \t>]*|(?=MIGRATED ))(?:MIGRATED )?"
+    r"(?P<name>OMNI|(?:TCP|UDP|SCTP|DCCP|UDPLITE|STREAM|DG) (?:STREAM|MAERTS|SENDFILE|BIDIR|"
     r"UNIDIRECTIONAL SEND|REQUEST/RESPONSE|Connect/Request/Response|Connect/Close)(?: MANY)?) TEST(?:\([^)\n]*\))?"
     r" from \S+ (?:.*\n)??.* to\s(?P<server>\S+)",
     re.MULTILINE,
@@ -41,9 +44,25 @@ _FACTORS = {
 }
 
 
+_COMMAND = re.compile(r"^.*\bnetperf (?P<options>-.*)$", re.MULTILINE)
+_TESTS = {
+    "STREAM": "STREAM",
+    "MAERTS": "MAERTS",
+    "SENDFILE": "SENDFILE",
+    "RR": "REQUEST/RESPONSE",
+    "CRR": "Connect/Request/Response",
+    "CC": "Connect/Close",
+}
+"""Tests as a banner calls them, by the name on a command line."""
+
+
 def sightings(text: str) -> Iterator[int]:
-    """Offsets of banners; of the first key or the complaint where no banner is before it."""
+    """Offsets of banners; of the command, the first key or the complaint where no banner is before it."""
     starts = [m.start() for m in _BANNER.finditer(text)]
+    commands = [m.start() for m in _COMMAND.finditer(text)]
+    for at, end in pairwise(sorted({*commands, *starts, len(text)})):
+        if at in commands and _without_banner(text[at:end]) and end not in starts:
+            starts.append(at)
     for at in _keyed_blocks(text):
         before = max((s for s in starts if s < at), default=None)
         # keys are a banner's when nothing but chatter is between them
@@ -70,27 +89,65 @@ def _keyed_blocks(text: str) -> Iterator[int]:
         yield start
 
 
+def _without_banner(text: str) -> bool:
+    """Whether a result follows the command at the start of a text."""
+    test, _ = _asked(text)
+    try:
+        return bool(_figures(text.partition("\n")[2], test)[0])
+    except ValueError:
+        return False
+
+
+def _asked(text: str) -> tuple[str, str | None]:
+    """The test and the server that the command in the first line asks for."""
+    m = _COMMAND.match(text)
+    options = m["options"] if m else ""
+    name = re.search(r"-t ?(TCP|UDP|SCTP)_(\w+)", options)
+    server = re.search(r"-H ?(\S+)", options)
+    test = f"{name[1]} {_TESTS.get(name[2], name[2])}" if name else "TCP STREAM"
+    return test, server[1] if server else None
+
+
 def read(text: str) -> list[ParsedRun]:
-    """Read one run."""
+    """Read one run; without banners (``-P 0``) those that follow it as further rows of its table."""
+    runs = []
+    while text:
+        run, text = _read(text)
+        line = runs[-1].line + 1 if runs else 1
+        runs.append(replace(run, line=line))
+    return runs
+
+
+def _read(text: str) -> tuple[ParsedRun, str]:
+    """Read one run; return with it the text of another one, whose row stands under it, or nothing."""
     banner = _BANNER.match(text)
     parameters: dict[str, str | int | float | bool] = {}
-    test = None
+    test, server, burst = None, None, 0
     if banner:
-        test = banner["name"].strip()
-        parameters["server"] = banner["server"]
-        if m := re.match(r"TCP|UDP|SCTP", test):
-            parameters["protocol"] = m[0].lower()
-        if "MAERTS" in test:
-            parameters["direction"] = "reverse"
+        test, server = banner["name"].strip(), banner["server"]
+        if m := re.match(r".*: first burst (\d+)", text[banner.end() :]):
+            burst = int(m[1])
+    elif _COMMAND.match(text):
+        test, server = _asked(text)
+    if server:
+        parameters["server"] = server
+    if m := re.match(r"TCP|UDP|SCTP", test or ""):
+        parameters["protocol"] = m[0].lower()
+    if test and "MAERTS" in test:
+        parameters["direction"] = "reverse"
+    further = ""
 
-    def result(**what: Any) -> list[ParsedRun]:
-        return [ParsedRun(tool=NAME, test=test, parameters=parameters, **what)]
+    def result(**what: Any) -> tuple[ParsedRun, str]:
+        return ParsedRun(tool=NAME, test=test, parameters=parameters, **what), further
 
-    body = text[banner.end() :] if banner else text
+    body = text[banner.end() :] if banner else text.partition("\n")[2] if test else text
     intervals = _interim(text, "reverse" if "MAERTS" in (test or "") else "forward")
     try:
         figures, notes = _figures(body, test or "")
-        metrics, points = _metrics(figures, test or "", notes)
+        further = figures.pop("further", "")
+        if further:
+            further = text[: len(text) - len(body)] + further
+        metrics, points = _metrics(figures, test or "", notes, burst)
     except ValueError as e:
         return result(status="failed", error=str(e))
     if not figures:
@@ -117,7 +174,7 @@ def read(text: str) -> list[ParsedRun]:
     )
 
 
-def _bps(number: str, unit: str, line: str) -> float:
+def _bps(number: str, unit: str, line: str, digits: str = r"\d\d") -> float:
     """Convert a rate of data.
 
     Raises
@@ -126,7 +183,7 @@ def _bps(number: str, unit: str, line: str) -> float:
         A unit that netperf does not print.
     """
     m = _RATE.fullmatch(unit)
-    if not m or m[1] == "Trans" or not re.fullmatch(r"\d+\.\d\d", number):
+    if not m or m[1] == "Trans" or not re.fullmatch(rf"\d+\.{digits}", number):
         raise ValueError(f"unknown unit {unit!r} or damaged number {number!r} in {line.strip()!r}")
     return round(float(number) * _FACTORS[m[1]], 3)
 
@@ -146,12 +203,15 @@ def _figures(body: str, test: str) -> tuple[dict[str, Any], list[str]]:
     # a line without its end may be cut, unless its last figure shows that it is whole
     cut = re.search(r"\.\d\d\d?$|/s$", lines[-1]) is None
     whole = lines[:-1] if cut else lines
-    if any(_KEY.match(line) for line in whole):
+    if any(m[1] in _TITLES_OF_KEYS for line in whole if (m := _KEY.match(line))):
         return _keyed(whole), []
-    for i, line in enumerate(whole):
-        if not _TITLES.keys().isdisjoint(t.strip() for t in line.split(",")):
-            return _separated(lines[i:], cut=cut)
-    if found := _table(whole, test):
+    titles = next((i for i, x in enumerate(whole) if not _TITLES.keys().isdisjoint(map(str.strip, x.split(",")))), None)
+    found = _table(whole, test)
+    if titles is not None:
+        if found:
+            raise ValueError("a result as a table and one with commas: two processes wrote into one log")
+        return _separated(lines[titles:], cut=cut)
+    if found:
         return found, []
     for i, line in enumerate(whole):
         if re.match(r"[ \t]*[A-Z0-9]", line) and (found := _columns(whole[i:])):
@@ -187,6 +247,7 @@ _OTHER_TITLES = {
     "Transport MSS bytes",
 }
 """Titles that are known and not used: with these a row that is longer than its titles can be trusted."""
+_KNOWN_TITLES = {*_TITLES, *_OTHER_TITLES}
 _MOST_TITLE_LINES = 8
 """No title for people goes over more lines than this, empty ones counted."""
 
@@ -211,7 +272,8 @@ def _separated(lines: list[str], *, cut: bool) -> tuple[dict[str, Any], list[str
     if cut and row == len(lines) - 1 and len(values) == len(titles):
         notes.append(f"the log ends without the end of its line: {titles.pop()!r} may be cut and is left out")
         values.pop()
-    if len(values) < len(titles) or (len(values) > len(titles) and not set(titles) <= {*_TITLES, *_OTHER_TITLES}):
+    decimals = len(values) == 2 * len(titles) and "." not in lines[row]  # commas of another country
+    if decimals or len(values) < len(titles) or (len(values) > len(titles) and not set(titles) <= _KNOWN_TITLES):
         raise ValueError(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
     if len(values) > len(titles):
         notes.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
@@ -243,48 +305,68 @@ def _table(lines: list[str], test: str) -> dict[str, Any]:
     if not rows or not re.match(r"[ \t>]*\d", rows[0]):
         return {}
     values = rows[0].strip(" \t>").split()
-    second = rows[1].split() if len(rows) > 1 and re.match(r"[ \t>]*\d", rows[1]) else []
+    numeric = [all(re.fullmatch(r"-?\d+(?:\.\d+)?", v) for v in row.strip(" \t>").split()) for row in rows]
+    second = rows[1].split() if len(rows) > 1 and numeric[1] else []
     # decimals that are always two show that the row is whole
-    if not all(re.fullmatch(r"-?\d+(?:\.\d+)?", v) for v in (*values, *second)):
+    if not numeric[0]:
         raise ValueError(f"not readable: {rows[0].strip()!r}")
     units = lines[at].strip(" \t>").split()
     names: tuple[str, ...]
+    two_rows = False
     if "REQUEST/RESPONSE" in test.upper():
-        if lines[at].count("per sec") != 1:
+        by_bits = "per sec" not in lines[at]  # -f
+        if lines[at].count("per sec") != 1 and not any(map(_RATE.fullmatch, units)):
             raise ValueError(f"unknown units: {lines[at].strip()!r}")
-        names = ("", "", "message", "", "seconds", "rate", "cpu_local", "cpu_remote", "", "")
+        rate = "answered" if by_bits else "rate"
+        names = ("", "", "message", "answer", "seconds", rate, "cpu_local", "cpu_remote", "", "")
+        two_rows = len(second) == 2
     elif _sends_datagrams(test):
         names = ("", "message", "seconds", "packets", "", "sent", "cpu_local", "")
+        two_rows = True
     else:
         names = ("", "", "message", "seconds", "throughput", "cpu_local", "cpu_remote", "", "")
-    needed = max(i for i, n in enumerate(names) if n in ("rate", "sent", "throughput")) + 1
+    needed = max(i for i, n in enumerate(names) if n in ("rate", "answered", "sent", "throughput")) + 1
     if not needed <= len(values) <= (len(names) if "%" in units else needed):
         raise ValueError(f"not a row of {test}: {rows[0].strip()!r}")
     found: dict[str, Any] = {n: v for n, v in zip(names, values, strict=False) if n}
-    for name in ("seconds", "rate", "sent", "throughput"):
-        if name in found and not re.fullmatch(r"\d+\.\d\d", found[name]):
+    # with the processors beside it the rate of datagrams has one digit; the columns behind it show that it is whole
+    digits = r"\d\d?" if "sent" in found and "%" in units else r"\d\d"
+    for name in ("seconds", "rate", "answered", "sent", "throughput"):
+        if name in found and not re.fullmatch(r"\d+\." + (r"\d\d" if name == "seconds" else digits), found[name]):
             raise ValueError(f"damaged number {found[name]!r} in {rows[0].strip()!r}")
+    rest = rows[1 + two_rows :]
+    if rest and len(rest[0].split()) == len(values) and numeric[1 + two_rows]:  # -P 0: the row of another run
+        found["further"] = "\n".join(["", *lines[: at + 1], *rest, ""])
     unit = next((u for u in units if _RATE.fullmatch(u)), units[-1])
     if "throughput" in found:
         found["bps"] = _bps(found["throughput"], unit, lines[at])
+    if "answered" in found:
+        size = float(found["message"]) + float(found["answer"])
+        found["rate"] = f"{_bps(found['answered'], unit, lines[at]) / 8 / size:.2f}"
+        found["note"] = "the rate of transactions is computed from the throughput (-f)"
     if "sent" in found:
-        found["sent_bps"] = _bps(found["sent"], unit, lines[at])
+        found["sent_bps"] = _bps(found["sent"], unit, lines[at], digits)
         if len(second) < 4:
             raise ValueError("the row of the receiver is missing")
-        found |= {"received_packets": second[2], "bps": _bps(second[3], unit, lines[at])}
+        found |= {"received_packets": second[2], "bps": _bps(second[3], unit, lines[at], digits)}
         size, seconds = float(found["message"]), float(found["seconds"])
+        half = (0.01 if re.search(r"\.\d\d$", found["sent"]) else 0.06) * seconds * _FACTORS["10^6bits"]
         for packets, bps in ((float(found["packets"]), found["sent_bps"]), (float(second[2]), found["bps"])):
-            if abs(packets * size * 8 - bps * seconds) > bps * 0.02 + size * 8 + 0.01 * seconds * _FACTORS["10^6bits"]:
+            if abs(packets * size * 8 - bps * seconds) > bps * 0.02 + size * 8 + half:
                 raise ValueError(f"{packets:.0f} messages of {size:.0f} bytes in {seconds:g} s, {bps / 1e6:.2f} Mbit/s")
     verbose = next(
         (i for i, line in enumerate(lines) if line.startswith("Send   Recv    Send   Recv    usec/Tran")), None
     )
     trips = lines[verbose + 1 : verbose + 2] if verbose else []
     if "rate" in found and trips and re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", trips[0]):  # -v 2
-        trip, rate = trips[0].split()[4:6]
-        if abs(float(rate) - float(found["rate"])) > 0.01 or abs(float(trip) * float(rate) - 1e6) > 0.001 * float(rate):
+        trip, told = trips[0].split()[4:6]
+        waiting = max(1, round(float(trip) * float(told) / 1e6))  # -b: so many requests are on their way
+        if abs(float(told) - float(found["rate"])) > (0.01 if "answered" not in found else 0.01 * float(told)) or abs(
+            float(trip) * float(told) - 1e6 * waiting
+        ) > 0.001 * float(told):
             raise ValueError(f"the figures contradict each other, the log is damaged: {trips[0].strip()!r}")
-        found["trip_us"] = trip
+        if waiting == 1:
+            found["trip_us"] = trip
     return found
 
 
@@ -303,7 +385,10 @@ def _number(text: Any) -> float | None:
     return None if value < 0 else value
 
 
-def _metrics(found: Mapping[str, Any], test: str, notes: list[str]) -> tuple[dict[str, float], tuple[Percentile, ...]]:
+def _metrics(
+    found: Mapping[str, Any], test: str, notes: list[str], burst: int
+) -> tuple[dict[str, float], tuple[Percentile, ...]]:
+    notes += [found["note"]] if "note" in found else []
     metrics: dict[str, float | None] = {
         "throughput_bps": found.get("bps"),
         "throughput_sent_bps": found.get("sent_bps"),
@@ -364,6 +449,12 @@ def _metrics(found: Mapping[str, Any], test: str, notes: list[str]) -> tuple[dic
             most = latencies["rtt_max_us"] or math.inf
             if ordered != sorted(ordered) or max(latencies["rtt_us"] or 0, latencies["rtt_stdev_us"] or 0) > most:
                 raise ValueError("the figures contradict each other, the log is damaged: latencies out of order")
+            mean, transactions = latencies["rtt_us"], metrics["transaction_rate_per_s"]
+            # one transaction after the other, or as many at a time as the burst is long
+            if mean and transactions and not 0.5 < mean * transactions / 1e6 / (1 + burst) < 1.1:
+                raise ValueError(
+                    f"the figures contradict each other: {mean:g} us, {transactions:g} transactions a second"
+                )
             metrics |= latencies
             points = tuple(
                 Percentile(float(p), v) for p in (50, 90, 99) if (v := latencies[f"rtt_p{p}_us"]) is not None

@@ -202,6 +202,8 @@ def _linux(text: str) -> ParsedRun:
         if "Real-time throughput" in text:
             return ended("partial", "the log ends before its totals; the rates that it shows have no times")
         return ended("failed", "the log ends before its totals")
+    if text.count(_TOTALS) > 1:
+        return ended("failed", "totals of several tests, which may be of two processes: pass one test a log")
     found: dict[str, str] = {}
     body = text[text.index(_TOTALS) :].split("\n")
     for row in body[1:-1]:  # what has no line end may be cut
@@ -243,21 +245,37 @@ def _linux(text: str) -> ParsedRun:
     return ParsedRun(tool=NAME, tool_version=version, test=test, status="ok", metrics=metrics, warnings=warnings)
 
 
-_TABLES = {
-    "Bytes(MEG) realtime(s) Avg Frame Size Throughput(MB/s)": ("megabytes", "seconds", "", "rate"),
-    "Throughput(Buffers/s) Cycles/Byte Buffers": ("buffers_s", "", "buffers"),
-    "Packets Sent Packets Received Retransmits Errors Avg. CPU %": ("sent", "received", "retransmits", "", "cpu"),
+_COLUMNS = {
+    "Bytes(MEG)": "megabytes",
+    "realtime(s)": "seconds",
+    "Avg Frame Size": "",
+    "Throughput(MB/s)": "rate",
+    "Throughput(Buffers/s)": "buffers_s",
+    "Cycles/Byte": "",
+    "Buffers": "buffers",
+    "DPCs(count/s)": "",
+    "Pkts(num/DPC)": "",
+    "Intr(count/s)": "",
+    "Pkts(num/intr)": "",
+    "Packets Sent": "sent",
+    "Packets Received": "received",
+    "Retransmits": "retransmits",
+    "Errors": "",
+    "Avg. CPU %": "cpu",
 }
+"""Titles of the totals, which are four small tables or one wide one."""
+_TITLE = re.compile("|".join(re.escape(t) for t in sorted(_COLUMNS, key=len, reverse=True)))
 
 
 def _windows(text: str) -> ParsedRun:
     version = m[1] if (m := re.search(r"Copyright Version (\d+\.\d+)", text)) else None
     found: dict[str, float] = {}
     rows = [" ".join(r.split()) for r in text.split("\n")[:-1]]  # what has no line end may be cut
-    for title, names in _TABLES.items():
-        place = next((i for i, r in enumerate(rows) if r == title), None)
-        if place is None or place + 2 >= len(rows):
+    for place, row in enumerate(rows):
+        titles = _TITLE.findall(row)
+        if not titles or " ".join(titles) != row or place + 2 >= len(rows):
             continue
+        names = [_COLUMNS[t] for t in titles]
         values = rows[place + 2].split()
         if len(values) != len(names) or not all(re.fullmatch(r"\d+(?:\.\d{3,6})?", v) for v in values):
             raise ValueError(f"not readable: {rows[place + 2]!r}")

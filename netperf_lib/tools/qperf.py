@@ -135,6 +135,7 @@ _NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?: ([^\s(]\S*(?: cpus)?)
 _ANY_SIZE = {
     None,
     "ns",
+    "ns/GB",
     "bytes",
     "bytes/sec",
     "bits/sec",
@@ -148,6 +149,15 @@ _ANY_SIZE = {
 }
 """The units of ``-uu``, and the largest ones: only with these a number may be above 1000."""
 _COUNTS = {None: 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+
+
+_ORDER = {"latency": 0, "bw": 0, "send_bw": 0, "recv_bw": 1, "msg_rate": 2, "send_cost": 4, "recv_cost": 5}
+_PARAMETER, _LATER = 3, 6
+"""qperf prints the result, what was asked for, and then the rest."""
+
+
+def _rank(key: str) -> int:
+    return _ORDER.get(key, _LATER if re.match("loc_|rem_|send_|recv_", key) else _PARAMETER)
 
 
 @lru_cache(maxsize=256)
@@ -164,6 +174,7 @@ def _kind(key: str) -> str:
         "bw": "band",
         "msg_rate": "rate",
         "cpus_used": "share",
+        "cost": "cost",
         "msg_size": "size",
         "sock_buf_size": "size",
         "bytes": "size",
@@ -194,6 +205,8 @@ def _unit(kind: str, unit: str | None) -> _Unit:
             factor = to_bps(1, prefix, "byte" if u[1][-1] == "B" or u[1] == "bytes" else "bit")
         case "rate", str() if u := re.fullmatch(r"([KMGT]?)/sec", unit):
             factor = to_bytes(1, u[1])
+        case "cost", "ns/GB" | "us/GB" | "ms/GB" | "sec/GB":
+            factor = to_us(1, unit.removesuffix("/GB"))
         case "share", "% cpus":
             factor = 0.01
         case "size", str() if u := re.fullmatch(r"bytes|([KMGT]i?)B", unit):
@@ -240,6 +253,7 @@ def _block(test: str, before: str, body: str, line: int) -> list[ParsedRun]:
     words: list[str] = []  # lines that are no figures
     orphans: list[ParsedRun] = []
     seen: set[str] = set()
+    rank = 0
     rows = body.split("\n")
     whole = body.endswith("\n")
     for i, row in enumerate(rows):
@@ -259,6 +273,9 @@ def _block(test: str, before: str, body: str, line: int) -> list[ParsedRun]:
             return [failed(lost)]
         if key in seen:
             return [failed(f"two lines for {key!r}: {row.strip()!r} is the second")]
+        if _rank(key) < rank:
+            return [failed(f"{row.strip()!r} is not where qperf prints it: lines are lost, or of another process")]
+        rank = _rank(key)
         seen.add(key)
         if kind:
             try:
@@ -270,10 +287,25 @@ def _block(test: str, before: str, body: str, line: int) -> list[ParsedRun]:
     if not found:
         told = [w for w in [*before.splitlines(), *words] if _COMPLAINT.search(w)]
         return [failed(told[0] if told else f"no result: nothing follows the name of the test, {test}")]
+    lacking = _lacking(test, found)
+    if lacking:
+        return [failed(f"the log is cut or damaged: {lacking}")]
     wrong = _contradiction(found)
     if wrong:
         return [failed(f"the figures contradict each other, the log is damaged: {wrong}")]
     return [_run(test, found, line), *orphans]
+
+
+def _lacking(test: str, found: Mapping[str, _Figure]) -> str | None:
+    """Tell what a test of this name always prints and is not there, or never prints and is there."""
+    ways = {"bw", "send_bw", "recv_bw"} & found.keys()
+    if test.endswith("_lat"):
+        return f"a latency test prints no {min(ways)}" if ways else None if "latency" in found else "no latency"
+    if test.endswith("_bw"):
+        if "latency" in found:
+            return "a bandwidth test prints no latency"
+        return None if "bw" in found or len(ways) == 2 else "no recv_bw" if ways == {"send_bw"} else "no bw"
+    return None
 
 
 _COMPLAINT = re.compile(
@@ -390,8 +422,20 @@ def _contradiction(found: Mapping[str, _Figure]) -> str | None:
         if longest[1] > 1.1 * shortest[2] + 1e5:
             return f"{longest[0]} gives {longest[1] / 1e6:.3g} s, {shortest[0]} gives {shortest[2] / 1e6:.3g} s"
 
-    if latency and rate and not messages and not 0.8 < latency.value * rate.value / 1e6 < 1.25:
+    def apart(product: float, *figures: _Figure) -> bool:
+        """Whether a product of figures is not 1, within their rounding and a few ticks of the clock."""
+        return abs(product - 1) > 0.03 + sum(f.half / f.value for f in figures)
+
+    if latency and rate and rate.value and latency.value and apart(latency.value * rate.value / 1e6, latency, rate):
         return f"latency {latency.value:g} us and {rate.value:g} messages a second"
+    if sent_bandwidth and bandwidth and bandwidth.low > 1.1 * sent_bandwidth.high:
+        return f"more received than sent: {bandwidth.value:g} and {sent_bandwidth.value:g} bit/s"
+    for side, moved in (("send", sent_bandwidth or bandwidth), ("recv", bandwidth)):
+        cost, used = found.get(f"{side}_cost"), found.get(f"{side}_cpus_used")
+        if not (cost and used and moved and min(cost.value, used.value, moved.value) > 0):
+            continue
+        if apart(cost.value / 1e6 * moved.value / 8e9 / used.value, cost, used, moved):
+            return f"{side}_cost x bw is not {side}_cpus_used"
     sizes = [("msg_size", found["msg_size"])] if "msg_size" in found else []
     for bytes_of, messages_of in _SIDES:
         amount, count = found.get(bytes_of), found.get(messages_of)

@@ -23,6 +23,12 @@ _ROW = re.compile(
     re.MULTILINE,
 )
 _ANY_ROW = re.compile(r"^(?:Txn\d+|Total)[ \t]+[\d.].*", re.MULTILINE)
+_TABLE = re.compile(r"^(?:Txn|Flowop)[ \t]+Count[ \t]+avg.*\n(?:[^\n]+\n)*", re.MULTILINE)
+"""What ``-a`` adds: times of each transaction, no rates."""
+_MASTER = re.compile(
+    r"^master[ \t]+(\d+\.\d\d)s[ \t]+(\d+\.\d\d)([KMGTPE]?)B?[ \t]+(\d+\.\d\d)([KMGTPE]?)b/s[ \t]+(\d+)[ \t]",
+    re.MULTILINE,
+)
 _RAW = re.compile(r"^timestamp_ms:(\d+\.\d+) name:(\w+) nr_bytes:(\d+) nr_ops:(\d+)[ \t]*$", re.MULTILINE)
 
 
@@ -37,6 +43,7 @@ def sightings(text: str) -> Iterator[int]:
 
 def read(text: str) -> list[ParsedRun]:
     """Read one run, in the format for people or in raw rows (``-R``)."""
+    text = _TABLE.sub("", text)
     profile = _START.search(text)
     test = profile[1] if profile else None
 
@@ -65,6 +72,19 @@ def read(text: str) -> list[ParsedRun]:
     whole_bytes = moved["Total"][0] if "Total" in moved else 0.0
     if whole_bytes and abs(sum(moved[n][0] for n in transactions_of) - whole_bytes) > 0.006 * whole_bytes:
         return damaged("the transactions do not add up to the total")
+    operations = [o * t for n, (_, t, _, o) in moved.items() if n != "Total" and o]
+    if moved.get("Total", (0, 0, 0, None))[3] and operations:
+        _, time, _, operations_s = moved["Total"]
+        if abs(sum(operations) - (operations_s or 0) * time) > 0.01 * sum(operations) + time + sum(
+            t for _, t, _, _ in moved.values()
+        ):
+            return damaged("the operations of the transactions do not add up to the total")
+    told = _master(text)
+    if told and "Total" in moved:
+        amount, time, _, operations_s = moved["Total"]
+        for what, one, other in (("bytes", amount, told[0]), ("operations", (operations_s or 0) * time, told[3])):
+            if one and abs(one - other) > 0.01 * one + time:
+                return damaged(f"the {what} of the total are not those of the run statistics")
     # the transaction that moves the data; all, where several do
     best = max(moved.values(), key=lambda row: row[0], default=None)
     warnings = () if test and re.search("stream|write", test) else ("written and read bytes may be counted together",)
@@ -80,10 +100,18 @@ def read(text: str) -> list[ParsedRun]:
         said = re.search(r"(?i)^.*(?:error|cannot|failed|refused).*", text, re.MULTILINE)
         return result(status="failed", error=said[0].strip() if said else "no row of figures: the log ends before it")
     transactions = [list(group) for _, group in groupby(raw, key=lambda r: r[1])]
+    names = [group[0][1] for group in transactions if group[0][1].startswith("Txn")]
+    if names != [f"Txn{i}" for i in range(1, len(names) + 1)]:
+        return damaged("the rows of a transaction stand among those of another one")
     for rows_of in transactions:
         if any(b[0] < a[0] or b[2] < a[2] or b[3] < a[3] for a, b in pairwise(rows_of)):
             return result(status="failed", error="the rows count down: the log is damaged")
     main = max(transactions, key=lambda r: r[-1][2])
+    if told and abs(main[-1][2] - told[0]) > 0.01 * told[0]:  # the rows are an excerpt
+        amount, time, bps, _ = told
+        metrics = {"throughput_sent_bps": bps, "sent_bytes": round(amount), "duration_measured_s": time}
+        warnings = (*warnings, "rows are missing: the figures are those of the run statistics")
+        return result(status="ok", metrics=metrics, warnings=warnings)
     seconds_all = main[-1][0] - main[0][0]
     if seconds_all <= 0 or main[-1][2] == 0:
         return result(status="failed", error="no transaction moved data")
@@ -101,6 +129,22 @@ def read(text: str) -> list[ParsedRun]:
     if len(main) > 2 and gap > 2 * seconds_all / (len(main) - 1) + 0.1:
         warnings = (*warnings, f"rows are missing: one gap is {gap:.1f} s long")
     return result(status="ok", metrics=metrics, intervals=intervals, warnings=warnings)
+
+
+def _master(text: str) -> tuple[float, float, float, float] | None:
+    """Bytes, seconds, bits per second and operations as the run statistics give them; None where they contradict."""
+    m = _MASTER.search(text)
+    if not m:
+        return None
+    seconds, amount, bps = (
+        float(m[1]),
+        to_bytes(float(m[2]), m[3] + "i" if m[3] else ""),
+        to_bps(float(m[4]), m[5], "bit"),
+    )
+    fits = (
+        seconds and abs(amount * 8 / seconds - bps) <= bps * (0.0001 + 0.006 / seconds + 0.006 / float(m[2] or 1)) + 1e4
+    )
+    return (amount, seconds, bps, float(m[6])) if fits and amount else None
 
 
 def _intervals(rows: list[tuple[float, str, int, int]]) -> Columns:

@@ -19,13 +19,22 @@ _T = TypeVar("_T")
 _BLOCK = 16 << 20
 _RULE = b"------------------------------"
 _ROW = re.compile(r"\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}")
+_TIMES = re.compile(r"\d+\.\d{9}, \d+\.\d{9}")
 
 
 def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     """Add the packets, up to the first line that is none; the run is whole when all observations are there."""
+    halves = 1 if run.percentile_basis == "rtt" else 2
     rows = list(takewhile(_ROW.fullmatch, text.split("\n")))
-    table = np.array([r.split(", ") for r in rows], dtype=float).reshape(-1, 4)
-    good = _readable(*table.T, first=0, halves=1 if run.percentile_basis == "rtt" else 2)
+    two_columns = False
+    if not rows and (rows := list(takewhile(_TIMES.fullmatch, text.split("\n")))):
+        two_columns = True
+        times = np.array([r.split(", ") for r in rows], dtype=float)
+        latency_us = (times[:, 1] - times[:, 0]) * 1e6 / halves
+        table = np.column_stack([np.arange(len(times)), times, latency_us])
+    else:
+        table = np.array([r.split(", ") for r in rows], dtype=float).reshape(-1, 4)
+    good = _readable(*table.T, first=0, halves=halves)
     start = table[0, 1] if good else 0.0
     kept = replace(run, samples_count=good, samples=partial(_in_memory, table[:good, 1] - start, table[:good, 3]))
     wanted = run.metrics.get("messages_count")
@@ -40,6 +49,8 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
         return kept
     if wanted is None:
         return replace(kept, warnings=(*run.warnings, "how many packets there should be is not told"))
+    if two_columns:
+        return replace(kept, warnings=(*run.warnings, f"the log holds {good} of {wanted:.0f} packets"))
     rest = text.split("\n", good + 1)[good] if text.count("\n") >= good else ""
     return incomplete(kept, f"{good} of {wanted:.0f} packets are readable; line {line + good} is {rest[:80]!r}")
 

@@ -130,7 +130,9 @@ _CANDIDATES = {
 }
 """Figures by the anchor of a line, the likely ones first: a damaged line may hold several anchors."""
 _TITLES = b"packet, txTime(sec), rxTime(sec), "
-_HEADER = re.compile(r"^packet, txTime\(sec\), rxTime\(sec\), (latency|rtt)\(usec\)\n", re.MULTILINE)
+_HEADER = re.compile(  # before 3.0 with two columns
+    r"^(?:packet, txTime\(sec\), rxTime\(sec\), (?:latency|rtt)\(usec\)|txTime, rxTime)[ \t]*\n", re.MULTILINE
+)
 _STATISTICS_OF = "Printing statistics"
 _FURTHER_SERVER = re.compile(_STATISTICS_OF + r" for Server No: [1-9].*\n")
 _MODES = {"pp": "ping-pong", "ul": "under-load", "tp": "throughput", "pb": "playback", "sr": "server"}
@@ -150,7 +152,7 @@ def read(text: str) -> list[ParsedRun]:
     for start, end in pairwise(starts):
         part = text[start:end]
         head, rows = part, None
-        if "packet, txTime" in part and (m := _HEADER.search(part)):
+        if "txTime" in part and (m := _HEADER.search(part)):
             head, rows = part[: m.start()], part[m.end() :]
         line = text.count("\n", 0, start) + 1
         run = _run(common + head if start else head, line)
@@ -188,7 +190,7 @@ def _run(text: str, line: int = 1) -> ParsedRun:
         whole = row.rstrip() + "\n" if row.endswith("\n") else row
         candidates = _CANDIDATES[str(anchor.lastgroup)]
         name, m = next(((n, m) for n, p in candidates if (m := p.search(whole))), (None, None))
-        if m is None or name is None or (name == "percentile" and float(m[1]) not in _NAMES):
+        if m is None or name is None or (name == "percentile" and float(m[1]) not in _PERCENTILES):
             if row is rows[-1] and not row.endswith("\n"):
                 cut = True
                 continue
@@ -213,6 +215,8 @@ def _run(text: str, line: int = 1) -> ParsedRun:
         return result(test, status="failed", error=error)
     if {"rate", "bandwidth"} & found.keys() and {"average", "observations"} & found.keys():
         return result(test, status="failed", error="figures of two modes in one run: a line between them is damaged")
+    if lost := _lost(found, percentiles):
+        return result(test, status="failed", error=f"lines are lost, or of another process: {lost}")
     wrong = contradiction(found, percentiles, parameters, test)
     if wrong:
         return result(test, status="failed", error=f"the figures contradict each other, the log is damaged: {wrong}")
@@ -294,6 +298,23 @@ _NAMES = {
     50.0: "p50",
     25.0: "p25",
 }
+
+
+_PERCENTILES = {*_NAMES, 99.5}
+
+
+def _lost(found: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
+    """Tell which line is missing between others; a log that begins late or ends early has none."""
+    lines = ["average", "losses", "observations", "max", *sorted(set(_NAMES) - {95.0}, reverse=True), "min"]
+    there = [name in found or name in percentiles for name in lines]
+    if True not in there or not {"average", "observations"} & found.keys():
+        return None
+    first, last = there.index(True), len(there) - 1 - there[::-1].index(True)
+    # of few observations not every percentile is printed
+    n, most = int(found.get("observations", ("100000",))[0]), max(percentiles, default=0)
+    missing = [x for x, t in zip(lines[first:last], there[first:last], strict=True) if not t]
+    missing = [x for x in missing if isinstance(x, str) or (n >= 100 and (x < most or n >= 100_000))]
+    return ", ".join(f"percentile {n:g}" if isinstance(n, float) else str(n) for n in missing) or None
 
 
 def _latency(found: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float], basis: str) -> dict[str, float]:
