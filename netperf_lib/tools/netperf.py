@@ -110,7 +110,7 @@ def _asked(text: str) -> tuple[str, str | None]:
 
 def read(text: str) -> list[ParsedRun]:
     """Read one run; without banners (``-P 0``) those that follow it as further rows of its table."""
-    runs = []
+    runs: list[ParsedRun] = []
     while text:
         run, text = _read(text)
         line = runs[-1].line + 1 if runs else 1

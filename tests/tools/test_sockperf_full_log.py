@@ -69,7 +69,14 @@ sockperf: ====> avg-latency=10.000 (std-dev=0.000)
 sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0
 sockperf: Total 120000 observations; each percentile contains 1200.00 observations
 sockperf: ---> <MAX> observation =   10.000
+sockperf: ---> percentile 99.999 =   10.000
+sockperf: ---> percentile 99.990 =   10.000
+sockperf: ---> percentile 99.900 =   10.000
+sockperf: ---> percentile 99.000 =   10.000
+sockperf: ---> percentile 90.000 =   10.000
+sockperf: ---> percentile 75.000 =   10.000
 sockperf: ---> percentile 50.000 =   10.000
+sockperf: ---> percentile 25.000 =   10.000
 sockperf: ---> <MIN> observation =   10.000
 ------------------------------
 packet, txTime(sec), rxTime(sec), latency(usec)

@@ -6,6 +6,7 @@ knows only what it sent; what arrived is in the server's log. Of UDP the server 
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -19,7 +20,7 @@ NAME = "iperf2"
 
 ERROR = re.compile(
     r"^.{0,60}?(?P<text>(?:tcp |udp )?connect failed: .+|unable to connect.*|iperf: .+|(?:listener )?bind failed: .+"
-    r"|(?:write|read|recv|accept|getsockopt|setsockopt)\w* failed: .+|error: .+"
+    r"|(?:write|read|recv|accept|getsockopt|setsockopt)\w* failed: .+|(?<![^\s>])(?<!, )error: .+"
     r"|WARNING: did not receive ack of last datagram.*)"
 )
 _TROUBLE = ("failed: ", "error: ", "iperf: ", "unable to connect", "did not receive ack")
@@ -38,7 +39,8 @@ _FORMS = (
         r"(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>[\d.]+|inf|NAN)"
         r"(?:\s+[\d.]+(?:/[\d.]+){3} ms \(\d+\))?)?)?)?\s*$"  # --histograms: times of writes
     ),
-    re.compile(r"\s+(?P<writes>\d+)/(?P<failed>\d+)(?:/\d+)?\s+(?P<pps>-?\d+) pps\s*$"),
+    # --isochronous: frames sent, missed, late
+    re.compile(r"\s+(?P<writes>\d+)/(?P<failed>\d+)(?:/\d+)?\s+(?P<pps>-?\d+) pps(?:\s+\d+/\d+/\d+)?\s*$"),
     re.compile(LOSS + rf"(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+(?P<pps>-?\d+) pps(?P<more>.*))?)?\s*$"),
     re.compile(rf"\s+{_FOUR} \((?P<bursts>\d+)/(?P<burst>\d+)\)(?P<more>\s.*)?$"),
     re.compile(
@@ -51,7 +53,7 @@ _FORMS = (
 )
 _COLUMNS = ("Write/Err", "Reads", "Jitter", "Burst Latency", "BB cnt", "Latency avg")
 _DISORDER = re.compile(r"\[\s*(?P<id>[^\]]+?)\s*\] .*?sec\s+(?P<count>\d+) datagrams received out-of-order")
-_REPORT = re.compile(r"[^\[]{0,80}\[\s*([^\]]+?)\s*\] (?:Sent \d+ datagrams|Server Report:)\s*$")
+_REPORT = re.compile(r"[^\[]{0,80}\[\s*([^\]]+?)\s*\] (?:Sent (\d+) datagrams|Server Report:)\s*$")
 _BANNER = re.compile(r"(Client connecting to|Server listening on) (?:(\S+), )?(TCP|UDP) port (\d+)")
 _BUFFER = re.compile(r"(TCP window|UDP buffer) size:\s*([\d.]+) ([KMG]?)Byte(.*)")
 _MESSAGE = re.compile(r"(?:Write buffer size|Sending|Receiving):? (\d+) [Bb]yte")
@@ -66,6 +68,8 @@ class _Stream:
     report: tuple[Row, dict[str, Any]] | None = None
     """The server's report, in the log of a client of UDP."""
     reverse: bool = False
+    sent: int | None = None
+    """Datagrams that the client of UDP says it sent."""
 
     @property
     def total(self) -> tuple[Row, dict[str, Any]] | None:
@@ -191,6 +195,8 @@ def _special(log: _Log, line: str, reports: set[str]) -> bool:
     if ("Sent " in line or "Report:" in line) and (m := _REPORT.match(line)):
         if line.rstrip().endswith("Server Report:"):
             reports.add(m[1])
+        elif m[2] and m[1] in log.streams:
+            log.streams[m[1]].sent = int(m[2])
         return True
     if "[ ID]" in line and "Interval" in line:
         log.udp |= "Jitter" in line or "PPS" in line
@@ -263,16 +269,23 @@ def _take(log: _Log, found: Row, reports: set[str]) -> None:
     if stream.rows and stream.rows[-1][1].keys() and not details and log.known_columns:
         log.damage = log.damage or f"a row is cut short: {found.text.strip()!r}"
         return
-    if "bounces" in details:
-        log.bounceback = True
+    log.bounceback |= "bounces" in details
+    log.udp |= "lost" in details
     stream.rows.append((found, details))
 
 
 def _ways(log: _Log) -> None:
     """Tell apart what goes from the client to the server and what goes back, where a test goes both ways."""
     program = log.program
+    if not log.streams and "SUM" in log.sums:  # --sum-only
+        log.streams["SUM"] = log.sums.pop("SUM")
+    _leave_out_other_tests(log)
+    connecting = set(program.connecting)
+    for base in map(int, program.connecting):  # --incr-dstport
+        each = {str(base + i) for i in range(len(log.ports))}
+        connecting |= each if each == {there for _, there in log.ports.values()} else set()
     for name, (here, there) in log.ports.items():
-        came, went = here in program.listening, there in program.connecting
+        came, went = here in program.listening, there in connecting
         if (program.listening or program.connecting) and not came and not went:
             program.damage = f"stream {name} is of no port that is listened on or connected to: {here}, {there}"
         for stream in (log.streams.get(name), log.streams.get(f"*{name}")):
@@ -285,7 +298,7 @@ def _ways(log: _Log) -> None:
         sends = program.serving == stream.reverse
         if (wrote and not sends) or (read and sends):
             program.damage = f"the rows of stream {name} tell of the other direction: a line is damaged"
-    lost = [k for k in log.streams if k.strip("* ") not in log.ports]
+    lost = [k for k in log.streams if k.strip("* ") not in log.ports and k != "SUM"]
     marked = {k.strip("* ") for k in log.streams if k.startswith("*")}
     plain = {k for k in log.streams if not k.startswith("*")}
     # without any such line, both ways are told apart only where each stream goes both ways
@@ -295,6 +308,19 @@ def _ways(log: _Log) -> None:
     log.damage = log.damage or program.damage
     if program.port is not None:
         log.parameters.setdefault("port", program.port)
+
+
+def _leave_out_other_tests(log: _Log) -> None:
+    """Drop rows that follow the result, of a stream that never connected: another command printed them."""
+    known = {k: s for k, s in log.streams.items() if k.strip("* ") in log.ports}
+    if not known or not all(s.total for s in known.values()):
+        return
+    last = max(s.rows[-1][0].index for s in known.values())
+    for name in set(log.streams) - set(known) - {"SUM"}:
+        first = log.streams[name].rows[0][0] if log.streams[name].rows else None
+        if first is not None and first.index > last + 1:
+            log.warnings.append(f"a row after the result is of another test and is left out: {first.text.strip()!r}")
+            del log.streams[name]
 
 
 def _run(log: _Log) -> ParsedRun:
@@ -318,7 +344,9 @@ def _run(log: _Log) -> ParsedRun:
     if rows:
         log.parameters |= {
             "protocol": "udp" if log.udp else "tcp",
-            "streams": max(sum(1 for s in rows if s.reverse == way) for way in (True, False)),
+            "streams": _number(rows[0].rows[0][0].stream)
+            if "SUM" in log.streams
+            else max(sum(1 for s in rows if s.reverse == way) for way in (True, False)),
             "direction": "bidir" if both else "reverse" if rows[0].reverse else "forward",
         }
     return ParsedRun(
@@ -351,7 +379,8 @@ def _metrics(log: _Log) -> dict[str, float]:
             found |= {names[0].format(word): rate, names[1].format(word): size}
         if not word:
             found["duration_measured_s"] = length
-        if log.udp and (here_receives or not log.program.serving):  # nobody reports to a server that sends
+        reported = here_receives or not log.program.serving or any(s.report for s in streams.values())
+        if log.udp and reported and not (_is_multicast(log) and not here_receives):  # else nobody reports what arrived
             _datagrams(log, found, streams, here_receives=here_receives, word=word)
         retries = [counter(d["retr"]) for d in details if "retr" in d]
         if retries and None not in retries and len(retries) == len(details):
@@ -368,7 +397,8 @@ def _total(log: _Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float
     """Return rate, bytes and seconds of all streams of one direction, and the details of each stream's result."""
     totals = [s.total for s in streams.values() if s.rows]
     whole = [t for t in totals if t is not None]
-    if len(whole) < len(totals) or (not log.full_duplex and log.local > len(log.streams)):
+    fewer = log.local > len(log.streams) and "SUM" not in log.streams
+    if len(whole) < len(totals) or (not log.full_duplex and fewer):
         raise Unreadable("the test has no result: the log ends before the row over the whole test")
     _refuse_gaps(streams)
     rows = [r for r, _ in whole]
@@ -448,6 +478,13 @@ def _check_retries(log: _Log, streams: dict[str, _Stream]) -> None:
             log.warnings.append(f"the result counts {total} retransmits, its intervals more")
 
 
+def _is_multicast(log: _Log) -> bool:
+    try:
+        return ipaddress.ip_address(str(log.parameters.get("server", ""))).is_multicast
+    except ValueError:
+        return False
+
+
 def _datagrams(
     log: _Log, found: dict[str, float], streams: dict[str, _Stream], *, here_receives: bool, word: str
 ) -> None:
@@ -462,15 +499,26 @@ def _datagrams(
         found[f"throughput{word}_bps"] = sum(r.rate_bps for r, _ in seen)
         found[f"transferred{word}_bytes"] = sum(r.size_bytes for r, _ in seen)
     lost, packets = ([counter(d[k]) for _, d in seen] for k in ("lost", "total"))
+    if not here_receives:
+        for s in streams.values():
+            received = counter(s.report[1]["total"]) if s.report else None
+            if s.sent is not None and received is not None and received > s.sent + 2:
+                raise Unreadable(f"the server reports {received} datagrams, and the client sent {s.sent}")
     for r, d in seen:
         percent, total = float(d["percent"]), counter(d["total"])
+        if total and d["percent"] == "0" and 0 < int(d["lost"]) < 0.005 * total:  # some versions cut the share to 0
+            log.warnings.append(f"the loss is left out, its share is given as 0 %: {r.text.strip()!r}")
+            lost = [None]
+            continue
         if total and abs(100 * int(d["lost"]) / total - percent) > 0.06 * percent + (0.5 if percent >= 10 else 1e-9):
             raise Unreadable(f"the loss contradicts itself: {r.text.strip()!r}")
     count = sum(p for p in packets if p)
-    if None in lost or None in packets or not count:
+    if None in packets or not count:
         return
-    gone = sum(x for x in lost if x)
-    found |= {f"packets{word}_count": count, f"lost{word}_count": gone, f"lost{word}_ratio": gone / count}
+    found[f"packets{word}_count"] = count
+    if None not in lost:
+        gone = sum(x for x in lost if x)
+        found |= {f"lost{word}_count": gone, f"lost{word}_ratio": gone / count}
     found[f"jitter{word}_us"] = to_us(sum(float(d["jitter"]) for _, d in seen) / len(seen), "ms")
     if not word and log.disorder:
         found["out_of_order_count"] = sum(log.disorder.get(k, 0) for k in streams)
@@ -478,6 +526,7 @@ def _datagrams(
 
 def _path(found: dict[str, float], streams: dict[str, _Stream], log: _Log) -> None:
     intervals = {k: s.rows[:-1] or s.rows for k, s in streams.items() if s.rows}
+    _check_power([row for rows in intervals.values() for row in rows])
     rtts = [int(d["rtt"]) for rows in intervals.values() for _, d in rows if int(d.get("rtt", 0)) > 0]
     if rtts and not log.bounceback:
         found |= {
@@ -506,6 +555,20 @@ def _path(found: dict[str, float], streams: dict[str, _Stream], log: _Log) -> No
         found |= {"messages_count": int(ways[0]["bounces"]), "transaction_rate_per_s": int(rate)}
 
 
+def _check_power(rows: list[tuple[Row, dict[str, Any]]]) -> None:
+    """Compare round-trip times with the network power beside them: bytes per microsecond, over a round trip."""
+    found = []
+    for r, d in rows:
+        power, rtt = d.get("power", "inf"), int(d.get("rtt", 0))
+        if power not in ("inf", "NAN") and rtt and float(power) and r.rate_bps:
+            slack = 2 * r.tolerance + 0.5 / rtt + 10.0 ** -len(power.partition(".")[2]) / float(power)
+            found.append((r.rate_bps / 8 / rtt / float(power), slack, r))
+    like = [share for share, _, _ in found if abs(share - 1) < 0.05]
+    for share, slack, r in found:
+        if len(like) > len(found) / 2 and abs(share - 1) > 0.05 + slack:
+            raise Unreadable(f"the round-trip time contradicts the network power: {r.text.strip()!r}")
+
+
 def _window(details: dict[str, Any]) -> float | None:
     if int(details.get("cwnd", -1)) <= 0:
         return None
@@ -522,7 +585,7 @@ def _intervals(log: _Log, *, salvage: bool) -> Any:
     """Return the rows that are not over the whole test, in the order of the log; of a damaged log every row."""
     found: list[Interval] = []
     both = len({s.reverse for s in log.streams.values() if s.rows}) > 1
-    for name, s in [*log.streams.items(), *log.sums.items()]:
+    for name, s in sorted({**log.sums, **log.streams}.items()):
         if name.startswith("FD") or (name == "SUM" and both):
             continue  # a sum of both ways, or of one that it does not tell
         total = s.total

@@ -36,7 +36,7 @@ _START = alternatives(
         "server": r"Accepted connection from ",
         "done": r"iperf Done\.",
         "nested": r"Server output:",
-        "error": r"\biperf3(?:\.exe)?: (?!warning)\S",
+        "error": r"\biperf3(?:\.exe)?: (?!warning|exiting)\S",
         "usage": r"^Usage: iperf3 ",
         "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)",
         "local": r"\]\s+local \S+ port \d+ connected to ",
@@ -93,7 +93,8 @@ def sightings(text: str) -> Iterator[int]:
             )
             now = "banner" if new else kind
         elif now == "client":
-            new, yield_at = kind != "banner", line
+            above = text.rfind("\n", 0, max(line - 1, 0)) + 1
+            new, yield_at = kind != "banner", above if "--sctp" in text[above:line] else line
         elif now == "server":
             inside = kind in _CLIENT and "Server listening on" not in text[begun:at]
             new, yield_at = kind != "nested" and not inside, line
@@ -107,6 +108,8 @@ def sightings(text: str) -> Iterator[int]:
         elif now in ("error", "usage"):
             told = kind in ("json", "event") and '"error"' in text[begun:at]
             over = not text.startswith("interrupt", m.end() - 1) and _RESULT.search(text, begun, at) is not None
+            if over and text.startswith("the client has terminated", m.end() - 1):
+                continue  # a server that waits for another test
             new, yield_at = not kind or told or over or kind == "error", line
             if now == "usage" or kind == "usage":
                 new = not kind or (over and kind != "error")
@@ -122,7 +125,7 @@ def sightings(text: str) -> Iterator[int]:
                 kind in ("fragment", "client")
                 and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
             )
-            new = (kind not in _TEXT and told) or (again and kind == "fragment")
+            new = (kind not in _TEXT and told) or (again and kind == "fragment" and not _one_stream_more(text[at:]))
             yield_at, now = _rule_above(text, line), "fragment"
             if len(plain) > 60:
                 continue
@@ -137,6 +140,17 @@ def sightings(text: str) -> Iterator[int]:
             yield yield_at
         elif now in ("", "client"):
             kind = now
+
+
+def _one_stream_more(text: str) -> bool:
+    """Whether the results that begin here are of one stream, and a sum: then the others stand above."""
+    names = []
+    for m in re.finditer(r"^.*?\[ *(\w+) *\].* sec .*(sender|receiver)[ \t]*\n|^.*\S.*\n", text, re.MULTILINE):
+        if m[1]:
+            names.append(m[1])
+        elif names:
+            break
+    return "SUM" in names and len(set(names)) == 2
 
 
 def _fragment(text: str, line: int) -> int:

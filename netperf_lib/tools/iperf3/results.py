@@ -90,7 +90,7 @@ def read_document(
     except Contradiction as e:
         error = str(e)
     if cut or (error and "contradict" in error):
-        status, error = "partial", error or cut
+        status, error = "partial" if intervals or end else "failed", error or cut
     elif error is not None:
         status = "partial" if intervals else "failed"
     elif not metrics and intervals:
@@ -204,6 +204,8 @@ def _metrics(
             if not sent and not received:
                 if serving and not test.get("reverse"):
                     received = overall
+                    if not number(overall.get("bytes")) and intervals:
+                        warnings.append("the total is given as 0 bytes: the throughput is left out")
                 else:
                     sent = overall
                     warnings.append("this version prints no receiver's throughput for UDP")

@@ -30,6 +30,7 @@ _VERBOSE = re.compile(
     r"Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d+) streams, (?P<block>\d+) byte blocks, "
     r"omitting (?P<omit>\d+) seconds, (?:(?P<seconds>\d+) second test)?"
 )
+_CPU = re.compile(r"(local|remote)/\w+ (\d+\.\d)% \((\d+\.\d)%u/(\d+\.\d)%s\)")
 
 
 @dataclass
@@ -47,6 +48,9 @@ class _Log:
     serving: bool = False
     reverse: bool = False
     udp: bool = False
+    sctp: bool = False
+    cpu: dict[str, float] = field(default_factory=dict)
+    """Share of a processor at this end (`local`) and at the other (`remote`)."""
     bidir: bool = False
     old: bool = False
     """Before 3.2 the column was called Bandwidth, and a result of UDP did not say whose it is."""
@@ -134,10 +138,19 @@ def _context(log: _Log, line: str) -> None:
         log.reverse = True
     elif " connected to " in line and " local " in line:
         log.connections += 1
+    elif "--sctp" in line:
+        log.sctp = True
+    elif "CPU Utilization: " in line:
+        for end, total, user, system in _CPU.findall(line):
+            if abs(float(total) - float(user) - float(system)) < 0.16:
+                log.cpu[end] = round(float(total) / 100, 5)
+            else:
+                log.warnings.append(f"the {end} CPU time contradicts its parts and is left out")
     elif "Server listening on" in line and log.sides:
         log.closed = True
     elif "Starting Test" in line and (m := _VERBOSE.search(line)):
         log.udp |= m["protocol"] == "UDP"
+        log.sctp |= m["protocol"] == "SCTP"
         log.parameters |= {"message_bytes": int(m["block"]), "omit_s": int(m["omit"])}
         if m["seconds"]:
             log.parameters["duration_s"] = int(m["seconds"])
@@ -232,7 +245,9 @@ def _run(log: _Log, text: str) -> ParsedRun:
     streams = {i.stream for i in log.intervals} - {-1}
     parameters = dict(log.parameters)
     # Rows of intervals show what they are over; results alone may hold nothing that only one protocol has.
-    protocol = "udp" if log.udp else "tcp" if log.intervals or "retransmits_count" in metrics else None
+    protocol = (
+        "udp" if log.udp else "sctp" if log.sctp else "tcp" if log.intervals or "retransmits_count" in metrics else None
+    )
     if protocol:
         parameters["protocol"] = protocol
     if seen:
@@ -271,6 +286,9 @@ def _total(side: _Side | None, what: str) -> Row | None:
 def _metrics(log: _Log) -> dict[str, float]:
     found: dict[str, float] = {}
     directions = sorted({d for d, _ in log.sides})
+    gaps = _gaps(log)
+    if directions and (lost := {i.direction for i in log.intervals} - set(directions)):
+        raise Unreadable(f"the result of one direction is missing ({', '.join(lost)}): the log is cut short or damaged")
     for direction in directions:
         word = "_reverse" if log.bidir and direction == "reverse" else ""
         measured = {i.stream for i in log.intervals if i.direction == direction} - {-1}
@@ -302,6 +320,8 @@ def _metrics(log: _Log) -> dict[str, float]:
             if not r.rate_bps and not r.size_bytes:
                 if r is received and not log.serving:
                     raise Unreadable("the receiver's figures are missing from the result")
+                if r is received and any(i.row.size_bytes for i in log.intervals):
+                    log.warnings.append("the total is given as 0 bytes: the throughput is left out")
                 continue
             found[rate], found[size] = r.rate_bps, r.size_bytes
         if not word and (r := received or sent) is not None:
@@ -310,10 +330,43 @@ def _metrics(log: _Log) -> dict[str, float]:
         if sent is not None and count is not None and _retransmits_fit(log, both["sender"], sent, direction, count):
             found[f"retransmits{word}_count"] = count
         if loss is not None:
+            _check_sent(log, direction, sent, received)
             _loss(log, found, loss, both["receiver"] or both[""], word)
-        if not word:
+        if not word and not gaps:
             _windows(log, found, direction)
+    for end, share in log.cpu.items():
+        if share or end == "local":
+            found["cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"] = share
     return found
+
+
+def _gaps(log: _Log) -> bool:
+    """Whether intervals of a stream are missing, or stand in another order; a warning says so."""
+    ends: dict[tuple[int, str, bool], float] = {}
+    for i in log.intervals:
+        key = i.stream, i.direction, i.omitted
+        if abs(i.row.start_s - ends.get(key, i.row.start_s)) > 0.011:
+            log.warnings.append(f"intervals are missing, or not in order: before {i.row.text.strip()!r}")
+            return True
+        ends[key] = i.row.end_s
+    return False
+
+
+def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | None) -> None:
+    """Compare the datagrams that were received, and those of the intervals, with those that were sent."""
+    total, arrived = (counter(log.details[r.index].get("total", "-1")) if r else None for r in (sent, received))
+    if total and arrived and arrived > total + 1:
+        raise Unreadable(f"{arrived} datagrams received, and {total} sent")
+    mine = [i for i in log.intervals if i.direction == direction and not i.omitted]
+    rows = [i for i in mine if i.stream == -1] or mine
+    each = [log.details[i.row.index].get("packets") for i in rows]
+    gaps = any(w.startswith("interval") for w in log.warnings)
+    if not total or not sent or not rows or None in each or gaps:
+        return
+    counted = sum(int(e) for e in each if e)
+    covered = max(i.row.end_s for i in rows) - min(i.row.start_s for i in rows)
+    if abs(covered - sent.length_s) < 0.05 and abs(counted - total) > 2 * len({i.stream for i in mine}) + 0.01 * total:
+        raise Unreadable(f"{counted} datagrams sent in the intervals, and {total} in all")
 
 
 def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, count: int) -> bool:

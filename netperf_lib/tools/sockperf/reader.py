@@ -305,7 +305,14 @@ _PERCENTILES = {*_NAMES, 99.5}
 
 def _lost(found: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
     """Tell which line is missing between others; a log that begins late or ends early has none."""
-    lines = ["average", "losses", "observations", "max", *sorted(set(_NAMES) - {95.0}, reverse=True), "min"]
+    lines: list[str | float] = [
+        "average",
+        "losses",
+        "observations",
+        "max",
+        *sorted(set(_NAMES) - {95.0}, reverse=True),
+        "min",
+    ]
     there = [name in found or name in percentiles for name in lines]
     if True not in there or not {"average", "observations"} & found.keys():
         return None
