@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .wrapping import from_docker, unwrapped
+from .wrapping import Voice, from_docker, voices
+
+__all__ = ["clean", "cleaned", "decode"]
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
@@ -20,11 +22,16 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def clean(text: str) -> str:
-    """Take out what terminals, Windows and collectors of logs add: marks, colours, heads of lines. Lines stay lines."""
+def cleaned(text: str) -> list[Voice]:
+    """Take out what terminals, Windows and collectors of logs add: marks, colours, times, names of hosts."""
     text = from_docker(text.replace("\ufeff", ""))
     if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        text = re.sub(r"\r*\n|\r", "\n", text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    return unwrapped(text)
+    return voices(text)
+
+
+def clean(text: str) -> str:
+    """Return the text of all sources, one after the other."""
+    return "".join(voice.text for voice in cleaned(text))

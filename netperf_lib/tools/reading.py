@@ -7,11 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ..errors import ParseError
-from .cleaning import clean, decode
+from .cleaning import cleaned, decode
 from .embedded import embedded
 from .interface import Reader
 from .parsed import ParsedRun
 from .registry import READERS, STREAMS, WHOLE
+from .wrapping import Voice, started
 
 __all__ = ["LARGE", "parse", "parse_stream"]
 
@@ -45,11 +46,33 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
                 if document := whole.read_whole(data):
                     return [_placed(r, file) for r in document]
         data = decode(data)
-    text = clean(data)
-    if not text or text.isspace():
+    sources = cleaned(data)
+    if all(not source.text or source.text.isspace() for source in sources):
         return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
+    runs = [_located(run, source, file) for source in sources for run in _runs(source.text)]
+    if not runs:
+        raise ParseError(
+            f"no run of a known tool in this text; known are {', '.join(READERS)}, "
+            "so pass what one of them printed, whole",
+            file=file,
+        )
+    return sorted(runs, key=lambda run: run.line) if len(sources) > 1 else runs
 
-    if (inner := embedded(text)) and (runs := _each(inner, file)):
+
+def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
+    """Say where a run stands in its file, and when it began where its lines have times."""
+    stamp = next((source.stamps[i] for i in range(run.line - 1, run.line + 2) if i in source.stamps), None)
+    times = started(stamp) if stamp else {}
+    if times and not {"started_utc", "started_local"} & run.parameters.keys():
+        object.__setattr__(run, "parameters", dict(run.parameters) | times)
+    object.__setattr__(run, "file", file)
+    object.__setattr__(run, "line", source.place(run.line))
+    return run
+
+
+def _runs(text: str) -> list[ParsedRun]:
+    """Read the runs of one source."""
+    if (inner := embedded(text)) and (runs := _each(inner)):
         return runs
     runs = []
     seen: dict[str, int] = {}
@@ -62,7 +85,7 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
             found = module.read(segment)
             if not found:
                 continue
-            found = [_placed(r, file, line) for r in found]
+            found = [_placed(r, None, line) for r in found]
             # Only a document (JSON, XML) carries what tells a second print from a second run with equal figures.
             body = segment.strip()
             if body[0] in "{<" and body in seen and found[0].status != "failed":
@@ -71,16 +94,10 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
                 seen.setdefault(body, len(runs))
                 runs += found
             break
-    if not runs:
-        raise ParseError(
-            f"no run of a known tool in this text; known are {', '.join(READERS)}, "
-            "so pass what one of them printed, whole",
-            file=file,
-        )
     return runs
 
 
-def _each(logs: list[tuple[int, str]], file: str | None) -> list[ParsedRun]:
+def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
     """Read logs that were found inside of another document, each with the line where that begins."""
     runs: list[ParsedRun] = []
     seen: dict[str, int] = {}
@@ -93,7 +110,7 @@ def _each(logs: list[tuple[int, str]], file: str | None) -> list[ParsedRun]:
         except ParseError:
             continue  # some other text
         seen[log] = len(runs)
-        runs += [replace(r, file=file, line=line) for r in found if r.tool != "unknown"]
+        runs += [replace(r, line=line) for r in found if r.tool != "unknown"]
     return runs
 
 

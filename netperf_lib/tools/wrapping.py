@@ -1,41 +1,89 @@
-"""What others put around the lines of a log: times, names, quote marks, indentation, escapes. Lines stay lines."""
+"""What others put around the lines of a log: times, names, quote marks, indentation, markup.
+
+What is taken off is kept where it is a time. Lines of several hosts or containers that were written into one file under
+their names are told apart again.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-_LEVEL = r"(?:\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR)\]?:?(?:[ \t]|$))?"
-_HEADS = {  # what follows each is a blank, or the end of an empty line
-    # kubectl logs --timestamps, GitHub Actions, journalctl -o short-iso, containerd, logging of Python
-    "iso": r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?:[ \t]|$)"
-    r"(?:std(?:out|err) [FP](?: |$))?" + _LEVEL,
-    # ts of moreutils, syslog
-    "month": r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: |$)(?:\S+ [\w./-]+\[\d+\]:(?: |$))?",
-    # iperf3 --timestamps
-    "ctime": r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[A-Z]{3,4} )?\d{4}(?: |$)",
-    "compose": r"[\w.-]+ *\|(?: |$)",
-    "name": r"\[(?:pod/[^\]\s]+|std(?:out|err)|STD(?:OUT|ERR)|OUTPUT)\](?: |$)",
-}
-_HEAD = re.compile("|".join(_HEADS.values()))
+__all__ = ["Voice", "from_docker", "started", "voices"]
+
+_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_CTIME = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d (?:[A-Z]{3,4} )?\d{4}"
+_END = r"(?:[ \t]|$)"
+_LEVEL = rf"(?:\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR)\]?:?{_END})?"
+_UNIT = rf"(?:\S+ [\w./@-]+\[\d+\]:{_END})?"
+"""Host and program, as the journal and syslog name them."""
+_HEADS = (  # what follows each is a blank, or the end of an empty line
+    # kubectl logs --timestamps, GitHub Actions, containerd, journalctl -o short-iso, logging of Python, awk
+    rf"\[?({_ISO})\]?:?{_END}(?:std(?:out|err) [FP]{_END})?{_UNIT}{_LEVEL}",
+    rf"\[?({_CTIME})\]?:?{_END}",  # iperf3 --timestamps, date
+    rf"\[?(\d{{10}}(?:\.\d{{1,9}})?)\]?:?{_END}",  # ts %.s
+    rf"[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?{_END}{_UNIT}()",  # ts, syslog, journal
+    rf"[IWEF]\d{{4}} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.-]+:\d+\]{_END}()",  # klog
+    # ts -s and awk; lagscope and ntttcp have such times themselves
+    rf"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?! *(?:INFO|ERR|WARN|DBG)){_END}()",
+)
+_TAIL = re.compile(rf"[ \t]+-{{2,3}}[ \t]+({_CTIME}|{_ISO})[ \t]*$", re.MULTILINE)
+"""A time at the end of a line, as a shell loop of strftime puts it there."""
+_NAME = re.compile(r"^([\w.-]+ *\||\[(?:pod/)?[A-Za-z][\w./:-]*\]|[A-Za-z][\w.-]*:)(?: |$)", re.MULTILINE)
+"""A host or container before each line."""
+_NO_NAMES = re.compile(r"(?:sockperf|vperf|iperf3?|netperf|qperf|server|error|\[SUM|\[(?:TX|RX)-)", re.IGNORECASE)
 _QUOTE = re.compile(r"^[ \t]*(?:>(?=[ \t>]|$)[ \t]?)+", re.MULTILINE)
+_ARROW = re.compile(r"(?<=[\w)])[ \t]*<(?:-{2,}|={2,}).*$", re.MULTILINE)
+"""``9.42 Gbits/sec  <--* too slow``: what a page points at."""
+_ITEM = re.compile(r"^[ \t]*(?:- (?P<q>['\"])(?P<a>.*)(?P=q)|\"(?P<b>.*)\",?|'(?P<c>.*)',?)[ \t]*$", re.MULTILINE)
+"""An item of a list, as Ansible prints lines."""
 _ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&#34;": '"', "&#39;": "'", "&nbsp;": " ", "&amp;": "&"}
 _MOST = 0.6
 """The share of the lines that must have a head for it to be one that was put there."""
 
 
-def unwrapped(text: str) -> str:
-    """Return the lines as the tool printed them."""
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """The lines of one source, as the tool printed them."""
+
+    text: str
+    lines: list[int] | None = None
+    """Number of each line in the file, from 1; None where all lines are there."""
+    stamps: dict[int, str] = field(default_factory=dict)
+    """Index of a line, from 0, to the time that stood before or behind it."""
+
+    def place(self, line: int) -> int:
+        """Return the line of the file, from 1, in which a line of this text stands, from 1."""
+        return self.lines[min(line, len(self.lines)) - 1] if self.lines else line
+
+
+def voices(text: str) -> list[Voice]:
+    """Return the lines as the tools printed them, apart where they are of several sources."""
     if "\u00a0" in text:
         text = text.replace("\u00a0", " ")
     if "&lt;" in text or "&gt;" in text or "&quot;" in text:
         for entity, character in _ENTITIES.items():
             text = text.replace(entity, character)
-    for _ in range(2):  # docker compose logs --timestamps has two
-        text = _without_heads(text)
+    stamps: dict[int, str] = {}
+    text = _without_times(_without_items(text), stamps)
+    found = []
+    for part, lines in _by_name(text):
+        inner = {i: stamps[n - 1] for i, n in enumerate(lines) if n - 1 in stamps} if lines else stamps
+        found.append(Voice(_plain(_without_times(part, inner)), lines, inner))
+    return found
+
+
+def _plain(text: str) -> str:
+    """Take off quote marks of mails, arrows of web pages, and indentation."""
     if "\n>" in text or "\n >" in text or text.startswith((">", " >")):
         text = _QUOTE.sub("", text)
+    if "<--" in text or "<==" in text:
+        text = _ARROW.sub("", text)
     if text[:1] in (" ", "\t") and not re.search(r"^\S", text, re.MULTILINE):
         text = textwrap.dedent(text)
     return text
@@ -48,22 +96,118 @@ def from_docker(text: str) -> str:
     lines = []
     for line in text.splitlines():
         try:
-            said = json.loads(line)["log"]
-        except (ValueError, KeyError, TypeError):
+            record = json.loads(line)
+            said, time = record["log"], record.get("time", "")
+        except (ValueError, KeyError, TypeError, AttributeError):
             return text
-        lines.append(str(said).rstrip("\n"))
+        stamp = f"{time} " if re.fullmatch(_ISO, str(time)) else ""
+        lines.append(stamp + str(said).rstrip("\n"))
     return "\n".join(lines) + "\n"
 
 
-def _without_heads(text: str) -> str:
-    second = text.find("\n") + 1
-    third = text.find("\n", second) + 1
-    if not any(_HEAD.match(text, at) for at in {0, second, third}):
+def _without_items(text: str) -> str:
+    if text.lstrip()[:1] in "{[" or not re.search(r"^[ \t]*(?:- ['\"]|['\"])", text, re.MULTILINE):
         return text
-    lines = sum(1 for line in text.split("\n") if line.strip())
-    for pattern in _HEADS.values():
-        found = re.compile(f"^(?:{pattern})", re.MULTILINE)
-        stripped, count = found.subn("", text)
-        if count >= _MOST * lines:
+    items = _ITEM.findall(text)
+    if len(items) < 3 or len(items) < _MOST * _count_lines(text):
+        return text
+
+    def inner(m: re.Match[str]) -> str:
+        line = m["a"] or m["b"] or m["c"] or ""
+        return line.replace("''", "'") if m["q"] == "'" else line.replace('\\"', '"').replace("\\t", "\t")
+
+    return _ITEM.sub(inner, text)
+
+
+def _count_lines(text: str) -> int:
+    return sum(1 for line in text.split("\n") if line.strip())
+
+
+def _samples(text: str) -> Iterator[str]:
+    """Give some lines, from the start and from all over the text."""
+    at = -1
+    for _ in range(3):
+        yield text[at + 1 : at + 200]
+        at = text.find("\n", at + 1)
+        if at < 0:
+            return
+    for part in range(1, 8):
+        at = text.find("\n", part * len(text) // 8)
+        yield text[at + 1 : at + 200]
+
+
+def _without_times(text: str, stamps: dict[int, str]) -> str:
+    """Take the times off the lines and put them into `stamps`."""
+    if "--- " in text or "-- " in text:
+        text = _taken(_TAIL, text, stamps, least=2)
+    heads = [h for h in _HEADS if any(re.match(h, sample) for sample in _samples(text))]
+    for head in heads:
+        stripped = _taken(re.compile(f"^(?:{head})", re.MULTILINE), text, stamps, least=_MOST * _count_lines(text))
+        if stripped is not text:
             return stripped
     return text
+
+
+def _taken(pattern: re.Pattern[str], text: str, stamps: dict[int, str], least: float) -> str:
+    """Return the text without what matches, which goes to `stamps`; the same text where that are not enough lines."""
+    found = list(pattern.finditer(text))
+    if len(found) < least:
+        return text
+    line, counted = 0, 0
+    for m in found:
+        line += text.count("\n", counted, m.start())
+        counted = m.start()
+        if m[1]:
+            stamps[line] = m[1]
+    return pattern.sub("", text)
+
+
+def _by_name(text: str) -> Iterator[tuple[str, list[int] | None]]:
+    """Tell apart the lines under several names; lines and their numbers from 1, None where that are all lines."""
+    if not any(_NAME.match(sample) for sample in _samples(text)):
+        yield text, None
+        return
+    rows = text.split("\n")
+    names = [m[1] if (m := _NAME.match(row)) and not _NO_NAMES.match(m[1]) else None for row in rows]
+    counts = Counter(n for n in names if n)
+    counts = Counter({n: c for n, c in counts.items() if c >= 3})
+    # names may be those of something else: nearly all lines must have one, and few names there are
+    if (
+        not counts
+        or len(counts) > 16
+        or sum(counts.values()) < (0.9 if len(counts) > 1 else _MOST) * _count_lines(text)
+    ):
+        yield text, None
+        return
+    rest = [
+        row[m.end() :] if n in counts and (m := _NAME.match(row)) else row for n, row in zip(names, rows, strict=True)
+    ]
+    if len(counts) == 1:
+        yield "\n".join(rest), None
+        return
+    for name in counts:
+        numbers = [i for i, n in enumerate(names) if n == name]
+        yield "\n".join([*(rest[i] for i in numbers), ""]), [i + 1 for i in numbers]
+
+
+_ZONES = {"UTC", "GMT"}
+
+
+def started(stamp: str) -> dict[str, str]:
+    """Return the parameters that a time gives: `started_utc`, or `started_local` where its zone is not known."""
+    zone = None
+    try:
+        if re.fullmatch(r"[\d.]+", stamp):
+            time = datetime.fromtimestamp(float(stamp), UTC)
+        elif re.match(r"\d", stamp):
+            time = datetime.fromisoformat(stamp.replace(",", "."))
+        else:
+            parts = stamp.split()
+            zone = parts.pop(4) if len(parts) == 6 else None
+            time = datetime.strptime(" ".join(parts), "%a %b %d %H:%M:%S %Y")
+            time = time.replace(tzinfo=UTC) if zone in _ZONES else time
+    except (ValueError, OverflowError):
+        return {}
+    if time.tzinfo is None:
+        return {"started_local": time.isoformat(timespec="seconds")}
+    return {"started_utc": time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}

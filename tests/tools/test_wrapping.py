@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from netperf_lib import tools
+from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs"
 SAMPLES = [
@@ -33,20 +36,49 @@ def head(mark: str) -> Callable[[str], str]:
     return wrap
 
 
+def tail(mark: str) -> Callable[[str], str]:
+    return lambda text: "".join(line + mark + "\n" for line in text.splitlines())
+
+
+def items(text: str) -> str:
+    return "".join(f'        "{line}", \n'.replace(" \n", "\n") for line in text.replace('"', '\\"').splitlines())
+
+
+TIMES: dict[str, tuple[Callable[[str], str], dict[str, str]]] = {
+    "kubectl": (head("2024-05-01T12:00:00.123456789Z "), {"started_utc": "2024-05-01T12:00:00Z"}),
+    "containerd": (head("2024-05-01T12:00:00.123456789+02:00 stdout F "), {"started_utc": "2024-05-01T10:00:00Z"}),
+    "python": (head("2024-05-01 12:00:00,123 INFO "), {"started_local": "2024-05-01T12:00:00"}),
+    "awk": (head("[2024-05-01 12:00:00] "), {"started_local": "2024-05-01T12:00:00"}),
+    "journal": (head("2024-05-01T12:00:00+0000 vm-1 bench[4711]: "), {"started_utc": "2024-05-01T12:00:00Z"}),
+    "epoch": (head("1714564800.123456 "), {"started_utc": "2024-05-01T12:00:00Z"}),
+    "date": (head("Wed May  1 12:00:00 UTC 2024 "), {"started_utc": "2024-05-01T12:00:00Z"}),
+    "strftime at the end": (tail(" --- Wed May  1 12:00:00 2024"), {"started_local": "2024-05-01T12:00:00"}),
+    "compose with times": (
+        head("client-1  | 2024-05-01T12:00:00.123456789Z "),
+        {"started_utc": "2024-05-01T12:00:00Z"},
+    ),
+    "docker": (
+        lambda t: "".join(
+            json.dumps({"log": x + "\n", "time": "2024-05-01T12:00:00.1Z"}, separators=(",", ":")) + "\n"
+            for x in t.splitlines()
+        ),
+        {"started_utc": "2024-05-01T12:00:00Z"},
+    ),
+}
+"""What adds the time to each line, and what is known of the run by it."""
 WRAPPED: dict[str, Callable[[str], str]] = {
-    "kubectl": head("2024-05-01T12:00:00.123456789Z "),
-    "containerd": head("2024-05-01T12:00:00.123456789+02:00 stdout F "),
-    "python": head("2024-05-01 12:00:00,123 INFO "),
     "ts": head("May  1 12:00:00 "),
     "syslog": head("May  1 12:00:00 vm-1 bench[4711]: "),
     "compose": head("client-1  | "),
-    "compose with times": head("client-1  | 2024-05-01T12:00:00.123456789Z "),
     "pod": head("[pod/client-x7f2/bench] "),
     "quoted": head("> > "),
     "indented": head("    "),
-    "docker": lambda t: "".join(
-        json.dumps({"log": x + "\n", "stream": "stdout"}, separators=(",", ":")) + "\n" for x in t.splitlines()
-    ),
+    "klog": head("I0501 12:00:00.123456   12345 bench.go:12] "),
+    "ts -s": head("00:00:01 "),
+    "journal, short and precise": head("May 01 12:00:00.123456 vm-1 bench[4711]: "),
+    "role": head("[client] "),
+    "host": head("vm-1.example.com: "),
+    "list of Ansible": items,
     "html": lambda t: t.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
     "web page": lambda t: t.replace(" ", "\u00a0"),
 }
@@ -57,6 +89,41 @@ WRAPPED: dict[str, Callable[[str], str]] = {
 def test_a_log_reads_the_same_in_its_wrapping(log: str, way: str) -> None:
     text = tools.decode((LOGS / log).read_bytes())
     assert tools.parse(WRAPPED[way](text)) == tools.parse(text)
+
+
+def without_times(runs: list[ParsedRun]) -> list[ParsedRun]:
+    kept = [{k: v for k, v in r.parameters.items() if not k.startswith("started")} for r in runs]
+    return [replace(r, parameters=p) for r, p in zip(runs, kept, strict=True)]
+
+
+@pytest.mark.parametrize("way", TIMES)
+@pytest.mark.parametrize("log", SAMPLES)
+def test_the_time_before_each_line_is_that_of_the_run(log: str, way: str) -> None:
+    text = tools.decode((LOGS / log).read_bytes())
+    wrap, times = TIMES[way]
+    found, plain = tools.parse(wrap(text)), tools.parse(text)
+    assert without_times(found) == without_times(plain)
+    for run, intact in zip(found, plain, strict=True):
+        own = {k: v for k, v in intact.parameters.items() if k.startswith("started")}
+        assert {k: v for k, v in run.parameters.items() if k.startswith("started")} == (own or times)
+
+
+def test_logs_of_several_hosts_in_one_file_are_told_apart() -> None:
+    """Lines of two processes alternate, each with the name of its host, and so they are read as two logs."""
+    one, two = ((LOGS / name).read_text().splitlines() for name in (SAMPLES[1], SAMPLES[9]))
+    lines = [line for pair in itertools.zip_longest(one, two) for line in pair]
+    for mark in ("{} | ", "[{}] ", "{}: "):
+        marked = [mark.format("ab"[i % 2]) + line for i, line in enumerate(lines) if line is not None]
+        found = tools.parse("\n".join(marked) + "\n")
+        expected = [*tools.parse("\n".join(one) + "\n"), *tools.parse("\n".join(two) + "\n")]
+        assert sorted(str(r.metrics) for r in found) == sorted(str(r.metrics) for r in expected)
+        assert all(r.tool in marked[r.line - 1] or r.line < 12 for r in found)
+
+
+def test_an_arrow_behind_a_figure_is_no_part_of_the_row() -> None:
+    text = (LOGS / SAMPLES[1]).read_text()
+    lines = [line + "   <--* look" if "receiver" in line else line for line in text.splitlines()]
+    assert tools.parse("\n".join(lines) + "\n") == tools.parse(text)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
