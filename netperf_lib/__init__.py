@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .data.histogram import Histogram as Histogram
     from .data.logs import load_published as load_published
     from .data.logs import parse as parse
+    from .data.logs import parse_text as parse_text
     from .data.store import Store as Store
     from .data.store import compact as compact
     from .data.store import experiments as experiments
@@ -111,6 +112,7 @@ _HOME = {
     "measured": "reporting.show",
     "metric_label": "questions.conditions",
     "parse": "data.logs",
+    "parse_text": "data.logs",
     "plan": "pipeline",
     "proofs": "reporting.origin",
     "provenance": "reporting.origin",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import gzip
+import io
 import os
+import stat
 import sys
 import zlib
 from collections import Counter
@@ -12,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .. import tools
 from ..errors import ParseError
@@ -22,7 +24,17 @@ from .shipped import shipped
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FileChunks", "expand", "load_published", "parse", "parse_ends", "parse_files", "published", "to_json"]
+__all__ = [
+    "FileChunks",
+    "expand",
+    "load_published",
+    "parse",
+    "parse_ends",
+    "parse_files",
+    "parse_text",
+    "published",
+    "to_json",
+]
 
 BATCH = 64
 """So many files are one task of a worker."""
@@ -30,9 +42,13 @@ SHARED = 8 << 20
 """Fewer bytes than this are read in this process alone: to start a worker takes as long."""
 
 
+UNPACKED = 512 << 20
+"""A packed log may be so large when it is unpacked; a small file can hold any number of equal bytes."""
+
+
 @dataclass(frozen=True)
 class FileChunks:
-    """The bytes of a file from its start, a piece at a time; called anew for each pass."""
+    """The bytes of a file from its start, a piece at a time, unpacked; called anew for each pass."""
 
     path: str
     size: int = 1 << 20
@@ -40,17 +56,20 @@ class FileChunks:
     def __call__(self) -> Iterator[bytes]:
         """Give the bytes from the start of the file."""
         with Path(self.path).open("rb") as f:
-            while chunk := f.read(self.size):
-                yield chunk
+            packed = f.read(2) == _GZIP
+            f.seek(0)
+            with gzip.open(f) if packed else f as unpacked:
+                while chunk := unpacked.read(self.size):
+                    yield chunk
 
 
-def parse(source: str | bytes | os.PathLike[str]) -> list[ParsedRun]:
+def parse(path: str | os.PathLike[str]) -> list[ParsedRun]:
     """Read every run in a log of any known tool.
 
     Parameters
     ----------
-    source : str, bytes or path-like
-        A file, or the text itself: a string with a line break is a text, any other names a file when there is one.
+    path : str or path-like
+        The file, which may be packed by gzip; ``-`` for the standard input.
 
     Returns
     -------
@@ -61,62 +80,94 @@ def parse(source: str | bytes | os.PathLike[str]) -> list[ParsedRun]:
     ------
     ParseError
         No such file, or it holds no run of a known tool.
+
+    Examples
+    --------
+    >>> for run in npl.parse("iperf3.json"):
+    ...     print(run.tool, run.status, run.metrics)
     """
-    if isinstance(source, bytes):
-        return tools.parse(_unpacked(source, None))
-    if isinstance(source, str) and ("\n" in source or len(source) > 4096 or "\0" in source):
-        return tools.parse(source)
-    name = os.fspath(source)
-    if isinstance(source, str) and not os.path.exists(name):  # noqa: PTH110 - a text may be no legal path
-        try:
-            return tools.parse(source)
-        except ParseError:
-            raise ParseError(_NO_FILE, file=name) from None
-    return _parse_file(name) if isinstance(source, str) or name != "-" else _parse_input(name)
-
-
-def _parse_input(name: str) -> list[ParsedRun]:
-    return tools.parse(_unpacked(sys.stdin.buffer.read(), name), file=name)
-
-
-_NO_FILE = "no such file; pass the path of a log, or its text"
-
-
-def _parse_file(name: str) -> list[ParsedRun]:
+    name = os.fspath(path)
+    if name == "-":
+        return tools.parse(_unpacked(io.BytesIO(sys.stdin.buffer.read()), name), file=name)
+    if "\0" in name:
+        raise ParseError("no such file; for the text of a log there is parse_text", file=name[:80])
     try:
-        with open(name, "rb", buffering=0) as f:  # noqa: PTH123 - thousands of small files: every microsecond counts
-            large = os.fstat(f.fileno()).st_size >= tools.LARGE
+        # not `Path.open`: thousands of small files, and every microsecond counts
+        with open(name, "rb", buffering=0, opener=_open_at_once) as f:
+            about = os.fstat(f.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise ParseError("not a regular file; to read a pipe, pass it as the standard input", file=name)
+            packed = f.read(2) == _GZIP
+            f.seek(0)
+            large = about.st_size >= tools.LARGE // (20 if packed else 1)
             if large and (runs := tools.parse_stream(FileChunks(name), file=name)):
                 return runs
-            data = f.read()
+            data = _unpacked(f, name)
+        return tools.parse(data, file=name)
     except FileNotFoundError:
-        raise ParseError(_NO_FILE, file=name) from None
+        raise ParseError("no such file; pass the path of a log, or its text to parse_text", file=name) from None
     except IsADirectoryError:
         raise ParseError("a folder without files; pass logs, or a folder of them", file=name) from None
+    except MemoryError:
+        raise ParseError("too large for the memory; split it, or read it on a larger machine", file=name) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as e:
+        raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=name) from None
     except OSError as e:
         raise ParseError(f"cannot be read ({e.strerror}); pass a readable file", file=name) from None
-    return tools.parse(_unpacked(data, name), file=name)
 
 
-_PACKED = {b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"(\xb5/\xfd": "zstd", b"BZh": "bzip2", b"7z\xbc\xaf": "7z"}
+def parse_text(text: str | bytes) -> list[ParsedRun]:
+    """Read every run in the text of a log: what a tool printed, with whatever stands around it.
 
+    Parameters
+    ----------
+    text : str or bytes
+        The text, or the bytes of a file.
 
-def _unpacked(data: bytes, file: str | None) -> bytes:
-    """Unpack what gzip packed.
+    Returns
+    -------
+    list of ParsedRun
+        As `parse` gives them; `ParsedRun.file` is None.
 
     Raises
     ------
     ParseError
-        It is cut, or packed by something else.
+        The text holds no run of a known tool.
     """
-    if data.startswith(b"\x1f\x8b"):
+    return tools.parse(text if isinstance(text, str) else _unpacked(io.BytesIO(text), None))
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe."""
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+_GZIP = b"\x1f\x8b"
+_PACKED = {b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"(\xb5/\xfd": "zstd", b"BZh": "bzip2", b"7z\xbc\xaf": "7z"}
+
+
+def _unpacked(file: BinaryIO, name: str | None) -> bytes:
+    """Read a file from its start, and unpack what gzip packed.
+
+    Raises
+    ------
+    ParseError
+        It is packed by something else, or larger than `UNPACKED` when it is unpacked.
+    """
+    start = file.read(6)
+    file.seek(0)
+    if not start.startswith(_GZIP):
+        for mark, packer in _PACKED.items():
+            if start.startswith(mark):
+                raise ParseError(f"packed by {packer}; unpack it first", file=name)
+        return file.read()
+    with gzip.open(file) as unpacked:
         try:
-            return gzip.decompress(data)
+            data = unpacked.read(UNPACKED + 1)
         except (OSError, EOFError, zlib.error) as e:
-            raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=file) from None
-    for mark, name in _PACKED.items():
-        if data.startswith(mark):
-            raise ParseError(f"packed by {name}; unpack it first", file=file)
+            raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=name) from None
+    if len(data) > UNPACKED:
+        raise ParseError(f"more than {UNPACKED >> 20} MiB when it is unpacked; unpack it first", file=name)
     return data
 
 
@@ -252,7 +303,10 @@ def expand(name: str) -> list[str]:
     """Return the files that a name stands for; itself where it stands for none, to be told as an error."""
     path = Path(name)
     if path.is_dir():
-        found = (p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+        inside = (
+            Path(folder, name) for folder, _, names in os.walk(path) for name in names
+        )  # skips what may not be read
+        found = (p for p in inside if p.is_file() and not p.name.startswith("."))
     elif set("*?[") & set(name) and not path.exists():  # shells of Windows leave patterns to the program
         found = (Path(p) for p in glob.glob(name, recursive=True) if Path(p).is_file())  # noqa: PTH207 - a pattern may begin at the root
     else:
@@ -274,7 +328,7 @@ def _read_batch(first: int, names: list[str], tables: str | None) -> tuple[list[
         add = stack.enter_context(_writing(tables, first)) if tables is not None else None
         for name in names:
             try:
-                parsed = _parse_input(name) if name == "-" else _parse_file(name)
+                parsed = parse(name)
                 if add is not None:
                     add(parsed)
             except ParseError as e:

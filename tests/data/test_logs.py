@@ -36,15 +36,15 @@ GOLDEN = [
 def test_a_path_a_text_and_bytes_are_the_same_log() -> None:
     (of_path,) = npl.parse(ONE)
     (of_name,) = npl.parse(str(ONE))
-    (of_text,) = npl.parse(ONE.read_text())
-    (of_bytes,) = npl.parse(ONE.read_bytes())
+    (of_text,) = npl.parse_text(ONE.read_text())
+    (of_bytes,) = npl.parse_text(ONE.read_bytes())
     assert of_path.metrics == of_name.metrics == of_text.metrics == of_bytes.metrics
     assert of_path.file == str(ONE)
     assert of_text.file is None
 
 
-def test_a_text_of_one_line_is_read_when_there_is_no_such_file() -> None:
-    (run,) = npl.parse("iperf3: error - unable to connect to server: Connection refused")
+def test_a_text_of_one_line_is_a_log() -> None:
+    (run,) = npl.parse_text("iperf3: error - unable to connect to server: Connection refused")
     assert (run.tool, run.status) == ("iperf3", "failed")
 
 
@@ -212,13 +212,42 @@ def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path: Path) -> Non
     data = (LOGS / "qperf" / "gen-v.txt").read_bytes()
     packed = tmp_path / "a.gz"
     packed.write_bytes(gzip.compress(data))
-    assert [r.metrics for r in npl.parse(packed)] == [r.metrics for r in npl.parse(data)]
+    assert [r.metrics for r in npl.parse(packed)] == [r.metrics for r in npl.parse_text(data)]
     packed.write_bytes(gzip.compress(data)[:-20])
     with pytest.raises(ParseError, match="packed by gzip and damaged"):
         npl.parse(packed)
     packed.write_bytes(b"PK\x03\x04....")
     with pytest.raises(ParseError, match="packed by zip; unpack it first"):
         npl.parse(packed)
+
+
+def test_a_packed_log_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "UNPACKED", 1 << 20)
+    packed = tmp_path / "a.gz"
+    packed.write_bytes(gzip.compress(b"0" * (4 << 20)))
+    with pytest.raises(ParseError, match="when it is unpacked"):
+        npl.parse(packed)
+
+
+def test_a_packed_log_of_packets_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = LOGS / "sockperf" / "gen-pp-fulllog.csv"
+    monkeypatch.setattr(tools, "LARGE", 1)
+    packed = tmp_path / "a.csv.gz"
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    (run,), (plain,) = npl.parse(packed), npl.parse(log)
+    assert (run.metrics, run.samples_count) == (plain.metrics, plain.samples_count)
+    assert sum(len(b["t_s"]) for b in run.samples()) == run.samples_count
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "pipe"
+    if kind == "fifo":
+        os.mkfifo(place)
+    else:
+        place = Path("/dev/zero")
+    with pytest.raises(ParseError, match="not a regular file"):
+        npl.parse(place)
 
 
 def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path: Path) -> None:
