@@ -49,20 +49,20 @@ if TYPE_CHECKING:
     from .questions.words import contrasts as contrasts
     from .questions.words import headline as headline
     from .reporting import report as report
+    from .reporting.blocks import answers as answers
+    from .reporting.blocks import callout as callout
+    from .reporting.blocks import cards as cards
+    from .reporting.blocks import findings as findings
+    from .reporting.blocks import measured as measured
+    from .reporting.blocks import say as say
+    from .reporting.blocks import table as table
+    from .reporting.blocks import verdicts as verdicts
+    from .reporting.cover import cover as cover
+    from .reporting.cover import proofs as proofs
+    from .reporting.cover import provenance as provenance
     from .reporting.explore import explore as explore
     from .reporting.lessons import check as check
     from .reporting.lessons import workshop as workshop
-    from .reporting.origin import cover as cover
-    from .reporting.origin import proofs as proofs
-    from .reporting.origin import provenance as provenance
-    from .reporting.show import answers as answers
-    from .reporting.show import callout as callout
-    from .reporting.show import cards as cards
-    from .reporting.show import findings as findings
-    from .reporting.show import measured as measured
-    from .reporting.show import say as say
-    from .reporting.show import table as table
-    from .reporting.show import verdicts as verdicts
     from .stats import buffer_needed as buffer_needed
     from .stats import buffers as buffers
     from .stats import by_round as by_round
@@ -79,12 +79,12 @@ __version__ = "0.1.0"
 _HOME = {
     "Histogram": "data.histogram",
     "Store": "data.store",
-    "answers": "reporting.show",
+    "answers": "reporting.blocks",
     "buffer_needed": "stats",
     "buffers": "stats",
     "by_round": "stats",
-    "callout": "reporting.show",
-    "cards": "reporting.show",
+    "callout": "reporting.blocks",
+    "cards": "reporting.blocks",
     "change_points": "questions.fleet",
     "check": "reporting.lessons",
     "collect": "pipeline",
@@ -92,14 +92,14 @@ _HOME = {
     "compare": "stats.family",
     "contrasts": "questions.words",
     "counts": "questions.conditions",
-    "cover": "reporting.origin",
+    "cover": "reporting.cover",
     "diagnose": "stats",
     "doctor": "hosts.prerequisites",
     "down": "pipeline",
     "end": "questions.conditions",
     "experiments": "data.store",
     "explore": "reporting.explore",
-    "findings": "reporting.show",
+    "findings": "reporting.blocks",
     "format_value": "metrics",
     "headline": "questions.words",
     "ingest": "data.store",
@@ -109,20 +109,20 @@ _HOME = {
     "levels": "questions.conditions",
     "load": "data.store",
     "load_published": "data.logs",
-    "measured": "reporting.show",
+    "measured": "reporting.blocks",
     "metric_label": "questions.conditions",
     "parse": "data.logs",
     "parse_text": "data.logs",
     "plan": "pipeline",
-    "proofs": "reporting.origin",
-    "provenance": "reporting.origin",
+    "proofs": "reporting.cover",
+    "provenance": "reporting.cover",
     "published_levels": "questions.published",
     "recorded": "pipeline",
     "report": "reporting",
     "require": "questions.conditions",
     "rounds_required": "stats",
     "run": "pipeline",
-    "say": "reporting.show",
+    "say": "reporting.blocks",
     "scan": "data.store",
     "select": "questions.conditions",
     "series": "questions.fleet",
@@ -130,10 +130,10 @@ _HOME = {
     "shift_table": "questions.conditions",
     "streams": "stats",
     "synth": "data.synth",
-    "table": "reporting.show",
+    "table": "reporting.blocks",
     "trend": "questions.fleet",
     "up": "pipeline",
-    "verdicts": "reporting.show",
+    "verdicts": "reporting.blocks",
     "verify": "data.verify",
     "warmup": "stats",
     "workshop": "reporting.lessons",

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .errors import NetperfError
+from .errors import NetperfError, ReportError
 
 __all__ = ["main", "npl"]
 
@@ -74,12 +74,12 @@ def npl() -> None:
 
 
 @contextmanager
-def _progress(text: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal, for work counted in (done, all); silent elsewhere."""
-    columns = (TextColumn(text), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+def _progress(text: str) -> Iterator[Callable[..., None]]:
+    """A progress bar on a terminal, for work counted in (done, all), and what is in work; silent elsewhere."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(text)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total, name=text: bar.update(task, completed=done, total=total, description=name)
 
 
 def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
@@ -254,15 +254,19 @@ def report(
     from .reporting import parse_parameters
     from .reporting import report as do
 
-    with _progress("notebooks") as progress:
-        made = do(
-            folder,
-            notebooks=list(notebooks) or None,
-            parameters=parse_parameters(parameters),
-            to=to,
-            code=code,
-            progress=progress,
-        )
+    try:
+        with _progress("notebooks") as progress:
+            made = do(
+                folder,
+                notebooks=list(notebooks) or None,
+                parameters=parse_parameters(parameters),
+                to=to,
+                code=code,
+                progress=progress,
+            )
+    except ReportError as error:
+        click.echo("\n".join(map(str, error.made)))
+        raise
     for place in made:
         click.echo(place)
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
 __all__ = [
     "AzureError",
     "CollectError",
@@ -89,6 +95,9 @@ class StoreError(NetperfError):
 
 class ReportError(NetperfError):
     """A notebook or its report could not be made."""
+
+    made: Sequence[Path] = ()
+    """Reports that were made nevertheless."""
 
 
 class NothingToReport(ReportError):  # noqa: N818 (not an error: a state of the data)

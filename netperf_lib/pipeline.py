@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import hosts
 from .data.shipped import shipped
 from .data.store import Store, load
-from .errors import HostError, UsageError
+from .errors import HostError, ReportError, UsageError
 from .experiment.model import Deployment, Experiment
 from .experiment.schedule import Plan, schedule
 from .experiment.yaml import load_experiment
@@ -120,7 +120,12 @@ def run(
         say(f"The report is made from recorded data instead: {recorded()}")
         store = _copy(recorded(), root)
     say(f"{store.ingest()} runs read into tables under {store.url}")
-    made = report(store.url)
+    try:
+        made = report(store.url)
+    except ReportError as error:
+        if pdf is not None and error.made:
+            shutil.copyfile(error.made[-1], pdf)
+        raise
     if pdf is not None:
         shutil.copyfile(made[-1], pdf)
         made.append(Path(pdf))

@@ -112,7 +112,7 @@ def test_schema_describes_the_example_experiments() -> None:
 
 
 def test_a_verb_stays_a_function_whatever_was_imported_before() -> None:
-    modules = "netperf_lib.experiment.schedule, netperf_lib.hosts.prerequisites, netperf_lib.reporting.show as s"
+    modules = "netperf_lib.experiment.schedule, netperf_lib.hosts.prerequisites, netperf_lib.reporting.blocks as s"
     code = f"import {modules}, netperf_lib as npl; npl.doctor(); assert callable(npl.plan) and callable(npl.report)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ and goes into a report as a vector picture whose text can be selected.
 from __future__ import annotations
 
 import base64
+import importlib
 import io
 import math
 import re
@@ -115,11 +116,10 @@ _fonts()
 @cache
 def _font_face(weight: str) -> str:
     """Rule of CSS that holds the report's font, so that text in a browser is as wide as it was measured."""
-    from fontTools import subset
-
     file = _font_file(weight)
     if file is None:
         return ""
+    subset: Any = importlib.import_module("fontTools.subset")  # without types
     # without kerning: matplotlib does not kern this font either
     options = subset.Options(flavor="woff", layout_features=[], hinting=False, name_IDs=[])
     font = subset.load_font(str(file), options)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .run import notebooks, parse_parameters, report
+from .execute import notebooks, parse_parameters, report
 
 if TYPE_CHECKING:
-    from .typst import TypstExporter, TypstPDFExporter
+    from .pdf import TypstExporter, TypstPDFExporter
 
 __all__ = ["TypstExporter", "TypstPDFExporter", "notebooks", "parse_parameters", "report"]
 
@@ -15,7 +15,7 @@ __all__ = ["TypstExporter", "TypstPDFExporter", "notebooks", "parse_parameters",
 def __getattr__(name: str) -> Any:
     # nbconvert takes a while to import: only where something is converted
     if name in ("TypstExporter", "TypstPDFExporter"):
-        from . import typst
+        from . import pdf
 
-        return getattr(typst, name)
+        return getattr(pdf, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

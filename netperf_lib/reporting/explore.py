@@ -9,7 +9,7 @@ from ..experiment.factors import dimensions
 from ..metrics import METRICS
 from ..metrics import metric as metric_of
 from ..questions.conditions import levels, ok_runs, select
-from .show import findings, table
+from .blocks import findings, table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,7 +21,7 @@ from ..questions.conditions import select
 from ..questions.words import contrasts
 from ..stats import rounds_required
 from ..stats.family import compare
-from .show import Shown, callout
+from .blocks import Shown, callout
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -75,6 +75,8 @@ class Comparison(Result):
         Levels that both sides share, for example "8 streams".
     scope : str
         What the statement holds for, for example "for this VM pair".
+    medians : tuple of float
+        Median of the runs of A and of B, in the unit of the metric; NaN where they were not given.
     lag1_p : float or None
         How surely neighbouring rounds resemble each other (lag-1 rank permutation); None where it was not tested.
     """
@@ -97,6 +99,7 @@ class Comparison(Result):
     names: tuple[str, str] = ("A", "B")
     context: str = ""
     scope: str = ""
+    medians: tuple[float, float] = (math.nan, math.nan)
     lag1_p: float | None = None
 
     @property

@@ -324,8 +324,8 @@ def _judge(
     about = About(declared=declared, metric=c.metric, quantity=quantity(c.metric), names=names, context=common)
     moved = _other_hosts(table, c, have)
     if moved and all(np.unique(table.deployment[rows]).size >= DEPLOYMENTS for rows in have):
-        one, two = (_by_deployment(table.deployment[rows], values[rows]) for rows in have)
-        result = placement(one, two, margin=margin, alpha=alpha, family=family, better=better, **about)
+        first, second = (_by_deployment(table.deployment[rows], values[rows]) for rows in have)
+        result = placement(first, second, margin=margin, alpha=alpha, family=family, better=better, **about)
     else:
         about["scope"] = _scope(table, have) if moved else ""
         left, right = _by_round(table, values, have) if paired else (values[have[0]], values[have[1]])
@@ -339,7 +339,8 @@ def _judge(
     for rows, name in zip(have, names, strict=True):
         if not rows.size:
             reason = f"no run of {name} has a value of {c.metric}"
-    return dataclasses.replace(result, warnings=(*warnings, *result.warnings), reason=reason)
+    one, two = (float(np.median(values[rows])) if rows.size else math.nan for rows in have)
+    return dataclasses.replace(result, warnings=(*warnings, *result.warnings), reason=reason, medians=(one, two))
 
 
 def _by_deployment(deployments: Rows, values: Values) -> list[Values]:

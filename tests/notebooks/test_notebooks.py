@@ -17,8 +17,8 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.reporting import notebooks
+from netperf_lib.reporting.execute import parameters_of
 from netperf_lib.reporting.lessons import CHECKS, lay_out
-from netperf_lib.reporting.run import parameters_of
 from tests.report import made
 
 from . import reference

@@ -14,7 +14,7 @@ import netperf_lib as npl
 from netperf_lib.data.store import Store
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
-from netperf_lib.reporting.run import parameters_of, parse_parameters
+from netperf_lib.reporting.execute import parameters_of, parse_parameters
 
 from . import made
 
@@ -84,20 +84,24 @@ def test_the_same_data_give_the_same_bytes(placement: Path, experiment: Path) ->
     assert again.read_bytes() == before
 
 
-def test_a_failing_notebook_says_where_and_leaves_no_pdf(experiment: Path, tmp_path: Path) -> None:
-    good = notebook(tmp_path, "1 + 1")
-    (pdf,) = npl.report(experiment, notebooks=[good])
-    assert pdf.is_file()
+def test_a_notebook_that_fails_costs_its_own_page_and_no_other(experiment: Path, tmp_path: Path) -> None:
     bad = notebook(tmp_path, "x = 1", "1 / 0", "print('after')")
-    with pytest.raises(ReportError, match=r"mine: cell 4 failed: ZeroDivisionError.*mine\.ipynb"):
-        npl.report(experiment, notebooks=[bad])
-    assert not pdf.exists(), "the report of an earlier execution looks finished"
+    with pytest.raises(ReportError, match=r"mine: cell 4 failed: ZeroDivisionError.*mine\.ipynb") as raised:
+        npl.report(experiment, notebooks=[bad, "02-accelerated"])
+    pdf, other, whole = raised.value.made
+    assert [pdf.name, other.name, whole.name] == ["mine.pdf", "02-accelerated.pdf", "report.pdf"]
+    for page in (text(pdf), text(whole)):
+        assert "This page could not be made" in page
+        assert "ZeroDivisionError" in page
+        assert "after" not in page
+        assert "Traceback" not in page
+    assert "Accelerated networking" in text(whole)
     kept = nbformat.read(pdf.with_suffix(".ipynb"), as_version=4)
     assert any(o.get("ename") == "ZeroDivisionError" for c in kept.cells for o in c.get("outputs", ()))
 
 
 def test_leaving_the_kernel_early_is_a_failure(experiment: Path, tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match="1 cells were not executed"):
+    with pytest.raises(ReportError, match="cells were not executed"):
         npl.report(experiment, notebooks=[notebook(tmp_path, "import sys; sys.exit(0)", "print(1)", name="early")])
 
 
@@ -127,6 +131,7 @@ def test_nothing_to_report_is_said_and_is_no_failure(experiment: Path, tmp_path:
         ({"limit": True}, "takes an integer"),
         ({"free": "x"}, "takes a number or null"),
         ({"experiment": "elsewhere"}, "no parameter 'experiment'"),
+        ({"free": "1e"}, "takes a number or null"),
     ],
 )
 def test_unknown_and_ill_typed_parameters_are_refused(
@@ -140,6 +145,38 @@ def test_parameters_of_the_command_line_get_the_notebooks_types(experiment: Path
     book = notebook(tmp_path, "print(repr((limit, free)))", name="typed")
     (pdf,) = npl.report(experiment, notebooks=[book], parameters=parse_parameters(["limit=8", "free=2.5"]))
     assert "(8, 2.5)" in text(pdf)
+
+
+def test_numbers_are_read_as_people_write_them(experiment: Path, tmp_path: Path) -> None:
+    book = notebook(tmp_path, "print(repr(free))", name="small")
+    (pdf,) = npl.report(experiment, notebooks=[book], parameters=parse_parameters(["free=1e-2"]))
+    assert "0.01" in text(pdf)
+
+
+def test_a_default_may_be_an_expression(experiment: Path, tmp_path: Path) -> None:
+    book = notebook(tmp_path, "print(start + 1)", name="computed")
+    cells = nbformat.read(book, as_version=4)
+    cells.cells[1].source += "\nstart = 2 * 3600"
+    nbformat.write(cells, book)
+    (pdf,) = npl.report(experiment, notebooks=[book])
+    assert "7201" in text(pdf)
+
+
+def test_nothing_of_one_notebook_is_left_in_the_next(experiment: Path, tmp_path: Path) -> None:
+    books = [
+        notebook(tmp_path, "import os, netperf_lib as npl\nlimit = 99\nos.environ['LEFT'] = '1'", name="one"),
+        notebook(tmp_path, "import os\nprint('LEFT' in os.environ, limit)", name="two"),
+    ]
+    assert "False 3" in text(npl.report(experiment, notebooks=books)[1])
+
+
+def test_reports_of_what_cannot_be_written_go_to_the_working_directory(
+    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("netperf_lib.reporting.execute.PACKAGE", experiment.parent)
+    (pdf,) = npl.report(experiment, notebooks=[notebook(tmp_path, "1")])
+    assert pdf == tmp_path / "reports" / experiment.name / "mine.pdf"
 
 
 def test_parameters_without_a_value_are_refused() -> None:

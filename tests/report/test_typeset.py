@@ -16,8 +16,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from netperf_lib.errors import ReportError
-from netperf_lib.reporting import TypstExporter, TypstPDFExporter, glyphs, show, tables
-from netperf_lib.reporting.typst import _compile, printed
+from netperf_lib.reporting import TypstExporter, TypstPDFExporter, blocks, fonts, tables
+from netperf_lib.reporting.pdf import _compile, printed
 
 LONG = pd.DataFrame(
     {
@@ -92,10 +92,10 @@ def stress() -> bytes:
         index=pd.MultiIndex.from_tuples([("k", 1), ("k", 2)]),
     ).to_html()
     outputs = [
-        bundle(show.table(LONG, "A long table.")),
-        bundle(show.table(WIDE, "A wide table.")),
-        bundle(show.callout("Callout with `code` and $x^2$.", title="Mind *this*", level="warning")),
-        bundle(show.say("Said **in bold** with 1 < 2 & #hash.")),
+        bundle(blocks.table(LONG, "A long table.")),
+        bundle(blocks.table(WIDE, "A wide table.")),
+        bundle(blocks.callout("Callout with `code` and $x^2$.", title="Mind *this*", level="warning")),
+        bundle(blocks.say("Said **in bold** with 1 < 2 & #hash.")),
         new_output("execute_result", data={"text/html": html, "text/plain": "wide"}),
         new_output("execute_result", data={"text/html": many, "text/plain": "many"}),
         new_output("execute_result", data={"text/html": "<b>bold</b> &amp; <i>italic</i>", "text/plain": "html"}),
@@ -165,7 +165,7 @@ def test_characters_without_a_glyph_are_spelled_out(stress: bytes, tmp_path: Pat
     text = text_of(stress, tmp_path)
     assert "rocket" in text
     assert "😀" in text, "DejaVu holds this one"
-    if any("fontja" in str(folder) for folder in glyphs.font_folders()):
+    if any("fontja" in str(folder) for folder in fonts.font_folders()):
         assert "日本語" in text
     else:
         assert "U+65E5" in text

@@ -22,9 +22,9 @@ from typing import Any
 from nbconvert.exporters.exporter import Exporter
 from traitlets import Bool, List
 
-from ..errors import NothingToReport, ReportError
+from ..errors import ReportError
 from ..questions.words import MIME
-from . import glyphs, tables
+from . import fonts, tables
 
 __all__ = ["TypstExporter", "TypstPDFExporter"]
 
@@ -105,7 +105,7 @@ def _compile(folder: Path, when: dt.datetime, standards: list[Any]) -> bytes:
         pdf, warnings = typst.compile_with_warnings(
             str(folder / "main.typ"),
             root=str(folder),
-            font_paths=[str(p) for p in glyphs.font_folders()],
+            font_paths=[str(p) for p in fonts.font_folders()],
             ignore_system_fonts=True,
             format="pdf",
             pdf_standards=standards,
@@ -212,10 +212,10 @@ class _Page:
             },
         )
         text = json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True)
-        source, text, fonts = glyphs.printable(source, text)
-        if fonts:
+        source, text, further = fonts.printable(source, text)
+        if further:
             text = json.dumps(
-                json.loads(text) | {"meta": self._meta() | {"fonts": fonts}}, ensure_ascii=False, indent=1
+                json.loads(text) | {"meta": self._meta() | {"fonts": further}}, ensure_ascii=False, indent=1
             )
         files = self.files | {"data.json": text.encode(), "report.typ": (TEMPLATE / "report.typ").read_bytes()}
         return source, files
@@ -257,6 +257,8 @@ class _Page:
             }
             for name, values in chapters.items()
         ]
+        if unasked := self.nb.metadata.get("netperf", {}).get("unasked"):
+            groups.append({"title": "questions without data", "rows": [[k, v] for k, v in unasked.items()]})
         return {**block, "narrow": [*block["narrow"], *groups]}
 
     # -- markdown --------------------------------------------------------------------------------------------------
@@ -316,8 +318,6 @@ class _Page:
         if kind == "stream":
             return "" if output["name"] == "stderr" else self.call("stream", {"text": printed(_text(output["text"]))})
         if kind == "error":
-            if output["ename"] == NothingToReport.__name__:
-                return self.call("not-here", {"text": output["evalue"]})
             text = printed("\n".join(output["traceback"]))
             return self.call("error", {"title": output["ename"], "text": text})
         data = output.get("data", {})

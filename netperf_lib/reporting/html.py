@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import pass_context
 from nbconvert import HTMLExporter
 
-from .typst import MARKDOWN, run_pandoc
+from .pdf import MARKDOWN, run_pandoc
 
 __all__ = ["PageExporter"]
 

@@ -1,4 +1,4 @@
-"""Several executed notebooks as one report: the summary first, a chapter a question, provenance once."""
+"""Several executed notebooks as one report: the summary first, a chapter a question, an appendix, provenance once."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import NothingToReport
 from ..questions.words import MIME
 
-__all__ = ["combine"]
+__all__ = ["APPENDIX", "FIRST", "combine"]
 
 FIRST = "summary"
 """The notebook whose cover, verdicts and words open the report."""
+APPENDIX = ("07-quality",)
+"""Notebooks that stand behind the answers, whatever their names sort to."""
 
 
 def combine(books: Mapping[str, Any]) -> Any:
     """Join executed notebooks.
+
+    A finding is told twice: in the table at the front, and in the chapter that holds its evidence. So where the
+    summary gives the verdicts, the chapters repeat neither that table nor a headline.
 
     Parameters
     ----------
@@ -34,34 +38,33 @@ def combine(books: Mapping[str, Any]) -> Any:
     new: Any = v4
     whole = new.new_notebook()
     parameters: dict[str, Any] = {}
-    missing: list[str] = []
+    unasked: dict[str, str] = {}
     last: Any = None
+    judged = FIRST in books and "nothing" not in books[FIRST].metadata["netperf"]
     for name, book in books.items():
         cells = copy.deepcopy(book.cells)
-        parameters |= book.metadata.get("netperf", {}).get("parameters", {})
-        reason = _reason(cells)
+        parameters |= book.metadata["netperf"]["parameters"]
         provenance = [c for c in cells if _shows(c, "provenance")]
         last = provenance[-1] if provenance else last
         cells = [c for c in cells if c not in provenance]
-        if reason is not None:
-            missing.append(f"- **{_heading(cells) or name}**: {reason}.")
+        if "nothing" in book.metadata["netperf"]:
+            unasked[_heading(cells) or name] = book.metadata["netperf"]["nothing"]
             continue
         if name == FIRST:
             _promote(cells)
         else:
-            chapter = next((c for c in cells if c.cell_type == "markdown"), None)
-            if chapter is not None:
+            if judged:
+                cells = [c for c in cells if not _shows(c, "verdicts", "cover")]
+            if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
                 chapter.metadata["netperf_chapter"] = True
         whole.cells += cells
-    if missing:
-        words = "These questions were not asked of this experiment:\n\n" + "\n".join(missing)
-        whole.cells.append(new.new_markdown_cell(f"# Not in this experiment\n\n{words}"))
     if last is not None:
         whole.cells.append(last)
     for i, cell in enumerate(whole.cells):
         cell["id"] = f"cell-{i}"
-    whole.metadata["title"] = _heading(books[FIRST].cells) if FIRST in books else "Report"
-    whole.metadata["netperf"] = {"parameters": parameters, "chapters": True}
+    title = _heading(books[FIRST].cells) if FIRST in books else None
+    whole.metadata["title"] = title or "Network performance"
+    whole.metadata["netperf"] = {"parameters": parameters, "chapters": True, "unasked": unasked}
     return whole
 
 
@@ -73,22 +76,12 @@ def _heading(cells: Any) -> str | None:
 
 def _promote(cells: Any) -> None:
     """Take the title away and raise every heading by one: what opens the report stands in no chapter."""
-    title = True
-    for cell in cells:
-        if cell.cell_type != "markdown":
-            continue
-        if title:
-            cell.source = re.sub(r"\A\s*#\s+.+\n?", "", cell.source).strip()
-            title = False
+    words = [c for c in cells if c.cell_type == "markdown"]
+    for cell in words[1:]:
         cell.source = re.sub(r"(?m)^##", "#", cell.source)
-    if cells and cells[0].cell_type == "markdown":
-        cells[0].source = ""  # the question of the summary is the subtitle of the cover
+    if words:
+        words[0].source = ""  # its question is the subtitle of the cover
 
 
-def _reason(cells: Any) -> str | None:
-    outputs = (o for c in cells for o in c.get("outputs", ()))
-    return next((str(o["evalue"]) for o in outputs if o.get("ename") == NothingToReport.__name__), None)
-
-
-def _shows(cell: Any, kind: str) -> bool:
-    return any(o.get("data", {}).get(MIME, {}).get("kind") == kind for o in cell.get("outputs", ()))
+def _shows(cell: Any, *kinds: str) -> bool:
+    return any(o.get("data", {}).get(MIME, {}).get("kind") in kinds for o in cell.get("outputs", ()))

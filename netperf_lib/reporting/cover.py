@@ -15,7 +15,7 @@ from ..data.store import Store
 from ..errors import StoreError
 from ..questions.conditions import status_counts
 from ..questions.words import headline
-from .show import Shown, say, table
+from .blocks import Shown, say, table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,432 @@
+"""Execute notebooks on an experiment and typeset them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..data.shipped import PACKAGE, shipped
+from ..data.store import Store
+from ..errors import NothingToReport, ReportError, UsageError
+from ..questions.words import MIME
+from .book import APPENDIX, FIRST, combine
+
+__all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
+
+PathLike = str | os.PathLike[str]
+NOTHING = NothingToReport.__name__
+ON_DEMAND = ("explore", "published")
+"""Notebooks that are no part of a report unless somebody asks for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a notebook: its name, its default, and the types that it takes."""
+
+    name: str
+    default: Any
+    types: tuple[type, ...]
+
+    @property
+    def wanted(self) -> str:
+        """What it takes, in words."""
+        words = {
+            str: "text",
+            bool: "true or false",
+            int: "an integer",
+            float: "a number",
+            list: "a list",
+            type(None): "null",
+            dict: "a mapping",
+        }
+        return " or ".join(dict.fromkeys(words[t] for t in self.types if t is not int or float not in self.types))
+
+
+def notebooks() -> dict[str, Path]:
+    """Notebooks that come with the library, by name, in the order of a report.
+
+    Raises
+    ------
+    ReportError
+        The installation lacks them.
+    """
+    found = {p.stem: p for p in sorted(shipped("notebooks").glob("*.ipynb"))}
+    if found:
+        return found
+    raise ReportError("no notebook came with this installation of netperf_lib; install it again")
+
+
+def _chosen(wanted: Sequence[PathLike] | None) -> list[Path]:
+    """The notebooks asked for: by name, or the file of one's own."""
+    known = notebooks()
+    if wanted is None:
+        asked = [name for name in known if name not in (FIRST, *ON_DEMAND, *APPENDIX)]
+        return [known[name] for name in (FIRST, *asked, *APPENDIX) if name in known]
+    found = []
+    for each in wanted:
+        name = os.fspath(each)
+        if name in known:
+            found.append(known[name])
+        elif name.endswith(".ipynb") and Path(name).is_file():
+            found.append(Path(name))
+        else:
+            raise UsageError(f"no notebook {name!r} (known: {', '.join(known)}; or the path of an .ipynb file)")
+    return found
+
+
+def _read(notebook: Path) -> Any:
+    import nbformat
+
+    return nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]  # nbformat has no types
+
+
+# -- parameters ------------------------------------------------------------------------------------------------------
+
+
+def parameters_of(notebook: Path) -> dict[str, Parameter]:
+    """Parameters that a notebook declares in its cell tagged ``parameters``."""
+    found: dict[str, Parameter] = {}
+    for cell in _read(notebook).cells:
+        if "parameters" not in cell.metadata.get("tags", []):
+            continue
+        for node in ast.parse(cell.source).body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
+                name, value, note = node.target.id, node.value, ast.unparse(node.annotation)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name, value, note = node.targets[0].id, node.value, ""
+            else:
+                continue
+            try:
+                default = ast.literal_eval(value)
+            except ValueError:  # an expression, which papermill allows: only the kernel knows its value
+                found[name] = Parameter(name, ast.unparse(value), _types(..., note))
+                continue
+            found[name] = Parameter(name, default, _types(default, note))
+    return found
+
+
+def _types(default: Any, annotation: str) -> tuple[type, ...]:
+    named: dict[str, tuple[type, ...]] = {
+        "str": (str,),
+        "bool": (bool,),
+        "int": (int,),
+        "float": (float, int),
+        "list": (list,),
+        "dict": (dict,),
+        "None": (type(None),),
+    }
+    parts = [part.split("[")[0].strip() for part in annotation.split("|")] if annotation else []
+    if parts and all(p in named for p in parts):
+        return tuple(dict.fromkeys(t for p in parts for t in named[p]))
+    return named.get(type(default).__name__, (str, bool, int, float, list, dict, type(None)))
+
+
+def parse_parameters(texts: Iterable[str]) -> dict[str, str]:
+    """Read ``name=value`` as the command line gives it; the notebook's own types decide what the value means.
+
+    Raises
+    ------
+    UsageError
+        There is no ``=``.
+    """
+    found = {}
+    for text in texts:
+        name, given, value = text.partition("=")
+        if not given or not name.strip():
+            raise UsageError(f"parameter {text!r}: write it as name=value, for example metric=throughput_bps")
+        found[name.strip()] = value
+    return found
+
+
+def _typed(parameter: Parameter, value: Any, notebook: str) -> Any:
+    """The value as the notebook wants it; text from a command line is read as yaml unless text is wanted."""
+    given = value
+    if isinstance(value, str) and str not in parameter.types:
+        try:
+            value = yaml.safe_load(value)
+            if isinstance(value, str) and float in parameter.types:
+                value = float(value)  # yaml reads 1e-2 as text
+        except (yaml.YAMLError, ValueError):
+            value = given
+    elif value == "null" and type(None) in parameter.types:
+        value = None
+    if isinstance(value, tuple):
+        value = list(value)
+    fits = type(value) in parameter.types
+    if not fits:
+        raise UsageError(f"parameter {parameter.name} of {notebook} takes {parameter.wanted}, not {given!r}")
+    return value
+
+
+def _checked(books: Sequence[Path], given: Mapping[str, Any]) -> dict[Path, dict[str, Any]]:
+    """What each notebook is given: every parameter belongs to at least one, and has its type."""
+    declared = {book: parameters_of(book) for book in books}
+    known = sorted({name for p in declared.values() for name in p} - {"experiment"})
+    for name in given:
+        if name == "experiment" or name not in known:
+            where = books[0].stem if len(books) == 1 else "these notebooks"
+            raise UsageError(f"no parameter {name!r} in {where} (parameters: {', '.join(known) or 'none'})")
+    return {book: {n: _typed(p[n], v, book.stem) for n, v in given.items() if n in p} for book, p in declared.items()}
+
+
+# -- making ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Page:
+    """One notebook of a report on its way: executed, then converted."""
+
+    notebook: Path
+    executed: Any = None
+    error: str | None = None
+    file: Future[Path] | None = None
+
+
+def report(
+    experiment_path: PathLike,
+    notebooks: Sequence[PathLike] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    to: str = "pdf",
+    code: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> list[Path]:
+    """Execute notebooks on an experiment and make a report of each, and one of all of them.
+
+    Parameters
+    ----------
+    experiment_path : path
+        The experiment's folder.
+    notebooks : sequence of str or path, optional
+        Names of notebooks of the library, or files; default: all that answer a question.
+    parameters : dict, optional
+        Parameters of the notebooks by name. Text is read as the parameter's type.
+    to : {"pdf", "html"}
+        PDF (typeset, tagged), or a self-contained HTML page.
+    code : bool
+        Show the code too.
+    progress : callable, optional
+        Called with (pages done, pages in all, name of the page in work).
+
+    Returns
+    -------
+    list of Path
+        The reports, beside the executed notebooks, under the experiment's ``reports`` folder (under ``reports`` in the
+        working directory where that one cannot be written). Of several notebooks the last is the combined report.
+
+    Raises
+    ------
+    UsageError
+        Unknown notebook; unknown or ill-typed parameter: the text names those that exist.
+    ReportError
+        A notebook failed. Every report is made nevertheless (``made`` of the error lists them), and the page of the
+        notebook that failed says why.
+    """
+    if to not in ("pdf", "html"):
+        raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
+    store = Store.at(experiment_path)
+    pages = [_Page(book) for book in _chosen(notebooks)]
+    given = _checked([p.notebook for p in pages], parameters or {})
+    folder = _folder(store)
+    if folder == store.reports_dir:
+        store.ingest()
+    tell = progress or (lambda done, every, name: None)
+    steps = len(pages) + (len(pages) > 1)
+    # typesetting needs no kernel: it goes on beside the execution of the next notebook
+    with ThreadPoolExecutor(max_workers=1) as typesetter, _warm_kernel() as kernel:
+        for done, page in enumerate(pages):
+            book = page.notebook
+            tell(done, steps, book.stem)
+            final = folder / f"{book.stem}.{to}"
+            final.unlink(missing_ok=True)
+            _execute(page, folder, given[book] | {"experiment": store.location}, kernel)
+            page.file = typesetter.submit(_convert, page.executed, final, to, code)
+        tell(len(pages), steps, "report")
+        files = [page.file for page in pages if page.file]
+        if len(pages) > 1:
+            whole = combine({p.notebook.stem: p.executed for p in pages})
+            (folder / f"report.{to}").unlink(missing_ok=True)
+            files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code))
+        made = [file.result() for file in files]
+    tell(steps, steps, "report")
+    if folder == store.reports_dir:
+        store.publish([*made, *(folder / p.notebook.name for p in pages)])
+    if errors := [f"{p.notebook.stem}: {p.error}" for p in pages if p.error]:
+        error = ReportError(f"{'; '.join(errors)}; the other pages were made: {made[-1]}")
+        error.made = made
+        raise error
+    return made
+
+
+def _folder(store: Store) -> Path:
+    """Where reports go: beside the data, unless those belong to the installation or cannot be written."""
+    if not store.path.resolve().is_relative_to(PACKAGE) and os.access(store.path, os.W_OK):
+        return store.reports_dir
+    here = Path("reports", store.experiment).resolve()
+    here.mkdir(parents=True, exist_ok=True)
+    return here
+
+
+@contextmanager
+def _warm_kernel() -> Iterator[Any]:
+    """A kernel that loads the library while this process loads papermill, and executes one notebook after another."""
+    from jupyter_client.manager import KernelManager
+
+    kernel: Any = KernelManager(client_class="jupyter_client.asynchronous.AsyncKernelClient")
+    preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.cover; npl.say"
+    arguments = [*QUIET, f"--IPKernelApp.exec_lines={preload}"]
+    kernel.start_kernel(extra_arguments=arguments)
+    try:
+        yield kernel
+    finally:
+        # all output has arrived by then, and a kernel that is asked to end politely may stumble over its own closed
+        # sockets, and say so on the terminal
+        kernel.shutdown_kernel(now=True)
+
+
+QUIET = ["--IPKernelApp.log_level=50"]
+"""Options of a kernel that does not tell each time that it talks over loopback."""
+RESET = """
+import os as _os
+get_ipython().reset(new_session=True)
+_os.chdir({folder!r})
+"""
+"""What a warm kernel executes before a notebook: nothing of the one before is left."""
+
+
+def _engine(kernel: Any) -> Any:
+    """Engine of papermill that executes in a kernel which is running already."""
+    from jupyter_core.utils import ensure_async, run_sync
+
+    papermill: Any = importlib.import_module("papermill.engines")
+    client: Any = importlib.import_module("papermill.clientwrap").PapermillNotebookClient
+
+    class Client(client):  # type: ignore[misc]
+        async def async_start_new_kernel_client(self) -> Any:
+            client = await super().async_start_new_kernel_client()
+            folder = self.resources["metadata"]["path"]
+            await ensure_async(client.execute(RESET.format(folder=folder), silent=True, reply=True))
+            return client
+
+        start_new_kernel_client = run_sync(async_start_new_kernel_client)
+
+    class Warm(papermill.NBClientEngine):  # type: ignore[misc]
+        @classmethod
+        def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **kw: Any) -> None:
+            client = Client(nb_man, km=kernel, resources=kw["resources"], startup_timeout=kw["start_timeout"])
+            try:
+                client.execute()
+            finally:
+                if client.kc is not None:
+                    client.kc.stop_channels()
+
+    return Warm
+
+
+def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Any) -> None:
+    """Execute a notebook; it ends well, or with nothing to report, or in an error that its page tells."""
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    papermill: Any = importlib.import_module("papermill.execute")
+    book = page.notebook
+    executed = folder / book.name
+    executed.unlink(missing_ok=True)
+    declared = parameters_of(book)
+    # the library's notebooks leave nothing behind; one of somebody's own gets a kernel, and its own kind of kernel
+    own = book not in set(notebooks().values())
+    if not own:
+        papermill.papermill_engines.register("netperf", _engine(kernel))
+    try:
+        papermill.execute_notebook(
+            book,
+            executed,
+            parameters={n: v for n, v in given.items() if n in declared},
+            engine_name="nbclient" if own else "netperf",
+            progress_bar=False,
+            log_output=False,
+            resources={"metadata": {"path": str(book.parent)}},
+            start_timeout=120,
+            **({"shutdown_kernel": "immediate", "extra_arguments": QUIET} if own else {}),
+        )
+    except PapermillExecutionError as error:
+        if error.ename != NOTHING:
+            page.error = f"cell {error.exec_count} failed: {error.ename}: {' '.join(error.evalue.split())}"
+    except DeadKernelError:
+        page.error = "the kernel died"
+        if not own:
+            kernel.restart_kernel(now=True)
+    page.executed = done = _read(executed if executed.is_file() else book)
+    code = [c for c in done.cells if c.cell_type == "code" and c.source.strip()]
+    # leaving the kernel early (sys.exit) counts as success for papermill; for a reader it is half a report
+    if page.error is None and not any(_ends(c) for c in code):
+        skipped = sum(c.execution_count is None for c in code)
+        page.error = f"{skipped} cells were not executed" if skipped else None
+    if page.error:
+        page.error += f"; the executed notebook is {executed}"
+    defaults = {name: p.default for name, p in declared.items()}
+    values = done.metadata.get("papermill", {}).get("parameters", {})
+    done.metadata["netperf"] = {"parameters": {book.stem: defaults | values}}
+    _close(done, page.error)
+
+
+def _ends(cell: Any) -> str | None:
+    """Why a notebook ends with this cell, where the experiment does not hold what it asks about."""
+    return next((str(o["evalue"]) for o in cell.get("outputs", ()) if o.get("ename") == NOTHING), None)
+
+
+def _close(book: Any, error: str | None) -> None:
+    """Leave out what stands after the cell that ended a notebook early; in place of its error comes a sentence."""
+    from nbformat import v4
+
+    book.cells = [c for c in book.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])]
+    for i, cell in enumerate(book.cells):
+        reason = _ends(cell)
+        failed = any(o.get("output_type") == "error" for o in cell.get("outputs", ()))
+        if reason is None and not failed:
+            continue
+        block = {"kind": "callout", "level": "note", "title": "Not in this experiment", "text": f"{reason}."}
+        if reason is None:
+            block |= {"level": "caution", "title": "This page could not be made", "text": f"{error}."}
+        else:
+            book.metadata["netperf"]["nothing"] = reason
+        text = f"**{block['title']}**: {block['text']}"
+        shown = v4.new_output("display_data", {MIME: block, "text/markdown": text, "text/plain": text})  # type: ignore[no-untyped-call]
+        cell.outputs = [*(o for o in cell.outputs if o.output_type != "error"), shown]
+        always = [c for c in book.cells[i + 1 :] if reason is not None and "always" in c.metadata.get("tags", [])]
+        book.cells = [*book.cells[: i + 1], *always]
+        return
+    if error:
+        block = {"kind": "callout", "level": "caution", "title": "This page could not be made", "text": f"{error}."}
+        shown = v4.new_output("display_data", {MIME: block, "text/markdown": f"**{block['title']}**: {error}."})  # type: ignore[no-untyped-call]
+        last = v4.new_code_cell("", outputs=[shown])  # type: ignore[no-untyped-call]
+        book.cells = [*(c for c in book.cells if c.cell_type == "markdown" or c.execution_count), last]
+
+
+def _convert(book: Any, final: Path, to: str, code: bool) -> Path:
+    """Make the page of an executed notebook; it appears whole or not at all."""
+    resources = {"metadata": {"name": final.stem, "path": str(final.parent)}}
+    if to == "html":
+        from .html import PageExporter
+
+        body = PageExporter(code=code).from_notebook_node(book, resources)[0].encode()
+    else:
+        from .pdf import TypstPDFExporter
+
+        pdf = TypstPDFExporter(code=code)  # type: ignore[no-untyped-call]  # nbconvert has no types
+        body = pdf.from_notebook_node(book, resources)[0]
+    with tempfile.NamedTemporaryFile(dir=final.parent, prefix=f".{final.name}.", delete=False) as aside:
+        aside.write(body)
+    Path(aside.name).chmod(0o644)
+    shutil.move(aside.name, final)
+    return final
