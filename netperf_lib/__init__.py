@@ -48,10 +48,9 @@ if TYPE_CHECKING:
     from .questions.published import published_levels as published_levels
     from .questions.words import contrasts as contrasts
     from .questions.words import headline as headline
+    from .reporting import page as page
     from .reporting import report as report
-    from .reporting.blocks import answers as answers
     from .reporting.blocks import callout as callout
-    from .reporting.blocks import cards as cards
     from .reporting.blocks import findings as findings
     from .reporting.blocks import measured as measured
     from .reporting.blocks import say as say
@@ -79,12 +78,10 @@ __version__ = "0.1.0"
 _HOME = {
     "Histogram": "data.histogram",
     "Store": "data.store",
-    "answers": "reporting.blocks",
     "buffer_needed": "stats",
     "buffers": "stats",
     "by_round": "stats",
     "callout": "reporting.blocks",
-    "cards": "reporting.blocks",
     "change_points": "questions.fleet",
     "check": "reporting.lessons",
     "collect": "pipeline",
@@ -139,12 +136,13 @@ _HOME = {
     "workshop": "reporting.lessons",
     "zone_matrix": "questions.fleet",
 }
-__all__ = sorted([*_HOME, "plots", "stats"])
+_PARTS = {"page": "reporting.page", "plots": "plots", "stats": "stats"}
+__all__ = sorted([*_HOME, *_PARTS])
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("plots", "stats"):
-        return importlib.import_module(f".{name}", __name__)
+    if name in _PARTS:
+        return importlib.import_module(f".{_PARTS[name]}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r} (it offers {', '.join(__all__)})")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+    from typing import Any
 
 __all__ = [
     "AzureError",
@@ -96,8 +96,8 @@ class StoreError(NetperfError):
 class ReportError(NetperfError):
     """A notebook or its report could not be made."""
 
-    made: Sequence[Path] = ()
-    """Reports that were made nevertheless."""
+    made: Sequence[Any] = ()
+    """Paths of the reports that were made nevertheless."""
 
 
 class NothingToReport(ReportError):  # noqa: N818 (not an error: a state of the data)

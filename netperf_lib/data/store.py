@@ -291,6 +291,16 @@ class Store:
         names = [n for n in self._files.names("hosts") if n.startswith("deployment-") and n.endswith(".json")]
         return [json.loads(self._files.read(f"hosts/{n}")) for n in names]
 
+    def failed_claims(self) -> list[dict[str, str | None]]:
+        """Claims about the hosts that turned out false: ``host`` (None: of all hosts), ``claim``, ``evidence``."""
+        return [
+            {"host": host, "claim": proof["claim"], "evidence": proof.get("evidence")}
+            for kept in self.deployments()
+            for host, proofs in [(None, kept.get("proofs")), *((h["name"], h.get("proofs")) for h in kept["hosts"])]
+            for proof in proofs or ()
+            if proof["holds"] is False
+        ]
+
     def _read_json(self, name: str) -> Any:
         try:
             return orjson.loads(self._files.read(name))
@@ -459,6 +469,7 @@ class Store:
             notices = sorted(frame["notice"].dropna().unique())
             frame.attrs["notice"] = " ".join(notices) or None
             frame.attrs["looked"] = bool((self.read_plan() or {}).get("looked"))
+            frame.attrs["failed_claims"] = self.failed_claims()
         frame.attrs["experiment"] = self.declared().model_dump(mode="json")
         frame.attrs["path"] = self.url
         return frame

@@ -6,8 +6,10 @@ the page and the notebook cannot disagree.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..metrics import METRICS, format_value
@@ -22,15 +24,26 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Shown",
-    "answers",
     "callout",
-    "cards",
     "findings",
     "measured",
     "say",
     "table",
     "verdicts",
 ]
+
+
+@cache
+def _templates() -> Any:
+    from jinja2 import Environment, FileSystemLoader
+
+    folder = Path(__file__).parent / "templates"
+    return Environment(loader=FileSystemLoader(folder), autoescape=True).get_template("blocks.html").module
+
+
+def markup(block: str, *content: Any) -> str:
+    """HTML of a block; everything in it is escaped."""
+    return str(getattr(_templates(), block)(*content))
 
 
 class Shown:
@@ -106,13 +119,7 @@ def callout(text: str, *, title: str | None = None, level: str = "note") -> Show
     level : {"note", "tip", "important", "warning", "caution"}
         Its weight.
     """
-    colour = CALLOUTS.get(level, CALLOUTS["note"])
-    head = f"<strong>{escape(title)}</strong><br>" if title else ""
-    html = (
-        f'<div style="border-left:4px solid {colour};background:{colour}14;padding:.6em .9em;margin:.6em 0;'
-        f'max-width:60em"><small style="text-transform:uppercase;letter-spacing:.06em;font-weight:700;color:{colour}">'
-        f"{escape(level)}</small> {head}{escape(text)}</div>"
-    )
+    html = markup("callout", text, title, level, CALLOUTS.get(level, CALLOUTS["note"]))
     shown = f"{level.upper()}: {title + ': ' if title else ''}{text}"
     box = Shown("callout", html=html, text=shown, level=level, title=title)
     box.content["text"] = text
@@ -195,49 +202,16 @@ def _heading(name: str) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str | None) -> Shown:
     text = "\n".join("  ".join(r) for r in [head, *rows])
+    from .tables import numeric
+
+    right = [numeric([r[i] for r in rows]) for i in range(len(head))]
     return Shown(
         "table",
-        html=_html(head, rows, caption),
+        html=markup("table", head, rows, caption, right, None),
         text=text,
         caption=caption,
         columns=list(head),
         rows=[*map(list, rows)],
-    )
-
-
-def _html(
-    head: Sequence[str], rows: Sequence[Sequence[str]], caption: str | None, raw: frozenset[int] = frozenset()
-) -> str:
-    from .tables import numeric
-
-    right = [i not in raw and numeric([r[i] for r in rows]) for i in range(len(head))]
-    style = [f'style="text-align:{"right" if r else "left"};white-space:{"nowrap" if r else "normal"}"' for r in right]
-    top = "".join(f"<th {s}>{escape(h)}</th>" for h, s in zip(head, style, strict=True))
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td {s}>{c if i in raw else escape(c)}</td>" for i, (c, s) in enumerate(zip(row, style, strict=True))
-        )
-        + "</tr>"
-        for row in rows
-    )
-    # JupyterLab shows a caption in front of the table only when it stands outside of it
-    above = f"<p><em>{escape(caption)}</em></p>" if caption else ""
-    return f"{above}<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def cards(*facts: tuple[str, str, str]) -> Shown:
-    """Show a few numbers large: (value, what it is, where it holds)."""
-    html = "".join(
-        '<div style="background:#f4f6f9;color:#1f2937;padding:.7em 1em;border-radius:4px;min-width:9em">'
-        f'<div style="font-size:1.6em;font-weight:700;color:#0b2545">{escape(v)}</div>'
-        f"<strong>{escape(w)}</strong><br><small>{escape(n)}</small></div>"
-        for v, w, n in facts
-    )
-    shown = [{"value": v, "label": w, "note": n} for v, w, n in facts]
-    text = "; ".join(f"{v} {w} ({n})" for v, w, n in facts)
-    return Shown(
-        "cards", html=f'<div style="display:flex;gap:.8em;flex-wrap:wrap">{html}</div>', text=text, facts=shown
     )
 
 
@@ -248,12 +222,9 @@ MARKS = {
     "worse": ("▼", "#b8420a"),
     "equivalent": ("■", "#0072b2"),
     "inconclusive": ("○", "#8a5a00"),
+    "no verdict": ("–", "#5b6472"),
 }
-
-
-def _mark(verdict: str) -> str:
-    sign, colour = MARKS.get(verdict, ("–", "#5b6472"))
-    return f'<strong style="color:{colour};white-space:nowrap">{sign} {escape(verdict)}</strong>'
+"""Shape and colour of a verdict; white text on each has a contrast above 4.5 : 1."""
 
 
 def findings(family: Iterable[Comparison]) -> Shown:
@@ -283,22 +254,33 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
     for i, c in enumerate(family):
         asked = contrasts[i] if contrasts else None
         question = (asked.question if asked else None) or f"{c.names[0]} against {c.names[1]}: {c.quantity}"
-        rows.append([c.verdict, question, effect(c.ratio), span(c), advice(c, asked)])
+        notes = "".join(f"\nWarning: {w}." for w in c.warnings)
+        rows.append(
+            [
+                c.verdict,
+                question + notes,
+                _sides(c),
+                f"{effect(c.ratio)}\n{span(c)}".removesuffix("\n–"),
+                advice(c, asked),
+            ]
+        )
     confidence = sorted({f"{100 * c.confidence:.4g} %" for c in family})
-    columns = ["Verdict", "Question", "Effect", "Interval", "What to do"]
+    columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
     caption = caption or (
-        f"Verdicts. Effect: first against second condition of the question, with its interval at "
-        f"{' to '.join(confidence)}. {family.note.replace(f'; {family.notice}', '')}."
+        f"Verdicts. Measured: the median of the runs of each condition. Effect: the first condition divided by the "
+        f"second, round by round, with its interval at {' to '.join(confidence)}. "
+        f"{family.note.replace(f'; {family.notice}', '')}."
     )
-    painted = [[_mark(r[0]), *r[1:]] for r in rows]
-    html = _html(columns, painted, caption, raw=frozenset({0}))
+    html = markup("table", columns, rows, caption, [False] * len(columns), MARKS)
     text = "\n".join(c.words for c in family)
     return Shown("verdicts", html=html, text=text, caption=caption, columns=columns, rows=rows)
 
 
-def answers(family: Iterable[Comparison], most: int = 3) -> Shown:
-    """The verdicts that say most, as large numbers; an answer of "equivalent" is one too."""
-    told = [c for c in family if c.verdict in ("better", "worse", "equivalent")]
-    return cards(
-        *((effect(c.ratio), f"{c.quantity}: {c.verdict}", f"{c.names[0]} against {c.names[1]}") for c in told[:most])
+def _sides(c: Comparison) -> str:
+    """What was measured of both sides: a ratio without its base says little."""
+    unit = METRICS[c.metric].unit if c.metric in METRICS else ""
+    return "\n".join(
+        f"{name}: {format_value(value, unit)}"
+        for name, value in zip(c.names, c.medians, strict=True)
+        if math.isfinite(value)
     )

@@ -8,21 +8,21 @@ import platform
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..data.store import Store
 from ..errors import StoreError
 from ..questions.conditions import status_counts
 from ..questions.words import headline
-from .blocks import Shown, say, table
+from ..stats.deployments import DEPLOYMENTS
+from .blocks import Shown, markup, say, table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..stats import Comparison
 
-__all__ = ["cover", "proofs", "provenance"]
+__all__ = ["caveats", "cover", "proofs", "provenance"]
 
 SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "pyarrow")
 
@@ -52,7 +52,6 @@ def cover(
     *,
     words: str | None = None,
     kicker: str = "Network performance report",
-    cards: Shown | None = None,
 ) -> Shown:
     """Show what the report rests on; in the PDF this is the head of the first page.
 
@@ -66,8 +65,6 @@ def cover(
         Headline to use instead.
     kicker : str
         The line above the title.
-    cards : Shown, optional
-        Large numbers, as `cards` makes them.
     """
     experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
     notice: str | None = runs.attrs.get("notice")
@@ -98,23 +95,9 @@ def cover(
     if claims := _kept_proofs(runs):
         facts.append(["Placement", _proven(claims)])
     says = words if words is not None else headline(family) if family is not None else None
-    html = "".join(
-        f"<tr><th style='text-align:left'>{escape(k)}</th><td style='text-align:left'>{escape(v)}</td></tr>"
-        for k, v in facts
-    )
-    html = f"<table>{html}</table>"
-    if notice:
-        html = (
-            f'<div style="border-left:4px solid #e69f00;background:#e69f0018;padding:.5em .9em;max-width:60em">'
-            f"{escape(notice)}</div>"
-        ) + html
-    if says:
-        html += f'<p style="font-size:1.15em;max-width:52em"><strong>{escape(says)}</strong></p>'
-    if cards:
-        html += cards.html
     return Shown(
         "cover",
-        html=html,
+        html=markup("cover", facts, notice, says, "#0072b2"),
         text="\n".join([*(f"{k}: {v}" for k, v in facts), says or "", notice or ""]).strip(),
         kicker=kicker,
         subtitle=str(experiment.get("title") or ""),
@@ -122,10 +105,41 @@ def cover(
         notice=notice,
         notice_short=_short(notice),
         headline=says,
-        cards=cards.content["facts"] if cards else [],
         running=f"{name} · {measured}",
         date=last.isoformat() if last is not None else None,
     )
+
+
+def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
+    """Say what the verdicts of a report hold for, and what about them is uncertain.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    family : Family
+        The verdicts.
+    """
+    _, failed, excluded = status_counts(runs)
+    deployments = runs["deployment"].nunique()
+    where = "these VMs" if deployments == 1 else f"these {deployments} deployments"
+    lines = [
+        f"- The verdicts hold for {where} and the hours in which they were measured. Another deployment of the same "
+        f"request may land elsewhere; only {DEPLOYMENTS} or more deployments say something about a placement as such."
+        if deployments < DEPLOYMENTS
+        else f"- The verdicts hold for {where} and the hours in which they were measured."
+    ]
+    notes: dict[str, list[str]] = {}
+    for c in family:
+        for note in c.warnings:
+            notes.setdefault(note, []).append(" against ".join(c.names))
+    lines += [f"- {'; '.join(dict.fromkeys(names))}: {note}." for note, names in notes.items()]
+    open_ = [" against ".join(c.names) for c in family if c.verdict in ("inconclusive", "no verdict")]
+    if open_:
+        lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
+    if failed or excluded:
+        lines.append(f"- {_plural(failed, 'run')} failed and {excluded} excluded of {len(runs)}; they count nowhere.")
+    return say(*lines)
 
 
 def _plural(n: int, noun: str) -> str:
@@ -242,18 +256,9 @@ def provenance(runs: pd.DataFrame) -> Shown:
         "Raw logs are kept unchanged; tables, figures and words are made from them by the notebooks, which anyone can "
         "execute again." + (f" {notice}" if notice else "")
     )
-    html = "".join(
-        f"<details><summary>{escape(g['title'].capitalize())}</summary><table>"
-        + "".join(
-            f"<tr><td style='text-align:left'>{escape(k)}</td><td style='text-align:left'>{escape(v)}</td></tr>"
-            for k, v in g["rows"]
-        )
-        + "</table></details>"
-        for g in [*groups, *narrow]
-    )
     return Shown(
         "provenance",
-        html=f"<p>{escape(text)}</p>{html}",
+        html=markup("provenance", text, [*groups, *narrow]),
         text=text,
         title="How this report was made",
         groups=groups,

@@ -352,6 +352,8 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Any) -> N
             book,
             executed,
             parameters={n: v for n, v in given.items() if n in declared},
+            kernel_name="python3",
+            language="python",
             engine_name="nbclient" if own else "netperf",
             progress_bar=False,
             log_output=False,

@@ -28,7 +28,7 @@ from . import fonts, tables
 
 __all__ = ["TypstExporter", "TypstPDFExporter"]
 
-TEMPLATE = Path(__file__).parent / "typst"
+TEMPLATE = Path(__file__).parent / "templates"
 MARKDOWN = (
     "markdown+alerts+tex_math_dollars+pipe_tables+autolink_bare_uris+lists_without_preceding_blankline+strikeout"
     "+task_lists+footnotes-smart-citations-implicit_figures-raw_attribute-raw_tex"
@@ -176,6 +176,9 @@ class _Page:
         for index, cell in enumerate(self.nb.cells):
             if cell.cell_type == "markdown":
                 if cell.metadata.get("netperf_chapter"):
+                    if self.cover and self.wants_contents and not seen_contents:
+                        body.append("#r.contents(1)")
+                        seen_contents = True
                     body.append("#r.chapter()")
                 body.append(words[index])
             elif cell.cell_type == "code":
@@ -191,10 +194,6 @@ class _Page:
                         continue
                     key = (index, id(output))
                     body.append(words[key] if key in words else self._output(output))
-                    if block.get("kind") == "verdicts" and self.cover and self.wants_contents and not seen_contents:
-                        ends = "" if self.chapters else "#pagebreak(weak: true)\n"
-                        body.append(f"\n#r.contents({1 if self.chapters else 2})\n{ends}")
-                        seen_contents = True
         body += [self.call("provenance", self._parameters(p)) for p in provenance]
         head = ['#import "report.typ" as r', '#import "report.typ": horizontalrule', '#let d = json("data.json")']
         head += ["#let local-image(src, alt) = box(image(d.images.at(src), alt: alt))", "#show: r.report.with(d.meta)"]
@@ -244,6 +243,7 @@ class _Page:
             "description": cover.get("headline"),
             "running": cover.get("running", ""),
             "notice": cover.get("notice_short"),
+            "chapters": self.chapters,
             "footer": "netperf_lib",
             "fonts": [],
         }
@@ -360,8 +360,6 @@ class _Page:
             return self.call("data-table", tables.fitted([block["columns"]], block["rows"], caption=block["caption"]))
         if kind == "verdicts":
             return self.call("verdicts", block)
-        if kind == "cards":
-            return self.call("cards", block["facts"])
         raise ReportError(f"a cell shows something of an unknown kind {kind!r}; is the notebook of another version?")
 
 

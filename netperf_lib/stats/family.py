@@ -248,6 +248,7 @@ def compare(
                 f"compare(runs, {metric or 'throughput_bps'!r}, by='placement')"
             )
     asked = {_question(d): d for d in reversed(declared)}
+    claims = runs.attrs.get("failed_claims") or ()
     judged = []
     for c in chosen:
         c = c.model_copy(update={"a": {**where, **c.a}, "b": {**where, **c.b}})
@@ -255,7 +256,7 @@ def compare(
         size = twin.margin if twin is not None and margin is None else margin if margin is not None else c.margin
         # another margin is another question
         is_declared = twin is not None and math.isclose(size, twin.margin)
-        judged.append(_judge(table, c, size, error, len(declared) if is_declared else 1, is_declared, paired))
+        judged.append(_judge(table, c, size, error, len(declared) if is_declared else 1, is_declared, paired, claims))
     return Family(
         comparisons=tuple(judged),
         ok=int(table.ok.sum()),
@@ -308,7 +309,14 @@ def _scalar(v: Any) -> Any:
 
 
 def _judge(
-    table: RunsTable, c: Contrast, margin: float, alpha: float, family: int, declared: bool, paired: bool
+    table: RunsTable,
+    c: Contrast,
+    margin: float,
+    alpha: float,
+    family: int,
+    declared: bool,
+    paired: bool,
+    claims: Iterable[Mapping[str, Any]] = (),
 ) -> Comparison:
     """Judge one contrast."""
     values = table.values(c.metric)
@@ -319,6 +327,7 @@ def _judge(
     warnings = _mixed(table, c, have, names)
     if lost:
         warnings.append(f"{plural(lost, 'run')} of this contrast failed or were excluded")
+    warnings += _unfounded(table, claims, have)
     info = METRICS.get(c.metric)
     better = info.better if info else "higher"
     about = About(declared=declared, metric=c.metric, quantity=quantity(c.metric), names=names, context=common)
@@ -404,6 +413,23 @@ def _mixed(table: RunsTable, c: Contrast, have: Sequence[Rows], names: tuple[str
                 one, two = (level_words(factor, table.level_of(factor, rows[0])) for rows in have)
                 found.append(f"the sides also differ in {factor} ({one} and {two}): the difference may be due to that")
     return found
+
+
+def _unfounded(table: RunsTable, claims: Iterable[Mapping[str, Any]], have: Sequence[Rows]) -> list[str]:
+    """Warn where a claim about the hosts of a contrast turned out false: the verdict rests on it."""
+    rows = np.concatenate(have)
+    hosts: set[Any] = {None}
+    for column in HOSTS:
+        if column in table.columns:
+            codes, names = table.levels(column)
+            used = set(codes[rows].tolist())
+            hosts |= {name for name, code in names.items() if code in used}
+    return [
+        f"it rests on a claim that does not hold: {claim['claim']}"
+        + (f" ({claim['evidence']})" if claim.get("evidence") else "")
+        for claim in claims
+        if claim["host"] in hosts
+    ]
 
 
 def _scope(table: RunsTable, have: Sequence[Rows]) -> str:

@@ -1,0 +1,8 @@
+"""The furniture of a page: what a notebook shows besides figures, as ``npl.page.*``."""
+
+from __future__ import annotations
+
+from .blocks import callout, findings, measured, say, table, verdicts
+from .cover import caveats, cover, proofs, provenance
+
+__all__ = ["callout", "caveats", "cover", "findings", "measured", "proofs", "provenance", "say", "table", "verdicts"]
