@@ -112,24 +112,35 @@ def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None =
     return [c for c in found if about in (None, factor_of(c)) and metric in (None, c.metric)]
 
 
-def effect(ratio: float) -> str:
-    """A ratio as a change: ``−31 %``, ``×4.2``, ``1/180``; a dash where there is none."""
+def effect(ratio: float, outward: int = 0) -> str:
+    """A ratio as a change: ``−31 %``, ``×4.2``, ``1/180``; a dash where there is none.
+
+    An end of an interval is rounded outwards, down (−1) or up (1), so that the interval on the page never claims more
+    than the one that decided, and its inner end is the number of the sentence ("at least 25 %").
+    """
     if not math.isfinite(ratio) or ratio <= 0:
         return "–"
-    if ratio >= 2:
-        return f"×{ratio:.1f}" if ratio < 10 else f"×{ratio:,.0f}"
+    if ratio >= 3:
+        return f"×{_rounded(ratio, 1, outward)}" if ratio < 20 else f"×{_rounded(ratio, 0, outward)}"
     if ratio <= 0.1:
-        return f"1/{1 / ratio:,.0f}"
+        return f"1/{_rounded(1 / ratio, 0, -outward)}"
     change = 100 * (ratio - 1)
     sign = "−" if change < 0 else "+"
-    return f"{sign}{abs(change):.0f} %" if abs(change) >= 9.95 else f"{sign}{abs(change):.1f} %"
+    digits = 0 if abs(change) >= 9.95 else 1
+    return f"{sign}{_rounded(abs(change), digits, outward if change > 0 else -outward)} %"
+
+
+def _rounded(size: float, digits: int, outward: int) -> str:
+    scaled = size * 10**digits
+    whole = round(scaled) if not outward else math.floor(scaled + 1e-9) if outward < 0 else math.ceil(scaled - 1e-9)
+    return f"{whole / 10**digits:,.{digits}f}"
 
 
 def span(c: Comparison) -> str:
     """The interval of a comparison, as changes."""
     if not (math.isfinite(c.high) and c.low > 0):
         return "–"
-    return f"{effect(c.low)} … {effect(c.high)}"
+    return f"{effect(c.low, -1)} … {effect(c.high, 1)}"
 
 
 def headline(family: Iterable[Comparison]) -> str:
