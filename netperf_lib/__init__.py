@@ -136,7 +136,7 @@ _HOME = {
     "workshop": "reporting.lessons",
     "zone_matrix": "questions.fleet",
 }
-_PARTS = {"page": "reporting.html", "plots": "plots", "stats": "stats"}
+_PARTS = {"page": "reporting.page", "plots": "plots", "stats": "stats"}
 __all__ = sorted([*_HOME, *_PARTS])
 
 
