@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from . import plots as plots
     from . import stats as stats
     from .data.histogram import Histogram as Histogram
+    from .data.ingest import ingest as ingest
+    from .data.layout import Store as Store
+    from .data.layout import experiments as experiments
+    from .data.load import load as load
+    from .data.load import read as read
+    from .data.load import scan as scan
     from .data.logs import load_published as load_published
     from .data.logs import parse as parse
     from .data.logs import parse_text as parse_text
-    from .data.store import Store as Store
-    from .data.store import compact as compact
-    from .data.store import experiments as experiments
-    from .data.store import ingest as ingest
-    from .data.store import load as load
-    from .data.store import scan as scan
     from .data.synth import synth as synth
     from .data.verify import verify as verify
     from .hosts.prerequisites import doctor as doctor
@@ -77,7 +77,7 @@ __version__ = "0.1.0"
 # Where the names people type come from. They are imported when first used, so that the command line answers at once.
 _HOME = {
     "Histogram": "data.histogram",
-    "Store": "data.store",
+    "Store": "data.layout",
     "buffer_needed": "stats",
     "buffers": "stats",
     "by_round": "stats",
@@ -85,7 +85,6 @@ _HOME = {
     "change_points": "questions.fleet",
     "check": "reporting.lessons",
     "collect": "pipeline",
-    "compact": "data.store",
     "compare": "stats.family",
     "contrasts": "questions.words",
     "counts": "questions.conditions",
@@ -94,17 +93,17 @@ _HOME = {
     "doctor": "hosts.prerequisites",
     "down": "pipeline",
     "end": "questions.conditions",
-    "experiments": "data.store",
+    "experiments": "data.layout",
     "explore": "reporting.explore",
     "findings": "reporting.blocks",
     "format_value": "metrics",
     "headline": "questions.words",
-    "ingest": "data.store",
+    "ingest": "data.ingest",
     "label": "questions.conditions",
     "latencies": "questions.fleet",
     "level": "stats",
     "levels": "questions.conditions",
-    "load": "data.store",
+    "load": "data.load",
     "load_published": "data.logs",
     "measured": "reporting.blocks",
     "metric_label": "questions.conditions",
@@ -114,13 +113,14 @@ _HOME = {
     "proofs": "reporting.cover",
     "provenance": "reporting.cover",
     "published_levels": "questions.published",
+    "read": "data.load",
     "recorded": "pipeline",
     "report": "reporting",
     "require": "questions.conditions",
     "rounds_required": "stats",
     "run": "pipeline",
     "say": "reporting.blocks",
-    "scan": "data.store",
+    "scan": "data.load",
     "select": "questions.conditions",
     "series": "questions.fleet",
     "shift": "questions.conditions",

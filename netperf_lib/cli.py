@@ -163,11 +163,11 @@ def collect(**options: Any) -> None:
 @scheduler
 def ingest(folder: str, workers: int | None, scheduler: str | None) -> None:
     """Read the raw logs of an experiment, or of all under a data root, into their tables."""
-    from .data.store import ingest as do
+    from .data.ingest import ingest as do
 
     with _progress("reading") as progress:
         n = do(folder, progress, workers=workers or os.cpu_count() or 1, scheduler=scheduler)
-    click.echo(f"{n} new runs read")
+    click.echo(f"{n} runs read")
 
 
 @npl.command()
@@ -198,17 +198,6 @@ def synth(root: str, runs: int, experiments: int, samples: int, seed: int, days:
 
 @npl.command()
 @click.argument("folder")
-def compact(folder: str) -> None:
-    """Merge small parts of the tables into few."""
-    from .data.store import compact as do
-
-    with _progress("merging") as progress:
-        n = do(folder, progress)
-    click.echo(f"{n} parts fewer")
-
-
-@npl.command()
-@click.argument("folder")
 @workers
 @scheduler
 @as_json
@@ -231,7 +220,7 @@ def verify(folder: str, workers: int | None, scheduler: str | None, as_json: boo
 @as_json
 def compare(folder: str, as_json: bool) -> None:
     """Print the verdicts on the contrasts that the experiment declares."""
-    from .data.store import load
+    from .data.load import load
     from .stats.family import compare as do
 
     family = do(load(folder))

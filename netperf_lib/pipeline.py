@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import hosts
+from .data.ingest import ingest
+from .data.layout import Store
+from .data.load import load
 from .data.shipped import shipped
-from .data.store import Store, load
 from .errors import HostError, ReportError, UsageError
 from .experiment.model import Deployment, Experiment
 from .experiment.schedule import Plan, schedule
@@ -119,7 +121,7 @@ def run(
         say(f"Nothing can be measured here: {error}")
         say(f"The report is made from recorded data instead: {recorded()}")
         store = _copy(recorded(), root)
-    say(f"{store.ingest()} runs read into tables under {store.url}")
+    say(f"{ingest(store.location)} runs read into tables under {store.url}")
     try:
         made = report(store.url)
     except ReportError as error:

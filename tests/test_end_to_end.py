@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import netperf_lib as npl
-from netperf_lib.data.store import Store
+from netperf_lib.data.layout import Store
 from netperf_lib.errors import LabError
 from netperf_lib.hosts.lab.requirements import check
 from netperf_lib.hosts.lab.topology import Options

@@ -14,7 +14,7 @@ import yaml
 from jupyter_client.manager import KernelManager, start_new_kernel
 
 import netperf_lib as npl
-from netperf_lib.data.store import Store
+from netperf_lib.data.layout import Store
 from netperf_lib.errors import CollectError, LabError, StoreError
 from netperf_lib.hosts import lab
 

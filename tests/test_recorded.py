@@ -12,7 +12,7 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.store import Store
+from netperf_lib.data.layout import Store
 from netperf_lib.hosts.lab.topology import Options
 
 from .conftest import REPO

@@ -6,12 +6,12 @@ Every run says that it is synthetic, so nothing made from it can be taken for a 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ import orjson
 from ..errors import UsageError
 from ..experiment.model import Experiment, Trial
 from ..experiment.schedule import describe, schedule
-from .files import Location, folder
-from .store import RECORD, Store
+from .files import Location, explained, folder
+from .layout import BLOCK_ROUNDS, Store
 from .workers import Engine
 
 __all__ = ["NOTICE", "Truth", "synth"]
@@ -132,26 +132,31 @@ def synth(
         change=change,
     )
     share = [runs // experiments + (i < runs % experiments) for i in range(experiments)]
-    tasks = [
-        (truth, str(root), number, part, count, samples, tuple(tools), begin.isoformat(), days)
-        for number, count in enumerate(share, 1)
-        for part in range(math.ceil(count / _PART))
-    ]
-    for number, count in enumerate(share, 1):
-        store, experiment = Store(root, _name(number)), _experiment(number, count, tools)
-        store.declare(experiment)
     done = 0
-    with Engine(workers=workers) as engine:
-        for _, written in engine.each(_write, tasks):
+    with explained(root), Engine(workers=workers) as engine:
+        for _, written in engine.each(_write, _tasks(truth, str(root), share, samples, tuple(tools), begin, days)):
             done += written
             if progress:
                 progress(done, runs)
-    folder(root).write("truth.json", orjson.dumps(asdict(truth), option=orjson.OPT_INDENT_2))
+        folder(root).write("truth.json", orjson.dumps(asdict(truth), option=orjson.OPT_INDENT_2))
     return truth
 
 
-_PART = 2000
-"""Runs that one task writes."""
+def _tasks(
+    truth: Truth, root: str, share: Sequence[int], samples: int, tools: tuple[str, ...], begin: datetime, days: float
+) -> Iterator[tuple[Any, ...]]:
+    """Declare each experiment; a task writes the runs of one block of rounds."""
+    for number, count in enumerate(share, 1):
+        experiment = _experiment(number, count, tools)
+        store = Store(root, experiment.name)
+        store.declare(experiment)
+        store.write_plan(schedule(experiment).to_dict())
+        start = begin.isoformat()
+        frozen = store.freeze(start)
+        block = BLOCK_ROUNDS * len(LATENCY_US) * len(tools)
+        for first in range(0, count, block):
+            trials = range(first, min(count, first + block))
+            yield truth, root, number, count, trials, samples, tools, start, days, frozen
 
 
 def _name(number: int) -> str:
@@ -190,33 +195,34 @@ def _write(
     truth: Truth,
     root: str,
     number: int,
-    part: int,
     count: int,
+    chosen: range,
     samples: int,
     tools: Sequence[str],
     start: str,
     days: float,
+    frozen: dict[str, Any],
 ) -> int:
     experiment = _experiment(number, count, tools)
     store = Store(root, experiment.name)
-    plan = schedule(experiment)
-    if part == 0:
-        store.write_plan(plan.to_dict())
+    store.frozen = frozen
     here = _Deployment(truth, number)
     begin = datetime.fromisoformat(start)
-    trials = plan.trials[:count][part * _PART : (part + 1) * _PART]
-    for trial in trials:
+    for trial in _trials(number, count, tuple(tools))[chosen.start : chosen.stop]:
         at = begin + timedelta(days=days * (trial.order + 0.5) / count)
         rng = np.random.default_rng([truth.seed, number, trial.order])
         text, version = _log(trial, here.values(trial, at, rng), samples, at, truth.samples_sd, rng)
         with store.new_run(trial.run_id, durable=False) as place:
-            files = {"client.out": text.encode(), "client.err": b"", "server.out": b"", "server.err": b""}
-            for name, data in files.items():
-                (place / name).write_bytes(data)
-            record = here.record(trial, at, version)
-            record["files"] = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-            (place / RECORD).write_bytes(orjson.dumps(record, option=orjson.OPT_INDENT_2))
-    return len(trials)
+            files = {"client.out": text, "client.err": "", "server.out": "", "server.err": ""}
+            for name, content in files.items():
+                (place / name).write_text(content, "utf-8")
+            store.write_record(place, here.record(trial, at, version))
+    return len(chosen)
+
+
+@lru_cache(maxsize=2)
+def _trials(number: int, count: int, tools: tuple[str, ...]) -> tuple[Trial, ...]:
+    return schedule(_experiment(number, count, tools)).trials
 
 
 class _Deployment:
@@ -265,7 +271,6 @@ class _Deployment:
         commands = {"qperf": "qperf 10.0.0.5 tcp_lat", "iperf3": "iperf3 -c 10.0.0.5 -J -t 10"}
         command = commands.get(trial.test.tool, "sockperf ping-pong -i 10.0.0.5 --tcp -t 1 --full-log /dev/stdout")
         return {
-            "schema": 1,
             "run_id": trial.run_id,
             "attempt": 1,
             "experiment": _name(self.number),

@@ -9,7 +9,7 @@ Polars, Dask and Spark skip what a filter rules out. All is plain or dictionary 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -26,20 +26,31 @@ from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import METRICS
 from ..tools.parsed import ParsedRun
 
-__all__ = ["SCHEMAS", "SCHEMA_VERSION", "PartWriter", "TableName", "detail", "evolve", "run_row", "runs_table"]
+__all__ = [
+    "SCHEMAS",
+    "SCHEMA_VERSION",
+    "PartWriter",
+    "TableName",
+    "conformed",
+    "detail",
+    "run_row",
+    "runs_table",
+    "unified",
+]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the tables; a table of an older version still loads."""
 GROUP_ROWS = 1 << 17
 """Rows in a row group: enough to compress well, few enough to skip well, and all that a writer keeps in memory."""
 
 TableName = Literal["runs", "intervals", "percentiles", "samples"]
 
+_TEXT = "experiment run_id status error command notice raw_path raw_sha256 declaration_sha256".split()
 _TYPES = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
 
 SCHEMAS: dict[TableName, pa.Schema] = {
     "runs": pa.schema(
-        [(c, pa.string()) for c in "experiment run_id status error command notice raw_path raw_sha256".split()]
+        [(c, pa.string()) for c in _TEXT]
         + [(c, pa.int64()) for c in "round order deployment attempt parser_version".split()]
         + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
         + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
@@ -88,7 +99,7 @@ _ENCODINGS = {"samples": {"t_s": "BYTE_STREAM_SPLIT", "latency_us": "BYTE_STREAM
 _UNLIKE = ("run_id", "raw_path", "raw_sha256")
 """Columns of ``runs`` that differ in every row: a dictionary of them would be a second copy."""
 _UNSOUGHT = ("command", "error", "notice", "raw_path", "raw_sha256", "warnings")
-"""Long texts that no query looks for: without statistics."""
+"""Long texts that no query looks for: without statistics, as are the metrics of ``runs``."""
 
 
 class PartWriter:
@@ -103,7 +114,7 @@ class PartWriter:
     """
 
     def __init__(self, table: TableName, place: Callable[[], AbstractContextManager[Path | BinaryIO]]) -> None:
-        self._table, self._schema, self._place = table, SCHEMAS[table], place
+        self._table, self._place = table, place
         self._stack = ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
@@ -123,6 +134,8 @@ class PartWriter:
         waiting = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
         if self._writer is None:
             unlike = _UNLIKE if self._table == "runs" else ()
+            unsought = (*_UNSOUGHT, *METRICS) if self._table == "runs" else ()
+            text = [f.name for f in waiting.schema if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)]
             place = self._stack.enter_context(self._place())
             self._writer = self._stack.enter_context(
                 pq.ParquetWriter(
@@ -131,26 +144,34 @@ class PartWriter:
                     compression="zstd",
                     compression_level=3,
                     # figures hardly repeat: a dictionary of them is built and thrown away
-                    use_dictionary=[
-                        f.name for f in self._schema if pa.types.is_string(f.type) and f.name not in unlike
-                    ],
+                    use_dictionary=[name for name in text if name not in unlike],
                     column_encoding=_ENCODINGS.get(self._table),
-                    write_statistics=[f.name for f in self._schema if f.name not in _UNSOUGHT],
+                    write_statistics=[f.name for f in waiting.schema if f.name not in unsought],
+                    write_page_checksum=True,
                     # of the many columns of runs, a part of a hundred runs, most of the bytes would be these two
                     write_page_index=self._table != "runs",
                     store_schema=False,
                 )
             )
-            self._writer.add_key_value_metadata({"netperf_schema": str(SCHEMA_VERSION)})
         self._writer.write_table(waiting.slice(0, rows).replace_schema_metadata(None), row_group_size=GROUP_ROWS)
         rest = waiting.slice(rows)
         self._waiting, self._rows = [rest], rest.num_rows
 
+    def close(self, metadata: Mapping[str, str]) -> bool:
+        """Write what is left and the footer; return whether there were rows, and so a file."""
+        if self._rows:
+            self._flush(self._rows)
+        if self._writer is None:
+            return False
+        self._writer.add_key_value_metadata({"netperf_schema": str(SCHEMA_VERSION), **metadata})
+        self._stack.close()
+        return True
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._rows:
-            self._flush(self._rows)
+        if self._writer is not None and kind is None and self._rows:
+            raise RuntimeError("the part was not closed")
         self._stack.__exit__(kind, error, trace)
 
 
@@ -199,56 +220,84 @@ def _repeated(text: str, length: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int32)), pa.array([text]))
 
 
-def evolve(table: pa.Table, schema: pa.Schema, where: str = "") -> pa.Table:
-    """Give a table of an older version the columns of today; those it did not know are null.
+def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
+    """Return the columns that parts have together: the known ones first, then labels, which are text.
 
     Raises
     ------
     StoreError
-        A newer version of the library wrote it.
+        A newer version of the library wrote a part.
     """
-    version = int((table.schema.metadata or {}).get(b"netperf_schema", b"1"))
-    if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"{where}: this table was written by a newer netperf_lib (tables of version {version}, known up to "
-            f"{SCHEMA_VERSION}); upgrade, or remove the tables: they are made anew from the raw logs"
-        )
-    if "status" in schema.names:  # of runs: labels of the user's are columns too
-        own = [c for c in dimensions(table.column_names) if c not in schema.names]
-        schema = pa.schema([*schema, *(table.schema.field(c) for c in own)])
+    known, labels = SCHEMAS[table], set()
+    for schema in schemas:
+        version = int((schema.metadata or {}).get(b"netperf_schema", b"1"))
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"a table was written by a newer netperf_lib (tables of version {version}, known up to "
+                f"{SCHEMA_VERSION}); upgrade, or remove the folder `tables`: it is made anew from the raw logs"
+            )
+        if table == "runs":
+            labels |= set(dimensions(schema.names)) - set(known.names)
+    return pa.schema([*known, *(pa.field(name, pa.string()) for name in sorted(labels))])
+
+
+def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Give a part the columns of `schema`; those that it lacks are null."""
     columns = [
         table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type) for f in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def runs_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows of ``runs`` as a table; a factor that is not in the list is a column of text."""
-    own = dict.fromkeys(name for row in rows for name in dimensions(row) if name not in SCHEMAS["runs"].names)
-    schema = pa.schema([*SCHEMAS["runs"], *((name, pa.string()) for name in own)])
-    return pa.Table.from_pylist(list(rows), schema=schema)
+def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """Return rows of ``runs`` as a table; a factor that is not in the list is a column of text.
+
+    A value that does not fit the type of its column becomes null, and the row says so among its warnings.
+    """
+    known = SCHEMAS["runs"]
+    labels = sorted({name for row in rows for name in dimensions(row)} - set(known.names))
+    arrays = {name: _array(name, pa.string(), rows) for name in labels}
+    arrays |= {f.name: _array(f.name, f.type, rows) for f in known if f.name != "warnings"}
+    arrays["warnings"] = _array("warnings", known.field("warnings").type, rows)  # those of the others are among them
+    return pa.table({name: arrays[name] for name in [*known.names, *labels]})
+
+
+def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.Array:
+    values = [row.get(name) for row in rows]
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        kept: list[Any] = []
+        for row, value in zip(rows, values, strict=True):
+            try:
+                kept += pa.array([value], kind).to_pylist()
+            except (pa.ArrowException, OverflowError, TypeError, ValueError):
+                kept.append(None)
+                row["warnings"] = [*(row.get("warnings") or ()), f"{name}: {value!r} does not fit {kind}; left out"]
+        return pa.array(kept, kind)
 
 
 def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None) -> dict[str, Any]:
     """One row of ``runs``: what was planned, where it ran, what the log says."""
     trial = record["trial"]
-    facts = record.get("facts", {}).get("client") or {}
+    facts = (record.get("facts") or {}).get("client") or {}
     main = next((p for p in parsed if p.tool == trial["tool"]), parsed[0] if parsed else None)
-    row: dict[str, Any] = {name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")}
+    row: dict[str, Any] = {name: factor(name).cast(level) for name, level in factors_of(record).items()}
+    row |= {name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")}
     row |= {name: record.get(name) for name in ("attempt", "notice")}
-    row |= {name: factor(name).cast(level) for name, level in factors_of(record).items()}
+    row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
     row |= {name: facts.get(name) for name in ("kernel", "congestion_control", "nic_driver", "vf_up")}
     row["congestion_control"] = row.get("congestion") or row["congestion_control"]  # what the run used
-    row["command"] = " ".join(record["commands"]["client"])
-    row["started_utc"] = pd.Timestamp(record["started_utc"]) if record.get("started_utc") else None
+    row["command"] = " ".join(map(str, record["commands"]["client"]))
+    row["started_utc"] = _utc(record.get("started_utc"))
     # what the log says; else what the program said of itself, "qperf 0.4.11"
-    told = re.search(r"\d+(?:\.\d+)+\S*", record.get("tool_version") or "")
-    row["tool_version"] = (main and main.tool_version) or (told and told.group())
-    row["protocol"] = (main.parameters.get("protocol") if main else None) or row.get("protocol")
-    row["direction"] = main.parameters.get("direction") if main else None
-    if row["message_bytes"] is None and main:
-        row["message_bytes"] = main.parameters.get("message_bytes")
-    row["warnings"] = [*record.get("warnings", ()), *(w for p in parsed for w in p.warnings)]
+    version = re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or ""))
+    row["tool_version"] = (main and main.tool_version) or (version and version.group())
+    for name in ("protocol", "direction", "message_bytes"):
+        said = main.parameters.get(name) if main else None
+        if said is not None and (name != "message_bytes" or row.get(name) is None):
+            row[name] = said
+    row["warnings"] = [*(record.get("warnings") or ()), *(w for p in parsed for w in p.warnings)]
     if record["status"] != "ok":
         row["status"], row["error"] = record["status"], record.get("error")
     elif main is None:
@@ -256,8 +305,13 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
     else:
         row["status"], row["error"] = main.status, main.error
     if row["status"] == "ok":
-        for run in reversed(parsed):  # the test's own tool has the last word
-            row |= {name: value for name, value in run.metrics.items() if name in METRICS}
-        if main:
-            row |= {name: value for name, value in main.metrics.items() if name in METRICS}
+        for run in (*reversed(parsed), main):  # the test's own tool has the last word
+            row |= {name: value for name, value in run.metrics.items() if name in METRICS} if run else {}
     return row
+
+
+def _utc(text: Any) -> pd.Timestamp | None:
+    if not text:
+        return None
+    at = pd.Timestamp(text)
+    return at.tz_localize("UTC") if at.tzinfo is None else at.tz_convert("UTC")

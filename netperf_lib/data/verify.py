@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-
-from .files import Location
-from .store import BATCH_RUNS, RECORD, Part, Progress, Store, read_record, stores
+from ..errors import NetperfError, StoreError
+from .files import Location, explained
+from .ingest import DETAIL, Part, Progress, Tables, make_part
+from .layout import RECORD, Store, read_record, stores, trial_of
 from .tables import SCHEMAS
 from .workers import Engine
 
 __all__ = ["verify"]
+
+_REQUIRED = (
+    "schema run_id attempt experiment deployment round order status "
+    "trial hosts commands exit started_utc ended_utc files"
+).split()
+_PLACED = ("region", "zone", "zone_physical", "ppg", "vm_size", "accelerated")
+"""What a record and the file of its deployment must agree on."""
 
 
 def verify(
@@ -28,77 +36,181 @@ def verify(
 ) -> list[str]:
     """Check that raw runs are as they were measured and that the tables equal a fresh ingest; change nothing.
 
+    The name of the folder is no measured value: a renamed or copied experiment verifies.
+
     Returns
     -------
     list of str
-        What is wrong, a sentence each: a hash or record that does not hold, a run that is in no table or in two, a
-        table that says other than the logs.
+        What is wrong, a sentence each: a record, log, plan or deployment that was changed, removed or added; a table
+        that says other than the logs.
     """
     with Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
         return [wrong for store in stores(path) for wrong in _verify(store, progress, engine)]
 
 
 def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str]:
-    run_ids = store.run_ids()
-    found: list[str] = []
-    seen: dict[str, str] = {}
-    tasks: list[tuple[Store, str, list[str]]] = []
-    for batch, part in store._parts("runs").items() if store._batches() else ():
-        ids = part.read(["run_id"])["run_id"].to_pylist()
-        found += [f"{store.url}: run {i} is in the tables twice ({seen[i]}, {batch})" for i in ids if i in seen]
-        seen.update(dict.fromkeys(ids, batch))
-        tasks.append((store, batch, ids))
-    raw = set(run_ids)
-    found += [f"{store.url}: run {i} is in the tables but not in raw" for i in seen if i not in raw]
-    tasks = [(s, b, ids) for s, b, ids in tasks if raw.issuperset(ids)]
-    waiting = [i for i in run_ids if i not in seen]
-    tasks += [(store, "", waiting[s : s + BATCH_RUNS]) for s in range(0, len(waiting), BATCH_RUNS)]
-    found += [f"{store.url}: exclusions.json names a run that is not there: {i}" for i in set(store.exclusions()) - raw]
+    """What is wrong with an experiment."""
+    found = list(_documents(store))
+    ids = store.run_ids()
+    digests: dict[str, set[str]] = {}
+    with _collecting(found), explained(f"{store.url}/digests"):
+        digests = store.digests()
+    there = set(store._files.names("raw"))
+    for run_id in digests:
+        if run_id not in ids:
+            what = f"has no {RECORD}" if run_id in there else "is missing"
+            found.append(
+                f"{store.url}/raw/{run_id}: {what}, but its digest is kept: it was removed, or the collector was "
+                "killed as it wrote the run (then collect again)"
+            )
+    found += [
+        f"{store.url}/raw/{n}: neither a run nor a part of one (it has no {RECORD})"
+        for n in sorted(there - set(ids) - set(digests))
+    ]
+    with _collecting(found), explained(f"{store.url}/exclusions.json"):
+        gone = sorted(set(store.exclusions()) - set(ids))
+        found += [f"{store.url}: the exclusion of {i} names a run that is not there" for i in gone]
+    tables = Tables(store)
+    with _collecting(found), explained(f"{store.url}/tables"):
+        tables.look(DETAIL)
+    plan: dict[str, Any] = {}
+    with _collecting([]):  # what is wrong with it was said above
+        plan = store.read_plan() or {}
+    trials = {t["run_id"]: t for t in plan.get("trials", ()) if isinstance(t, dict) and "run_id" in t}
+    blocks = {block: {trial_of(i) for i in some} for block, some in tables.blocks.items()}
+    tasks = [
+        (store, block, some, block not in tables.behind, {i: trials[i] for i in blocks[block] if i in trials})
+        for block, some in tables.blocks.items()
+    ]
     done = 0
-    for (_, _, ids), wrong in engine.each(_verify_batch, tasks):
+    for (_, _, some, _, _), wrong in engine.each(_verify_block, tasks):
         found += wrong
-        done += len(ids)
+        done += len(some)
         if progress:
-            progress(done, len(run_ids))
+            progress(done, len(ids))
     return found
 
 
-def _verify_batch(store: Store, batch: str, run_ids: Sequence[str]) -> list[str]:
-    """What is wrong with these runs and, where they are a batch of the tables, with its parts."""
-    found = []
+class _collecting:  # noqa: N801 (used as a statement)
+    """Keep the text of an error among the findings and go on."""
+
+    def __init__(self, found: list[str]) -> None:
+        self._found = found
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, NetperfError):
+            self._found.append(str(error))
+            return True
+        return False
+
+
+def _documents(store: Store) -> Iterator[str]:
+    """What is wrong with the declaration, the plan and the deployments."""
+    found: list[str] = []
+    with _collecting(found), explained(store.url):
+        declared = store.declaration()
+        plan = store.read_plan()
+        if plan is None:
+            if store.digests():
+                found.append(f"{store.url}/plan.json is missing")
+        else:
+            found += _plan(store, plan, declared.digest)
+        for utc, contrast in declared.added:
+            if utc is None and declared.digest is not None:
+                found.append(
+                    f"{store.url}/experiment.yaml: a contrast ({contrast.question or contrast.metric}) was written "
+                    "into it after the first run"
+                )
+    with _collecting(found), explained(f"{store.url}/hosts"):
+        store.deployments()
+    yield from found
+
+
+def _plan(store: Store, plan: Mapping[str, Any], digest: str | None) -> Iterator[str]:
+    where = f"{store.url}/plan.json"
+    if (plan.get("frozen") or {}).get("sha256") != digest:
+        yield f"{where}: the frozen contrasts were changed (their digest differs)"
+    trials = {t.get("run_id"): t for t in plan.get("trials", ()) if isinstance(t, dict)}
+    if "trials" in plan and trials:
+        strangers = sorted({trial_of(i) for i in store.run_ids()} - set(trials))
+        if strangers:
+            yield f"{where}: {len(strangers)} measured trials are not in the plan ({', '.join(strangers[:3])})"
+
+
+def _verify_block(
+    store: Store, block: str, run_ids: list[str], ingested: bool, trials: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """What is wrong with these runs and, where they are in the tables, with the block's parts."""
+    found: list[str] = []
+    digests = store.digests(block)
+    frozen: str | None = None
+    hosts: dict[tuple[int, str], Mapping[str, Any]] = {}
+    with _collecting([]):
+        frozen = store.declaration().digest
+    with _collecting([]):
+        for number, deployment in enumerate(store.deployments(), 1):
+            hosts |= {(number, h["name"]): h for h in deployment.get("hosts", ())}
     for run_id in run_ids:
         with store.raw(run_id) as place:
-            found += [f"{store.url}/raw/{run_id}: {wrong}" for wrong in _verify_run(run_id, place)]
-    if not batch or found:
-        return found
-    with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
-        again = Store(scratch, store.experiment)
-        again._commit(batch, store._read_batch(batch, run_ids, again))
-        for table in SCHEMAS:
-            wrong = _unequal(store._parts(table).get(batch), again._parts(table).get(batch), SCHEMAS[table])
-            if wrong:
-                found.append(f"{store.url}: table {table}, {batch}: {wrong}; remove the tables, they are made anew")
-    return found
+            try:
+                record = read_record((place / RECORD).read_bytes())
+            except (OSError, ValueError) as error:
+                found.append(f"{store.url}/raw/{run_id}/{RECORD}: cannot be read ({error})")
+                continue
+            wrong = [
+                *_digest(place, record, digests.get(run_id)),
+                *_record(run_id, record, frozen, trials.get(trial_of(run_id)), hosts),
+                *_files(place, record.get("files")),
+            ]
+            found += [f"{store.url}/raw/{run_id}: {w}" for w in wrong]
+    return found + ([] if found or not ingested else _tables(store, block, run_ids))
 
 
-_REQUIRED = (
-    "schema run_id attempt experiment deployment round order status "
-    "trial hosts commands exit started_utc ended_utc files"
-).split()
+def _digest(place: Path, record: Mapping[str, Any], digests: set[str] | None) -> Iterator[str]:
+    if digests is None:
+        if record.get("schema") != 1:  # version 0.1 kept no digests
+            yield f"{RECORD} has no digest: the run was added, or its digest removed"
+    elif hashlib.sha256((place / RECORD).read_bytes()).hexdigest() not in digests:
+        yield f"{RECORD} was changed after it was measured (its digest differs)"
 
 
-def _verify_run(run_id: str, place: Path) -> Iterator[str]:
-    """What is wrong with a raw run: its record, its files, their hashes."""
-    try:
-        record = read_record((place / RECORD).read_bytes())
-    except (OSError, ValueError) as error:
-        yield f"run.json cannot be read ({error})"
-        return
+def _record(
+    run_id: str,
+    record: Mapping[str, Any],
+    frozen: str | None,
+    trial: Mapping[str, Any] | None,
+    hosts: Mapping[tuple[int, str], Mapping[str, Any]],
+) -> Iterator[str]:
+    """What is wrong with a record, held against the plan and the deployment."""
     if missing := [key for key in _REQUIRED if key not in record]:
-        yield f"run.json lacks {', '.join(missing)}"
-    if record.get("run_id") != run_id:
-        yield f"run.json is that of run {record.get('run_id')}"
-    for name, digest in record.get("files", {}).items():
+        yield f"{RECORD} lacks {', '.join(missing)}"
+        return
+    if record["run_id"] != run_id:
+        yield f"{RECORD} is that of run {record['run_id']}"
+    declared = record.get("declaration")
+    if isinstance(declared, Mapping) and declared.get("sha256") != frozen:
+        yield "it was measured under other contrasts than those in plan.json"
+    if not isinstance(record["trial"], Mapping) or not isinstance(record["hosts"], Mapping):
+        yield f"{RECORD}: trial or hosts are damaged"
+        return
+    said = {**record["trial"], **{k: record[k] for k in ("deployment", "round", "order")}}
+    if differ := sorted(k for k in said.keys() & (trial or {}).keys() if said[k] != (trial or {})[k]):
+        yield f"{RECORD} and plan.json differ in {', '.join(differ)}"
+    for side, host in record["hosts"].items():
+        known = hosts.get((record["deployment"], str(host.get("name")))) if isinstance(host, Mapping) else None
+        if known and (differ := [k for k in _PLACED if host.get(k) != known.get(k)]):
+            yield f"{RECORD} and the deployment's file differ in {', '.join(differ)} of the {side}"
+
+
+def _files(place: Path, files: Any) -> Iterator[str]:
+    """What is wrong with the files of a raw run."""
+    if not isinstance(files, Mapping):
+        yield f"{RECORD}: files are damaged"
+        return
+    for name, digest in files.items():
         try:
             with (place / name).open("rb") as file:
                 actual = hashlib.file_digest(file, "sha256").hexdigest()
@@ -106,22 +218,40 @@ def _verify_run(run_id: str, place: Path) -> Iterator[str]:
             yield f"{name} is missing"
             continue
         if actual != digest:
-            yield f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {digest[:12]}…)"
+            yield f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {str(digest)[:12]}…)"
+    for file in sorted(place.iterdir()):
+        if file.name != RECORD and file.name not in files:
+            yield f"{file.name} was added after it was measured; it is not read"
 
 
-def _unequal(here: Part | None, fresh: Part | None, schema: pa.Schema) -> str | None:
+def _tables(store: Store, block: str, run_ids: list[str]) -> list[str]:
+    """How the parts of a block differ from the same made anew."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
+        again = Store(scratch, store.experiment)
+        make_part(store, again, block, run_ids)
+        here, fresh = Tables(store), Tables(again)
+        found += [
+            f"{store.url}: table {table}, {block}: {wrong}; remove the tables, they are made anew"
+            for table in SCHEMAS
+            if (wrong := _unequal(here.parts(table).get(block), fresh.parts(table).get(block)))
+        ]
+    return found
+
+
+def _unequal(here: Part | None, fresh: Part | None) -> str | None:
     """How a part differs from the same made anew; a column at a time, so that one fits in memory."""
     if here is None or fresh is None:
         return "rows are missing" if fresh is not None else "rows that no log holds" if here is not None else None
-    with here.open() as a, fresh.open() as b:
-        if a.metadata.num_rows != b.metadata.num_rows:
-            return f"{a.metadata.num_rows} rows, {b.metadata.num_rows} in the logs"
-        for field_ in schema:
-            if field_.name not in a.schema_arrow.names:
-                return f"column {field_.name} is missing: an older version wrote this table"
-            if a.schema_arrow.field(field_.name).type != field_.type:
-                return f"column {field_.name} is {a.schema_arrow.field(field_.name).type}, not {field_.type}"
-            one, other = (f.read(columns=[field_.name])[field_.name] for f in (a, b))
-            if not one.equals(other):
-                return f"column {field_.name} differs from what the logs say"
+    if here.schema.names != fresh.schema.names:
+        return f"the columns {', '.join(sorted(set(here.schema.names) ^ set(fresh.schema.names)))} differ"
+    for name in fresh.schema.names:
+        try:
+            one, other = (part.read([name])[name] for part in (here, fresh))
+        except StoreError as error:
+            return str(error)
+        if len(one) != len(other):
+            return f"{len(one)} rows, {len(other)} in the logs"
+        if not one.equals(other):
+            return f"column {name} differs from what the logs say"
     return None

@@ -6,6 +6,8 @@ A worker can die at any time. Its tasks are done again by another; they must the
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
@@ -19,6 +21,7 @@ from concurrent.futures import (
 )
 from contextlib import ExitStack
 from itertools import islice
+from multiprocessing.connection import wait as wait_for
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -173,5 +176,19 @@ class Engine:
         if self._pool is None:
             # not forked: threads of this process may hold locks that a copy of it would never see released
             started = self._workers - self._helps
-            self._pool = ProcessPoolExecutor(started, mp_context=multiprocessing.get_context("spawn"))
+            self._pool = ProcessPoolExecutor(
+                started, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent
+            )
         return self._pool
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it is gone, however it ended."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            wait_for([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

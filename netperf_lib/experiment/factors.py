@@ -289,7 +289,7 @@ FACTORS: Mapping[str, Factor] = _list()
 
 NOT_FACTORS = frozenset(
     "experiment run_id status error round order deployment deployment_id attempt notice command raw_path raw_sha256 "
-    "parser_version started_utc ended_utc warnings excluded condition run_digest".split()
+    "declaration_sha256 parser_version started_utc ended_utc warnings excluded condition".split()
 )
 """Columns of the table of runs that identify or describe a run and are no dimension of it."""
 

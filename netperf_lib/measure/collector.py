@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from ..data.store import Store
+from ..data.layout import Store
+from ..data.load import load
 from ..errors import CollectError, HostError, NetperfError, UsageError
 from ..experiment.model import Deployment, Trial
 from ..experiment.schedule import Plan, describe, estimate_s
@@ -25,9 +26,6 @@ from .session import Station
 from .trial import Run, asked_buffers, missing, now
 
 __all__ = ["Tally", "collect", "is_complete", "told_when_full"]
-
-RECORD_SCHEMA = 1
-"""Version of run.json."""
 
 
 @dataclass(slots=True)
@@ -313,7 +311,7 @@ class _Collector:
         from ..stats.planning import stop_rule
         from ..stats.table import RunsTable
 
-        runs = self.store.load()
+        runs = load(self.store.location)
         table = RunsTable(runs)
         family = len(self.experiment.contrasts)
         for contrast in self.experiment.contrasts:
@@ -372,7 +370,6 @@ class _Collector:
 
     def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
         return {
-            "schema": RECORD_SCHEMA,
             "run_id": run_id,
             "attempt": attempt,
             "experiment": self.experiment.name,

@@ -17,7 +17,8 @@ from scipy import stats
 
 from ..data.files import Location
 from ..data.histogram import Histogram
-from ..data.store import scan, stores
+from ..data.layout import stores
+from ..data.load import scan
 from ..data.workers import Engine
 from ..errors import StatsError, UsageError
 from ..metrics import metric as metric_called

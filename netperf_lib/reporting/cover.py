@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..data.store import Store
+from ..data.layout import Store
 from ..errors import StoreError
 from ..questions.conditions import status_counts
 from ..questions.words import headline

@@ -16,8 +16,9 @@ from typing import Any
 
 import yaml
 
+from ..data.ingest import current
+from ..data.layout import Store
 from ..data.shipped import PACKAGE, shipped
-from ..data.store import Store
 from ..errors import NothingToReport, ReportError, UsageError
 from ..questions.words import MIME
 from .book import APPENDIX, FIRST, combine
@@ -239,7 +240,7 @@ def report(
     given = _checked([p.notebook for p in pages], parameters or {})
     folder = _folder(store)
     if folder == store.reports_dir:
-        store.ingest()
+        current(store, "runs")
     tell = progress or (lambda done, every, name: None)
     steps = len(pages) + (len(pages) > 1)
     # typesetting needs no kernel: it goes on beside the execution of the next notebook

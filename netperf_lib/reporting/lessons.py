@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..data.layout import Store
 from ..data.shipped import shipped
-from ..data.store import Store
 from ..errors import LabError, NothingToReport, StoreError, UsageError
 from ..questions.conditions import select
 from ..questions.words import contrasts

@@ -19,7 +19,7 @@ import yaml
 
 import netperf_lib as npl
 from netperf_lib import pipeline
-from netperf_lib.data.store import load
+from netperf_lib.data.load import load
 from netperf_lib.errors import AzureError
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import azure, inventory
@@ -50,14 +50,11 @@ def test_every_placement_is_placed_proven_measured_once_and_removed(world: World
     before = dict(world.cloud.resources)
     declared = experiment(*PAIRS, **world.options(expressroute_circuit=CIRCUIT, prices={"ErGw1AZ": 0.4}))
     said: list[str] = []
-    store = pipeline.collect(
-        write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3, say=said.append
-    )
+    pipeline.collect(write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3, say=said.append)
 
     assert set(world.cloud.groups) == {"net"}
     assert world.cloud.resources == before
     assert not list(tmp_path.rglob("id_ed25519"))
-    store.ingest()
     runs = load(tmp_path / "data" / "probe")
     assert sorted(runs["placement"]) == sorted(p.split()[2] for p in PAIRS)
     assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
@@ -87,7 +84,6 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
     store = pipeline.collect(write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3)
     assert json.dumps(world.cloud.resources, sort_keys=True) == before
     assert set(world.cloud.groups) == {"net"}
-    store.ingest()
     runs = load(tmp_path / "data" / "probe")
     assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
     logical = {f"{a}→{b}" for a, b in zip(runs["client_zone"], runs["server_zone"], strict=True)}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from netperf_lib.data.store import Store
+from netperf_lib.data.layout import Store
 from netperf_lib.errors import LabError
 from netperf_lib.experiment.model import Deployment, Experiment
 from netperf_lib.experiment.schedule import schedule

@@ -21,16 +21,12 @@ from functools import partial
 from pathlib import Path
 
 import netperf_lib as npl
-from netperf_lib.data.store import Store, stores
+from netperf_lib.data.layout import Store, stores
 from netperf_lib.data.synth import synth
 
 
 def bytes_under(*places: Path) -> int:
     return sum(file.stat().st_size for place in places for file in place.rglob("*") if file.is_file())
-
-
-def parts(root: Path) -> int:
-    return len(list(root.glob("*/tables/runs/*.parquet")))
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -47,7 +43,7 @@ def without_tables(root: Path) -> None:
 def ingest_alone(root: Path) -> tuple[float, float]:
     """Seconds and peak MiB of an ingest in a process of its own."""
     code = (
-        "import re, sys, time, netperf_lib as npl, netperf_lib.data.store\n"
+        "import re, sys, time, netperf_lib as npl, netperf_lib.data.ingest\n"
         "from netperf_lib import tools\n"
         "start = time.perf_counter(); npl.ingest(sys.argv[1]); print(time.perf_counter() - start)\n"
         "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
@@ -79,18 +75,13 @@ def growth(base: Path, largest: int) -> None:
         nothing = [timed(lambda root=root: npl.ingest(root)) for _ in range(5)]  # type: ignore[misc]
         print(f"          ingest with nothing new: {statistics.median(nothing):.2f} s", flush=True)
         if n == largest:
-            before = parts(root)
-            took = timed(lambda root=root: npl.compact(root))  # type: ignore[misc]
-            print(f"          {before} parts merged into {parts(root)} in {took:.1f} s")
-            nothing = [timed(lambda root=root: npl.ingest(root)) for _ in range(5)]  # type: ignore[misc]
-            print(f"          nothing new, after that: {statistics.median(nothing):.2f} s")
             print(f"          10^6 runs, extrapolated, not measured: {10**6 * seconds / n / 3600:.1f} h of one core")
         shutil.rmtree(root)
         n *= 10
 
 
 def storage(base: Path) -> None:
-    print("\ntables as a share of the raw logs (compacted; 120 runs)")
+    print("\ntables as a share of the raw logs (240 runs)")
     for tools, samples in (
         (("qperf",), 1),
         (("iperf3",), 1),
@@ -99,8 +90,8 @@ def storage(base: Path) -> None:
         (("qperf", "iperf3", "sockperf"), 1000),
     ):
         root = base / "storage"
-        synth(root, runs=120, samples=samples, tools=tools)
-        npl.compact(root)
+        synth(root, runs=240, samples=samples, tools=tools)
+        npl.ingest(root)
         raw, tables = bytes_under(*root.glob("*/raw")), bytes_under(*root.glob("*/tables"))
         print(f"  {'+'.join(tools):<22} {samples:>6} packets: {tables / raw:.1%} of {raw / 2**20:.1f} MiB", flush=True)
         shutil.rmtree(root)
@@ -176,9 +167,9 @@ PAIRS_S = 60
 
 def warm(core: int) -> int:
     """Pay for the imports before the clock runs, and stay on one core."""
-    from netperf_lib.data import store
+    from netperf_lib.data import ingest
 
-    assert store
+    assert ingest
     for thread in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(thread.name), {core})
     return os.getpid()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,17 +23,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 import netperf_lib as npl
-from netperf_lib.data import files
-from netperf_lib.data import store as store_module
+from netperf_lib.data import files, layout
+from netperf_lib.data import ingest as ingest_module
 from netperf_lib.data.files import LocalFolder
-from netperf_lib.data.store import Store
+from netperf_lib.data.layout import Store
 from netperf_lib.data.synth import synth
 from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
 from netperf_lib.data.workers import Engine
@@ -108,28 +107,38 @@ def test_any_executor_makes_the_same_tables(made: Path, fresh: Path) -> None:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "BATCH_RUNS", 5)
+    monkeypatch.setattr(layout, "BLOCK_ROUNDS", 1)
 
 
-def test_a_killed_worker_process_loses_and_doubles_nothing(
-    made: Path, fresh: Path, small_batches: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_worker_process_loses_and_doubles_nothing(made: Path, fresh: Path, small_batches: None) -> None:
     killed: list[int] = []
-    with Engine(workers=2) as engine:
-        submit = engine._executor().submit
 
-        def watched(function: Any, *args: Any) -> Future[Any]:
-            future = submit(function, *args)
-            processes = list(engine._pool._processes)  # type: ignore[union-attr]
-            if len(processes) == 2 and not killed:
-                killed.append(processes[0])
-                threading.Timer(0.3, os.kill, (processes[0], signal.SIGKILL)).start()
-            return future
+    def kill(done: int, total: int) -> None:
+        if not killed:
+            killed.append(multiprocessing.active_children()[0].pid or 0)
+            os.kill(killed[0], signal.SIGKILL)
 
-        monkeypatch.setattr(engine._pool, "submit", watched)
-        assert store_module._ingest(store_module.stores(fresh), engine, None) == RUNS
+    assert npl.ingest(fresh, kill, workers=2) == RUNS
     assert killed
     same(made, fresh)
+
+
+def test_workers_end_with_their_parent(fresh: Path) -> None:
+    code = (
+        "import multiprocessing, os, netperf_lib as npl\n"
+        "def say(done, total):\n"
+        "    print(*(p.pid for p in multiprocessing.active_children()), flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        f"if __name__ == '__main__': npl.ingest({str(fresh)!r}, say, workers=2)\n"
+    )
+    script = fresh / "ingest.py"
+    script.write_text(code)
+    done = subprocess.run(
+        [sys.executable, script], stdout=subprocess.PIPE, check=False
+    )  # waits for the end of the pipe
+    pids = [int(p) for p in done.stdout.split()]
+    assert pids
+    assert not any(files.is_alive(p) for p in pids)
 
 
 def test_workers_that_always_die_are_given_up(fresh: Path) -> None:
@@ -159,39 +168,35 @@ def test_who_helps_works_too_and_goes_on_when_a_worker_dies(tmp_path: Path) -> N
 
 def test_a_killed_ingest_is_gone_on_with(made: Path, fresh: Path) -> None:
     code = (
-        "import netperf_lib.data.store as s, time, os\n"
-        "s.BATCH_RUNS = 5\n"
-        "read = s.Store._read_batch\n"
-        "count = []\n"
-        "def slow(self, *a):\n"
-        "    done = read(self, *a)\n"
+        "import netperf_lib.data.ingest as s, netperf_lib.data.layout as l, time\n"
+        "l.BLOCK_ROUNDS = 1\n"
+        "rows, count = s.runs_table, []\n"
+        "def slow(*a):\n"
         "    count.append(1)\n"
-        "    if len(count) == 3:\n"  # its packets are written, its runs are not
+        "    if len(count) == 3:\n"  # the packets of the block are written, its runs are not
         "        print('now', flush=True); time.sleep(60)\n"
-        "    return done\n"
-        "s.Store._read_batch = slow\n"
+        "    return rows(*a)\n"
+        "s.runs_table = slow\n"
         f"s.ingest({str(fresh)!r})\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"now\n"
         process.kill()
-    names = {t: {p.name for p in fresh.glob(f"*/tables/{t}/part-*")} for t in ("runs", "samples")}
+    names = {t: {p.relative_to(fresh).parts[0::3] for p in fresh.glob(f"*/tables/{t}/*")} for t in ("runs", "samples")}
     assert len(names["runs"]) == 2
     assert names["samples"] - names["runs"]  # what the killed one left
-    assert npl.ingest(fresh) == RUNS - 10
-    assert {p.name for p in fresh.glob("*/tables/samples/part-*")} <= {
-        p.name for p in fresh.glob("*/tables/runs/part-*")
-    }
+    assert npl.ingest(fresh) == RUNS
     same(made, fresh)
 
 
-def test_two_ingests_at_once_double_nothing(made: Path, fresh: Path, small_batches: None) -> None:
-    code = f"import netperf_lib.data.store as s; s.BATCH_RUNS = 5; print(s.ingest({str(fresh)!r}))"
+def test_two_ingests_at_once_write_the_same_bytes(made: Path, fresh: Path) -> None:
+    code = f"import netperf_lib as npl; print(npl.ingest({str(fresh)!r}))"
     processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
-    read = [int(p.communicate(timeout=120)[0]) for p in processes]
-    assert sum(read) == RUNS
-    same(made, fresh)
+    assert all(int(p.communicate(timeout=120)[0]) in (RUNS, 0) for p in processes)
+    for part in made.glob("*/tables/*/*"):
+        assert (fresh / part.relative_to(made)).read_bytes() == part.read_bytes()
+    assert not list(fresh.glob("*/tables/*/.*"))
 
 
 @pytest.mark.slow
@@ -251,120 +256,7 @@ def test_a_scheduler_that_is_not_there() -> None:
         Engine(workers=0)
 
 
-# -- merging ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def scattered(fresh: Path, small_batches: None) -> Path:
-    npl.ingest(fresh)
-    return fresh
-
-
-def test_small_parts_are_merged_and_rows_stay(made: Path, scattered: Path) -> None:
-    assert npl.compact(scattered) == RUNS // 5 - 3
-    same(made, scattered)
-    assert len(list(scattered.glob("*/tables/*/*.parquet"))) == 3 * 4
-    assert npl.compact(scattered) == 0
-    assert npl.verify(scattered) == []
-
-
-@pytest.mark.parametrize("stop", ["_merge", "_tidy"])
-@pytest.mark.parametrize("after", [1, 2, 3, 4])
-def test_merging_stopped_at_any_point_loses_and_doubles_nothing(
-    made: Path, scattered: Path, monkeypatch: pytest.MonkeyPatch, stop: str, after: int
-) -> None:
-    class Killed(BaseException):
-        pass
-
-    original = getattr(Store, stop)
-    calls: list[int] = []
-
-    def dies(self: Store, *args: Any) -> Any:
-        calls.append(1)
-        if len(calls) > after:
-            raise Killed
-        return original(self, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, stop, dies)
-        with pytest.raises(Killed):
-            npl.compact(scattered)
-    same(made, scattered)
-    npl.compact(scattered)
-    same(made, scattered)
-    assert len(list(scattered.glob("*/tables/runs/*.parquet"))) == 3
-    assert not list(scattered.glob("*/tables/merging.json"))
-
-
-@pytest.mark.parametrize("table", ["runs", "samples"])
-def test_a_reader_is_overtaken_by_a_merge(
-    made: Path, scattered: Path, monkeypatch: pytest.MonkeyPatch, table: Any
-) -> None:
-    """Between listing what counts and listing the parts of a table, all of them are merged."""
-    reader = Store(scattered, "fleet-0002")
-    sizes = reader._files.sizes
-
-    def overtaken(name: str) -> dict[str, int]:
-        if name == "tables/samples" or (name == "tables/runs" and table == "runs"):
-            monkeypatch.undo()
-            found = sizes(name) if table == "runs" else {}
-            assert Store(scattered, "fleet-0002").compact() > 0
-            return found or sizes(name)
-        return sizes(name)
-
-    monkeypatch.setattr(reader._files, "sizes", overtaken)
-    rows = reader.table(table)
-    assert rows.num_rows == Store(made, "fleet-0002").table(table).num_rows
-
-
-def test_locks_are_taken_in_one_order(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[str] = []
-    alone = Store._alone
-    monkeypatch.setattr(Store, "_alone", lambda self: (taken.append(self.experiment), alone(self))[1])
-    npl.ingest([fresh / "fleet-0003", fresh / "fleet-0001", fresh / "fleet-0002"])
-    assert taken == ["fleet-0001", "fleet-0002", "fleet-0003"]
-
-
-def test_tables_removed_while_they_are_made(made: Path, fresh: Path, small_batches: None) -> None:
-    def remove(done: int, total: int) -> None:
-        shutil.rmtree(fresh / "fleet-0001" / "tables", ignore_errors=True)
-        Store(fresh, "fleet-0001").ingest()  # another, that takes the lock of the new folder
-
-    with pytest.raises(StoreError, match="this lock was removed"):
-        npl.ingest(fresh / "fleet-0001", remove)
-    npl.ingest(fresh)
-    same(made, fresh)
-
-
 # -- verifying -------------------------------------------------------------------------------------------------------
-
-
-def test_verify_finds_what_is_wrong(fresh: Path) -> None:
-    npl.ingest(fresh)
-    assert npl.verify(fresh) == []
-    one, two, three = (Store(fresh, f"fleet-000{i}") for i in (1, 2, 3))
-    ids = one.run_ids()
-    (one.raw_dir(ids[0]) / "client.out").write_text("changed")
-    (one.raw_dir(ids[1]) / "run.json").write_text("{")
-    (one.raw_dir(ids[2]) / "client.err").unlink()
-    part = next((fresh / "fleet-0002/tables/samples").glob("part-*"))
-    table = pq.read_table(part)
-    table = table.set_column(2, "latency_us", pc.add(table["latency_us"], 1.0).cast("float32"))
-    pq.write_table(table, part)
-    shutil.rmtree(three.raw_dir(three.run_ids()[0]))
-    two._files.write("exclusions.json", b'{"nosuch": "typo"}')
-    found = npl.verify(fresh)
-    for text in (
-        f"{ids[0]}: client.out was changed after it was measured",
-        f"{ids[1]}: run.json cannot be read",
-        f"{ids[2]}: client.err is missing",
-        "table samples",
-        "column latency_us differs",
-        "is in the tables but not in raw",
-        "exclusions.json names a run that is not there: nosuch",
-    ):
-        assert [f for f in found if text in f], text
-    assert len(found) == 6
 
 
 def test_verify_checks_runs_that_are_not_in_the_tables_yet(fresh: Path) -> None:
@@ -429,8 +321,8 @@ def test_left_out_runs_are_left_out_by_every_engine(fresh: Path) -> None:
 
 @pytest.mark.parametrize("tool", ["qperf", "iperf3", "sockperf"])
 def test_tables_are_a_tenth_of_the_raw_logs(tmp_path: Path, tool: str) -> None:
-    synth(tmp_path, runs=120, samples=2000, tools=(tool,))
-    npl.compact(tmp_path)
+    synth(tmp_path, runs=240, samples=2000, tools=(tool,))
+    npl.ingest(tmp_path)
     raw, tables = (
         sum(p.stat().st_size for p in (tmp_path / "fleet-0001" / part).rglob("*") if p.is_file())
         for part in ("raw", "tables")
@@ -464,7 +356,7 @@ fsspec.register_implementation("counted", Counted, clobber=True)
 
 
 def test_a_query_reads_only_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "CACHED", 0)  # as if all were large: read by ranges
+    monkeypatch.setattr(files, "SMALL", 0)  # as if all were large: read by ranges
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     root = tmp_path / "fleet"
     synth(root, runs=4, experiments=4, samples=110_000, tools=("sockperf",))
@@ -483,24 +375,6 @@ def test_a_query_reads_only_its_share(tmp_path: Path, monkeypatch: pytest.Monkey
         assert 0 < Counted.read < share  # of the one file the column, and its footer
 
 
-def test_small_parts_are_fetched_only_when_a_query_needs_them(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("NETPERF_CACHE", str(tmp_path / "cache"))
-    fetched: list[str] = []
-    real = files.ObjectFolder.fetched
-    monkeypatch.setattr(
-        files.ObjectFolder, "fetched", lambda self, name: (fetched.append(f"{self.url}/{name}"), real(self, name))[1]
-    )
-    samples = npl.scan(f"counted://{made}", "samples")
-    fetched.clear()
-    mine = samples.to_table(columns=["latency_us"], filter=ds.field("experiment") == "fleet-0003")
-    assert mine.num_rows == npl.scan(made / "fleet-0003", "samples").count_rows()
-    assert len(set(fetched)) == 1  # of 3
-    assert "fleet-0003/tables/samples" in fetched[0]
-
-
 def test_one_of_many_experiments_is_loaded_without_the_others(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     real = pq.read_table
@@ -512,7 +386,7 @@ def test_one_of_many_experiments_is_loaded_without_the_others(made: Path, monkey
 
 def test_tables_of_a_newer_library_are_left_alone(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "PARSER_VERSION", 99)
+        patch.setattr(ingest_module, "READER_VERSION", 99)
         npl.ingest(fresh)
     parts = sorted(fresh.glob("*/tables/*/*.parquet"))
     with pytest.raises(StoreError, match="newer netperf_lib"):
@@ -532,6 +406,7 @@ def test_packets_are_never_in_memory_whole(tmp_path: Path) -> None:
                 assert table == "samples"
                 writer.add(rows)
             most = max(most, pa.total_allocated_bytes())
+        writer.close({})
     file = pq.ParquetFile(part)
     assert file.metadata.num_rows == 4_000_000
     assert file.metadata.row_group(0).num_rows == GROUP_ROWS
@@ -546,5 +421,5 @@ def test_latencies_keep_their_precision(tmp_path: Path) -> None:
         columns = list(read.samples())
         for name, rtol, atol in (("latency_us", 2**-16, 0), ("t_s", 0, 2**-17)):
             logged = np.concatenate([np.asarray(c[name]) for c in columns])
-            kept = store.load("samples").query("run_id == @run_id")[name].to_numpy()
+            kept = npl.load(store.path, "samples").query("run_id == @run_id")[name].to_numpy()
             np.testing.assert_allclose(kept, logged, rtol=rtol, atol=atol)

@@ -13,7 +13,7 @@ import fsspec
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.store import Store
+from netperf_lib.data.layout import Store
 
 from ..azurite import azurite
 from ..test_end_to_end import SERVERS, _no_lab, _within, command, declare

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from netperf_lib.data.store import Store
+from netperf_lib.data.layout import Store
+from netperf_lib.data.load import load
 from netperf_lib.errors import CollectError, HostError, LabError, StoreError, UsageError
 from netperf_lib.experiment.model import Deployment, Experiment
 from netperf_lib.experiment.schedule import schedule
@@ -174,7 +175,7 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(deployment: Deployment, stor
         ports = {w for w in record["commands"]["server"] if w.isdigit() and int(w) >= 20_000}
         assert len(ports) == 1
     assert len({r["commands"]["server"][2] + r["commands"]["server"][-1] for r in records(store)}) > 1
-    runs = store.load()
+    runs = load(store.location)
     assert (runs["status"] == "ok").all()
     assert runs.loc[runs["tool"] == "qperf", "latency_oneway_us"].notna().all()
     # the interval between tools is not a test of time here, but a server that ends by itself had time to print
@@ -198,7 +199,7 @@ def test_buffers_are_set_for_their_trials_and_put_back(deployment: Deployment, s
     tally = measure(ladder, deployment, store)
     assert (tally.ok, tally.attempts_failed) == (6, 0), [r["error"] for r in records(store)]
     assert buffers(deployment) == before
-    runs = store.load()
+    runs = load(store.location)
     small = runs["tcp_buffer_bytes"] == 65536
     assert runs.loc[small, "throughput_bps"].max() < runs.loc[~small, "throughput_bps"].min()
     # the tool was told nothing: the kernel's limit did it
@@ -222,7 +223,7 @@ def test_latency_is_measured_while_a_load_runs(deployment: Deployment, store: St
     narrow = NEAR | {"server": "narrow"}
     tally = measure(experiment(pairs=[narrow], tests=[idle, idle | {"during": {"streams": 2}}]), deployment, store)
     assert tally.ok == 2, [r["error"] or r["log"]["error"] for r in records(store)]
-    runs = store.load().set_index("during")
+    runs = load(store.location).set_index("during")
     loaded = runs.loc["iperf3 tcp ×2"]
     assert 1e7 < loaded["throughput_bps"] < 3.1e7
     # the load stands in the queue before the narrow link, for up to 30 ms each time a message goes that way
@@ -274,7 +275,7 @@ def test_a_cut_connection_fails_one_run_and_the_trial_is_measured_again(deployme
     assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 1)
     (failed,) = (r for r in records(store) if r["status"] == "failed")
     assert "connection broke" in failed["error"]
-    assert store.load()["status"].value_counts().to_dict() == {"ok": 2, "failed": 1}
+    assert load(store.location)["status"].value_counts().to_dict() == {"ok": 2, "failed": 1}
     assert wait_until(lambda: not tools_running(deployment))
 
 
@@ -407,7 +408,7 @@ COLLECTOR = """
     from netperf_lib.hosts.lab.deployment import read
     from netperf_lib.measure.progress import Silent
     from netperf_lib.experiment.schedule import schedule
-    from netperf_lib.data.store import Store
+    from netperf_lib.data.layout import Store
     store, state = Store(sys.argv[1], "t"), Path(sys.argv[2])
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever runs these tests may ignore it, as nohup does
     found = read(state)
@@ -463,7 +464,7 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
     assert {r.trial for r in runs} == wanted
     assert len(runs) == len(wanted)
     assert not [p for p in (store.path / "raw").iterdir() if p.name not in {r.run_id for r in runs}]
-    assert (store.load()["status"] == "ok").all()
+    assert (load(store.location)["status"] == "ok").all()
     assert not tools_running(deployment)
     assert buffers(deployment) == before
 

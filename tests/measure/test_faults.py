@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from netperf_lib import tools
-from netperf_lib.data.store import Store
+from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment
 
 from ..sshd import Sshd, alive, wait_until

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from netperf_lib.data.store import PARSER_VERSION, SCHEMAS, Store
+from netperf_lib.data.ingest import READER_VERSION
+from netperf_lib.data.layout import Store
+from netperf_lib.data.tables import SCHEMAS
 
 NOTICE = "Made-up numbers for a test. No host was measured; nothing here says anything about a network."
 LEVEL = {"ppg": 40.0, "same-zone": 58.0, "cross-zone": 57.0, "cross-region": 10_400.0}
@@ -114,7 +116,7 @@ def _row(declared: dict[str, Any], pair: dict[str, Any], test: dict[str, Any], s
         "notice": NOTICE,
         "tool_version": "1.0",
         "command": test["tool"],
-        "parser_version": PARSER_VERSION,
+        "parser_version": READER_VERSION,
         "raw_path": "raw/none",
         "raw_sha256": "0" * 64,
         "warnings": [],

@@ -11,7 +11,7 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.store import Store
+from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.reporting.execute import parameters_of, parse_parameters

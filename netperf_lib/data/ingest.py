@@ -1,0 +1,372 @@
+"""Raw runs to parquet tables. Idempotent: a part is a function of the raw runs of one block of rounds.
+
+How the tables stay true: the footer of a part of ``runs`` lists its runs, each with the digest of its raw run. Ingest
+compares this list with ``raw/`` and makes parts that differ anew, each whole and by one rename or upload: first the
+parts of the detail tables, then that of ``runs``. All parts of a block carry the same generation (a digest of the
+list), so that a reader sees which belong together. Two ingests at once write the same bytes; one that was killed is
+done again. Nothing here needs a lock.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import tempfile
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from ..errors import ParseError, StoreError
+from ..metrics import METRICS
+from ..tools.parsed import ParsedRun
+from . import logs
+from .files import Location, explained
+from .layout import RECORD, Store, block_of, read_record, stores
+from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
+from .workers import Engine
+
+__all__ = ["READER_VERSION", "Part", "Progress", "Tables", "current", "ingest", "make_part"]
+
+READER_VERSION = 3
+"""Raised when the same log would give other numbers, so that tables made before are made anew."""
+
+Progress = Callable[[int, int], None]
+
+DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
+_SUFFIX = ".parquet"
+_SHORT = 16
+"""Digits of a digest in a footer, which is not compressed well; column ``raw_sha256`` has all."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A parquet file of a table."""
+
+    place: str
+    system: pyarrow.fs.FileSystem
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Columns and footer; an empty schema where the footer is damaged."""
+        try:
+            return pq.read_schema(self.place, filesystem=self.system)
+        except (pa.ArrowException, OSError, ValueError):
+            return pa.schema([])
+
+    @property
+    def generation(self) -> str:
+        """What the parts of a block that belong together have in common."""
+        return str((self.schema.metadata or {}).get(b"netperf_generation", b""), "ascii", "replace")
+
+    def footer(self) -> dict[str, Any]:
+        """Return what the footer of a part of ``runs`` says: reader, experiment, runs, detail tables."""
+        try:
+            packed = (self.schema.metadata or {})[b"netperf_part"]
+            content: dict[str, Any] = orjson.loads(zlib.decompress(base64.b64decode(packed)))
+        except (KeyError, ValueError, zlib.error):
+            return {}
+        return content
+
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        """Return these columns, or all; StoreError where the part is damaged."""
+        try:
+            return pq.read_table(self.place, columns=columns, filesystem=self.system, page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, PermissionError | FileNotFoundError):
+                raise
+            raise StoreError(
+                f"{self.place}: this part of a table is damaged ({str(error)[:200]}); remove the folder `tables`, it "
+                "is made anew from the raw logs"
+            ) from None
+
+
+@dataclass
+class Tables:
+    """The parts of an experiment's tables, and what is missing in them.
+
+    Parameters
+    ----------
+    store : Store
+        The experiment.
+    at : Store, optional
+        Where the tables lie, when not in the experiment's own folder.
+    """
+
+    store: Store
+    at: Store | None = None
+    behind: dict[str, list[str]] = field(default_factory=dict)
+    """Blocks whose parts must be made, with their runs."""
+    blocks: dict[str, list[str]] = field(default_factory=dict)
+    """Every block with its runs, by what is in ``raw/``."""
+
+    def parts(self, table: TableName) -> dict[str, Part]:
+        """Parts of a table by the name of their block."""
+        files = (self.at or self.store)._files
+        sizes = files.sizes(f"tables/{table}")
+        system, base = files.arrow(f"tables/{table}", sizes)
+        found = {n.removesuffix(_SUFFIX): Part(f"{base}/{n}", system) for n in sorted(sizes) if n.endswith(_SUFFIX)}
+        if self.blocks:
+            found = {n: part for n, part in found.items() if n in self.blocks}
+        files.each(lambda part: part.schema, list(found.values()))
+        return found
+
+    def look(self, details: Sequence[TableName]) -> Tables:
+        """Find out which blocks are behind; the parts of `details` are checked too."""
+        ids = self.store.run_ids(warn=True)
+        self.blocks, self.behind = {}, {}
+        for run_id in ids:
+            self.blocks.setdefault(block_of(run_id), []).append(run_id)
+        if not ids:
+            return self  # tables without raw runs are read as they are
+        runs = self.parts("runs")
+        if versions := [int(f["reader"]) for part in runs.values() if (f := part.footer())]:
+            newest = max(versions)
+            if newest > READER_VERSION:
+                raise StoreError(
+                    f"{self.store.url}: a newer netperf_lib made these tables; upgrade, or remove the folder `tables`"
+                )
+        digests = self.store.digests()
+        others = {table: self.parts(table) for table in details}
+        for block, expected in self.blocks.items():
+            part = runs.get(block)
+            if part is None or not self._fresh(block, part, expected, digests, others):
+                self.behind[block] = expected
+        return self
+
+    def _fresh(
+        self,
+        block: str,
+        part: Part,
+        expected: list[str],
+        digests: Mapping[str, set[str]],
+        others: Mapping[TableName, Mapping[str, Part]],
+    ) -> bool:
+        footer = part.footer()
+        known: dict[str, str] = footer.get("runs", {})
+        if (footer.get("reader"), footer.get("experiment")) != (READER_VERSION, self.store.experiment):
+            return False
+        if list(known) != expected:
+            return False
+        for run_id, digest in known.items():
+            if digest.startswith("!"):  # it was refused: was it repaired?
+                try:
+                    data = self.store._files.read(f"raw/{run_id}/{RECORD}")
+                except OSError:
+                    data = b""
+                if digest != "!" + hashlib.sha256(data).hexdigest()[:_SHORT]:
+                    return False
+            elif run_id in digests and digest not in {d[:_SHORT] for d in digests[run_id]}:
+                return False
+        return all(
+            block in parts and parts[block].generation == part.generation
+            for table, parts in others.items()
+            if table in footer.get("tables", ())
+        )
+
+
+def current(store: Store, table: TableName) -> Tables:
+    """Return the tables of an experiment with all runs in them.
+
+    What is missing is read from the raw logs now. Where the data root cannot be written, the tables are made in a
+    temporary folder that lasts as long as this process.
+    """
+    details = (table,) if table != "runs" else ()
+    kept = _elsewhere.get(store.location)
+    tables = Tables(store, Store(kept.name, store.experiment) if kept else None).look(details)
+    if not tables.behind:
+        return tables
+    if tables.at is None:
+        try:
+            _ingest([tables], Engine(), None)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+        else:
+            return tables
+        warnings.warn(
+            f"{store.url} cannot be written: its tables are made in a temporary folder, each time; whoever may write "
+            "there can make them for everyone with `npl ingest`",
+            stacklevel=4,
+        )
+        kept = _elsewhere[store.location] = tempfile.TemporaryDirectory(prefix="netperf-tables-")
+        tables = Tables(store, Store(kept.name, store.experiment)).look(details)
+    _ingest([tables], Engine(), None)
+    return tables
+
+
+_elsewhere: dict[str, tempfile.TemporaryDirectory[str]] = {}
+"""Temporary tables of data roots that cannot be written, by location."""
+
+
+def ingest(
+    path: Location | Iterable[Location] | Sequence[Store],
+    progress: Progress | None = None,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
+) -> int:
+    """Bring the tables of experiments up to date with their raw runs; return how many runs were read.
+
+    Stopped at any point, also by the death of a worker or of this process, it loses and doubles nothing; the same call
+    goes on. A block of rounds in which a run is new is read anew as a whole.
+
+    Parameters
+    ----------
+    path : path, URL or several
+        An experiment, several, or a data root: all its experiments.
+    progress : callable, optional
+        Called with (runs read, runs to read).
+    workers : int
+        Processes on this machine; 1 works in this one.
+    scheduler : str, optional
+        Address of a Dask scheduler, such as ``tcp://10.0.0.5:8786``. Its workers must be able to open the data root.
+    executor : concurrent.futures.Executor, optional
+        Used as it is, for example ``distributed.Client(…).get_executor()``.
+
+    Raises
+    ------
+    StoreError
+        There is no experiment, the disk is full, or the data root cannot be written.
+    """
+    chosen = stores(path)
+    where = chosen[0].url if len(chosen) == 1 else "the data root"
+    with explained(where), Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
+        return _ingest([Tables(store).look(DETAIL) for store in chosen], engine, progress)
+
+
+def _ingest(several: Sequence[Tables], engine: Engine, progress: Progress | None) -> int:
+    tasks = [
+        (tables.store, tables.at or tables.store, block, ids)
+        for tables in several
+        for block, ids in tables.behind.items()
+    ]
+    total, done = sum(len(ids) for *_, ids in tasks), 0
+    for tables in several:
+        if tables.behind:
+            _remove_others(tables)
+    for (_, _, _, ids), _ in engine.each(make_part, tasks):
+        done += len(ids)
+        if progress:
+            progress(done, total)
+    for tables in several:
+        tables.behind = {}
+    return done
+
+
+def _remove_others(tables: Tables) -> None:
+    """Remove parts of blocks that have no raw runs, such as those written by version 0.1, and half-written files."""
+    files = (tables.at or tables.store)._files
+    for table in SCHEMAS:
+        files.tidy(f"tables/{table}")
+        for name in files.sizes(f"tables/{table}"):
+            if name.removesuffix(_SUFFIX) not in tables.blocks:
+                files.remove(f"tables/{table}/{name}")
+
+
+def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> str:
+    """Read the runs of a block and write its part of every table; return the generation."""
+    files, name = into._files, f"{block}{_SUFFIX}"
+    digests = store.digests(block)
+    rows: list[dict[str, Any]] = []
+    seen: dict[str, str] = {}
+    with ExitStack() as stack:
+        writers = {
+            table: stack.enter_context(PartWriter(table, partial(files.new_file, f"tables/{table}/{name}")))
+            for table in DETAIL
+        }
+        for run_id in run_ids:
+            with store.raw(run_id) as place:
+                row, parsed, refused = read_run(store, run_id, place, digests.get(run_id))
+                seen[run_id] = "!" * refused + row["raw_sha256"][:_SHORT]
+                rows.append(row)
+                try:
+                    for table, some in detail(store.experiment, run_id, parsed):
+                        writers[table].add(some)
+                except ParseError as e:  # a damaged packet is found only while the packets are read
+                    row |= {"status": "partial", "error": str(e).replace(str(place), f"raw/{run_id}")}
+                    row |= dict.fromkeys(METRICS)
+        content: dict[str, Any] = {"reader": READER_VERSION, "experiment": store.experiment, "runs": seen}
+        generation = hashlib.sha256(orjson.dumps([content, SCHEMA_VERSION])).hexdigest()[:16]
+        footer = {"netperf_generation": generation}
+        content["tables"] = [table for table, writer in writers.items() if writer.close(footer)]
+    for table in DETAIL:
+        if table not in content["tables"]:
+            files.remove(f"tables/{table}/{name}")
+    with PartWriter("runs", partial(files.new_file, f"tables/runs/{name}")) as writer:
+        writer.add(runs_table(rows))
+        packed = base64.b64encode(zlib.compress(orjson.dumps(content))).decode()
+        writer.close(footer | {"netperf_part": packed})
+    return generation
+
+
+def read_run(
+    store: Store, run_id: str, place: Path, digests: set[str] | None
+) -> tuple[dict[str, Any], list[ParsedRun], bool]:
+    """Read a raw run: its row of ``runs``, what its logs say, and whether it was refused.
+
+    Only files that the record names are read, and only as they were measured. A run whose record or logs are damaged
+    or were changed gets a row that says so, without figures.
+    """
+    parsed: list[ParsedRun] = []
+    data, refused = b"", False
+    try:
+        data = (place / RECORD).read_bytes()
+        if digests is not None and hashlib.sha256(data).hexdigest() not in digests:
+            raise ValueError(f"{RECORD} was changed after it was measured")
+        record = read_record(data)
+        files = record["files"]
+        unread = None
+        for name in sorted(n for n in files if n.startswith("client") and n.endswith(".out")):
+            server = name.replace("client", "server", 1)
+            ends = [place / _as_measured(place, end, files) for end in (name, server) if end in files]
+            try:
+                parsed += logs.parse_ends(ends[0], ends[-1] if len(ends) > 1 else place / "no-server")
+            except ParseError as e:
+                unread = str(e).replace(str(place), f"raw/{run_id}")
+        row = run_row(record, parsed, unread)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            raise
+        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        refused, parsed = True, []
+        row = _refused(run_id, f"raw/{run_id}: the record or a log is damaged ({why})")
+    row |= {"experiment": store.experiment, "run_id": run_id, "parser_version": READER_VERSION}
+    row |= {"raw_path": f"raw/{run_id}", "raw_sha256": hashlib.sha256(data).hexdigest()}
+    return row, parsed, refused
+
+
+def _as_measured(place: Path, name: str, files: Mapping[str, str]) -> str:
+    """Return the name of a file that is as it was measured; ValueError otherwise."""
+    if Path(name).name != name:
+        raise ValueError(f"{name!r} is not a plain file name")
+    with (place / name).open("rb") as opened:
+        if hashlib.file_digest(opened, "sha256").hexdigest() != files[name]:
+            raise ValueError(f"{name} was changed after it was measured")
+    return name
+
+
+def _refused(run_id: str, why: str) -> dict[str, Any]:
+    """Return the row of a run that cannot be read: what its name says, and why."""
+    block, _, rest = run_id.partition("-r")
+    number, _, attempt = rest.partition("-")[0], "", run_id.rpartition("-a")[2]
+    return {
+        "status": "failed",
+        "error": why,
+        "deployment": int(block[1:]) if block[1:].isdigit() else None,
+        "round": int(number) if number.isdigit() else None,
+        "attempt": int(attempt) if attempt.isdigit() else None,
+        "warnings": [],
+    }

@@ -1,0 +1,643 @@
+"""The layout of an experiment on disk or on an object store. Only this module builds these paths.
+
+::
+
+    <root>/<experiment>/experiment.yaml, plan.json      as declared, as scheduled; frozen by the first run
+    <root>/<experiment>/hosts/                          what the source of the hosts keeps
+    <root>/<experiment>/raw/<run_id>/run.json, *.out    immutable; there when run.json is, which is written last
+    <root>/<experiment>/digests/d01-r0001-0064.sha256   SHA-256 of every run.json, as `sha256sum --check` reads it
+    <root>/<experiment>/excluded/<run_id>.json          a run left out, and the cause
+    <root>/<experiment>/tables/<table>/d01-r0001-0064.parquet   delete at will; see `netperf_lib.data.ingest`
+    <root>/<experiment>/reports/                        delete at will
+    <root>/<experiment>/collector.json                  the claim of the collector at work
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import socket
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import orjson
+import yaml
+
+from ..errors import StoreError
+from ..experiment.model import Contrast, Deployment, Experiment
+from .files import LocalFolder, Location, explained, folder, is_alive, is_url, split
+
+__all__ = ["RECORD", "Declaration", "RunState", "Store", "block_of", "experiments", "read_record", "stores", "trial_of"]
+
+RECORD = "run.json"
+"""The file that makes a run complete."""
+RECORD_SCHEMA = 2
+"""Version of run.json. From 2 on, its digest is kept beside the plan."""
+BLOCK_ROUNDS = 64
+"""Rounds in a part of a table and in a file of digests."""
+FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
+"""What may be declared anew after the first run: it changes no condition. (Contrasts are frozen on their own.)"""
+
+_CLAIM = "collector.json"
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """What is known of a run without reading its logs."""
+
+    run_id: str
+    attempt: int
+    status: str
+    trial: str
+    """Run id of the trial, without the attempt."""
+    record: Mapping[str, Any]
+    """Its run.json."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """What was declared before the data, and what was added later."""
+
+    experiment: Experiment
+    """With the contrasts that were declared before the first run; only these get verdicts."""
+    frozen_utc: str | None
+    """Time of the first run; None before it, and for data of version 0.1, which did not record it."""
+    digest: str | None
+    """SHA-256 of the frozen contrasts; every run.json carries it."""
+    added: tuple[tuple[str | None, Contrast], ...] = ()
+    """Contrasts declared after the first run, each with the time at which that was noticed."""
+
+
+def block_of(run_id: str) -> str:
+    """Return the block of rounds of one deployment that a run belongs to, for example ``d01-r0001-0064``."""
+    found = re.match(r"d(\d+)-r(\d+)(?:-|$)", run_id)
+    deployment, number = (int(found[1]), int(found[2])) if found else (0, 0)
+    start = max(0, number - 1) // BLOCK_ROUNDS * BLOCK_ROUNDS
+    return f"d{deployment:02d}-r{start + 1:04d}-{start + BLOCK_ROUNDS:04d}"
+
+
+def trial_of(run_id: str) -> str:
+    """Return the run id without the attempt: the trial's."""
+    return re.sub(r"-a\d{1,6}$", "", run_id)
+
+
+class Store:
+    """One experiment under a data root.
+
+    Parameters
+    ----------
+    root : path or URL
+        The data root: a folder, or the URL of an object store (``abfs://container/folder``).
+    experiment : str
+        Name of the experiment: a folder under the root. Where it is a link, the name of its target counts.
+    """
+
+    def __init__(self, root: Location, experiment: str) -> None:
+        url = f"{str(root).rstrip('/')}/{experiment}" if is_url(root) else str(Path(root) / experiment)
+        self._files = folder(url)
+        self.url = self._files.url
+        """Where the data are."""
+        if isinstance(self._files, LocalFolder):
+            self.path = self._files.path
+            """The experiment's folder on this machine; of a store elsewhere, the folder for what must be local."""
+            with explained(url):
+                experiment = split(self.path)[1] if self.path.is_symlink() else experiment
+        else:
+            self.path = _work_folder(url)
+        self.experiment = experiment
+        self._claim: bytes | None = None
+        self.frozen: dict[str, Any] | None = None
+        """What run records say of the frozen contrasts; see `freeze`."""
+
+    @classmethod
+    def at(cls, path: Location) -> Store:
+        """Return the store whose experiment folder is `path`.
+
+        Raises
+        ------
+        StoreError
+            There is no experiment in that folder.
+        """
+        with explained(path):
+            parent, name = split(path)
+            store = cls(parent, name)
+            if not store._files.exists("experiment.yaml"):
+                inside = experiments(path)
+                hint = f"; it holds the experiments {', '.join(split(e)[1] for e in inside)}" if inside else ""
+                raise StoreError(f"{str(path)[:300]}: no experiment here (no experiment.yaml){hint}")
+        return store
+
+    def __repr__(self) -> str:
+        return f"Store({self.url!r})"
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str, str]]:
+        return Store, split(self.location)  # workers may stand in another folder
+
+    @property
+    def location(self) -> str:
+        """Where the data are, named so that any process can open it: an absolute path, or the URL."""
+        return str(self.path.resolve()) if isinstance(self._files, LocalFolder) else self.url
+
+    # -- places --------------------------------------------------------------------------------------------------
+
+    @property
+    def hosts_dir(self) -> Path:
+        """Folder for what the source of the hosts keeps; always on this machine: it may hold keys."""
+        return _made(self.path / "hosts")
+
+    @property
+    def reports_dir(self) -> Path:
+        """Folder on this machine for executed notebooks and PDFs; see `publish`."""
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            return _made(_work_folder(f"file://{self.location}") / "reports")
+        return _made(self.path / "reports")
+
+    @property
+    def log_file(self) -> Path:
+        """Where the collector writes what it did."""
+        return _made(self.path) / "collect.log"
+
+    @property
+    def token(self) -> str:
+        """What tells this experiment from every other. A copy of the folder gets a token of its own."""
+        place, here = _made(self.path) / "token", f"{socket.gethostname()}:{self.path.resolve()}"
+        with suppress(OSError, ValueError):
+            drawn, _, where = place.read_text("utf-8").partition(" ")
+            if where in ("", here):
+                return drawn
+        drawn = secrets.token_hex(8)
+        draft = place.with_suffix(f".{os.getpid()}")
+        draft.write_text(f"{drawn} {here}", "utf-8")
+        draft.replace(place)
+        return drawn
+
+    def raw_dir(self, run_id: str) -> Path:
+        """Folder of a run that is complete, where the data root is on this machine."""
+        return self.path / "raw" / run_id
+
+    def publish(self, made: Iterable[Path]) -> list[str]:
+        """Bring files of `reports_dir` to where the data are; return their paths or URLs there."""
+        if isinstance(self._files, LocalFolder):
+            return [str(file) for file in made]
+        places = []
+        for file in made:
+            self._files.write(f"reports/{file.name}", file.read_bytes())
+            places.append(f"{self.url}/reports/{file.name}")
+        return places
+
+    # -- what was declared and scheduled ---------------------------------------------------------------------------
+
+    def declare(self, experiment: Experiment) -> None:
+        """Keep the experiment as declared.
+
+        Once runs exist, the contrasts are frozen: others are kept as added, with the time, and get no verdict.
+
+        Raises
+        ------
+        StoreError
+            Runs exist that were measured under another declaration.
+        """
+        if not (self._files.exists("experiment.yaml") and self.run_ids()):
+            self._write_declared(experiment)
+            plan = self.read_plan()
+            if plan and (plan.pop("frozen", None), plan.pop("added", None)) != (None, None):
+                self._write_json("plan.json", plan)
+            self.frozen = None
+            return
+        known = self.declaration()
+        if _fixed(known.experiment) != _fixed(experiment):
+            raise StoreError(
+                f"{self.url}: runs were measured here under another declaration of {experiment.name!r}; "
+                "give the changed experiment a name of its own, or another data root"
+            )
+        plan = self.read_plan() or {}
+        plan.setdefault("frozen", _freeze(known.experiment, known.frozen_utc))
+        seen = [_same(c) for c in known.experiment.contrasts] + [_same(c) for _, c in known.added]
+        kept = list(plan.get("added", []))
+        now = _now()
+        kept += [{"utc": now, "contrast": _dump(c)} for c in experiment.contrasts if _same(c) not in seen]
+        self._write_declared(experiment.model_copy(update={"contrasts": known.experiment.contrasts}))
+        self._write_json("plan.json", plan | {"added": kept})
+
+    def _write_declared(self, experiment: Experiment) -> None:
+        document = experiment.model_dump(mode="json", exclude_unset=True)
+        self._files.write("experiment.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
+
+    def declared(self) -> Experiment:
+        """Return the experiment as declared; once there are runs, with the contrasts that the first one froze."""
+        return self.declaration().experiment
+
+    def declaration(self) -> Declaration:
+        """Return what was declared before the first run and what was added later.
+
+        Raises
+        ------
+        StoreError
+            The declaration is damaged.
+        """
+        with explained(f"{self.url}/experiment.yaml"):
+            written = Experiment.model_validate(yaml.safe_load(self._files.read("experiment.yaml")))
+        with explained(f"{self.url}/plan.json"):
+            plan = self.read_plan() or {}
+            try:
+                frozen = plan.get("frozen")
+                added = [(a["utc"], Contrast.model_validate(a["contrast"])) for a in plan.get("added", ())]
+                if frozen is None:
+                    return Declaration(experiment=written, frozen_utc=None, digest=None, added=tuple(added))
+                contrasts = tuple(Contrast.model_validate(c) for c in frozen["contrasts"])
+                frozen_utc, digest = frozen["utc"], _digest(frozen)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise StoreError(
+                    f"{self.url}/plan.json: the frozen contrasts are damaged ({error!r}); restore it from a copy"
+                ) from None
+        known = [_same(c) for c in contrasts] + [_same(c) for _, c in added]
+        added += [(None, c) for c in written.contrasts if _same(c) not in known]  # written into experiment.yaml by hand
+        experiment = written.model_copy(update={"contrasts": contrasts, "alpha": frozen["alpha"]})
+        return Declaration(experiment=experiment, frozen_utc=frozen_utc, digest=digest, added=tuple(added))
+
+    def freeze(self, utc: str | None = None) -> dict[str, Any]:
+        """Freeze the contrasts, unless an earlier run did; return what every run.json says of it."""
+        if self.frozen is None:
+            if not self._files.exists("experiment.yaml"):
+                return {}
+            plan = self.read_plan()
+            frozen = (plan or {}).get("frozen")
+            if frozen is None:
+                frozen = _freeze(self.declared(), None if self.run_ids() else utc or _now())
+                if plan is not None:
+                    self._write_json("plan.json", plan | {"frozen": frozen})
+            self.frozen = {"utc": frozen["utc"], "sha256": frozen["sha256"]}
+        return self.frozen
+
+    def set_aside_unless_open(self, experiment: Experiment) -> Path | str | None:
+        """Make room for measuring `experiment` anew; a half-done measurement of the same declaration is kept open.
+
+        Returns
+        -------
+        path, URL or None
+            Where the measurement made before lies now.
+        """
+        if not self._files.exists("experiment.yaml") or not self.run_ids():
+            return None
+        plan = self.read_plan() or {"trials": []}
+        measured = {s.trial for s in self.runs()}
+        known = self.declaration().experiment
+        same = _fixed(known) == _fixed(experiment) and known.rounds == experiment.rounds
+        if same and len(measured) < len(plan.get("trials", ())):
+            return None
+        started = [str(t) for s in self.runs() if (t := s.record.get("started_utc"))]
+        stamp = "".join(c for c in min(started, default=_now())[:19] if c.isalnum())
+        parent = folder(split(self.url)[0])
+        names = set(parent.names())
+        aside, number = f"{self.experiment}-{stamp}", 1
+        while aside in names:
+            number += 1
+            aside = f"{self.experiment}-{stamp}-{number}"
+        with self.lock():
+            self._files.remove(_CLAIM)  # it belongs to this folder, not to the one set aside
+            parent.move(split(self.url)[1], aside, last="experiment.yaml")
+            self._claim = None
+        self.frozen = None
+        return self.path.with_name(aside) if isinstance(self._files, LocalFolder) else f"{parent.url}/{aside}"
+
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """Keep the schedule (a JSON document); what is frozen stays."""
+        kept = {k: v for k, v in (self.read_plan() or {}).items() if k in ("frozen", "added")}
+        self._write_json("plan.json", {**plan, **kept})
+
+    def read_plan(self) -> dict[str, Any] | None:
+        """Return the schedule, or None where none was made.
+
+        Raises
+        ------
+        StoreError
+            It is damaged.
+        """
+        plan = self._read_json("plan.json")
+        if plan is not None and not isinstance(plan, dict):
+            raise StoreError(f"{self.url}/plan.json: not a JSON object; restore it from a copy")
+        return plan
+
+    def write_deployment(self, number: int, deployment: Deployment) -> None:
+        """Keep where the hosts of deployment `number` were placed, and what proves it."""
+        self._write_json(f"hosts/deployment-{number:02d}.json", asdict(deployment))
+
+    def deployments(self) -> list[dict[str, Any]]:
+        """Return every deployment kept, in order."""
+        names = [n for n in self._files.names("hosts") if re.fullmatch(r"deployment-\d+\.json", n)]
+        return [self._read_json(f"hosts/{n}") for n in names]
+
+    def failed_claims(self) -> list[dict[str, str | None]]:
+        """Claims about the hosts that turned out false: ``host`` (None: of all hosts), ``claim``, ``evidence``."""
+        return [
+            {"host": host, "claim": proof["claim"], "evidence": proof.get("evidence")}
+            for kept in self.deployments()
+            for host, proofs in [(None, kept.get("proofs")), *((h["name"], h.get("proofs")) for h in kept["hosts"])]
+            for proof in proofs or ()
+            if proof["holds"] is False
+        ]
+
+    def _read_json(self, name: str) -> Any:
+        with explained(f"{self.url}/{name}"):
+            try:
+                return orjson.loads(self._files.read(name))
+            except FileNotFoundError:
+                return None
+
+    def _write_json(self, name: str, value: Any) -> None:
+        self._files.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+    # -- the collector's claim ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep every other collector out for as long as the block runs; the holder may take it again.
+
+        A claim is an object made only if absent. That of a process of this machine that is no more is replaced; that of
+        a dead machine must be removed by hand. Every run is published only while the claim stands.
+
+        Raises
+        ------
+        StoreError
+            Another collector is at work on this experiment.
+        """
+        if self._claim is not None:
+            yield
+            return
+        mine = orjson.dumps(
+            {"host": socket.gethostname(), "pid": os.getpid(), "since_utc": _now(), "started": _started(os.getpid())}
+            | {"id": uuid4().hex}
+        )
+        for _ in range(3):
+            try:
+                self._files.create(_CLAIM, mine)
+                break
+            except FileExistsError:
+                self._replace_dead_claim()
+        else:
+            raise StoreError(f"{self.url}: other collectors start here at the same time; run the command again")
+        self._claim = mine
+        try:
+            for name in ("raw", "."):
+                self._files.tidy(name)  # what a killed collector left; never a complete run
+            yield
+        finally:
+            with suppress(OSError, StoreError):
+                self._check_claim()
+                self._files.remove(_CLAIM)
+            self._claim = None
+
+    def _replace_dead_claim(self) -> None:
+        try:
+            there = self._files.read(_CLAIM)
+        except FileNotFoundError:
+            return  # it has just ended
+        try:
+            holder = orjson.loads(there)
+            host, pid, since, started = (holder[k] for k in ("host", "pid", "since_utc", "started"))
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(
+                f"{self.url}/{_CLAIM}: damaged; if no other collector is at work here, remove it"
+            ) from None
+        dead = host == socket.gethostname() and (
+            not is_alive(pid) or (started is not None and _started(pid) not in (None, started))
+        )
+        if not dead:
+            raise StoreError(
+                f"{self.url}: another collector is at work here (process {pid} on {host}, since {since}); wait for it "
+                f"or stop it; if that machine is gone, remove {self.url}/{_CLAIM}"
+            )
+        if self._files.read(_CLAIM) == there:
+            self._files.remove(_CLAIM)
+
+    def _check_claim(self) -> None:
+        if self._claim is None:
+            return
+        try:
+            if self._files.read(_CLAIM) == self._claim:
+                return
+        except FileNotFoundError:
+            pass
+        raise StoreError(
+            f"{self.url}: the claim of this collector ({_CLAIM}) was taken away; another one may be at work, "
+            "so nothing more is written here"
+        )
+
+    # -- raw runs --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def new_run(self, run_id: str, *, durable: bool = True) -> Iterator[Path]:
+        """A folder to write a run into; it becomes ``raw/<run_id>`` whole when the block ends well.
+
+        Parameters
+        ----------
+        run_id : str
+            Name of the run.
+        durable : bool
+            Wait until the disk has it; what can be made again needs not.
+
+        Raises
+        ------
+        StoreError
+            The run exists already, the block wrote no run.json, or the collector's claim was taken away.
+        """
+        name, exists = (
+            f"raw/{run_id}",
+            f"{self.url}/raw/{run_id}: this run exists already; raw runs are never overwritten",
+        )
+        if self._files.exists(f"{name}/{RECORD}"):
+            raise StoreError(exists)
+        self.freeze()
+        with self._files.staging(name) as staged:
+            yield staged
+            if not (staged / RECORD).is_file():
+                raise StoreError(f"run {run_id}: no {RECORD} was written")
+            digest = hashlib.sha256((staged / RECORD).read_bytes()).hexdigest()
+            self._check_claim()
+            self._files.append(f"digests/{block_of(run_id)}.sha256", f"{digest}  {name}/{RECORD}", durable=durable)
+            try:
+                self._files.publish(staged, name, RECORD, durable=durable)
+            except FileExistsError:
+                raise StoreError(exists) from None
+
+    def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
+        """Write the record of a run into its folder, with the hash of every file that is there."""
+        files = {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(folder.iterdir()) if f.is_file()}
+        added = {"schema": RECORD_SCHEMA, "declaration": self.freeze() or None, "files": files}
+        (folder / RECORD).write_bytes(orjson.dumps({**record, **added}))
+
+    def digests(self, block: str | None = None) -> dict[str, set[str]]:
+        """Return the digests of each run's record, of a block or all, as kept when the run appeared.
+
+        A collector that was killed at that moment leaves one that belongs to no run.
+        """
+        found: dict[str, set[str]] = {}
+        names = [f"digests/{n}" for n in self._files.sizes("digests") if block in (None, n.removesuffix(".sha256"))]
+        for data in self._files.each(self._files.read, names):
+            for line in data.decode("utf-8", "replace").splitlines():
+                digest, _, name = line.partition("  raw/")
+                found.setdefault(name.partition("/")[0], set()).add(digest)
+        return found
+
+    def raw(self, run_id: str) -> AbstractContextManager[Path]:
+        """The folder of a run as a local one to read, for as long as the block runs."""
+        return self._files.local(f"raw/{run_id}")
+
+    def run_ids(self, *, warn: bool = False) -> list[str]:
+        """Ids of the complete runs, sorted; `warn` about what else lies in ``raw/``."""
+        complete = self._files.names("raw", complete_with=RECORD)
+        if warn and (others := sorted(set(self._files.names("raw")) - set(complete))):
+            some = ", ".join(others[:3]) + (" …" if len(others) > 3 else "")
+            warnings.warn(
+                f"{self.url}/raw: {len(others)} without {RECORD} ignored ({some}): stray files or half-copied runs",
+                stacklevel=2,
+            )
+        return complete
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        """Return the run.json of a run.
+
+        Raises
+        ------
+        StoreError
+            It is missing or damaged.
+        """
+        try:
+            return read_record(self._files.read(f"raw/{run_id}/{RECORD}"))
+        except (OSError, ValueError) as error:
+            raise self._damaged(run_id, error) from None
+
+    def _damaged(self, run_id: str, error: Exception) -> StoreError:
+        return StoreError(
+            f"{self.url}/raw/{run_id}/{RECORD}: cannot be read ({error}); restore the run folder from a copy"
+        )
+
+    def runs(self) -> Iterator[RunState]:
+        """Every complete run, without reading its logs."""
+        run_ids = self.run_ids()
+        for start in range(0, len(run_ids), _AT_ONCE):
+            some = run_ids[start : start + _AT_ONCE]
+            for run_id, record in zip(some, self._files.each(self.run, some), strict=True):
+                try:
+                    attempt, status = int(record["attempt"]), str(record["status"])
+                except (KeyError, TypeError, ValueError) as error:
+                    raise self._damaged(run_id, ValueError(f"attempt or status: {error!r}")) from None
+                yield RunState(run_id, attempt, status, trial_of(run_id), record)
+
+    def exclude(self, run_id: str, cause: str) -> None:
+        """Leave a run out of every comparison, for a cause that reports will print.
+
+        Raises
+        ------
+        StoreError
+            No such run.
+        """
+        if not self._files.exists(f"raw/{run_id}/{RECORD}"):
+            raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
+        self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
+
+    def exclusions(self) -> dict[str, str]:
+        """Runs left out: id to cause."""
+        causes = dict(self._read_json("exclusions.json") or {})  # as version 0.1 kept them
+        for name in self._files.sizes("excluded"):
+            if name.endswith(".json"):
+                causes[name.removesuffix(".json")] = str((self._read_json(f"excluded/{name}") or {}).get("cause"))
+        return causes
+
+
+def _made(place: Path) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _started(pid: int) -> str | None:
+    """When a process of this machine was started, where the system tells: a pid is used again."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None
+
+
+def _fixed(experiment: Experiment) -> dict[str, Any]:
+    return {k: v for k, v in experiment.model_dump(mode="json").items() if k not in FREE}
+
+
+def _dump(contrast: Contrast) -> dict[str, Any]:
+    document: dict[str, Any] = contrast.model_dump(mode="json", exclude_defaults=True)
+    return document | {"margin": contrast.margin}
+
+
+def _same(contrast: Contrast) -> str:
+    """What makes two contrasts the same: everything but the wording of the question."""
+    return json.dumps(contrast.model_dump(mode="json", exclude={"question"}), sort_keys=True)
+
+
+def _freeze(experiment: Experiment, utc: str | None) -> dict[str, Any]:
+    frozen = {"utc": utc, "alpha": experiment.alpha, "contrasts": [_dump(c) for c in experiment.contrasts]}
+    return frozen | {"sha256": _digest(frozen)}
+
+
+def _digest(frozen: Mapping[str, Any]) -> str:
+    content = {k: frozen[k] for k in ("alpha", "contrasts")}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_record(data: bytes) -> dict[str, Any]:
+    """Read a run.json; ValueError where it is none."""
+    record = orjson.loads(data)
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is no JSON)
+    return record
+
+
+def _work_folder(url: str) -> Path:
+    """Return the folder on this machine for what belongs to a data root elsewhere: keys, logs, reports."""
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    readable = "".join(c if c.isalnum() or c in ".-" else "_" for c in url.partition("://")[2])[:100]
+    digest = hashlib.blake2s(url.encode(), digest_size=4).hexdigest()
+    place = Path(state).expanduser() / "netperf_lib" / f"{readable}-{digest}"
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return place
+
+
+def experiments(root: Location) -> list[str]:
+    """Experiments under a data root: the path or URL of each."""
+    with explained(root):
+        files = folder(root)
+        names = files.names()
+        there = files.each(lambda n: files.exists(f"{n}/experiment.yaml"), names)
+        return [f"{files.url}/{n}" for n, is_one in zip(names, there, strict=True) if is_one]
+
+
+def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:
+    """The stores that a call names: one experiment, several, or all under a data root.
+
+    Raises
+    ------
+    StoreError
+        There is none.
+    """
+    if not isinstance(path, str | os.PathLike):
+        found = [p if isinstance(p, Store) else Store.at(p) for p in path]
+        if not found:
+            raise StoreError("no experiment was given")
+        return found
+    with explained(path):
+        is_one = folder(path).exists("experiment.yaml")
+    if not is_one and (inside := experiments(path)):
+        return [Store.at(p) for p in inside]
+    return [Store.at(path)]

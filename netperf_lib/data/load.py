@@ -1,0 +1,329 @@
+"""Reading what was measured: one experiment or a fleet of them, as data frames or as lazy tables."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from ..errors import StoreError, UsageError
+from ..experiment.model import Contrast, Experiment
+from .files import Location, explained, folder
+from .ingest import Part, Tables, current
+from .layout import Declaration, Store, stores
+from .shipped import located
+from .tables import SCHEMAS, TableName, conformed, unified
+
+__all__ = ["Fleet", "Results", "load", "read", "scan"]
+
+Places = Location | Iterable[Location]
+
+_ORDER = ["deployment", "round", "order", "attempt"]
+
+
+@dataclass(repr=False)
+class Results:
+    """What one experiment measured; see `read`."""
+
+    store: Store = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment's folder."""
+        return self.store.experiment
+
+    @property
+    def path(self) -> str:
+        """Where the data are."""
+        return self.store.url
+
+    @cached_property
+    def _declared(self) -> Declaration:
+        return self.store.declaration()
+
+    @property
+    def declaration(self) -> Experiment:
+        """The experiment as declared, with the contrasts that were declared before the first run."""
+        return self._declared.experiment
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """The table of runs: a row for each, sorted by round; a missing value is null."""
+        return _frame(self.store, "runs")
+
+    @cached_property
+    def intervals(self) -> pd.DataFrame:
+        """What the tools reported at intervals during the runs."""
+        return _frame(self.store, "intervals")
+
+    @cached_property
+    def percentiles(self) -> pd.DataFrame:
+        """Percentiles of latency that the tools reported."""
+        return _frame(self.store, "percentiles")
+
+    @property
+    def samples(self) -> ds.Dataset:
+        """Every packet's latency, as a lazy table."""
+        return scan([self.path], "samples")
+
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """The contrasts declared before the first run. Only these get verdicts."""
+        return self.declaration.contrasts if self._untouched else ()
+
+    @property
+    def added(self) -> tuple[Contrast, ...]:
+        """Contrasts declared after the first run: they get an interval and no verdict."""
+        added = tuple(c for _, c in self._declared.added)
+        return added if self._untouched else (*self.declaration.contrasts, *added)
+
+    @cached_property
+    def _untouched(self) -> bool:
+        """Whether the frozen contrasts are those that the runs were measured under."""
+        digests = self.runs["declaration_sha256"].dropna().unique()
+        return self._declared.digest is None or set(digests) <= {self._declared.digest}
+
+    @property
+    def frozen_utc(self) -> str | None:
+        """Time of the first run, which froze the contrasts; None for data of version 0.1."""
+        return self._declared.frozen_utc
+
+    @property
+    def alpha(self) -> float:
+        """Share of reports that may hold a false verdict."""
+        return self.declaration.alpha
+
+    @property
+    def notice(self) -> str | None:
+        """What must be said wherever these data are shown."""
+        notice: str | None = self.runs.attrs.get("notice")
+        return notice
+
+    @property
+    def looked(self) -> bool:
+        """Whether the number of rounds was chosen by looking at the data."""
+        return bool(self.runs.attrs.get("looked"))
+
+    @cached_property
+    def plan(self) -> dict[str, Any] | None:
+        """The schedule, or None where none was kept."""
+        return self.store.read_plan()
+
+    def __repr__(self) -> str:
+        counts = self.runs["status"].value_counts().to_dict()
+        said = ", ".join(f"{n} {status}" for status, n in counts.items())
+        added = f", {len(self.added)} added later" if self.added else ""
+        return f"<{self.name}: {len(self.runs)} runs ({said}), {len(self.contrasts)} contrasts{added}>"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "title": self.declaration.title,
+            "runs": repr(self).partition(": ")[2].rstrip(">"),
+            "frozen": self.frozen_utc or "not recorded",
+            "notice": self.notice,
+            "path": self.path,
+        }
+        cells = (f"<tr><th>{k}</th><td>{html.escape(str(v))}</td></tr>" for k, v in rows.items() if v)
+        return f"<table><caption>{html.escape(self.name)}</caption>{''.join(cells)}</table>"
+
+
+@dataclass(repr=False)
+class Fleet:
+    """Several experiments under one data root; see `read`."""
+
+    path: str
+    experiments: tuple[Results, ...]
+
+    def __iter__(self) -> Iterator[Results]:
+        return iter(self.experiments)
+
+    def __len__(self) -> int:
+        return len(self.experiments)
+
+    def __getitem__(self, name: str | int) -> Results:
+        if isinstance(name, int):
+            return self.experiments[name]
+        for one in self.experiments:
+            if one.name == name:
+                return one
+        raise KeyError(f"no experiment {name!r} (known: {', '.join(e.name for e in self)})")
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """The runs of all experiments; `experiment`, `deployment` and `round` together name a block of time."""
+        return load([e.path for e in self])
+
+    @property
+    def notice(self) -> str | None:
+        """What must be said wherever these data are shown."""
+        notice: str | None = self.runs.attrs.get("notice")
+        return notice
+
+    def __repr__(self) -> str:
+        return f"<{self.path}: {len(self)} experiments: {', '.join(e.name for e in self)}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>" + "".join(e._repr_html_() for e in self.experiments[:20])
+
+
+def read(place: Location) -> Results | Fleet:
+    """Read what was measured.
+
+    Parameters
+    ----------
+    place : path or URL
+        An experiment's folder, or a data root.
+
+    Returns
+    -------
+    Results or Fleet
+        Of an experiment its tables, contrasts and declaration; of a data root all its experiments.
+
+    Raises
+    ------
+    StoreError
+        There is no experiment.
+
+    Examples
+    --------
+    >>> exp = npl.read("results/lab")
+    >>> npl.compare(exp)
+    """
+    with explained(place):
+        is_experiment = folder(place).exists("experiment.yaml")
+    if is_experiment:
+        return Results(Store.at(place))
+    return Fleet(str(place), tuple(Results(store) for store in stores(place)))
+
+
+def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
+    """Load a tidy table of one experiment, or of several as one.
+
+    Parameters
+    ----------
+    path : path, URL or iterable of them
+        Experiment folders, for example ``results/lab``; `experiments` names those of a data root.
+    table : {"runs", "intervals", "percentiles", "samples"}
+        ``runs`` has a row a run: identity, factors, options and labels, context, metrics (missing is null), provenance.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``.attrs`` holds the declared ``experiment``, the ``path`` and the ``notice`` that must go with the data. Of
+        several experiments: ``experiment`` is the first one's, ``path`` a list, ``notice`` all that there are. See
+        `read` for an object that does not lose them.
+
+    Raises
+    ------
+    StoreError
+        There is no experiment, or nothing was measured.
+    """
+    if isinstance(path, str | os.PathLike):
+        place, notice = located(path)
+        frame = _frame(Store.at(place), table)
+        if notice:
+            frame.attrs["notice"] = " ".join(filter(None, (notice, frame.attrs.get("notice"))))
+        return frame
+    frames = [_frame(store, table) for store in stores(path)]
+    attrs = [frame.attrs for frame in frames]
+    for frame in frames:
+        frame.attrs = {}
+    whole = pd.concat(frames, ignore_index=True)
+    whole.attrs = dict(attrs[0])
+    if len(attrs) > 1:
+        notices = dict.fromkeys(a["notice"] for a in attrs if a.get("notice"))
+        whole.attrs["looked"] = any(a.get("looked") for a in attrs)
+        whole.attrs |= {"path": [a["path"] for a in attrs], "notice": " ".join(notices) or None}
+    return whole
+
+
+def _frame(store: Store, table: TableName) -> pd.DataFrame:
+    """Return a table of an experiment as a data frame."""
+    _known(table)
+    with explained(store.url):
+        tables = current(store, table)
+        parts = _parts(tables, table)
+        schema = unified((part.schema for part in parts), table)
+        rows = store._files.each(lambda part: conformed(part.read(), schema), parts)
+        data = pa.concat_tables([schema.empty_table(), *rows])
+        if table == "runs":
+            causes = store.exclusions()
+            excluded = pa.array([causes.get(i) for i in data["run_id"].to_pylist()], pa.string())
+            data = data.append_column("excluded", excluded)
+        types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+        frame: pd.DataFrame = data.to_pandas(types_mapper=types.get)
+        if table == "runs":
+            frame = frame.sort_values(_ORDER, ignore_index=True)
+            notices = sorted(frame["notice"].dropna().unique())
+            frame.attrs["notice"] = " ".join(notices) or None
+            frame.attrs["looked"] = bool((store.read_plan() or {}).get("looked"))
+            frame.attrs["failed_claims"] = store.failed_claims()
+        declared = store.declaration()
+        frame.attrs["experiment"] = declared.experiment.model_dump(mode="json")
+        frame.attrs["path"] = store.url
+    return frame
+
+
+def _known(table: str) -> None:
+    if table not in SCHEMAS:
+        raise UsageError(f"no table {table!r} (known: {', '.join(SCHEMAS)})")
+
+
+def _parts(tables: Tables, table: TableName) -> list[Part]:
+    runs = tables.parts("runs")
+    if not runs:
+        raise StoreError(f"{tables.store.url}: nothing was measured here yet; `npl collect` first")
+    return [part for block, part in tables.parts(table).items() if block in runs]
+
+
+def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> ds.Dataset:
+    """A table as a lazy one, of which a query reads only the parts, columns and row groups that it needs.
+
+    Parameters
+    ----------
+    path : path, URL or several
+        An experiment, several, or a data root: all its experiments.
+    table : {"runs", "intervals", "percentiles", "samples"}
+        `experiment` and `run_id` together join them.
+    excluded : bool
+        Also the runs that were left out for a cause (`Store.exclude`).
+
+    Returns
+    -------
+    pyarrow.dataset.Dataset
+        Filters on `experiment` leave out whole files. DuckDB queries it by its variable's name,
+        ``polars.scan_pyarrow_dataset`` makes a LazyFrame of it.
+
+    Raises
+    ------
+    StoreError
+        There is no experiment, or nothing was measured.
+    """
+    _known(table)
+    chosen = stores(path)
+    layout = ds.ParquetFileFormat(
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    )
+    fragments, schemas = [], []
+    left_out: ds.Expression | None = None
+    for store in chosen:
+        with explained(store.url):
+            tables = current(store, table)
+            here = ds.field("experiment") == store.experiment
+            if not tables.blocks and not tables.parts("runs") and len(chosen) > 1:
+                continue
+            for part in _parts(tables, table):
+                fragments.append(layout.make_fragment(part.place, part.system, partition_expression=here))
+                schemas.append(part.schema)
+            if not excluded and (causes := store.exclusions()):
+                these = here & ds.field("run_id").isin(list(causes))
+                left_out = these if left_out is None else left_out | these
+    dataset = ds.FileSystemDataset(fragments, unified(schemas, table), layout)
+    return dataset if left_out is None else dataset.filter(~left_out)
