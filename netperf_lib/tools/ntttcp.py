@@ -33,7 +33,7 @@ def sightings(text: str) -> Iterator[int]:
     for m in _START.finditer(text):
         found = True
         before = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
-        yield before if re.match(r".*\bntttcp(?:\.exe)? .*-[smr]", text[before : m.start()]) else m.start()
+        yield before if re.match(r"(?i).*\bntttcp(?:\.exe)? .*-[smr]", text[before : m.start()]) else m.start()
     if not found and _TOTALS in text:
         yield text.rfind("\n", 0, text.find(_TOTALS)) + 1
 
@@ -289,7 +289,7 @@ def _windows(text: str) -> ParsedRun:
     bps = found["rate"] * 2**20 * 8
     if found.get("buffers") and not _near(found["buffers"] / found["seconds"], found["buffers_s"], 1e-4):
         raise ValueError("the figures contradict each other, the log is damaged: buffers, time and buffers a second")
-    command = re.match(r".*ntttcp(?:\.exe)? .*?-([sr])\b", text)
+    command = re.match(r"(?i).*ntttcp(?:\.exe)? .*?-([sr])\b", text)
     warnings: tuple[str, ...] = ()
     if command:
         role = "sender" if command[1] == "s" else "receiver"

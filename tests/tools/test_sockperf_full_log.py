@@ -100,7 +100,7 @@ packet, txTime(sec), rxTime(sec), latency(usec)
     file.write_bytes(text.replace(b"\n60000, 2.060000000", b"\n60000, 2.060900000"))
     [run] = logs.parse(file)
     kept: list[int] = []
-    with pytest.raises(ParseError, match=f"line {12 + 60001}: "):
+    with pytest.raises(ParseError, match=f"line {19 + 60001}: "):
         kept.extend(len(batch["t_s"]) for batch in run.samples())
     assert sum(kept) == 60000
 

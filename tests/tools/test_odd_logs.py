@@ -1,0 +1,668 @@
+"""Logs that readers of such formats get wrong: what is left out, what contradicts itself, what only looks damaged.
+
+Each is written for this test, after the structure of a real one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from netperf_lib import tools
+from netperf_lib.errors import ParseError
+from netperf_lib.tools.parsed import ParsedRun
+
+RULE = "------------------------------------------------------------\n"
+
+
+def read(text: str) -> list[ParsedRun]:
+    try:
+        return tools.parse(text)
+    except ParseError:
+        return []
+
+
+def only(text: str) -> ParsedRun:
+    (run,) = read(text)
+    return run
+
+
+# --- iperf 2 ----------------------------------------------------------------------------------------------------------
+
+DUAL_SERVER = (
+    RULE
+    + """Server listening on UDP port 5002
+Receiving 1470 byte datagrams
+"""
+    + RULE
+    + """[  3] local 10.0.0.2 port 5002 connected with 10.0.0.1 port 40262
+"""
+    + RULE
+    + """Client connecting to 10.0.0.1, UDP port 5002
+Sending 1470 byte datagrams
+"""
+    + RULE
+    + """[  5] local 10.0.0.2 port 41384 connected with 10.0.0.1 port 5002
+[ ID] Interval       Transfer     Bandwidth        Jitter   Lost/Total Datagrams
+[  3]  0.0- 1.0 sec   612 KBytes  5010 Kbits/sec   0.022 ms    0/  426 (0%)
+[  5]  0.0- 1.0 sec   613 KBytes  5022 Kbits/sec
+[  3]  1.0- 2.0 sec   610 KBytes  4998 Kbits/sec   0.016 ms    0/  425 (0%)
+[  3]  0.0- 2.0 sec  1222 KBytes  5005 Kbits/sec   0.018 ms    0/  851 (0%)
+[  5]  1.0- 2.0 sec   610 KBytes  4998 Kbits/sec
+[  5]  0.0- 2.0 sec  1222 KBytes  5005 Kbits/sec
+[  5] Sent 851 datagrams
+[  5] Server Report:
+[  5]  0.0- 2.0 sec  1222 KBytes  5004 Kbits/sec   0.019 ms    0/  851 (0%)
+"""
+)
+
+
+def test_the_report_that_a_dual_server_gets_is_the_other_direction() -> None:
+    run = only(DUAL_SERVER)
+    assert run.status == "ok"
+    assert run.metrics["throughput_reverse_bps"] == 5_004_000
+    assert run.metrics["jitter_reverse_us"] == pytest.approx(19)
+    assert run.metrics["lost_reverse_count"] == 0
+
+
+SERVER_UDP = (
+    RULE
+    + "Server listening on UDP port 5001 with pid 1\n"
+    + RULE
+    + """[  1] local 10.0.0.2%eth0 port 5001 connected with 10.0.0.1 port 56439 (peer 2.1.7)
+[ ID] Interval            Transfer     Bandwidth        Jitter   Lost/Total Datagrams
+[  1] 0.0000-9.9204 sec   977 KBytes   807 Kbits/sec    1.426 ms 0/10003 (0%)
+"""
+)
+
+
+def test_a_row_of_a_later_command_leaves_the_result_alone() -> None:
+    later = "\nAgain, with more.\n[  3] 0.0000-9.9365 sec  9.41 MBytes  7.94 Mbits/sec   0.085 ms 1361/100003 (1.4%)\n"
+    run = only(SERVER_UDP + later)
+    assert (run.status, run.metrics["packets_count"]) == ("ok", 10003)
+    assert any("another test" in w for w in run.warnings)
+
+
+CLIENT = RULE + "Client connecting to 10.0.0.2, TCP port {port}\nTCP window size: 2.50 MByte (default)\n" + RULE
+
+
+def test_ports_that_count_up() -> None:
+    rows = "".join(
+        f"[  {i}] local 10.0.0.1 port 4{i}110 connected with 10.0.0.2 port {5600 + i}\n" for i in (2, 1, 0, 3)
+    )
+    rows += "[ ID] Interval       Transfer     Bandwidth\n"
+    rows += "".join(f"[  {i}] 0.0000-3.0010 sec  25.0 GBytes  71.6 Gbits/sec\n" for i in range(4))
+    rows += "[SUM] 0.0000-3.0010 sec   100 GBytes   286 Gbits/sec\n"
+    run = only(CLIENT.format(port=5600) + rows)
+    assert (run.status, run.metrics["throughput_sent_bps"]) == ("ok", 286e9)
+    assert only(CLIENT.format(port=5600) + rows.replace("port 5602", "port 5702")).status == "partial"
+
+
+CLIENT_UDP = RULE + "Client connecting to {to}, UDP port 5001\nSending 1470 byte datagrams\n" + RULE
+CONNECTED = "[  3] local 10.0.0.1 port 42928 connected with {to} port 5001\n"
+
+
+def test_isochronous() -> None:
+    run = only(
+        (CLIENT_UDP + CONNECTED).format(to="10.0.0.2")
+        + """[ ID] Interval        Transfer     Bandwidth      Write/Err  PPS  frames:tx/missed/slips
+[  3] 0.00-1.00 sec  12.0 MBytes   101 Mbits/sec  8560/0     8493 pps   62/0/0
+[  3] 1.00-2.00 sec  12.0 MBytes   101 Mbits/sec  8560/0     8557 pps   60/0/0
+[  3] 0.00-2.00 sec  24.0 MBytes   101 Mbits/sec  17120/0     8574 pps  122/0/0
+[  3] Sent 17120 datagrams
+[  3] Server Report:
+[  3] 0.00-2.00 sec  23.9 MBytes   100 Mbits/sec   0.009 ms  39/17120 (0.23%)
+"""
+    )
+    assert (run.status, run.test, run.metrics["lost_count"]) == ("ok", "udp", 39)
+
+
+def test_the_error_of_the_next_command_is_its_own() -> None:
+    first, second = read(
+        "[root@vm ~]# iperf -s\n" + RULE + "Server listening on TCP port 5001\n" + RULE
+        + """[  5] local 10.0.0.1 port 5001 connected with 10.0.0.2 port 33020
+[ ID] Interval       Transfer     Bandwidth
+[  5]  0.0-30.0 sec  31.6 GBytes  9.05 Gbits/sec
+^C
+[root@vm ~]# iperf -c 10.0.0.2 -t 30
+connect failed: Connection refused
+"""
+    )  # fmt: skip
+    assert (first.status, first.metrics["throughput_bps"]) == ("ok", 9.05e9)
+    assert (second.status, second.line) == ("failed", 10)
+
+
+def test_prose_about_an_error_is_none() -> None:
+    run = only(
+        CLIENT.format(port=5001)
+        + """[  3] local 10.0.0.1 port 28760 connected with 10.0.0.2 port 5001
+[  3]  0.0-60.0 sec  65.5 GBytes  9.38 Gbits/sec
+
+current:  5.960%, error:  6.0%, probability:  0.000%
+"""
+    )
+    assert run.status == "ok"
+
+
+def power(rtt: int) -> str:
+    row = "[  3] {0}.00-{1}.00 sec   125 MBytes  1.05 Gbits/sec  1000/0          0      500K/{2} us  {3:.2f}\n"
+    rows = "".join(row.format(s, s + 1, r, 131_072_000 / r) for s, r in enumerate((1000, 1100, 1200)))
+    rows = rows.replace("/1100 us", f"/{rtt} us")
+    total = "[  3] 0.00-3.00 sec   375 MBytes  1.05 Gbits/sec  3000/0          0       -1K/1100 us  119156.36\n"
+    head = "[ ID] Interval        Transfer    Bandwidth       Write/Err  Rtry     Cwnd/RTT        NetPwr\n"
+    local = "[  3] local 10.0.0.1 port 49960 connected with 10.0.0.2 port 5001 (ct=3.23 ms)\n"
+    return CLIENT.format(port=5001) + local + head + rows + total
+
+
+def test_a_round_trip_time_that_network_power_contradicts() -> None:
+    assert only(power(1100)).status == "ok"
+    assert only(power(7100)).status == "partial"
+
+
+LOSS_CUT = (
+    (CLIENT_UDP + CONNECTED).format(to="10.0.0.2")
+    + """[  3]  0.0- 1.0 sec  64.6 KBytes   529 Kbits/sec
+[  3]  1.0- 2.0 sec  63.2 KBytes   517 Kbits/sec
+[  3]  0.0- 2.0 sec   128 KBytes   523 Kbits/sec
+[  3] Sent 890 datagrams
+[  3] Server Report:
+[  3]  0.0- 2.0 sec   128 KBytes   523 Kbits/sec   0.000 ms    {lost}/  {total} (0%)
+"""
+)
+
+
+def test_a_share_that_is_cut_to_zero_costs_the_loss_only() -> None:
+    run = only(LOSS_CUT.format(lost=3, total=890))
+    assert (run.status, run.metrics["throughput_sent_bps"]) == ("ok", 523e3)
+    assert "lost_count" not in run.metrics
+    assert any("loss" in w for w in run.warnings)
+    assert only(LOSS_CUT.format(lost=30, total=890)).status == "partial"
+
+
+def test_more_datagrams_reported_than_sent() -> None:
+    assert only(LOSS_CUT.format(lost=0, total=990)).status == "partial"
+    assert only(LOSS_CUT.format(lost=0, total=890)).status == "ok"
+
+
+def test_only_the_sum() -> None:
+    run = only(
+        CLIENT.format(port=5001)
+        + """[SUM-cnt] Interval       Transfer     Bandwidth
+[SUM-3] 0.0000-1.0000 sec  37.5 MBytes   315 Mbits/sec
+[SUM-3] 1.0000-2.0000 sec  37.5 MBytes   315 Mbits/sec
+[SUM-3] 0.0000-2.0003 sec  75.2 MBytes   315 Mbits/sec
+"""
+    )
+    assert (run.status, run.parameters["streams"], run.metrics["throughput_sent_bps"]) == ("ok", 3, 315e6)
+    assert set(run.intervals["stream"]) == {-1}
+
+
+def test_a_multicast_group_sends_no_report() -> None:
+    text = (
+        CLIENT_UDP
+        + CONNECTED
+        + """[  3]  0.0- 1.0 sec   129 KBytes  1.06 Mbits/sec
+[  3]  1.0- 2.0 sec   128 KBytes  1.05 Mbits/sec
+[  3]  0.0- 2.0 sec   257 KBytes  1.05 Mbits/sec
+[  3] Sent 179 datagrams
+"""
+    )
+    assert only(text.format(to="224.1.1.1")).metrics["throughput_sent_bps"] == 1.05e6
+    assert only(text.format(to="10.0.0.2")).status == "partial"
+
+
+def test_rows_with_loss_are_of_udp() -> None:
+    run = only(
+        """[  3] local 10.0.0.2 port 5001 connected with 10.0.0.1 port 58800
+[  3]  0.0- 1.0 sec  63.2 KBytes   517 Kbits/sec   1.113 ms    0/   44 (0%)
+[  3]  1.0- 2.0 sec  61.7 KBytes   506 Kbits/sec   1.466 ms    1/   44 (2.3%)
+[  3]  0.0- 2.0 sec   125 KBytes   512 Kbits/sec   1.551 ms    1/   88 (1.1%)
+"""
+    )
+    assert (run.test, run.metrics["lost_count"], run.metrics["jitter_us"]) == ("udp", 1, pytest.approx(1551))
+
+
+# --- iperf3 -----------------------------------------------------------------------------------------------------------
+
+IPERF3 = """Connecting to host 10.0.0.2, port 5201
+[  5] local 10.0.0.1 port 40114 connected to 10.0.0.2 port 5201
+"""
+HEAD = "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n"
+DASHES = "- - - - - - - - - - - - - - - - - - - - - - - - -\n"
+RESULT = """[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-4.00   sec  1.16 GBytes  2.50 Gbits/sec    0             sender
+[  5]   0.00-4.00   sec  1.16 GBytes  2.50 Gbits/sec                  receiver
+"""
+
+
+def rows(*starts: int) -> str:
+    return "".join(f"[  5]   {s}.00-{s + 1}.00   sec   298 MBytes  2.50 Gbits/sec    0   2.27 MBytes\n" for s in starts)
+
+
+def test_a_direction_without_a_result() -> None:
+    run = only(
+        """Connecting to host 10.0.0.2, port 5201
+[ ID][Role] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5][TX-C]   0.00-1.00   sec   102 MBytes   856 Mbits/sec    0   1.50 MBytes
+[  7][RX-C]   0.00-1.00   sec  87.9 MBytes   737 Mbits/sec
+"""
+        + DASHES
+        + """[ ID][Role] Interval           Transfer     Bitrate         Retr
+[  5][TX-C]   0.00-1.00   sec   102 MBytes   856 Mbits/sec    0             sender
+[  5][TX-C]   0.00-1.00   sec   102 MBytes   855 Mbits/sec                  receiver
+"""
+    )
+    assert run.status == "partial"
+
+
+def test_a_server_that_stops_waiting_is_no_run() -> None:
+    run = only(
+        """Accepted connection from 10.0.0.2, port 50334
+[  5] local 10.0.0.1 port 5201 connected to 10.0.0.2 port 50346
+[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-1.00   sec  1.10 GBytes  9.42 Gbits/sec
+[  5]   1.00-2.00   sec  1.10 GBytes  9.42 Gbits/sec
+"""
+        + DASHES
+        + """[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-2.00   sec  2.20 GBytes  9.42 Gbits/sec                  receiver
+-----------------------------------------------------------
+Server listening on 5201 (test #2)
+-----------------------------------------------------------
+iperf3: the client has terminated
+iperf3: exiting
+"""
+    )
+    assert (run.status, run.metrics["throughput_bps"]) == ("ok", 9.42e9)
+
+
+def test_one_stream_of_two_is_not_the_whole() -> None:
+    (run,) = read(
+        """[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-10.00  sec  29.6 MBytes  24.9 Mbits/sec    0             sender
+[  5]   0.00-10.00  sec  29.3 MBytes  24.5 Mbits/sec                  receiver
+[ ID] Interval           Transfer     Bitrate         Retr
+[  7]   0.00-10.00  sec  26.9 MBytes  22.5 Mbits/sec    0             sender
+[  7]   0.00-10.00  sec  26.6 MBytes  22.3 Mbits/sec                  receiver
+[SUM]   0.00-10.00  sec  56.5 MBytes  47.4 Mbits/sec    0             sender
+[SUM]   0.00-10.00  sec  55.9 MBytes  46.8 Mbits/sec                  receiver
+"""
+    )
+    assert run.metrics["throughput_bps"] == 46.8e6
+
+
+@pytest.mark.parametrize("starts", [(0, 1, 3), (0, 2, 1, 3)])
+def test_intervals_that_are_lost_or_change_places(starts: tuple[int, ...]) -> None:
+    assert not only(IPERF3 + HEAD + rows(0, 1, 2, 3) + DASHES + RESULT).warnings
+    run = only(IPERF3 + HEAD + rows(*starts) + DASHES + RESULT)
+    assert any("intervals" in w for w in run.warnings)
+    assert "cwnd_max_bytes" not in run.metrics
+
+
+def test_a_document_without_a_measurement_failed() -> None:
+    text = '{ "start": { "connected": [], "version": "iperf 3.20", "system_info": "Linux" , "error": "x" and more'
+    assert [r.status for r in read(text)] == ["failed"]
+
+
+def test_sctp() -> None:
+    command = "user@vm:~$ iperf3 -c 10.0.0.2 --sctp\n"
+    text = (
+        command + IPERF3 + (rows(0, 1, 2, 3) + DASHES + RESULT).replace("    0  ", "       ").replace("2.27 MBytes", "")
+    )
+    assert only(text).test == "sctp"
+
+
+def test_processors_of_the_verbose_text() -> None:
+    cpu = "CPU Utilization: local/sender 96.6% (1.8%u/94.7%s), remote/receiver 26.4% (1.1%u/25.3%s)\n"
+    run = only(IPERF3 + HEAD + rows(0, 1, 2, 3) + DASHES + RESULT + cpu)
+    assert (run.metrics["cpu_client_ratio"], run.metrics["cpu_server_ratio"]) == (0.966, 0.264)
+    run = only(IPERF3 + HEAD + rows(0, 1, 2, 3) + DASHES + RESULT + cpu.replace("96.6", "46.6"))
+    assert "cpu_client_ratio" not in run.metrics
+    assert run.warnings
+
+
+def udp(received: int, sent: int = 57) -> str:
+    return (
+        IPERF3
+        + f"""[ ID] Interval           Transfer     Bitrate         Total Datagrams
+[  5]   0.00-1.00   sec   624 KBytes  5107 Kbits/sec  29
+[  5]   1.00-2.00   sec   602 KBytes  4932 Kbits/sec  28
+{DASHES}[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams
+[  5]   0.00-2.00   sec  1.20 MBytes  5020 Kbits/sec  0.000 ms  0/{sent} (0%)  sender
+[  5]   0.00-2.00   sec  1.20 MBytes  5020 Kbits/sec  0.046 ms  0/{received} (0%)  receiver
+"""
+    )
+
+
+def test_datagrams_that_nobody_sent() -> None:
+    assert only(udp(57)).status == "ok"
+    assert only(udp(67)).status == "partial"
+    assert only(udp(87, 87)).status == "partial"
+
+
+def test_a_total_of_nothing_is_told() -> None:
+    run = only(
+        """Accepted connection from 10.0.0.2, port 54516
+[  6] local 10.0.0.1 port 5003 connected to 10.0.0.2 port 40595
+[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams
+[  6]   0.00-1.00   sec  3.83 MBytes  32.1 Mbits/sec  1.464 ms  0/2750 (0%)
+"""
+        + DASHES
+        + """[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams
+[  6]   0.00-1.04   sec  0.00 Bytes  0.00 bits/sec  1.631 ms  0/2750 (0%)
+"""
+    )
+    assert run.status == "ok"
+    assert any("0 bytes" in w for w in run.warnings)
+
+
+# --- two processes in one file ----------------------------------------------------------------------------------------
+
+RR = """TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 (10.0.0.2) port 0 AF_INET
+Local /Remote
+Socket Size   Request  Resp.   Elapsed  Trans.
+{}Send   Recv   Size     Size    Time     Rate
+bytes  Bytes  bytes    bytes   secs.    per sec
+
+16384  87380  1        1       10.00    {}
+16384  87380
+"""
+NTTTCP = """NTTTCP for Linux 1.4.0
+{0}---------------------------------------------------------
+10:00:00 INFO: 64 connections tested
+{1}10:01:00 INFO: #####  Totals:  #####
+10:01:00 INFO: test duration    :10.00 seconds
+10:01:00 INFO: total bytes      :13275000000
+10:01:00 INFO:   throughput     :10.62Gbps
+10:01:00 INFO:   retrans segs   :1968
+"""
+
+
+def test_two_netperfs_in_one_file() -> None:
+    titles = "Mean Latency Microseconds,Transaction Rate Tran/s\n1.44,1.000\n"
+    assert only(RR.format("", "29150.15")).status == "ok"
+    assert only(RR.format(titles, "29150.15")).status == "failed"
+
+
+def test_two_ntttcps_in_one_file() -> None:
+    assert only(NTTTCP.format("", "")).status == "ok"
+    other = NTTTCP.format("", "").partition("#####")[2].replace("10.62", "84.04")
+    found = read(NTTTCP.format("NTTTCP for Linux 1.4.0\n", "10:00:59 INFO: #####" + other))
+    assert {r.status for r in found} == {"failed"}
+
+
+def test_two_qperfs_in_one_file() -> None:
+    found = read(
+        "rc_bw:\n    msg_rate    =  4.07 /sec\n    bw  =  4.67 GB/sec\n    send_bytes  =    16 MiB (16,777,216)\n"
+    )
+    assert [r.status for r in found] == ["failed"]
+
+
+SOCKPERF = """sockperf: == version #3.7-no.git ==
+sockperf: Test ended
+sockperf: [Total Run] RunTime=10.000 sec; Warm up time=400 msec; SentMessages=98194; ReceivedMessages=98193
+sockperf: ========= Printing statistics for Server No: 0
+sockperf: [Valid Duration] RunTime=10.000 sec; SentMessages=98193; ReceivedMessages=98193
+sockperf: ====> avg-latency=50.896 (std-dev=2.003)
+{}sockperf: ---> percentile 99.999 = 1182.275
+sockperf: ---> percentile 99.990 =  315.676
+sockperf: ---> percentile 99.900 =   68.989
+sockperf: ---> percentile 99.000 =   33.092
+sockperf: ---> percentile 90.000 =   17.993
+sockperf: ---> percentile 75.000 =   16.170
+sockperf: ---> percentile 50.000 =   14.692
+sockperf: ---> percentile 25.000 =   13.535
+sockperf: ---> <MIN> observation =   11.666
+"""
+
+
+def test_two_sockperfs_in_one_file() -> None:
+    assert only(SOCKPERF.format("sockperf: # dr\n")).status == "failed"
+
+
+# --- the others -------------------------------------------------------------------------------------------------------
+
+LAGSCOPE = """lagscope 1.0.1
+---------------------------------------------------------
+10:00:00 INFO: New connection: local:25001 [socket:3] --> 10.0.0.2:6001
+10:00:05 INFO: TEST COMPLETED.
+10:00:05 INFO: Ping statistics for 10.0.0.2:
+10:00:05 INFO:    Number of successful Pings: 100000
+10:00:05 INFO:    Minimum = 35.500us, Maximum = 6997.250us, Average = 47.863us
+
+Percentile       Latency(us)
+     50%         39
+     75%         44
+     90%         57
+     95%         78
+     99%         148
+   99.9%         530
+  99.99%         2813
+ 99.999%         5080
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [LAGSCOPE, LAGSCOPE.replace("\n", "\n\n"), LAGSCOPE.replace("\n", "\r\r\n"),
+     "".join(f"[client] {line}\n" for line in LAGSCOPE.splitlines())],
+    ids=["as printed", "blank lines", "CR CR LF", "prefix"],
+)  # fmt: skip
+def test_percentiles_of_lagscope(text: str) -> None:
+    run = only(text)
+    assert [p.latency_us for p in run.percentiles] == [39, 44, 57, 78, 148, 530, 2813, 5080]
+    assert not run.warnings
+
+
+def test_percentiles_that_are_cut_off_are_named() -> None:
+    run = only(LAGSCOPE.partition("     95%")[0])
+    assert any("rtt_p99_us" in w for w in run.warnings)
+
+
+LATTE = """Protocol      UDP
+SendMethod    Blocking
+ReceiveMethod Blocking
+SO_SNDBUF     Default
+SO_RCVBUF     Default
+MsgSize(byte) 4
+Iterations    {iterations}
+Latency(usec) {mean}
+CPU(%)        1.6
+CtxSwitch/sec 32869     (2.22/iteration)
+SysCall/sec   69366     (4.69/iteration)
+Interrupt/sec 50693     (3.43/iteration)
+
+Interval(usec)   Frequency
+      0          9999972
+   1000          27
+   2000          1
+"""
+
+
+@pytest.mark.parametrize(
+    ("iterations", "mean", "status"),
+    [("10000000", "67.66", "ok"), ("40000000", "67.66", "failed"), ("10000000", "97.66", "failed")],
+)
+def test_latte_that_contradicts_itself(iterations: str, mean: str, status: str) -> None:
+    assert only(LATTE.format(iterations=iterations, mean=mean)).status == status
+
+
+STREAM = """MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET
+Recv   Send    Send
+Socket Socket  Message  Elapsed
+Size   Size    Size     Time     Throughput
+bytes  bytes   bytes    secs.    10^6bits/sec
+
+131072  16384  16384    10.00    9412.10
+"""
+
+
+def test_a_second_result_without_a_banner_is_a_second_run() -> None:
+    found = read(STREAM + "131072  16384  16384    10.00    8123.40\n")
+    assert [(r.line, r.metrics["throughput_bps"]) for r in found] == [(1, 9412.10e6), (2, 8123.40e6)]
+
+
+def test_a_banner_behind_a_prompt() -> None:
+    found = read("user@vm:~$ for i in 1 2; do netperf -H 10.0.0.2; done" + STREAM + STREAM.replace("9412", "9411"))
+    assert [r.metrics["throughput_bps"] for r in found] == [9412.10e6, 9411.10e6]
+
+
+def test_decimal_commas_among_commas_are_refused() -> None:
+    banner = STREAM.partition("\n")[0].replace("STREAM", "REQUEST/RESPONSE")
+    assert only(f"{banner}\nMean Latency Microseconds,Transaction Rate Tran/s\n26,83,37120,25\n").status == "failed"
+
+
+def test_tables_under_a_command_without_a_banner() -> None:
+    body = STREAM.partition("\n")[2]
+    columns = """
+Minimum      Mean         Maximum      99th         Stddev       Transaction
+Latency      Latency      Latency      Percentile   Latency      Rate
+Microseconds Microseconds Microseconds Latency      Microseconds Tran/s
+                                       Microseconds
+106          127.53       4904         159          34.88        7826.064
+"""
+    first, second = read(f"$ netperf -H vm-2 -t TCP_RR -l 30 -- -O …\n{columns}\n$ netperf -H vm-2 -l 10\n\n{body}")
+    assert (first.metrics["transaction_rate_per_s"], first.metrics["rtt_p99_us"]) == (7826.064, 159)
+    assert (second.metrics["throughput_bps"], second.parameters["server"]) == (9412.10e6, "vm-2")
+
+
+@pytest.mark.parametrize("noise", ["\nTARGET_QPS=100000 AGENTS=['10']\n", "\n\n6.common mini config should be ok\n"])
+def test_noise_after_netperf(noise: str) -> None:
+    assert only(STREAM + noise).metrics["throughput_bps"] == 9412.10e6
+
+
+def test_transactions_in_bits() -> None:
+    run = only(
+        """MIGRATED TCP REQUEST/RESPONSE TEST from vm-1 () port 0 AF_INET to vm-2 () port 0 AF_INET : first burst 6
+Local /Remote
+Socket Size   Request  Resp.   Elapsed
+Send   Recv   Size     Size    Time     Throughput
+bytes  Bytes  bytes    bytes   secs.    10^6bits/sec
+
+16384  87380  32768    32768   10.00    1820.98
+524288 524288
+"""
+    )
+    assert run.metrics["transaction_rate_per_s"] == pytest.approx(3473.2, abs=0.1)
+
+
+def test_datagrams_of_netperf_with_processors() -> None:
+    run = only(
+        """MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : demo
+Socket  Message  Elapsed      Messages                   CPU      Service
+Size    Size     Time         Okay Errors   Throughput   Util     Demand
+bytes   bytes    secs            #      #   10^6bits/sec % CC     us/KB
+
+  9216    9216   30.00     3892087   2130     9565.2     13.59    0.931
+ 42080           30.00     3892080            9565.2     10.41    0.713
+"""
+    )
+    assert (run.status, run.metrics["throughput_bps"], run.metrics["lost_count"]) == ("ok", 9565.2e6, 7)
+
+
+def test_totals_of_windows_in_one_line() -> None:
+    run = only(
+        """C:\\> NTttcp.exe -s -m 8,*,10.0.0.2 -l 128k -t 15
+Copyright Version 5.28
+Network activity progressing...
+#####  Totals:  #####
+   Bytes(MEG)    realtime(s) Avg Frame Size Throughput(MB/s) Throughput(Buffers/s) Cycles/Byte       Buffers
+================ =========== ============== ================ ===================== =========== =============
+    33959.125000      30.016       1456.355         1131.367              9050.939       2.453    271673.000
+
+"""
+    )
+    assert (run.status, run.metrics["sent_bytes"]) == ("ok", 33959.125 * 2**20)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tcp_lat:\n    bw       =  1.15 GB/sec\n    latency  =  23.4 us\n",
+        "tcp_lat:\n    msg_rate       =  57.7 K/sec\n    time           =    30 sec\n",
+        "udp_bw:\n    send_bw         =  2.62 GB/sec\n    msg_rate        =  72.3 K/sec\n",
+        "udp_bw:\n    send_bw         =  2.62 GB/sec\n    recv_bw         =   237 GB/sec\n",
+        "tcp_bw:\n    bw    =   324 GB/sec\n    send_cost     =   542 ms/GB\n    send_cpus_used  =   176 % cpus\n",
+        "udp_lat:\n    latency        =  17.4 us\n    msg_rate       =  64.8 K/sec\n",
+    ],
+    ids=["bw of a latency", "no latency", "no recv_bw", "more received than sent", "cost", "rate"],
+)
+def test_qperf_that_cannot_be(text: str) -> None:
+    assert only(text).status == "failed"
+
+
+OLD_SOCKPERF = """------------------------------
+test was performed using the following parameters: --mps=400 --burst=1 --reply-every=1 --msg-size=64 --time=1
+------------------------------
+sockperf: [Total Run] RunTime=1.100 sec; SentMessages=4; ReceivedMessages=4
+sockperf: ========= Printing statistics for Server No: 0
+sockperf: [Valid Duration] RunTime=1.000 sec; SentMessages=3; ReceivedMessages=3
+sockperf: ====> avg-lat=  1.500 (std-dev=0.500)
+sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0
+sockperf: Total 3 observations; each percentile contains 0.03 observations
+sockperf: ---> <MAX> observation =    2.000
+sockperf: ---> percentile  99.50 =    2.000
+sockperf: ---> percentile  50.00 =    1.500
+sockperf: ---> <MIN> observation =    1.000
+------------------------------
+txTime, rxTime
+2.000000000, 2.000002000
+2.500000000, 2.500003000
+2.999996000, 3.000000000
+"""
+
+
+def test_packets_in_two_columns() -> None:
+    run = only(OLD_SOCKPERF)
+    assert (run.status, run.samples_count, run.warnings) == ("ok", 3, ())
+    (batch,) = run.samples()
+    assert list(batch["latency_us"]) == pytest.approx([1.0, 1.5, 2.0])
+    assert {p.percentile for p in run.percentiles} == {50.0, 99.5}
+    assert any("2 of 3" in w for w in only(OLD_SOCKPERF.partition("2.999996")[0]).warnings)
+
+
+def uperf(operations: int = 413601, name: str = "Txn2") -> str:
+    return f"""Starting 1 threads running profile:tcp_stream ...   0.00 seconds
+Txn1          0 /   1.00(s) =            0           1op/s
+{name}   10.96GB /  10.00(s) =     9.41Gb/s      {operations}op/s
+Txn3          0 /   0.00(s) =            0           0op/s
+-------------------------------------------------------------------------------
+Total  10.96GB /  12.10(s) =     7.78Gb/s      341819op/s
+"""
+
+
+def test_operations_of_uperf() -> None:
+    assert only(uperf()).status == "ok"
+    assert only(uperf(43601)).status == "failed"
+
+
+def raw(*names: str) -> str:
+    sizes = (i * 1_000_000 * (n not in ("Txn1", "Txn3")) for i, n in enumerate(names))
+    rows = ((1000 * i, n, size, i * 10) for i, (n, size) in enumerate(zip(names, sizes, strict=True)))
+    lines = ("timestamp_ms:{}.0000 name:{} nr_bytes:{} nr_ops:{}\n".format(*row) for row in rows)
+    return "Starting 1 threads running profile:tcp-stream ...   0.00 seconds\n" + "".join(lines)
+
+
+def test_rows_of_uperf_with_another_name() -> None:
+    names: list[Any] = ["Txn1"] * 2 + ["Txn2"] * 6 + ["Txn3"] * 2
+    assert only(raw(*names)).status == "ok"
+    assert only(raw(*names[:5], "Txn4", *names[6:])).status == "failed"
+
+
+def test_times_of_transactions_are_no_rates() -> None:
+    run = only(
+        raw("Txn1", "Txn1", "Txn2", "Txn2")
+        + """Txn                Count         avg         cpu         max         min
+-------------------------------------------------------------------------------
+Txn0                   1     10.54ms      0.00ns     10.54ms     10.54ms
+Txn1              647863     92.64us      0.00ns      8.14ms     85.82us
+
+
+Run Statistics
+Hostname            Time       Data   Throughput   Operations      Errors
+-------------------------------------------------------------------------------
+master            62.36s    79.08MB    10.64Mb/s      1295728        0.00
+"""
+    )
+    assert (run.status, run.metrics["throughput_sent_bps"]) == ("ok", 10.64e6)
