@@ -285,6 +285,55 @@ def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_
         sys.exit(1)
 
 
+@npl.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--into", type=click.Path(file_okay=False, path_type=Path), help="Folder of the experiment to import into."
+)
+@click.option(
+    "--labels", type=click.Path(dir_okay=False, path_type=Path), help="CSV: a row for a log or a pattern of logs."
+)
+@click.option("--pattern", help="How a path is made, for example '{placement}/{tool}-P{streams}-r{round}.txt'.")
+@click.option("--contrasts", type=click.Path(dir_okay=False, path_type=Path), help="YAML: the comparisons declared.")
+@click.option("--title", default="", help="Title of the experiment.")
+@click.option("--dry-run", is_flag=True, help="Print what was understood and what is missing; write nothing.")
+@click.option("--labels-template", is_flag=True, help="Print a labels file to fill in; write nothing.")
+def import_(
+    files: tuple[Path, ...],
+    into: Path | None,
+    labels: Path | None,
+    pattern: str | None,
+    contrasts: Path | None,
+    title: str,
+    dry_run: bool,
+    labels_template: bool,
+) -> None:
+    """Import logs that exist, so that they are read, compared and reported like measured data.
+
+    FILES are logs, folders of logs or patterns. Labels say what a log cannot: placement, hosts, round.
+    """
+    from .data import imports
+
+    if labels_template:
+        click.echo(imports.labels_template(files), nl=False)
+        return
+    if dry_run:
+        rows = imports.overview(imports.understand(files, labels=labels, pattern=pattern)).astype(object)
+        out.print(_table(rows.where(rows.notna(), None).to_dict("records")))
+        return
+    if into is None:
+        raise click.UsageError("say where: --into results/NAME (or --dry-run, or --labels-template)")
+    done = imports.import_logs(
+        files,
+        labels=labels,
+        pattern=pattern,
+        into=into,
+        contrasts=imports.read_contrasts(contrasts) if contrasts else None,
+        title=title,
+    )
+    click.echo(f"{len(done.runs)} runs in {done.path}")
+
+
 def _read(run: dict[str, Any]) -> str:
     """One run for people: where it is, what it is, and the numbers or the reason why there are none."""
     from .metrics import METRICS, format_value

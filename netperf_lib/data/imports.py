@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import hashlib
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,48 +19,46 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ..errors import NetperfError, ParseError, UsageError
+from pydantic import ValidationError
+
+from ..errors import NetperfError, ParseError, StoreError, UsageError
+from ..experiment.factors import FACTORS
+from ..experiment.model import Contrast, Experiment
 from ..metrics import to_bytes
 from ..tools.parsed import ParsedRun
 from ..tools.peers import PEERS
 from . import logs
+from .layout import Store
+from .load import Results, read
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Labels", "LoggedRun", "labels_template", "overview", "understand"]
+__all__ = [
+    "NOTICE",
+    "Labels",
+    "LoggedRun",
+    "import_logs",
+    "labels_template",
+    "overview",
+    "read_contrasts",
+    "understand",
+]
+
+NOTICE = "Imported logs: order and rounds as labelled, not as planned."
 
 PathLike = str | os.PathLike[str]
 
 COLUMNS: dict[str, str] = {
-    "placement": "text",
-    "client": "text",
-    "server": "text",
-    "client_zone": "text",
-    "server_zone": "text",
-    "client_region": "text",
-    "server_region": "text",
-    "client_vm_size": "text",
-    "server_vm_size": "text",
-    "accelerated": "flag",
-    "tool": "text",
-    "test": "text",
-    "protocol": "text",
-    "direction": "text",
-    "streams": "integer",
-    "tcp_buffer_bytes": "bytes",
-    "message_bytes": "bytes",
-    "congestion_control": "text",
-    "duration_s": "number",
-    "omit_s": "number",
+    **{name: "bytes" if f.unit == "bytes" else f.kind for name, f in FACTORS.items()},
     "round": "integer",
     "deployment": "integer",
     "started_utc": "time",
 }
-"""Columns of a labels table that have a meaning of their own; any other column is a factor of the user's."""
+"""Columns of a labels table that have a meaning of their own, and the kind of their values; any other column is a
+factor of the user's."""
 FILE, RUN = "file", "run"
 """Columns that say which log a row is about: its path or a pattern, and the number of the run in that log from 1."""
-SAID_BY_LOG = ("tool", "test", "streams", "message_bytes", "protocol", "direction", "duration_s", "omit_s")
 _FLAGS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 _CLOSE = 0.8
 """A column as much like a known one as this is taken for a misspelling."""
@@ -387,3 +387,178 @@ def labels_template(files: PathLike | Iterable[PathLike]) -> str:
             said = _said(run) | {FILE: name, RUN: index + 1 if len(parsed) > 1 else None}
             writer.writerow(["" if (v := said.get(c)) is None else v for c in columns])
     return out.getvalue()
+
+
+# -- into a data root --------------------------------------------------------------------------------------------------
+
+
+def import_logs(
+    files: PathLike | Iterable[PathLike],
+    *,
+    labels: pd.DataFrame | PathLike | None = None,
+    pattern: str | None = None,
+    into: PathLike,
+    contrasts: Sequence[Mapping[str, Any]] | None = None,
+    title: str = "",
+) -> Results:
+    """Import logs that exist, so that they are read, compared and reported like measured data.
+
+    Parameters
+    ----------
+    files, labels, pattern
+        As in `understand`.
+    into : path
+        Folder of the experiment, for example ``results/mine``. More logs may be imported into it later; a log that is
+        there already is left as it is.
+    contrasts : sequence of dict, optional
+        Comparisons declared with the first import, as in an experiment file; later ones get no verdict.
+    title : str
+        Title of the experiment.
+
+    Returns
+    -------
+    Results
+        The imported experiment, as `netperf_lib.read` returns it.
+
+    Raises
+    ------
+    UsageError
+        As `understand`; or a contrast asks for a level that no log has.
+    StoreError
+        The folder holds a measured experiment, or a log is there with other labels.
+
+    Examples
+    --------
+    >>> import netperf_lib as npl
+    >>> mine = npl.import_logs(
+    ...     "logs", pattern="{placement}/r{round}.txt", into="results/mine"
+    ... )  # doctest: +SKIP
+    """
+    found = understand(files, labels=labels, pattern=pattern)
+    parent, name = os.path.split(os.path.abspath(os.fspath(into)))  # noqa: PTH100 - a name, which need not exist yet
+    store = Store(parent, name)
+    declared = _declaration(name, title, contrasts, found)
+    known = store.declared() if store.exists() else None
+    if known is not None and known.hosts.source != "imported":
+        raise StoreError(f"{store.url}: holds an experiment that was measured; import into a folder of its own")
+    if known is not None and contrasts is None:
+        declared = known
+    new = _new(store, found)
+    store.declare(declared)
+    if store.read_plan() is None:
+        store.write_plan({"imported": True, "trials": []})
+    order = len(store.run_ids())
+    for position, (run_id, run) in enumerate(new, order):
+        with store.new_run(run_id) as folder:
+            shutil.copyfile(run.path, folder / "client.out")
+            store.write_record(folder, _record(name, run_id, run, position))
+    return read(store.path)
+
+
+def read_contrasts(place: PathLike) -> list[dict[str, Any]]:
+    """Read declared comparisons from a YAML file: a list, or a mapping with the key ``contrasts``.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, or holds something else.
+    """
+    import yaml
+
+    try:
+        document = yaml.safe_load(Path(place).read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UsageError(f"{os.fspath(place)}: cannot be read as YAML ({error})") from None
+    found = document.get("contrasts") if isinstance(document, dict) else document
+    if not isinstance(found, list) or not all(isinstance(c, dict) for c in found):
+        raise UsageError(f"{os.fspath(place)}: write a list of contrasts, each with metric, a, b and margin")
+    return found
+
+
+def _declaration(
+    name: str, title: str, contrasts: Sequence[Mapping[str, Any]] | None, runs: Sequence[LoggedRun]
+) -> Experiment:
+    document = {"name": name, "title": title, "hosts": {"source": "imported"}, "contrasts": list(contrasts or ())}
+    try:
+        declared = Experiment.model_validate(document)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise UsageError("; ".join(wrong)) from None
+    _refuse([problem for c in declared.contrasts for problem in _unanswerable(c, runs)])
+    return declared
+
+
+def _unanswerable(contrast: Contrast, runs: Sequence[LoggedRun]) -> list[str]:
+    """Say what no log has of what a contrast asks for."""
+    problems = []
+    for side in filter(None, (contrast.a, contrast.b)):
+        for factor, level in side.items():
+            levels = {r.get(factor) for r in runs}
+            if level not in levels:
+                have = ", ".join(sorted(map(str, levels - {None}))) or "nothing"
+                problems.append(f"contrasts: no log has {factor} = {level!r} (the logs have {have})")
+    return problems
+
+
+def _new(store: Store, runs: Sequence[LoggedRun]) -> list[tuple[str, LoggedRun]]:
+    """Runs that are not there yet, in the order of time, each with its id."""
+    there = set(store.run_ids())
+    kept: dict[str, LoggedRun] = {}
+    problems = []
+    for run in runs:
+        run_id = _run_id(run)
+        digest = run_id.rpartition("-")[2]
+        same = [i for i in there if i.endswith(f"-{digest}")]
+        if same and _factors(run) != store.run(same[0])["trial"]:
+            problems.append(f"{run.name}: was imported before with other labels (run {same[0]})")
+        elif not same and run_id in kept:
+            problems.append(f"{run.name}: the same log as {kept[run_id].name}; give one of them")
+        elif not same:
+            kept[run_id] = run
+    _refuse(problems)
+    return sorted(kept.items(), key=lambda item: str(item[1].get("started_utc") or ""))
+
+
+def _run_id(run: LoggedRun) -> str:
+    """Name a run by its deployment, its round (0: not known), its tool and a digest of the log and its place in it."""
+    digest = hashlib.blake2s(run.path.read_bytes() + str(run.index).encode(), digest_size=6).hexdigest()
+    what = re.sub(r"[^A-Za-z0-9._]+", "-", f"{run.get('tool')}-{run.get('test') or 'unknown'}")
+    return f"d{run.get('deployment') or 1:02d}-r{run.get('round') or 0:03d}-{what}-{digest}"
+
+
+def _factors(run: LoggedRun) -> dict[str, Any]:
+    columns = dict.fromkeys([*_ALWAYS, *run.labels, *run.said])
+    return {c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")}
+
+
+_ALWAYS = "placement client server accelerated tool test duration_s omit_s streams tcp_buffer_bytes".split()
+_ALWAYS += ["message_bytes", "during"]
+
+
+def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[str, Any]:
+    hosts = {
+        side: {"name": run.get(side)} | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone")}
+        for side in ("client", "server")
+    }
+    return {
+        "run_id": run_id,
+        "attempt": 1,
+        "experiment": experiment,
+        "deployment": run.get("deployment") or 1,
+        "deployment_id": None,
+        "round": run.get("round"),
+        "order": order,
+        "status": "ok",
+        "error": None,
+        "trial": _factors(run),
+        "hosts": hosts,
+        "notice": NOTICE,
+        "commands": {"client": [], "server": []},
+        "started_utc": run.get("started_utc"),
+        "ended_utc": None,
+        "tool_version": None,
+        "facts": {"client": {}, "server": {}},
+        "warnings": [],
+        "log": {"status": run.parsed.status, "error": run.parsed.error, "run": run.index},
+        "imported": {"file": run.name},
+    }
