@@ -319,7 +319,8 @@ def import_(
         return
     if dry_run:
         rows = imports.overview(imports.understand(files, labels=labels, pattern=pattern)).astype(object)
-        out.print(_table(rows.where(rows.notna(), None).to_dict("records")))
+        cells = rows.where(rows.notna(), None).to_dict("records")
+        out.print(_table([{str(k): v for k, v in row.items()} for row in cells]))
         return
     if into is None:
         raise click.UsageError("say where: --into results/NAME (or --dry-run, or --labels-template)")

@@ -24,12 +24,12 @@ from pydantic import ValidationError
 from ..errors import NetperfError, ParseError, StoreError, UsageError
 from ..experiment.factors import FACTORS
 from ..experiment.model import Contrast, Experiment
-from ..metrics import to_bytes
+from ..metrics import metric, to_bytes
 from ..tools.parsed import ParsedRun
 from ..tools.peers import PEERS
 from . import logs
 from .layout import Store
-from .load import Results, read
+from .load import Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -438,7 +438,7 @@ def import_logs(
     parent, name = os.path.split(os.path.abspath(os.fspath(into)))  # noqa: PTH100 - a name, which need not exist yet
     store = Store(parent, name)
     declared = _declaration(name, title, contrasts, found)
-    known = store.declared() if store.exists() else None
+    known = store.declared() if store.is_declared else None
     if known is not None and known.hosts.source != "imported":
         raise StoreError(f"{store.url}: holds an experiment that was measured; import into a folder of its own")
     if known is not None and contrasts is None:
@@ -452,7 +452,7 @@ def import_logs(
         with store.new_run(run_id) as folder:
             shutil.copyfile(run.path, folder / "client.out")
             store.write_record(folder, _record(name, run_id, run, position))
-    return read(store.path)
+    return Results(store)
 
 
 def read_contrasts(place: PathLike) -> list[dict[str, Any]]:
@@ -490,7 +490,11 @@ def _declaration(
 
 def _unanswerable(contrast: Contrast, runs: Sequence[LoggedRun]) -> list[str]:
     """Say what no log has of what a contrast asks for."""
+    metric(contrast.metric)
     problems = []
+    if not any(contrast.metric in r.parsed.metrics for r in runs):
+        have = ", ".join(dict.fromkeys(name for r in runs for name in r.parsed.metrics))
+        problems.append(f"contrasts: no log gives {contrast.metric} (the logs give {have})")
     for side in filter(None, (contrast.a, contrast.b)):
         for factor, level in side.items():
             levels = {r.get(factor) for r in runs}

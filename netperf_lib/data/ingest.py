@@ -336,6 +336,8 @@ def read_run(
                 parsed += logs.parse_ends(ends[0], ends[-1] if len(ends) > 1 else place / "no-server")
             except ParseError as e:
                 unread = str(e).replace(str(place), f"raw/{run_id}")
+        if (number := (record.get("log") or {}).get("run")) is not None:  # an imported log may hold several runs
+            parsed = parsed[number : number + 1]
         row = run_row(record, parsed, unread)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):

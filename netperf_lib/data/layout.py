@@ -233,6 +233,11 @@ class Store:
         document = experiment.model_dump(mode="json", exclude_unset=True)
         self._files.write("experiment.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
 
+    @property
+    def is_declared(self) -> bool:
+        """Whether there is an experiment in this folder."""
+        return self._files.exists("experiment.yaml")
+
     def declared(self) -> Experiment:
         """Return the experiment as declared; once there are runs, with the contrasts that the first one froze."""
         return self.declaration().experiment

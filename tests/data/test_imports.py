@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from netperf_lib.data.imports import labels_template, overview, understand
-from netperf_lib.errors import UsageError
+from netperf_lib.data.imports import import_logs, labels_template, overview, understand
+from netperf_lib.errors import StoreError, UsageError
 
 LOGS = Path(__file__).parents[1] / "logs"
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "azure-westeurope-d16v3"
@@ -112,3 +116,104 @@ def test_several_runs_in_one_log_are_labelled_one_by_one(tmp_path: Path) -> None
     runs = understand(log, labels=labels)
     assert [(r.index, r.get("placement")) for r in runs] == [(0, "ppg"), (1, "same-zone")]
     assert runs[0].parsed.metrics != runs[1].parsed.metrics
+
+
+# -- into a data root --------------------------------------------------------------------------------------------------
+
+PPG = {"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}, "margin": 0.1}
+LABELS = pd.DataFrame(
+    {"file": ["*-ppg.txt", "*-same-zone.txt", "*-cross-zone.txt", "*-cross-region*.txt"]}
+    | {"placement": ["ppg", "same-zone", "cross-zone", "cross-region"]}
+)
+
+
+def test_published_logs_become_an_experiment(tmp_path: Path) -> None:
+    mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG])
+    runs = mine.runs
+    assert len(runs) == 9
+    assert set(runs["status"]) == {"ok"}
+    latency = runs.dropna(subset="latency_oneway_us").set_index("placement")["latency_oneway_us"]
+    assert latency.to_dict() == {"cross-region": 9900.0, "cross-zone": 57.2, "ppg": 39.4, "same-zone": 58.2}
+    assert runs["round"].isna().all()
+    assert mine.notice is not None
+    assert "labelled" in mine.notice
+    assert [c.metric for c in mine.contrasts] == ["latency_oneway_us"]
+    raw = {p.read_bytes() for p in (tmp_path / "mine" / "raw").glob("*/client.out")}
+    assert raw == {p.read_bytes() for p in PUBLISHED.glob("*.txt")}
+
+
+def test_import_is_idempotent_and_another_import_adds(tmp_path: Path) -> None:
+    first = [p for p in sorted(PUBLISHED.glob("*.txt")) if "ppg" in p.name]
+    assert len(import_logs(first, labels=LABELS.iloc[:1], into=tmp_path / "mine").runs) == 2
+    before = {p.name for p in (tmp_path / "mine" / "raw").iterdir()}
+    assert len(import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine").runs) == 9
+    assert before < {p.name for p in (tmp_path / "mine" / "raw").iterdir()}
+    assert len(import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine").runs) == 9
+
+
+def test_contrasts_of_a_later_import_get_no_verdict(tmp_path: Path) -> None:
+    import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine")
+    mine = import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG])
+    assert mine.contrasts == ()
+    assert [c.metric for c in mine.added] == ["latency_oneway_us"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"a": {"placement": "pgg"}}, "pgg"),
+        ({"metric": "latency"}, "latency"),
+        ({"margin": 3}, "margin"),
+    ],
+)
+def test_contrasts_that_no_log_can_answer_are_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        import_logs(PUBLISHED, labels=LABELS, into=tmp_path / "mine", contrasts=[PPG | change])
+    assert not (tmp_path / "mine").exists()
+
+
+def test_other_labels_for_a_log_that_is_there_are_refused(tmp_path: Path) -> None:
+    import_logs(QPERF, labels=LABELS.iloc[:1], into=tmp_path / "mine")
+    other = pd.DataFrame({"file": ["*"], "placement": ["cross-zone"]})
+    with pytest.raises(UsageError, match=QPERF.name):
+        import_logs(QPERF, labels=other, into=tmp_path / "mine")
+
+
+def test_a_measured_experiment_is_no_place_for_logs(tmp_path: Path) -> None:
+    recorded = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
+    place = tmp_path / "lab-full"
+    place.mkdir()
+    shutil.copy(recorded / "experiment.yaml", place)
+    with pytest.raises(StoreError, match="measured"):
+        import_logs(QPERF, into=place)
+
+
+def test_each_run_of_a_log_has_its_own_figures(tmp_path: Path) -> None:
+    log = tmp_path / "two.txt"
+    log.write_text(QPERF.read_text() + (PUBLISHED / "qperf-tcp_lat-same-zone.txt").read_text())
+    labels = pd.DataFrame(
+        {"file": ["two.txt"] * 2, "run": [1, 2], "placement": ["ppg", "same-zone"], "rack": ["a", "b"]}
+    )
+    runs = import_logs(log, labels=labels, into=tmp_path / "mine").runs.set_index("placement")
+    assert runs["latency_oneway_us"].to_dict() == {"ppg": 39.4, "same-zone": 58.2}
+    assert runs["rack"].to_dict() == {"ppg": "a", "same-zone": "b"}
+
+
+def test_the_command_line_imports_shows_and_writes_a_template(tmp_path: Path) -> None:
+    def npl(*words: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "netperf_lib", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+
+    template = npl("import", PUBLISHED, "--labels-template")
+    assert template.returncode == 0, template.stderr
+    table = pd.read_csv(io.StringIO(template.stdout))
+    table["placement"] = [Path(f).stem.split("-", 1)[1].removeprefix("tcp_lat-") for f in table["file"]]
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    shown = npl("import", PUBLISHED, "--labels", tmp_path / "labels.csv", "--dry-run")
+    assert "same-zone" in shown.stdout
+    done = npl("import", PUBLISHED, "--labels", tmp_path / "labels.csv", "--into", tmp_path / "mine")
+    assert done.stdout.startswith("9 runs"), done.stderr
+    assert npl("import", PUBLISHED).returncode == 2
+    missing = npl("import", tmp_path / "nowhere", "--into", tmp_path / "other")
+    assert missing.returncode == 2
+    assert "Traceback" not in missing.stderr
