@@ -115,17 +115,15 @@ def doctor(as_json: bool) -> None:
 @rounds
 @duration
 @seed
-@click.option("--pilot", metavar="DATA", help="A measurement whose runs tell how much runs vary (default: assumed).")
+@click.option("--pilot", metavar="DATA", help="A measurement that shows how much runs vary; with --outlook.")
+@click.option("--outlook", is_flag=True, help="Simulate which contrasts the rounds can decide; takes seconds.")
 @as_json
 def plan(as_json: bool, **options: Any) -> None:
     """Show what an experiment would measure, how long it takes, what it costs and which contrasts it can decide."""
     from .pipeline import plan as do
 
-    scheduled = do(**options)
-    if as_json:
-        click.echo(json.dumps(scheduled.to_dict() | {"outlook": [asdict(o) for o in scheduled.outlook()]}, indent=2))
-    else:
-        click.echo(scheduled.summary())
+    found = do(**options)
+    click.echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))
 
 
 @npl.command()

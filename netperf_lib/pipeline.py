@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,8 @@ from .data.layout import Store
 from .data.load import load
 from .data.shipped import shipped
 from .errors import HostError, ReportError, UsageError
+from .experiment import estimate
+from .experiment.estimate import Outlook, Preview
 from .experiment.model import Deployment, Experiment
 from .experiment.schedule import Plan, schedule
 from .experiment.yaml import load_experiment
@@ -36,7 +37,8 @@ def plan(
     duration_s: float | None = None,
     seed: int | None = None,
     pilot: PathLike | pd.DataFrame | None = None,
-) -> Plan:
+    outlook: bool = False,
+) -> Preview:
     """What an experiment would measure: trials, duration, traffic, cost, and which contrasts it can decide.
 
     Parameters
@@ -44,14 +46,21 @@ def plan(
     experiment, rounds, duration_s, seed
         As in `run`.
     pilot : path, URL or DataFrame, optional
-        An earlier measurement, or the first rounds of this one: how much its runs vary tells how many are needed.
+        An earlier measurement, or the first rounds of this one: how much its runs vary shows how many are needed.
+    outlook : bool
+        Simulate which contrasts the rounds can decide, which takes seconds; done in any case where a pilot is given.
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)
-    return replace(
-        scheduled,
-        cost=hosts.cost(declared, measuring_s=scheduled.duration_s),
-        pilot=load(pilot) if isinstance(pilot, str | os.PathLike) else pilot,
+    expected: list[Outlook] = []
+    if outlook or pilot is not None:
+        from .questions.outlook import outlook as simulate
+
+        expected = simulate(declared, load(pilot) if isinstance(pilot, str | os.PathLike) else pilot)
+    return Preview(
+        plan=scheduled,
+        cost=hosts.cost(declared, measuring_s=estimate.duration_s(scheduled)),
+        outlook=tuple(expected),
     )
 
 

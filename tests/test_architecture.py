@@ -64,7 +64,7 @@ LAYERS = {
     "errors": "",
     "metrics": "errors",
     "tools": "errors metrics experiment",
-    "experiment": "errors metrics tools stats",
+    "experiment": "errors metrics tools",
     "stats": "errors metrics experiment tools",
     "measure": "errors metrics experiment tools data stats",
     "hosts": "errors metrics experiment tools measure",
@@ -72,7 +72,7 @@ LAYERS = {
     "questions": "errors metrics experiment tools data stats",
     "plots": "errors metrics stats questions",
     "reporting": "errors metrics experiment data stats questions plots hosts pipeline",
-    "pipeline": "errors metrics experiment hosts measure data stats reporting",
+    "pipeline": "errors metrics experiment hosts measure data stats questions reporting",
     "cli": "errors metrics experiment hosts measure data stats questions plots reporting pipeline",
 }
 

@@ -50,7 +50,7 @@ RECORDED = REPO / "data" / "recorded" / "lab-full"
 
 
 def test_a_plan_says_what_it_costs_and_where_the_spread_of_its_outlook_comes_from(tmp_path: Path) -> None:
-    assumed = npl("plan", RECORDED / "experiment.yaml").stdout
+    assumed = npl("plan", RECORDED / "experiment.yaml", "--outlook").stdout
     assert "\ncost: nothing: the lab is this machine\n" in assumed
     assert "(assumed)" in assumed.splitlines()[-1]
     known = npl("plan", RECORDED / "experiment.yaml", "--pilot", RECORDED).stdout

@@ -272,6 +272,7 @@ def _list() -> dict[str, Factor]:
         *_pair("vm_size", "VM size"),
         *_pair("region", "region"),
         *_pair("zone", "zone"),
+        Factor(name="advertised_bps", label="advertised bandwidth", kind="number", unit="bps", role="host"),
         Factor(name="congestion_control", label="congestion control", role="observed", follows=("congestion",)),
         Factor(name="kernel", role="observed"),
         Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),

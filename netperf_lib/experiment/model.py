@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -125,7 +126,7 @@ else:
 class _Declared(BaseModel):
     """Base of what people write in yaml: frozen, and an unknown key is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class Pair(_Declared):
@@ -139,6 +140,8 @@ class Pair(_Declared):
     """Accelerated networking (SR-IOV) on both ends; null where it is not known."""
     tcp_buffer_bytes: int | None = Field(default=None, gt=0)
     """Largest TCP buffer that the hosts of this pair allow, where that is a property of the hosts."""
+    bandwidth_mbps: float | None = Field(default=None, gt=0)
+    """Advertised bandwidth of this path in Mbit/s, for example that of a gateway; null: as the experiment says."""
     labels: Labels = {}
     """Further factors of this pair, for example ``{gateway_sku: ErGw1AZ}``."""
 
@@ -178,15 +181,45 @@ class TestSpec(_Declared):
     """Measure while this load runs."""
 
 
+def _share(value: object) -> object:
+    """``10 %`` is 0.1."""
+    if isinstance(value, str) and (found := re.fullmatch(r"\s*([0-9.]{1,20})\s*%\s*", value)):
+        try:
+            return float(found[1]) / 100
+        except ValueError:
+            return value
+    return value
+
+
+Margin = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
+
+
 class Contrast(_Declared):
-    """A comparison declared before the data: metric, condition A against condition B, and the margin that matters."""
+    """A comparison declared before the data: condition A against condition B, or against a threshold.
+
+    With `b`, the question is which side is better by more than the margin, or whether they are equivalent. With `below`
+    or `at_least`, it is whether condition A keeps to the threshold.
+    """
 
     metric: str
     a: Factors
-    b: Factors
-    margin: float = Field(default=0.05, gt=0, lt=1)
-    """Ratios within 1/(1+margin) … 1+margin are called equivalent."""
+    b: Factors | None = None
+    margin: Margin = 0.05
+    """Ratios within 1/(1+margin) … 1+margin are called equivalent: 0.1 or `10 %`."""
+    below: float | str | None = None
+    """A threshold that A must stay below, for example `1 ms`; a number is in the unit of the metric."""
+    at_least: float | str | None = None
+    """A threshold that A must reach, for example `900 Mbit/s`, `90 % of 10 Gbit/s` or `90 % of bandwidth`."""
+    of: str | None = None
+    """What a threshold in per cent is a share of."""
     question: str | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [name for name in ("b", "below", "at_least") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a contrast with one of b, below, at_least; this one has {' and '.join(given) or 'none'}")
+        return self
 
 
 class HostsSpec(_Declared):
@@ -215,6 +248,8 @@ class Experiment(_Declared):
     contrasts: tuple[Contrast, ...] = ()
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
     """Share of reports that may hold a false verdict."""
+    bandwidth_mbps: float | None = Field(default=None, gt=0)
+    """Advertised bandwidth of the hosts in Mbit/s; null: that of their VM sizes as the hosts' options give it."""
     pause_s: float = Field(default=0, ge=0, le=600)
     """Rest between trials."""
     concurrent: bool = False
@@ -223,6 +258,28 @@ class Experiment(_Declared):
     """How often a failed trial is tried in all."""
     budget: float | None = Field(default=None, gt=0)
     """Most that the deployment may cost, in the currency of the price list; null: no limit."""
+
+    def advertised_bps(self, pair: Pair) -> float | None:
+        """Bandwidth advertised for a pair, in bit/s; None where nobody declared one.
+
+        The pair's own ``bandwidth_mbps``, else the experiment's, else the lower one of the two VM sizes as
+        ``hosts.options.bandwidth_mbps`` gives them.
+        """
+        declared = pair.bandwidth_mbps or self.bandwidth_mbps
+        sizes = self.hosts.options.get("bandwidth_mbps")
+        if declared is None and isinstance(sizes, Mapping):
+            known = [n for host in (pair.client, pair.server) if (n := sizes.get(self._vm_size(host)))]
+            if len(known) == 2 and all(isinstance(n, int | float) and n > 0 for n in known):
+                declared = float(min(known))
+        return None if declared is None else declared * 1e6
+
+    def _vm_size(self, host: str) -> Any:
+        options = self.hosts.options
+        for key in ("vms", "hosts"):
+            own = options.get(key)
+            if isinstance(own, Mapping) and isinstance(own.get(host), Mapping) and own[host].get("vm_size"):
+                return own[host]["vm_size"]
+        return options.get("vm_size")
 
     @field_validator("pairs", "tests")
     @classmethod  # what was imported was not scheduled here
@@ -319,6 +376,8 @@ class Trial:
     streams: int = 1
     tcp_buffer_bytes: int | None = None
     message_bytes: int | None = None
+    advertised_bps: float | None = None
+    """Bandwidth advertised for the pair."""
 
     @property
     def run_id(self) -> str:

@@ -7,7 +7,6 @@ import os
 import re
 import reprlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from ..errors import ExperimentError, UsageError
 from ..metrics import METRICS
 from .factors import sort_levels
 from .model import Contrast, Experiment, HostsSpec, Pair, TestSpec, Trial
-from .schedule import conditions, describe
+from .schedule import conditions, describe, load_trial
 
 __all__ = ["load_experiment", "read_experiment"]
 
@@ -213,16 +212,12 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
             near = difflib.get_close_matches(contrast.metric, METRICS, n=3, cutoff=0.4) or list(METRICS)[:3]
             yield ("contrasts", number, "metric"), f"{contrast.metric!r} is no metric; did you mean {', '.join(near)}?"
         for side in ("a", "b"):
-            yield from _side(experiment, ("contrasts", number, side), getattr(contrast, side))
+            yield from _side(experiment, ("contrasts", number, side), getattr(contrast, side) or {})
 
 
 def _unrunnable(trial: Trial) -> Iterator[str]:
     """What the tools themselves have against a trial, and against the load that it runs under."""
-    asked = [trial]
-    if during := trial.test.during:
-        spec = TestSpec(tool=during.tool, test=during.test, options=during.options)
-        asked.append(replace(trial, test=spec, streams=during.streams, tcp_buffer_bytes=None, message_bytes=None))
-    for one in asked:
+    for one in filter(None, (trial, load_trial(trial))):
         module = tools.tool(one.test.tool)
         if one.test.test not in module.TESTS:
             yield f"{one.test.test!r} is no test of {one.test.tool}; legal are {', '.join(module.TESTS)}"

@@ -18,8 +18,9 @@ from typing import Any
 from ..data.layout import Store
 from ..data.load import load
 from ..errors import CollectError, HostError, NetperfError, UsageError
+from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
-from ..experiment.schedule import Plan, describe, estimate_s
+from ..experiment.schedule import Plan, describe
 from .event_loop import finish
 from .progress import Watcher, watcher
 from .session import Station
@@ -225,7 +226,7 @@ class _Collector:
         todo = _todo(self.trials, self.past, self.experiment.attempts)
         self.tally.before = sum(p.done for p in self.past.values())
         self.tally.failed = len(self.trials) - self.tally.before - len(todo)
-        self.remaining = {t.run_id: estimate_s(t, self.experiment) for t in todo}
+        self.remaining = {t.run_id: trial_s(t, self.experiment) for t in todo}
         log.info("begin: %d of %d trials to do, seed %d", len(todo), len(self.trials), self.plan.seed)
         self.watch.begin(len(self.trials), self.tally.before, sum(self.remaining.values()))
         try:
@@ -315,6 +316,8 @@ class _Collector:
         table = RunsTable(runs)
         family = len(self.experiment.contrasts)
         for contrast in self.experiment.contrasts:
+            if contrast.b is None:
+                continue
             a, b = (
                 table.runs[table.mask(side) & table.ok].groupby(["deployment", "round"])[contrast.metric].first()
                 for side in (contrast.a, contrast.b)

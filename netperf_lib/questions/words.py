@@ -66,7 +66,8 @@ ADVICE: dict[str, dict[str, str]] = {
 
 def factor_of(contrast: Contrast) -> str:
     """Name of the factor in which the sides of a contrast differ; empty when they differ in several or none."""
-    names = [n for n in {**contrast.a, **contrast.b} if contrast.a.get(n) != contrast.b.get(n)]
+    b = contrast.b or {}
+    names = [n for n in {**contrast.a, **b} if contrast.a.get(n) != b.get(n)] if b else []
     if "placement" in names:
         return "placement"
     return names[0] if len(names) == 1 else ""

@@ -60,7 +60,7 @@ def _verdict(runs: pd.DataFrame, a: str, b: str) -> str:
     asked = [
         c
         for c in contrasts(runs, "placement", "latency_oneway_us")
-        if (c.a.get("placement"), c.b.get("placement")) == (a, b)
+        if (c.a.get("placement"), (c.b or {}).get("placement")) == (a, b)
     ]
     if not asked:
         raise NothingToReport(f"the experiment declares no contrast of {a} against {b}")

@@ -221,7 +221,7 @@ def compare(
     """
     table = RunsTable(runs)
     experiment: Mapping[str, Any] = runs.attrs.get("experiment") or {}
-    declared = [_contrast(c) for c in experiment.get("contrasts") or ()]
+    declared = [c for c in map(_contrast, experiment.get("contrasts") or ()) if c.b is not None]
     alpha = alpha if alpha is not None else float(experiment.get("alpha") or 0.05)
     looked = bool(runs.attrs.get("looked")) if looked is None else looked
     error = alpha * LOOKING if looked else alpha
@@ -251,7 +251,7 @@ def compare(
     claims = runs.attrs.get("failed_claims") or ()
     judged = []
     for c in chosen:
-        c = c.model_copy(update={"a": {**where, **c.a}, "b": {**where, **c.b}})
+        c = c.model_copy(update={"a": {**where, **c.a}, "b": {**where, **(c.b or {})}})
         twin = asked.get(_question(c))
         size = twin.margin if twin is not None and margin is None else margin if margin is not None else c.margin
         # another margin is another question
@@ -282,7 +282,7 @@ def _contrast(c: Contrast | Mapping[str, Any]) -> Contrast:
 
 def _question(c: Contrast) -> tuple[str, frozenset[frozenset[tuple[str, Any]]]]:
     """What a contrast asks, in whichever direction."""
-    return c.metric, frozenset((frozenset(c.a.items()), frozenset(c.b.items())))
+    return c.metric, frozenset((frozenset(c.a.items()), frozenset((c.b or {}).items())))
 
 
 def _by(table: RunsTable, metric: str, by: str, baseline: Any, where: Factors, margin: float | None) -> list[Contrast]:
@@ -320,7 +320,7 @@ def _judge(
 ) -> Comparison:
     """Judge one contrast."""
     values = table.values(c.metric)
-    masks = [table.mask(f) for f in (c.a, c.b)]
+    masks = [table.mask(f) for f in (c.a, (c.b or {}))]
     lost = int(sum((mask & ~table.ok).sum() for mask in masks))
     have = [np.flatnonzero(mask & table.ok & np.isfinite(values)) for mask in masks]
     names, common = _names(table, c, have)
@@ -368,7 +368,7 @@ def _by_round(table: RunsTable, values: Values, have: Sequence[Rows]) -> tuple[V
 
 def _other_hosts(table: RunsTable, c: Contrast, have: Sequence[Rows]) -> bool:
     """Whether the sides were measured on different VMs, so that where these landed is part of the difference."""
-    if any(c.a.get(f) != c.b.get(f) for f in PLACES):
+    if any(c.a.get(f) != (c.b or {}).get(f) for f in PLACES):
         return True
     for host in HOSTS:
         if host in table.columns:
@@ -389,7 +389,7 @@ def _one_a_block(blocks: Rows, values: Values) -> tuple[Rows, Values]:
 def _mixed(table: RunsTable, c: Contrast, have: Sequence[Rows], names: tuple[str, str]) -> list[str]:
     """Warn of a second factor: inside a side, or between the sides."""
     found = []
-    named = {**c.a, **c.b}
+    named = {**c.a, **(c.b or {})}
     if "condition" in named:  # a label that `select` made of every factor that varies
         named |= dict.fromkeys(table.factors)
     for rows, name in zip(have, names, strict=True):
@@ -442,8 +442,8 @@ def _scope(table: RunsTable, have: Sequence[Rows]) -> str:
 
 def _names(table: RunsTable, c: Contrast, have: Sequence[Rows]) -> tuple[tuple[str, str], str]:
     """Names of both sides from what differs between them, and the words for what they share."""
-    factors = list(dict.fromkeys([*c.a, *c.b]))
-    sides = [dict(c.a), dict(c.b)]
+    factors = list(dict.fromkeys([*c.a, *(c.b or {})]))
+    sides = [dict(c.a), dict(c.b or {})]
     for side, rows in zip(sides, have, strict=True):
         # a factor that only the other side names: the runs themselves tell its level here
         for factor in factors:

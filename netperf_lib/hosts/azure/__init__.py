@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import AzureError
+from ...experiment.estimate import Preview, duration_s, traffic
 from ...experiment.model import Deployment, Experiment, Host
-from ...experiment.schedule import notes, schedule
+from ...experiment.schedule import schedule
 from ..guests import guests
 from . import _az, _deploy, _preflight, _prices, _proof, _rehearsal, _script, _teardown, _template
 from ._az import Runs
@@ -155,13 +156,10 @@ def cost(experiment: Experiment, *, measuring_s: float) -> str:
 
 def _look(experiment: Experiment, options: Options, place: Topology, az: Runs) -> Preflight:
     planned = schedule(experiment, seed=0)
-    noted = [f"too few rounds: {o.question} {o.words}" for o in planned.outlook() if not o.enough]
-    if planned.traffic_bytes:
-        noted.append(
-            f"up to {planned.traffic_bytes / 1e9:,.0f} GB of traffic; between zones and regions it is paid for, too"
-        )
-    noted += notes(experiment)
-    return _preflight.look(experiment, options, place, az, measuring_s=planned.duration_s, noted=noted)
+    noted = Preview(plan=planned).notes()
+    if total := sum(sent for sent, _ in traffic(planned).values()):
+        noted.append(f"up to {total / 1e9:,.3g} GB of traffic; between zones and regions it is paid for, too")
+    return _preflight.look(experiment, options, place, az, measuring_s=duration_s(planned), noted=noted)
 
 
 def up(experiment: Experiment, *, number: int, state: Path, say: Say = _say) -> Deployment:

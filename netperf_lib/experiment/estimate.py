@@ -1,0 +1,135 @@
+"""What a measurement takes before it starts: time, traffic, the fewest rounds that can decide anything."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..metrics import format_value
+from ..tools import tool
+from .model import Experiment, Trial
+from .schedule import Plan, load_trial, notes
+
+__all__ = ["ASSUMED_BPS", "Outlook", "Preview", "duration_s", "fewest_rounds", "rate_bps", "traffic", "trial_s"]
+
+OVERHEAD_S = 0.3
+"""Time that a trial takes beside its test: starting the server, waiting for it, reading the counters."""
+ASSUMED_BPS = 10e9
+"""Rate of a test that sends as fast as it can, where no bandwidth is declared."""
+
+
+def trial_s(trial: Trial, experiment: Experiment) -> float:
+    """Seconds that a trial takes when nothing fails."""
+    return trial.test.duration_s + trial.test.omit_s + OVERHEAD_S + experiment.pause_s
+
+
+def duration_s(plan: Plan) -> float:
+    """Seconds that measuring takes when nothing fails."""
+    return sum(trial_s(t, plan.experiment) for t in plan.trials)
+
+
+def rate_bps(trial: Trial) -> float:
+    """Bits per second that a trial puts on the network, its load included; 0 for a latency test on an idle path."""
+    rate = sum(tool(t.test.tool).rate_bps(t) for t in (trial, load_trial(trial)) if t is not None)
+    cap = trial.advertised_bps
+    if cap is None:
+        return ASSUMED_BPS if math.isinf(rate) else rate
+    return min(rate, 2 * cap if trial.test.options.get("bidir") else cap)
+
+
+def traffic(plan: Plan) -> dict[tuple[str, str], tuple[float, float]]:
+    """(client, server) to the bytes that the tests send between them at most, and the seconds that they send for."""
+    found: dict[tuple[str, str], tuple[float, float]] = {}
+    for trial in plan.trials:
+        if rate := rate_bps(trial):
+            pair, seconds = (trial.pair.client, trial.pair.server), trial.test.duration_s + trial.test.omit_s
+            sent, before = found.get(pair, (0.0, 0.0))
+            found[pair] = sent + rate * seconds / 8, before + seconds
+    return found
+
+
+def fewest_rounds(experiment: Experiment) -> int:
+    """Rounds below which no contrast of one deployment can get a verdict, however clear the difference.
+
+    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n), and the contrasts share alpha.
+    """
+    return 1 + math.ceil(math.log2(max(1, len(experiment.contrasts)) / experiment.alpha))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """Whether the planned rounds can decide a contrast."""
+
+    question: str
+    rounds: int
+    """So many are needed."""
+    enough: bool
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What an experiment would measure, how long it takes, what it costs and what it can decide.
+
+    Parameters
+    ----------
+    plan : Plan
+        The schedule.
+    cost : str, optional
+        What the hosts cost meanwhile, in words.
+    outlook : tuple of Outlook
+        Which contrasts the rounds can decide, where that was asked for.
+    """
+
+    plan: Plan
+    cost: str | None = None
+    outlook: tuple[Outlook, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON document: the plan, the estimates, the outlook."""
+        estimates = {
+            "trials": len(self.plan.trials),
+            "conditions": self.plan.conditions,
+            "duration_s": round(duration_s(self.plan), 1),
+            "traffic_bytes": round(sum(sent for sent, _ in traffic(self.plan).values())),
+            "cost": self.cost,
+            "notes": self.notes(),
+        }
+        return self.plan.to_dict() | {"estimates": estimates, "outlook": [asdict(o) for o in self.outlook]}
+
+    def notes(self) -> list[str]:
+        """What should be known before: factors that do not apply, and rounds that cannot decide anything."""
+        e = self.plan.experiment
+        found = notes(e)
+        if e.contrasts and e.deployments == 1 and e.rounds < (fewest := fewest_rounds(e)):
+            found.append(
+                f"{e.rounds} rounds give no verdict, however clear the difference: a family of {len(e.contrasts)} "
+                f"contrasts needs at least {fewest}"
+            )
+        return found
+
+    def __str__(self) -> str:
+        """Say it in a few lines."""
+        plan, e = self.plan, self.plan.experiment
+        lines = [
+            f"{e.name}: {e.title}" if e.title else e.name,
+            f"{len(plan.trials)} trials = {plan.conditions} conditions × {e.rounds} rounds"
+            + (f" × {e.deployments} deployments" if e.deployments > 1 else ""),
+            f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
+        ]
+        if total := sum(sent for sent, _ in traffic(plan).values()):
+            first = plan.trials[: plan.conditions]
+            assumed = any(rate_bps(t) == ASSUMED_BPS and t.advertised_bps is None for t in first)
+            at = f", where no rate or bandwidth is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
+            lines.append(f"up to {total / 1e9:,.3g} GB of traffic{at if assumed else ''}")
+        lines += [f"cost: {self.cost}"] if self.cost else []
+        lines += [f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}" for o in self.outlook]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])
+
+
+def clock(seconds: float) -> str:
+    """A duration in words: ``9 min 04 s``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

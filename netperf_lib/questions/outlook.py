@@ -1,0 +1,75 @@
+"""Whether the planned rounds can decide the declared contrasts: the verdicts are simulated, which takes seconds."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..experiment.estimate import Outlook
+from ..stats import rounds_needed
+from ..stats.table import RunsTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..experiment.model import Contrast, Experiment
+
+__all__ = ["outlook"]
+
+ASSUMED_CV = 0.03
+"""Variation between runs of a condition where no pilot shows it."""
+PILOT_ROUNDS = 4
+"""Fewer do not show how much runs vary."""
+
+
+def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[Outlook]:
+    """Which contrasts have enough rounds for their margin, by the variation of a pilot or an assumed one.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        As declared.
+    pilot : DataFrame, optional
+        The table of runs of an earlier measurement.
+    """
+    found = []
+    for contrast in experiment.contrasts:
+        if contrast.b is None:
+            continue  # a threshold: how far the level lies from it is not known before
+        cv = None if pilot is None else _variation(pilot, contrast)
+        needed = rounds_needed(
+            ASSUMED_CV if cv is None else cv,
+            margin=contrast.margin,
+            alpha=experiment.alpha,
+            family=len(experiment.contrasts),
+        )
+        source = "as in the pilot" if cv is not None else "assumed"
+        if cv is None and pilot is not None:
+            source += f": the pilot has fewer than {PILOT_ROUNDS} rounds with both sides"
+        found.append(
+            Outlook(
+                question=contrast.question or contrast.metric,
+                rounds=needed.rounds,
+                enough=experiment.rounds >= needed.rounds,
+                words=f"{needed.words} ({source})",
+            )
+        )
+    return found
+
+
+def _variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
+    """Coefficient of variation of a condition's runs, beyond what a round's two sides share; None: too few to tell."""
+    table = RunsTable(pilot)
+    if contrast.metric not in table.columns:
+        return None
+    a, b = (
+        table.runs[table.mask(side) & table.ok].groupby(["deployment", "round"])[contrast.metric].median().dropna()
+        for side in (contrast.a, contrast.b or {})
+    )
+    a, b = a.astype(float).align(b.astype(float), join="inner")
+    if len(a) < PILOT_ROUNDS or (a <= 0).any() or (b <= 0).any():
+        return None
+    # the spread of a ratio is that of two runs
+    return max(1e-6, float(np.log(a / b).std()) / math.sqrt(2))

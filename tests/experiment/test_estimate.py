@@ -1,0 +1,114 @@
+"""What a measurement takes: traffic as the tools send it, time, and the rounds below which nothing can be decided."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from netperf_lib.errors import UsageError
+from netperf_lib.experiment.estimate import (
+    ASSUMED_BPS,
+    OVERHEAD_S,
+    Preview,
+    duration_s,
+    fewest_rounds,
+    rate_bps,
+    traffic,
+)
+from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.schedule import schedule
+
+
+def experiment(*tests: dict[str, Any], **changed: Any) -> Experiment:
+    declared: dict[str, Any] = {
+        "name": "small",
+        "hosts": {"source": "inventory"},
+        "pairs": [{"client": "a", "server": "b", "placement": "ppg"}],
+        "tests": list(tests),
+        "rounds": 3,
+    }
+    return Experiment.model_validate(declared | changed)
+
+
+TCP: dict[str, Any] = {"tool": "iperf3", "test": "tcp"}
+PING: dict[str, Any] = {"tool": "sockperf", "test": "ping-pong"}
+
+
+@pytest.mark.parametrize(
+    ("test", "bps"),
+    [
+        (TCP, ASSUMED_BPS),
+        (TCP | {"options": {"bitrate": 0}}, ASSUMED_BPS),
+        (TCP | {"options": {"bitrate": "1G"}, "streams": [8]}, 8e9),
+        ({"tool": "iperf3", "test": "udp", "options": {"bitrate": "800M", "bidir": True}}, 1.6e9),
+        ({"tool": "iperf2", "test": "udp"}, 1e6),
+        ({"tool": "qperf", "test": "tcp_lat"}, 0),
+        (PING, 0),
+        (PING | {"during": {"tool": "iperf3", "streams": 8, "options": {"bitrate": "1G"}}}, 8e9),
+        (PING | {"during": {"tool": "iperf3", "streams": 8}}, ASSUMED_BPS),
+    ],
+)
+def test_the_rate_of_a_test_is_that_of_its_commands(test: dict[str, Any], bps: float) -> None:
+    (trial,) = schedule(experiment(test, rounds=1), seed=1).trials
+    assert rate_bps(trial) == pytest.approx(bps)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"bandwidth_mbps": 4000},
+        {"pairs": [{"client": "a", "server": "b", "placement": "ppg", "bandwidth_mbps": 4000}], "bandwidth_mbps": 9},
+        {"hosts": {"source": "azure", "options": {"vm_size": "D8", "bandwidth_mbps": {"D8": 4000}}}},
+        {
+            "hosts": {
+                "source": "azure",
+                "options": {
+                    "vm_size": "D8",
+                    "vms": {"b": {"vm_size": "D2"}},
+                    "bandwidth_mbps": {"D8": 9000, "D2": 4000},
+                },
+            }
+        },
+    ],
+)
+def test_the_declared_bandwidth_is_the_cap_and_stands_in_the_record(declared: dict[str, Any]) -> None:
+    plan = schedule(experiment(TCP, **declared), seed=1)
+    assert {rate_bps(t) for t in plan.trials} == {4e9}
+    assert plan.to_dict()["trials"][0]["advertised_bps"] == 4e9
+    assert "assumed" not in str(Preview(plan=plan))
+
+
+def test_traffic_and_time_add_up_by_pair() -> None:
+    pairs = [{"client": "a", "server": s, "placement": s} for s in ("b", "c")]
+    plan = schedule(experiment(TCP | {"duration_s": 8, "omit_s": 2}, pairs=pairs, bandwidth_mbps=1000), seed=1)
+    assert traffic(plan) == {("a", "b"): (3 * 10 * 1e9 / 8, 30.0), ("a", "c"): (3 * 10 * 1e9 / 8, 30.0)}
+    assert duration_s(plan) == pytest.approx(6 * (10 + OVERHEAD_S))
+    assert Preview(plan=plan).to_dict()["estimates"]["traffic_bytes"] == 7_500_000_000
+
+
+def test_rounds_that_cannot_decide_anything_are_named() -> None:
+    pairs = [{"client": "a", "server": s, "placement": s} for s in ("b", "c")]
+    asked = [{"metric": "throughput_bps", "a": {"placement": "b"}, "b": {"placement": "c"}}]
+    few = experiment(TCP, pairs=pairs, contrasts=asked)
+    assert fewest_rounds(few) == 6  # 2 ** -5 is below 0.05, 2 ** -4 is not
+    assert [n for n in Preview(plan=schedule(few)).notes() if "at least 6" in n]
+    enough = experiment(TCP, pairs=pairs, contrasts=asked, rounds=6)
+    assert not [n for n in Preview(plan=schedule(enough)).notes() if "at least" in n]
+
+
+def test_a_schedule_that_nobody_could_measure_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="1,000,000 trials"):
+        schedule(experiment(TCP, rounds=10_000, deployments=100))
+    with pytest.raises(UsageError, match="-1"):
+        schedule(experiment(TCP), seed=-1)
+
+
+def test_planning_imports_no_numpy() -> None:
+    code = (
+        "import sys; from netperf_lib.experiment import estimate, schedule, yaml;"
+        "print([m for m in ('numpy', 'scipy', 'pandas', 'pyarrow', 'matplotlib') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
