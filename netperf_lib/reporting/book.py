@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..questions.words import MIME
+from .cover import PROOFS
 
 __all__ = ["APPENDIX", "FIRST", "combine"]
 
@@ -15,6 +16,9 @@ FIRST = "summary"
 """The notebook whose cover, verdicts and words open the report."""
 APPENDIX = ("07-quality",)
 """Notebooks that stand behind the answers, whatever their names sort to."""
+
+ALONE = ("## What to do",)
+"""Sections of a notebook that the front of a report gives already: the table of answers says what to do."""
 
 
 def combine(books: Mapping[str, Any]) -> Any:
@@ -54,11 +58,14 @@ def combine(books: Mapping[str, Any]) -> Any:
             _promote(cells)
         else:
             if judged:
-                cells = [c for c in cells if not _shows(c, "verdicts", "cover")]
+                cells = _without_sections(c for c in cells if not _shows(c, "verdicts", "cover"))
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
                 chapter.metadata["netperf_chapter"] = True
         whole.cells += cells
     if last is not None:
+        if any(name in books for name in APPENDIX):  # they show what proves the placement
+            for block in (o["data"][MIME] for o in last.outputs if MIME in o.get("data", {})):
+                block["groups"] = [g for g in block["groups"] if g["title"] != PROOFS]
         whole.cells.append(last)
     for i, cell in enumerate(whole.cells):
         cell["id"] = f"cell-{i}"
@@ -66,6 +73,17 @@ def combine(books: Mapping[str, Any]) -> Any:
     whole.metadata["title"] = title or "Network performance"
     whole.metadata["netperf"] = {"parameters": parameters, "chapters": True, "unasked": unasked}
     return whole
+
+
+def _without_sections(cells: Iterable[Any]) -> list[Any]:
+    """Leave out what a page of its own needs and a chapter does not: `ALONE`."""
+    kept = []
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            parts = re.split(r"(?m)^(?=## )", cell.source)
+            cell.source = "".join(p for p in parts if not p.startswith(ALONE))
+        kept.append(cell)
+    return kept
 
 
 def _heading(cells: Any) -> str | None:

@@ -153,6 +153,8 @@ def _version(package: str) -> str:
         return "–"
 
 
+PROOFS = "proofs of placement"
+"""Title of a group of rows, which a report with a page on quality need not repeat."""
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
@@ -242,14 +244,16 @@ def provenance(runs: pd.DataFrame) -> Shown:
     shown = [
         [f"{r.where}: {r.claim}", r.holds + (f" ({r.evidence})" if r.evidence else "")] for r in _proofs(deployments)
     ]
+    software = ", ".join(f"{p} {_version(p)}" for p in SOFTWARE)
     groups: list[dict[str, Any]] = [
         {"title": "data", "rows": data},
-        {"title": "machines and tools", "rows": machines},
-        {"title": "proofs of placement", "rows": shown or [["none", "the source of the hosts kept no proof"]]},
+        {
+            "title": "machines and tools",
+            "rows": [*machines, ["software", f"Python {platform.python_version()}, {software}"]],
+        },
+        {"title": PROOFS, "rows": shown or [["none", "the source of the hosts kept no proof"]]},
         {"title": "runs that do not count", "rows": failures or [["none", "every run is ok"]]},
     ]
-    software = [["Python", platform.python_version()], *([p, _version(p)] for p in SOFTWARE)]
-    narrow: list[dict[str, Any]] = [{"title": "software", "rows": software}]
     notice = runs.attrs.get("notice")
     text = (
         "Measured in rounds, in an order drawn at random within each round; the run is the unit of every statistic. "
@@ -258,11 +262,10 @@ def provenance(runs: pd.DataFrame) -> Shown:
     )
     return Shown(
         "provenance",
-        html=markup("provenance", text, [*groups, *narrow]),
+        html=markup("provenance", text, groups),
         text=text,
         title="How this report was made",
         groups=groups,
-        narrow=narrow,
         words=text,
     )
 

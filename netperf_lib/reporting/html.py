@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import re
+from pathlib import Path
 from typing import Any
 
 from jinja2 import pass_context
@@ -11,31 +14,40 @@ from .pdf import MARKDOWN, run_pandoc
 
 __all__ = ["PageExporter"]
 
-TEMPLATE = """
-{%- extends 'lab/index.html.j2' -%}
-{%- block html_head_js -%}{%- endblock -%}
-{%- block jupyter_widgets -%}{%- endblock -%}
-{%- block html_head_js_mathjax -%}{%- endblock -%}
-{%- block html_head_js_mermaidjs -%}{%- endblock -%}
-{%- block extra_css -%}
-<style>main { max-width: 64em; margin: 0 auto; padding: 1em }</style>
-{%- endblock -%}
-"""
-"""JupyterLab's looks, without the scripts that it would fetch: formulas are MathML, which browsers set themselves."""
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 class PageExporter(HTMLExporter):
-    """Notebook to HTML that can be mailed, archived and opened without a network."""
+    """Notebook to HTML that can be mailed, archived and opened without a network, on paper, a desk or a phone."""
 
     def __init__(self, *, code: bool = False, **kw: Any) -> None:
         super().__init__(  # type: ignore[no-untyped-call]  # nbconvert has no types
             exclude_input=not code,
             exclude_input_prompt=True,
             exclude_output_prompt=True,
+            exclude_anchor_links=True,
             embed_images=True,
-            raw_template=TEMPLATE,
+            raw_template=(TEMPLATES / "page.html").read_text("utf-8"),
             **kw,
         )
+
+    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[str, Any]:
+        """Convert a notebook; see nbconvert's `HTMLExporter.from_notebook_node`."""
+        from pygments.formatters import HtmlFormatter
+
+        nb = copy.deepcopy(nb)
+        resources = dict(resources or {})
+        nb.metadata["title"] = _title(nb) or resources.get("metadata", {}).get("name") or "Report"
+        headings = [
+            found[1].strip()
+            for cell in nb.cells
+            if cell.cell_type == "markdown"
+            for found in re.finditer(r"(?m)^##\s+(.+)$", cell.source)
+        ]
+        resources["contents"] = [(h.replace(" ", "-"), h) for h in headings] if len(headings) > 2 else []
+        resources["page_css"] = (TEMPLATES / "page.css").read_text("utf-8")
+        resources["code_css"] = HtmlFormatter().get_style_defs(".highlight")
+        return super().from_notebook_node(nb, resources, **kw)  # type: ignore[no-any-return]
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
@@ -43,3 +55,17 @@ class PageExporter(HTMLExporter):
         if "$" not in source:
             return str(super().markdown2html(context, source))
         return run_pandoc(source, MARKDOWN, to="html")
+
+
+def _title(nb: Any) -> str | None:
+    """Title of a page, taken out of its cells; the chapters of a combined report go one level down."""
+    words = [c for c in nb.cells if c.cell_type == "markdown"]
+    if nb.metadata.get("netperf", {}).get("chapters"):
+        for cell in words:
+            cell.source = re.sub(r"(?m)^(#+ )", r"#\1", cell.source)
+        return str(nb.metadata.title)
+    for cell in words[:1]:
+        if found := re.match(r"\s*#\s+(.+?)\s*(?:\n|\Z)", cell.source):
+            cell.source = cell.source[found.end() :]
+            return found[1]
+    return None

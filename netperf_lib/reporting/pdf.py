@@ -151,6 +151,7 @@ class _Page:
         self.name: str = nb.metadata.get("title", "")
         self.file = "Report"
         self.chapters = bool(nb.metadata.get("netperf", {}).get("chapters"))
+        self.scale = 0.84 if self.chapters else 1.0
         self.wants_contents = contents
 
     # -- pieces ----------------------------------------------------------------------------------------------------
@@ -249,17 +250,15 @@ class _Page:
         }
 
     def _parameters(self, block: dict[str, Any]) -> dict[str, Any]:
-        chapters = self.nb.metadata.get("netperf", {}).get("parameters", {})
-        groups = [
-            {
-                "title": f"parameters of {name}",
-                "rows": [[k, _plain(v)] for k, v in values.items() if k != "experiment"] or [["none", ""]],
-            }
-            for name, values in chapters.items()
+        known = self.nb.metadata.get("netperf", {})
+        rows = [
+            [name, "; ".join(f"{k} {_plain(v)}" for k, v in values.items() if k != "experiment") or "none"]
+            for name, values in known.get("parameters", {}).items()
         ]
-        if unasked := self.nb.metadata.get("netperf", {}).get("unasked"):
+        groups = [*block["groups"], *([{"title": "parameters of the notebooks", "rows": rows}] if rows else [])]
+        if unasked := known.get("unasked"):
             groups.append({"title": "questions without data", "rows": [[k, v] for k, v in unasked.items()]})
-        return {**block, "narrow": [*block["narrow"], *groups]}
+        return {**block, "groups": groups}
 
     # -- markdown --------------------------------------------------------------------------------------------------
 
@@ -328,7 +327,9 @@ class _Page:
                 raw = _text(data[mime])
                 picture = _svg(raw) if suffix == ".svg" else base64.b64decode(raw)
                 alt = _text(data.get("text/plain", "")) or "Chart without a description"
-                return self.call("picture", {"path": self.keep(picture, suffix), "caption": None, "alt": alt})
+                return self.call(
+                    "picture", {"path": self.keep(picture, suffix), "caption": None, "alt": alt, "scale": self.scale}
+                )
         if "text/html" in data and "<table" in _text(data["text/html"]):
             return "".join(
                 self.call("data-table", tables.fitted(t.header, t.rows, caption=t.caption))
@@ -355,7 +356,9 @@ class _Page:
                     f"the figure {block['caption'][:60]!r} has lost its picture; execute the notebook again"
                 )
             path = self.keep(_svg(base64.b64decode(found[1]).decode()), ".svg")
-            return self.call("picture", {"path": path, "caption": block["caption"], "alt": block["alt"]})
+            return self.call(
+                "picture", {"path": path, "caption": block["caption"], "alt": block["alt"], "scale": self.scale}
+            )
         if kind == "table":
             return self.call("data-table", tables.fitted([block["columns"]], block["rows"], caption=block["caption"]))
         if kind == "verdicts":
