@@ -26,7 +26,7 @@ class Warmup(Result):
     Attributes
     ----------
     cut_s : float
-        The common cut: the longest of the conditions' own, and `extra_s` more.
+        The common cut: the longest of the conditions' own, and up to `extra_s` more; 0 where none has a warm-up.
     cuts : mapping of str to float
         Where each condition's mean curve becomes steady, in seconds.
     duration_s : float
@@ -47,15 +47,21 @@ class Warmup(Result):
     @property
     def words(self) -> str:
         """The result in a sentence."""
+        measured = max(self.cuts.values(), default=0.0)
         if self.moving:
             most = ", ".join(f"{name} by {percent(abs(v))}" for name, v in self.moving.items())
             return f"the runs ({self.duration_s:g} s) are too short: they still change after {self.cut_s:g} s ({most})"
+        if self.flagged and not measured:
+            return f"the runs ({self.duration_s:g} s) are too short: in a single interval no warm-up can be seen"
         if self.flagged:
             return (
-                f"the runs ({self.duration_s:g} s) are too short: the warm-up takes {self.cut_s:g} s, half of a run "
-                f"or more; measure at least {math.ceil(4 * self.cut_s):g} s"
+                f"the runs ({self.duration_s:g} s) are too short: the warm-up takes {measured:g} s, half of a run "
+                f"or more; measure at least {math.ceil(4 * measured):g} s"
             )
-        return f"leave out the first {self.cut_s:g} s of every run, of all conditions alike"
+        if not measured:
+            return f"no warm-up was found: the runs ({self.duration_s:g} s) are steady from their first interval"
+        cut = f"leave out the first {self.cut_s:g} s of every run, of all conditions alike"
+        return f"the warm-up takes {measured:g} s: {cut}"
 
     @property
     def basis(self) -> str:
@@ -116,7 +122,7 @@ def warmup(
     value : str
         Column to look at.
     extra_s : float
-        Seconds beyond the longest warm-up.
+        Seconds beyond the longest warm-up, where there is one.
 
     Returns
     -------
@@ -147,6 +153,7 @@ def warmup(
         raise StatsError("no interval belongs to a condition: nothing to find the warm-up in")
     cuts: dict[str, float] = {}
     lengths = []
+    single = False
     for condition, part in data.groupby("condition", sort=False):
         curve = part.groupby(part["start_s"].round(3), sort=True)["value"].agg(["mean", "size"])
         # the last interval is often short, and only some runs have it
@@ -154,18 +161,21 @@ def warmup(
         starts = curve.index.to_numpy(dtype=float)
         # a run of a single interval is as long as that interval
         step = float(np.median(np.diff(starts))) if starts.size > 1 else round(float(part["length_s"].median()), 2)
+        single |= starts.size < 2
         cut = mser(curve["mean"].to_numpy(dtype=float))
         cuts[str(condition)] = float(starts[cut] - starts[0]) if cut else 0.0
         lengths.append(float(starts[-1] - starts[0] + step))
-    cut_s, duration = max(cuts.values()) + extra_s, min(lengths)
+    measured, duration = max(cuts.values()), min(lengths)
+    # as much beyond a warm-up as asked for, while half of the run is left
+    cut_s = max(measured, min(measured + extra_s, duration / 2)) if measured else 0.0
     moving = _moving(data, cut_s, len(cuts))
-    if cut_s >= duration / 2:
+    if measured >= duration / 2:
         warnings.append("the cut reaches half the run")
     return Warmup(
         cut_s=cut_s,
         cuts=cuts,
         duration_s=duration,
-        flagged=cut_s >= duration / 2 or bool(moving),
+        flagged=measured >= duration / 2 or bool(moving) or single,
         moving=moving,
         n=int(data["run_id"].nunique()),
         confidence=0.0,

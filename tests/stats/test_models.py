@@ -160,9 +160,18 @@ def test_runs_that_never_become_steady_are_flagged():
     assert found.flagged
     assert "they still change after" in found.words
     assert found.moving["slow"] > 0.1
-    found = stats.warmup(curves({"short": 0.2}, length=4))
+    found = stats.warmup(curves({"short": 0.2}, length=2))
     assert found.flagged
-    assert "half of a run or more" in found.words
+
+
+@pytest.mark.parametrize("extra_s", [0.5, 2.0, 30.0])
+def test_what_is_said_of_a_warm_up_is_what_was_measured(extra_s: float) -> None:
+    flat = stats.warmup(curves({"flat": 1e-9}, length=4), extra_s=extra_s)
+    assert max(flat.cuts.values()) == 0
+    assert not flat.flagged
+    assert f"{extra_s:g} s" not in flat.words
+    ramp = stats.warmup(curves({"long": 3.0}), extra_s=extra_s)
+    assert f"warm-up takes {ramp.cuts['long']:g} s" in ramp.words
 
 
 def test_streams_are_added_up_where_their_sum_is_missing():
