@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -31,23 +32,26 @@ class PageExporter(HTMLExporter):
             **kw,
         )
 
-    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[str, Any]:
+    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> Any:
         """Convert a notebook; see nbconvert's `HTMLExporter.from_notebook_node`."""
-        from pygments.formatters import HtmlFormatter
+        formatter: Any = importlib.import_module("pygments.formatters").HtmlFormatter()
 
         nb = copy.deepcopy(nb)
         resources = dict(resources or {})
         nb.metadata["title"] = _title(nb) or resources.get("metadata", {}).get("name") or "Report"
-        headings = [
-            found[1].strip()
-            for cell in nb.cells
-            if cell.cell_type == "markdown"
-            for found in re.finditer(r"(?m)^##\s+(.+)$", cell.source)
-        ]
-        resources["contents"] = [(h.replace(" ", "-"), h) for h in headings] if len(headings) > 2 else []
+        headings: list[str] = []
+
+        def anchored(found: re.Match[str]) -> str:
+            headings.append(found[1].strip())
+            return f'## <a id="part-{len(headings)}"></a>{found[1]}'
+
+        for cell in nb.cells:
+            if cell.cell_type == "markdown":
+                cell.source = re.sub(r"(?m)^##\s+(.+)$", anchored, cell.source)
+        resources["contents"] = list(enumerate(headings, 1)) if len(headings) > 2 else []
         resources["page_css"] = (TEMPLATES / "page.css").read_text("utf-8")
-        resources["code_css"] = HtmlFormatter().get_style_defs(".highlight")
-        return super().from_notebook_node(nb, resources, **kw)  # type: ignore[no-any-return]
+        resources["code_css"] = formatter.get_style_defs(".highlight")
+        return super().from_notebook_node(nb, resources, **kw)
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
