@@ -13,6 +13,7 @@ __all__ = [
     "CollectError",
     "ExperimentError",
     "HostError",
+    "InUseError",
     "LabError",
     "NetperfError",
     "NothingToReport",
@@ -74,7 +75,23 @@ class SSHError(HostError):
 
 
 class UnreachableError(SSHError):
-    """There is no connection to a host, or it broke."""
+    """There is no connection to a host, or it broke.
+
+    Parameters
+    ----------
+    message : str
+        What was wrong.
+    lasting : bool
+        Trying again will not help: a key was refused, a name is unknown.
+    """
+
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        self.lasting = lasting
+        super().__init__(message)
+
+
+class InUseError(UnreachableError):
+    """Another collector measures on a host."""
 
 
 class LabError(HostError):

@@ -13,19 +13,31 @@ from .data.ingest import ingest
 from .data.layout import Store
 from .data.load import load
 from .data.shipped import shipped
-from .errors import HostError, ReportError, UsageError
+from .errors import CollectError, HostError, ReportError, UsageError
 from .experiment import estimate
 from .experiment.estimate import Outlook, Preview
 from .experiment.model import Deployment, Experiment
 from .experiment.schedule import Plan, schedule
 from .experiment.yaml import load_experiment
 from .measure.collector import collect as measure
-from .measure.collector import is_complete, told_when_full
+from .measure.collector import failures, is_complete, report_disk_full
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["collect", "down", "down_all", "dry_run", "leftovers", "plan", "preflight", "recorded", "run", "up"]
+__all__ = [
+    "collect",
+    "down",
+    "down_all",
+    "dry_run",
+    "leftovers",
+    "plan",
+    "precise_enough",
+    "preflight",
+    "recorded",
+    "run",
+    "up",
+]
 
 PathLike = str | os.PathLike[str]
 
@@ -112,6 +124,7 @@ def run(
     """
     from .reporting import report
 
+    failed = None
     try:
         store = collect(
             experiment,
@@ -130,6 +143,12 @@ def run(
         say(f"Nothing can be measured here: {error}")
         say(f"The report is made from recorded data instead: {recorded()}")
         store = _copy(recorded(), root)
+    except CollectError as error:  # what was measured is reported on all the same
+        store = Store(root, _load(experiment, rounds, duration_s).name)
+        if not any(state.status == "ok" for state in store.runs()):
+            raise
+        failed = error
+        say(str(error))
     say(f"{ingest(store.location)} runs read into tables under {store.url}")
     try:
         made = report(store.url)
@@ -140,6 +159,8 @@ def run(
     if pdf is not None:
         shutil.copyfile(made[-1], pdf)
         made.append(Path(pdf))
+    if failed:
+        raise failed
     return made
 
 
@@ -168,12 +189,19 @@ def collect(
     until_precise: float | None = None,
     say: Callable[[str], None] = print,
 ) -> Store:
-    """Measure an experiment; the same call goes on where a killed one stopped. Parameters as in `run`."""
+    """Measure an experiment; the same call goes on where a killed one stopped. Parameters as in `run`.
+
+    Raises
+    ------
+    CollectError
+        Trials have no good run after all attempts; everything else was measured.
+    """
     declared = _load(experiment, rounds, duration_s)
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The measurement made before is kept in {aside}")
-    with told_when_full(store), store.lock():  # before any host is touched: those that run may be another collector's
+    enough = None if until_precise is None else precise_enough(store, declared, until_precise)
+    with report_disk_full(store), store.lock():  # before any host is touched: those that run may be another collector's
         scheduled = _schedule(store, declared, seed, looked=until_precise is not None)
         for number in range(1, declared.deployments + 1):
             if is_complete(scheduled, store, number=number):
@@ -184,11 +212,51 @@ def collect(
                 store.write_deployment(number, deployment)
                 if deployment.notice:
                     say(deployment.notice)
-                tally = measure(
-                    scheduled, deployment, store, number=number, install=install, until_precise=until_precise
-                )
+                tally = measure(scheduled, deployment, store, number=number, install=install, enough=enough)
                 say(f"{tally}.")
+        if why := failures(scheduled, store):
+            raise CollectError(why)
     return store
+
+
+def precise_enough(store: Store, experiment: Experiment, width: float) -> Callable[[], str | None]:
+    """Make the rule that ends measuring when every declared contrast is known within ± `width`.
+
+    Raises
+    ------
+    UsageError
+        There are no contrasts, or `width` is not between 0 and 1.
+    """
+    if not 0 < width < 1:
+        raise UsageError(f"until precise {width:g}: must be above 0 and below 1, such as 0.02")
+    if not experiment.contrasts:
+        raise UsageError(f"{experiment.name}: declares no contrasts, so that nothing can become precise")
+
+    def enough() -> str | None:
+        from .stats.planning import stop_rule
+        from .stats.table import RunsTable
+
+        table = RunsTable(load(store.location))
+        for contrast in experiment.contrasts:
+            if contrast.b is None:
+                continue
+            a, b = (
+                table.runs[table.mask(side) & table.ok].groupby(["deployment", "round"])[contrast.metric].median()
+                for side in (contrast.a, contrast.b)
+            )
+            a, b = a.dropna().align(b.dropna(), join="inner")
+            decision = stop_rule(
+                a.to_numpy(dtype=float),
+                b.to_numpy(dtype=float),
+                width=width,
+                confidence=1 - experiment.alpha,
+                family=len(experiment.contrasts),
+            )
+            if not decision.stop:
+                return None
+        return "every contrast is known precisely enough"
+
+    return enough
 
 
 def _load(experiment: PathLike, rounds: str | int | None = None, duration_s: float | None = None) -> Experiment:

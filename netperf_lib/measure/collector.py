@@ -1,32 +1,40 @@
 """Trials and hosts to raw run folders. It can be killed at any moment; the same call goes on where it stopped.
 
 Whatever happens to a trial, its folder says so. A trial that failed is tried again at the end of its round, so that it
-still belongs to that block of time.
+still belongs to that block of time. A host that cannot be reached is waited for while the others are measured.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+import platform
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from ..data.layout import Store
-from ..data.load import load
-from ..errors import CollectError, HostError, NetperfError, UsageError
+from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
 from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
 from ..experiment.schedule import Plan, describe
 from .event_loop import finish
-from .progress import Watcher, watcher
-from .session import Station
-from .trial import Run, asked_buffers, missing, now
+from .progress import Progress, make_progress
+from .session import HostSession
+from .trial import TrialRun, asked_buffers, missing, now
 
-__all__ = ["Tally", "collect", "is_complete", "told_when_full"]
+__all__ = ["Tally", "collect", "failures", "is_complete", "report_disk_full"]
+
+PATIENCE_S = 300.0
+"""An unreachable host is waited for so long."""
 
 
 @dataclass(slots=True)
@@ -42,7 +50,9 @@ class Tally:
     attempts_failed : int
         Runs that failed now, those included whose trial succeeded later.
     stopped_after_round : int or None
-        Where every contrast was precise enough to stop before the last round.
+        The round after which measuring stopped, where it did so before the last.
+    stopped : str
+        Why it did.
     """
 
     scheduled: int = 0
@@ -51,14 +61,14 @@ class Tally:
     failed: int = 0
     attempts_failed: int = 0
     stopped_after_round: int | None = None
+    stopped: str = ""
 
     def __str__(self) -> str:
         parts = [f"{self.ok} of {self.scheduled} trials measured"]
         parts += [f"{self.before} were measured before"] if self.before else []
         parts += [f"{self.failed} failed in every attempt"] if self.failed else []
         parts += [f"{self.attempts_failed} failed runs are kept"] if self.attempts_failed else []
-        if self.stopped_after_round is not None:
-            parts.append(f"precise enough after round {self.stopped_after_round}")
+        parts += [f"stopped after round {self.stopped_after_round}: {self.stopped}"] if self.stopped else []
         return ", ".join(parts)
 
 
@@ -68,9 +78,11 @@ def collect(
     store: Store,
     *,
     number: int = 1,
-    watch: Watcher | None = None,
+    progress: Progress | None = None,
     install: bool = False,
-    until_precise: float | None = None,
+    enough: Callable[[], str | None] | None = None,
+    spent: Callable[[float], str | None] | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> Tally:
     """Measure the trials of one deployment that were not measured yet.
 
@@ -84,12 +96,16 @@ def collect(
         Where the runs go.
     number : int
         Which deployment of the plan this is, from 1.
-    watch : Watcher, optional
-        Told what happens; default: a display on standard error.
+    progress : Progress, optional
+        Receives what happens; default: a display on standard error.
     install : bool
         Install tools that a host lacks.
-    until_precise : float, optional
-        Stop after the round in which every declared contrast is known within ± this share (0.02: 2 %).
+    enough : callable, optional
+        Called between rounds; returns why no further round is needed, or None.
+    spent : callable, optional
+        Called between trials with the seconds since the call of `collect`; returns why to stop there, or None.
+    patience_s : float
+        How long an unreachable host is waited for.
 
     Returns
     -------
@@ -102,25 +118,22 @@ def collect(
     CollectError
         Nothing more can be measured: the disk is full, or no host can be reached.
     HostError
-        The plan names a host that the deployment does not have.
-    UsageError
-        `until_precise` without contrasts, or no share between 0 and 1.
+        The plan names a host that the deployment does not have, or another collector measures on one.
     """
-    if until_precise is not None:
-        if not 0 < until_precise < 1:
-            raise UsageError(f"until precise {until_precise:g}: must be a share above 0 and below 1, such as 0.02")
-        if not plan.experiment.contrasts:
-            raise UsageError(f"{plan.experiment.name}: declares no contrasts, so that nothing can become precise")
-    with told_when_full(store), store.lock(), _log_file(store):
-        collector = _Collector(plan, deployment, store, number, watch or watcher(), install, until_precise)
+    with report_disk_full(store), store.lock(), _log_file(store) as log:
+        collector = _Collector(plan, deployment, store, number, progress or make_progress(), install, log)
+        collector.enough, collector.spent, collector.patience_s = enough, spent, patience_s
         try:
             return finish(collector.collect(), stopped=_stopped)
+        except KeyboardInterrupt:
+            collector.progress.say("interrupted; the same command goes on where it stopped")
+            raise
         finally:
-            collector.watch.end()
+            collector.progress.end()
 
 
 @contextmanager
-def told_when_full(store: Store) -> Iterator[None]:
+def report_disk_full(store: Store) -> Iterator[None]:
     """Say what to do when there is no room for what the block writes.
 
     Raises
@@ -139,26 +152,33 @@ def told_when_full(store: Store) -> Iterator[None]:
         ) from None
 
 
-log = logging.getLogger("netperf_lib.measure.collector")
-
-
 @contextmanager
-def _log_file(store: Store) -> Iterator[None]:
+def _log_file(store: Store) -> Iterator[logging.Logger]:
+    """A logger of its own, outside of the hierarchy: two measurements in one process do not share it."""
     handler = logging.FileHandler(store.log_file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log = logging.Logger("collect", logging.INFO)
     log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
     try:
-        yield
+        yield log
     finally:
-        log.removeHandler(handler)
-        with suppress(OSError):  # a full disk was told already
+        with suppress(OSError):  # a full disk was reported before
             handler.close()
 
 
 def _stopped() -> CollectError:
     return CollectError("terminated by a signal; the same command goes on where it stopped")
+
+
+def _mark(store: Store) -> str:
+    """What this measurement's processes are known by on a host.
+
+    It names the place of the data too: in a copy of the folder the same processes are those of another measurement,
+    which may be running.
+    """
+    machine = Path("/etc/machine-id")
+    identity = f"{store.token} {store.location} {platform.node()} {machine.read_text() if machine.exists() else ''}"
+    return f"{store.experiment}:{hashlib.blake2s(identity.encode(), digest_size=8).hexdigest()}"
 
 
 @dataclass(slots=True)
@@ -167,23 +187,26 @@ class _Past:
 
     attempts: int = 0
     """Runs that exist, whatever came of them."""
-    spent: int = 0
+    used: int = 0
     """Those whose tool was started: they count towards the limit."""
     done: bool = False
+    why: str = ""
+    """Why the last one failed."""
 
 
 def _past(trials: list[Trial], store: Store) -> dict[str, _Past]:
     past = {t.run_id: _Past() for t in trials}
     for state in store.runs():
         if known := past.get(state.trial):
-            known.attempts = max(known.attempts, state.attempt)
-            known.spent += state.record.get("started_utc") is not None
+            if state.attempt > known.attempts:
+                known.attempts, known.why = state.attempt, _reason(state.record) or ""
+            known.used += state.record.get("started_utc") is not None
             known.done |= _good(state.record)
     return past
 
 
 def _todo(trials: list[Trial], past: dict[str, _Past], attempts: int) -> list[Trial]:
-    return [t for t in trials if not past[t.run_id].done and past[t.run_id].spent < attempts]
+    return [t for t in trials if not past[t.run_id].done and past[t.run_id].used < attempts]
 
 
 def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
@@ -192,33 +215,50 @@ def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
     return not _todo(trials, _past(trials, store), plan.experiment.attempts)
 
 
+def failures(plan: Plan, store: Store) -> str | None:
+    """How many trials were tried without a good run, and the most frequent reason; None where there are none."""
+    whys = [p.why for p in _past(list(plan.trials), store).values() if p.attempts and not p.done]
+    if not whys:
+        return None
+    alike = [re.sub(r"[0-9]+", "#", why) for why in whys]
+    most, times = Counter(alike).most_common(1)[0]
+    return (
+        f"{len(whys)} of {len(plan.trials)} trials have no good run after all attempts; the most frequent reason "
+        f"({times} of {len(whys)}): {whys[alike.index(most)]}"
+    )
+
+
 class _Collector:
+    enough: Callable[[], str | None] | None = None
+    spent: Callable[[float], str | None] | None = None
+    patience_s = PATIENCE_S
+
     def __init__(
         self,
         plan: Plan,
         deployment: Deployment,
         store: Store,
         number: int,
-        watch: Watcher,
+        progress: Progress,
         install: bool,
-        until_precise: float | None,
+        log: logging.Logger,
     ) -> None:
-        self.plan, self.deployment, self.store, self.watch = plan, deployment, store, watch
+        self.plan, self.deployment, self.store, self.progress, self.log = plan, deployment, store, progress, log
         self.experiment = plan.experiment
-        self.until_precise = until_precise
         self.trials = [t for t in plan.trials if t.deployment == number]
-        marker = f"{self.experiment.name}:{store.token}"
-        self.stations: dict[str, Station] = {}
+        self.sessions: dict[str, HostSession] = {}
+        marker = _mark(store)
         for name in dict.fromkeys(n for t in self.trials for n in (t.pair.client, t.pair.server)):
-            mine = [t.test for t in self.trials if name in (t.pair.client, t.pair.server)]
-            needed = [s.tool for s in mine] + [s.during.tool for s in mine if s.during]
+            here = [t.test for t in self.trials if name in (t.pair.client, t.pair.server)]
+            needed = [s.tool for s in here] + [s.during.tool for s in here if s.during]
             try:
-                self.stations[name] = Station(deployment.host(name), marker, needed, install=install)
+                self.sessions[name] = HostSession(deployment.host(name), marker, needed, install=install, log=log)
             except KeyError as error:
                 raise HostError(f"{self.experiment.name}: {error.args[0]}; name one of these in `pairs`") from None
         self.past = _past(self.trials, store)
         self.tally = Tally(scheduled=len(self.trials))
         self.remaining: dict[str, float] = {}
+        self.begun = time.monotonic()
 
     # -- the schedule ------------------------------------------------------------------------------------------------
 
@@ -227,127 +267,138 @@ class _Collector:
         self.tally.before = sum(p.done for p in self.past.values())
         self.tally.failed = len(self.trials) - self.tally.before - len(todo)
         self.remaining = {t.run_id: trial_s(t, self.experiment) for t in todo}
-        log.info("begin: %d of %d trials to do, seed %d", len(todo), len(self.trials), self.plan.seed)
-        self.watch.begin(len(self.trials), self.tally.before, sum(self.remaining.values()))
+        self.log.info("begin: %d of %d trials to do, seed %d", len(todo), len(self.trials), self.plan.seed)
+        self.progress.begin(len(self.trials), self.tally.before, sum(self.remaining.values()))
         try:
             await self._meet_all(todo)
             for number, trials in groupby(todo, key=lambda t: t.round):
-                if self._precise(number - 1):
+                # a round that was begun is completed: verdicts need both sides of it
+                if self.past_runs and self.enough and (why := self.enough()):
+                    self.tally.stopped_after_round, self.tally.stopped = number - 1, why
+                if not self.tally.stopped:
+                    await self._round(number, list(trials))
+                if self.tally.stopped:
                     break
-                await self._round(list(trials))
         finally:
-            await asyncio.gather(*(s.leave() for s in self.stations.values()), return_exceptions=True)
-            log.info("end: %s", self.tally)
+            await asyncio.gather(*(s.leave() for s in self.sessions.values()), return_exceptions=True)
+            self.log.info("end: %s", self.tally)
         return self.tally
+
+    @property
+    def past_runs(self) -> bool:
+        return any(p.attempts for p in self.past.values())
+
+    def _of(self, trial: Trial) -> tuple[HostSession, HostSession]:
+        return self.sessions[trial.pair.client], self.sessions[trial.pair.server]
 
     async def _meet_all(self, todo: list[Trial]) -> None:
         """Meet every host before the first trial, all at once; one that cannot be met fails its own trials later."""
         # A collector killed after its last trial may have left settings changed on hosts with nothing left to do.
         changed = [t for t in self.trials if asked_buffers(t) is not None]
-        names = dict.fromkeys(n for t in (*todo, *changed) for n in (t.pair.client, t.pair.server))
-        stations = [self.stations[n] for n in names]
-        for station, outcome in zip(
-            stations, await asyncio.gather(*(s.meet() for s in stations), return_exceptions=True), strict=True
-        ):
-            if isinstance(outcome, NetperfError):
-                log.error("%s", outcome)
-                self.watch.say(str(outcome))
+        sessions = list(dict.fromkeys(s for t in (*todo, *changed) for s in self._of(t)))
+        outcomes = await asyncio.gather(*(s.meet() for s in sessions), return_exceptions=True)
+        for session, outcome in zip(sessions, outcomes, strict=True):
+            if isinstance(outcome, NetperfError) and not isinstance(outcome, InUseError):
+                self.log.error("%s", outcome)
+                self.progress.say(str(outcome))
             elif outcome is not None:
                 raise outcome
-            for tool in station.missing if station.facts else ():
-                self.watch.say(missing(tool, station))
+            for tool in session.missing if session.facts else ():
+                self.progress.say(missing(tool, session))
 
-    async def _round(self, trials: list[Trial]) -> None:
+    async def _round(self, number: int, trials: list[Trial]) -> None:
         """Measure every trial of a round; those that failed again at its end, until their attempts are used up."""
         tries = dict.fromkeys((t.run_id for t in trials), 0)
         while trials:
-            records = await self._pass(trials)
+            records = await self._pass(number, trials)
             again = []
             for trial in trials:
+                if (record := records.get(trial.run_id)) is None:
+                    continue  # the budget is spent
                 past = self.past[trial.run_id]
                 tries[trial.run_id] += 1
                 if past.done:
                     self.tally.ok += 1
-                elif max(tries[trial.run_id], past.spent) < self.experiment.attempts:
+                elif record["reached"] and max(tries[trial.run_id], past.used) < self.experiment.attempts:
                     again.append(trial)
                 else:
                     self.tally.failed += 1
                     self.remaining.pop(trial.run_id, None)
-            nobody = not any(s.remote.connected for s in self.stations.values())
-            if nobody and not any(r["started_utc"] for r in records):
+            if records and not any(r["reached"] for r in records.values()):
+                *_, last = records.values()
                 raise CollectError(
-                    f"no host of {self.experiment.name!r} can be reached: {records[-1]['error']}; "
-                    "when they can, give the same command again, it goes on where it stopped"
+                    f"no pair of hosts of {self.experiment.name!r} can be reached: {last['error']}; "
+                    "when one can, give the same command again, it goes on where it stopped"
                 )
-            trials = again
+            trials = [] if self.tally.stopped else again
 
-    async def _pass(self, trials: list[Trial]) -> list[dict[str, Any]]:
+    async def _pass(self, number: int, trials: list[Trial]) -> dict[str, dict[str, Any]]:
         """Measure each of these once: one after the other, or side by side where no two share a host."""
-        waiting, records = list(trials), []
-        running: dict[asyncio.Task[dict[str, Any]], set[str]] = {}
+        waiting, records = list(trials), dict[str, dict[str, Any]]()
+        running: dict[asyncio.Task[dict[str, Any] | None], Trial] = {}
         try:
             while waiting or running:
+                if self.spent and not self.tally.stopped and (why := self.spent(time.monotonic() - self.begun)):
+                    self.tally.stopped_after_round, self.tally.stopped = number, why
+                if self.tally.stopped:
+                    waiting.clear()
+                # those whose hosts do not answer come last: the outage may be over by then
+                waiting.sort(key=self._away)
                 for trial in list(waiting):
-                    hosts = {trial.pair.client, trial.pair.server}
-                    if running and not (
-                        self.experiment.concurrent and hosts.isdisjoint(set().union(*running.values()))
-                    ):
+                    busy = {s for other in running.values() for s in self._of(other)}
+                    if running and not (self.experiment.concurrent and busy.isdisjoint(self._of(trial))):
                         continue
                     waiting.remove(trial)
-                    running[asyncio.ensure_future(self._attempt(trial))] = hosts
+                    patient = all(map(self._away, (*waiting, *running.values())))
+                    running[asyncio.ensure_future(self._attempt(trial, patient))] = trial
+                if not running:
+                    break
                 done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    del running[task]
-                    records.append(task.result())
+                    trial = running.pop(task)
+                    if (record := task.result()) is None:
+                        waiting.append(trial)
+                    else:
+                        records[trial.run_id] = record
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
         return records
 
-    def _precise(self, rounds: int) -> bool:
-        """Whether the rounds measured so far are enough for every contrast."""
-        if self.until_precise is None or not self.store.run_ids():
-            return False
-        from ..stats.planning import stop_rule
-        from ..stats.table import RunsTable
-
-        runs = load(self.store.location)
-        table = RunsTable(runs)
-        family = len(self.experiment.contrasts)
-        for contrast in self.experiment.contrasts:
-            if contrast.b is None:
-                continue
-            a, b = (
-                table.runs[table.mask(side) & table.ok].groupby(["deployment", "round"])[contrast.metric].first()
-                for side in (contrast.a, contrast.b)
-            )
-            a, b = a.dropna().align(b.dropna(), join="inner")
-            decision = stop_rule(
-                a.to_numpy(dtype=float),
-                b.to_numpy(dtype=float),
-                width=self.until_precise,
-                confidence=1 - self.experiment.alpha,
-                family=family,
-            )
-            log.info("%s: %s", contrast.question or contrast.metric, decision.words)
-            if not decision.stop:
-                return False
-        self.tally.stopped_after_round = rounds
-        return True
+    def _away(self, trial: Trial) -> bool:
+        return any(s.away for s in self._of(trial))
 
     # -- one trial ---------------------------------------------------------------------------------------------------
 
-    async def _attempt(self, trial: Trial) -> dict[str, Any]:
+    async def _reach(self, trial: Trial, patient: bool) -> NetperfError | None:
+        """Meet both hosts, those that cannot be reached with patience; return why they cannot be used."""
+        patience_s = self.patience_s if patient else 0.0
+        waits = (s.wait(patience_s, self.progress.say) for s in self._of(trial))
+        for outcome in await asyncio.gather(*waits, return_exceptions=True):
+            if isinstance(outcome, NetperfError):
+                return outcome
+            if outcome is not None:
+                raise outcome
+        return None
+
+    async def _attempt(self, trial: Trial, patient: bool) -> dict[str, Any] | None:
+        """Measure a trial, and return the record; None where it should wait for a host that cannot be reached."""
+        self.progress.started(trial)
+        failed = await self._reach(trial, patient)
+        outage = isinstance(failed, UnreachableError)
+        if isinstance(failed, UnreachableError) and not (patient or failed.lasting):
+            return None
         past = self.past[trial.run_id]
         past.attempts += 1
         run_id = f"{trial.run_id}-a{past.attempts}"
-        self.watch.started(trial)
         with self.store.new_run(run_id) as folder:
-            client, server = self.stations[trial.pair.client], self.stations[trial.pair.server]
+            client, server = self._of(trial)
             record = self._record(trial, run_id, past.attempts)
-            run = Run(trial, client, server, past.attempts, folder, record)
+            run = TrialRun(trial, client, server, past.attempts, folder, record)
             try:
+                if failed:
+                    raise failed
                 await run.measure()
             except NetperfError as error:
                 record |= {"status": "failed", "error": str(error)}
@@ -356,20 +407,20 @@ class _Collector:
             record["ended_utc"] = record["ended_utc"] or now()
             run.read()
             self.store.write_record(folder, record)
-        past.spent += record["started_utc"] is not None
+        past.used += record["started_utc"] is not None
         past.done = _good(record)
-        why = None if past.done else record["error"] or record["log"]["error"]
+        why = _reason(record)
         if past.done:
             self.remaining.pop(trial.run_id, None)
         else:
             self.tally.attempts_failed += 1
-        log.log(logging.INFO if past.done else logging.WARNING, "%s %s", run_id, why or "ok")
+        self.log.log(logging.INFO if past.done else logging.WARNING, "%s %s", run_id, why or "ok")
         for warning in record["warnings"]:
-            log.warning("%s %s", run_id, warning)
-        self.watch.ended(trial, run_id, why, run.parsed, sum(self.remaining.values()))
+            self.log.warning("%s %s", run_id, warning)
+        self.progress.ended(trial, run_id, why, run.parsed, sum(self.remaining.values()))
         if self.experiment.pause_s:
             await asyncio.sleep(self.experiment.pause_s)
-        return record
+        return record | {"reached": not outage}
 
     def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
         return {
@@ -385,8 +436,8 @@ class _Collector:
             "error": None,
             "trial": describe(trial),
             "hosts": {
-                "client": asdict(self.stations[trial.pair.client].host),
-                "server": asdict(self.stations[trial.pair.server].host),
+                "client": asdict(self.sessions[trial.pair.client].host),
+                "server": asdict(self.sessions[trial.pair.server].host),
             },
             "notice": self.deployment.notice,
             "commands": {"client": [], "server": []},
@@ -404,3 +455,8 @@ class _Collector:
 def _good(record: Mapping[str, Any]) -> bool:
     """Whether a run counts as its trial done: the tool ended well, and its log says so too."""
     return bool(record["status"] == "ok" and record.get("log", {}).get("status", "ok") == "ok")
+
+
+def _reason(record: Mapping[str, Any]) -> str | None:
+    """Why a run does not count; None where it does."""
+    return None if _good(record) else record["error"] or record.get("log", {}).get("error") or "the log is incomplete"

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from typing import Protocol
 
 import rich.live
+import rich.progress
 from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.table import Table
 
 from ..experiment.model import Trial
 from ..metrics import METRICS, format_value
-from ..stats.levels import level
 from ..tools.parsed import ParsedRun
 
-__all__ = ["Lines", "Live", "Silent", "Watcher", "watcher"]
+__all__ = ["LineProgress", "LiveProgress", "Progress", "make_progress"]
 
 
-class Watcher(Protocol):
-    """Told what happens while an experiment is measured."""
+class Progress:
+    """Receives what happens while an experiment is measured; this one shows nothing."""
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
         """`trials` are scheduled, `done` of them were measured before; the rest takes about `seconds`."""
@@ -37,26 +37,7 @@ class Watcher(Protocol):
         """Nothing more comes."""
 
 
-class Silent:
-    """Shows nothing."""
-
-    def begin(self, trials: int, done: int, seconds: float) -> None:
-        """Show nothing."""
-
-    def started(self, trial: Trial) -> None:
-        """Show nothing."""
-
-    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
-        """Show nothing."""
-
-    def say(self, text: str) -> None:
-        """Show nothing."""
-
-    def end(self) -> None:
-        """Show nothing."""
-
-
-class Lines(Silent):
+class LineProgress(Progress):
     """A line for what matters, and one now and then for the progress: for log files and pipes."""
 
     def __init__(self, console: Console, every_s: float = 30) -> None:
@@ -85,7 +66,7 @@ class Lines(Silent):
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-class Live(Silent):
+class LiveProgress(Progress):
     """A display that is drawn anew once a second: drawing costs CPU on what may be the measuring machine."""
 
     def __init__(self, console: Console) -> None:
@@ -95,7 +76,7 @@ class Live(Silent):
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
         )
-        self.progress = Progress(*columns, console=console)
+        self.progress = rich.progress.Progress(*columns, console=console)
         self.task = self.progress.add_task("measuring", total=None, left="")
         self.values: dict[str, tuple[str, list[float]]] = {}
         """Condition to the metric shown of it and its values so far."""
@@ -132,16 +113,13 @@ class Live(Silent):
         self.live.stop()
 
     def _drawn(self) -> Group:
-        table = Table("condition", "last", "median so far", "runs", "failed", box=None, header_style="bold")
+        table = Table("condition", "last", "median (range) so far", "runs", "failed", box=None, header_style="bold")
         for name in sorted({*self.values, *self.failed}):
             metric, values = self.values.get(name, ("", []))
             failed = str(self.failed.get(name, "")) or ""
             if values:
-                known = level(values)
-                unit = METRICS[metric].unit
-                last, middle, low, high = (
-                    format_value(v, unit) for v in (values[-1], known.median, known.low, known.high)
-                )
+                shown = (values[-1], statistics.median(values), min(values), max(values))
+                last, middle, low, high = (format_value(v, METRICS[metric].unit) for v in shown)
                 between = f"{middle}  ({low} to {high})" if len(values) > 1 else middle
                 table.add_row(name, last, between, str(len(values)), failed)
             else:
@@ -168,10 +146,10 @@ def condition(trial: Trial) -> str:
     return " ".join(words)
 
 
-def watcher(console: Console | None = None) -> Watcher:
+def make_progress(console: Console | None = None) -> Progress:
     """Return the display that suits: live on a terminal, lines elsewhere."""
     console = console or Console(stderr=True)
-    return Live(console) if console.is_terminal else Lines(console)
+    return LiveProgress(console) if console.is_terminal else LineProgress(console)
 
 
 def _clock(seconds: float) -> str:

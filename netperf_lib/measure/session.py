@@ -1,28 +1,95 @@
-"""The hosts of a deployment while they are measured: met once, cleared up, tuned, counted, and left as they were."""
+"""One host while it is measured: met, cleared of leftovers, described, tuned, counted, and left as it was found.
+
+TCP buffers lie in two settings of the kernel, ``tcp_rmem`` and ``tcp_wmem`` (smallest, first and largest size). Before
+the first change the host itself keeps the values found, in a place that its restart empties, as it does the settings;
+whoever meets the host next puts them back.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import tools
-from ..errors import CollectError, NetperfError, UsageError
+from ..errors import CollectError, InUseError, NetperfError, UnreachableError, UsageError
 from ..experiment.model import Host
-from . import facts, tcp_buffers
+from . import facts
 from .ssh import MISSING, Remote
 
-__all__ = ["Station"]
-
-log = logging.getLogger("netperf_lib.measure.collector")
+__all__ = ["HostSession"]
 
 _UNKNOWN = -1
 """TCP buffers of a host that may have been changed, or changed in part."""
+AGAIN_S = 5.0
+"""An unreachable host is not tried again sooner."""
+LEAVING_S = 5.0
+"""So long the processes of a collector that has just ended may take to end."""
+WAIT_S = 30.0
+"""Longest pause between two tries of a host that is waited for."""
+
+CHANGED = "[ -e /run/netperf_lib.tcp_buffers ]"
+"""Whether there is something to put back; anybody may ask."""
+
+SET = r"""
+keep=/run/netperf_lib.tcp_buffers
+cd /proc/sys/net/ipv4 || exit 1
+if [ ! -e $keep ]; then
+  for s in tcp_rmem tcp_wmem; do echo "$s $(cat $s)"; done >$keep.new || exit 1
+  mv $keep.new $keep || exit 1
+fi
+while read -r s low first _; do
+  [ "$first" -gt "$1" ] && first=$1
+  [ "$low" -gt "$1" ] && low=$1
+  echo "$low $first $1" >$s || exit 1
+  now=$(echo $(cat $s))
+  [ "$now" = "$low $first $1" ] || { echo "$s became $now, not $low $first $1" >&2; exit 1; }
+done <$keep
+"""
+"""Let TCP buffers grow to ``$1`` bytes, both to send and to receive; needs root."""
+
+RESTORE = r"""
+keep=/run/netperf_lib.tcp_buffers
+[ -e $keep ] || exit 0
+cd /proc/sys/net/ipv4 || exit 1
+while read -r s low first high; do
+  [ "$(echo $(cat $s))" = "$low $first $high" ] || echo "$low $first $high" >$s || exit 1
+  now=$(echo $(cat $s))
+  [ "$now" = "$low $first $high" ] || { echo "$s became $now, not $low $first $high" >&2; exit 1; }
+done <$keep
+rm $keep
+"""
+"""Put back what `SET` found, where that is not what stands there; needs root."""
+
+INSTALL = r"""
+export DEBIAN_FRONTEND=noninteractive
+if command -v apt-get; then
+  apt-get install -y -qq --no-install-recommends "$1" || {
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends "$1"
+  }
+elif command -v dnf; then dnf install -y -q "$1"
+elif command -v yum; then yum install -y -q "$1"
+elif command -v zypper; then zypper --non-interactive install "$1"
+else echo "no known package manager (apt-get, dnf, yum, zypper)" >&2; false
+fi >/dev/null
+"""
+"""Install the package ``$1``, with the list of packages brought up to date where it is not found; needs root."""
+
+OTHERS = r"""
+here=$(readlink /proc/self/ns/net)
+for f in $(grep -lszE '^NETPERF_LIB=[^:]+:[0-9a-f]+:' /proc/[0-9]*/environ); do
+  [ "$(readlink "${f%environ}ns/net")" = "$here" ] && tr '\0' '\n' <"$f" | sed -n 's/^NETPERF_LIB=//p'
+done 2>/dev/null | sort -u | grep -vF "$1:"
+true
+"""
+"""Marks of the processes that other collectors have on this host's network; ``$1`` is this collector's own mark."""
 
 
-class Station:
-    """One host.
+class HostSession:
+    """One host, from the first contact to the last.
 
     Parameters
     ----------
@@ -34,15 +101,30 @@ class Station:
         Names of the tools that it must have.
     install : bool
         Install those that it lacks.
+    log : logging.Logger, optional
+        Where to write what was found and done.
     """
 
-    def __init__(self, host: Host, marker: str, needed: Iterable[str], *, install: bool = False) -> None:
-        self.host, self.remote = host, Remote(host, marker)
+    def __init__(
+        self,
+        host: Host,
+        marker: str,
+        needed: Iterable[str],
+        *,
+        install: bool = False,
+        log: logging.Logger | None = None,
+    ) -> None:
+        self.host, self.remote, self.marker = host, Remote(host, marker), marker
         self.needed, self.install = tuple(dict.fromkeys(needed)), install
+        self.log = log or logging.getLogger(__name__)
         self.facts: dict[str, Any] = {}
         self.refused: dict[str, str] = {}
         """Tools that could not be installed, and why."""
+        self.away: UnreachableError | None = None
+        """Why the host could not be reached, since it was last tried."""
+        self._away_since = self._tried = 0.0
         self._met = False
+        self._lock = asyncio.Lock()
         self._buffers: int | None = _UNKNOWN
 
     def __str__(self) -> str:
@@ -60,55 +142,103 @@ class Station:
         ------
         UnreachableError
             No connection.
+        InUseError
+            Another collector measures on this host.
         CollectError
             What was left cannot be put back.
         """
+        async with self._lock:
+            if self.away and time.monotonic() < self._tried + AGAIN_S:
+                raise self.away
+            try:
+                await self._meet()
+            except UnreachableError as error:
+                self._tried = time.monotonic()
+                if self.away is None:
+                    self._away_since = self._tried
+                self.away = error
+                raise
+            self.away = None
+
+    async def wait(self, patience_s: float, say: Callable[[str], None]) -> None:
+        """Meet the host; where it cannot be reached, try again until it has been away for `patience_s`.
+
+        Raises
+        ------
+        As `meet`.
+        """
+        pause = AGAIN_S
+        while True:
+            try:
+                return await self.meet()
+            except UnreachableError as error:
+                left = self._away_since + patience_s - time.monotonic()
+                if error.lasting or left <= 0:
+                    raise
+                if pause == AGAIN_S:
+                    say(f"{error}; it is tried again for {left:.0f} s")
+                    self.log.warning("%s; waiting for it", error)
+                await asyncio.sleep(min(pause, left))
+                pause = min(1.5 * pause, WAIT_S)
+
+    async def _meet(self) -> None:
         if await self.remote.connect():
             self._met = False
         if self._met:
             return
         if ended := await self.remote.end_leftovers():
-            log.warning("%s: ended %d processes that a killed collector had left", self, ended)
+            self.log.warning("%s: ended %d processes that a killed collector had left", self, ended)
+        end = time.monotonic() + LEAVING_S
+        while others := (await self.remote.script(OTHERS, self.marker)).out.split():
+            if time.monotonic() < end:
+                await asyncio.sleep(0.5)
+                continue
+            await self.remote.close()
+            names = ", ".join(sorted({repr(other.partition(":")[0]) for other in others}))
+            raise InUseError(
+                f"{self}: another collector measures on it now (experiment {names}), and each would disturb the "
+                "other's numbers; wait until that one has ended, or end it"
+            )
         self._buffers = _UNKNOWN
         if self.host.owned and await self._put_back():
-            log.warning("%s: put back the TCP buffers that a killed collector had changed", self)
+            self.log.warning("%s: put back the TCP buffers that a killed collector had changed", self)
         if not self.facts:
-            await self._look()
+            await self._read_facts()
             if self.missing and self.install:
                 await self._install()
-                await self._look()
+                await self._read_facts()
         self._met = True
 
     async def _install(self) -> None:
-        """Install each tool that is missing by itself: one that is not to be had must not keep the others away."""
+        """Install each missing tool by itself: one that is not available must not keep the others away."""
         for tool in self.missing:
-            package = str(tools.tool(tool).PACKAGE)
-            log.info("%s: installing %s", self, package)
+            package = tools.tool(tool).PACKAGE
+            self.log.info("%s: installing %s", self, package)
             try:
-                await self._root(tcp_buffers.INSTALL, f"{package} cannot be installed", package, limit_s=600)
+                await self._root(INSTALL, f"{package} cannot be installed", package, limit_s=600)
             except CollectError as error:
-                log.error("%s", error)  # noqa: TRY400 (users get sentences)
+                self.log.error("%s", error)  # noqa: TRY400 (users get sentences)
                 self.refused[tool] = str(error)
 
-    async def _look(self) -> None:
+    async def _read_facts(self) -> None:
         versions = [" ".join(tools.tool(tool).VERSION) for tool in self.needed]
-        told = await self.remote.script(facts.FACTS, self.host.data_address, *versions, limit_s=60)
+        found = await self.remote.script(facts.FACTS, self.host.data_address, *versions, limit_s=60)
         offset, uncertainty = await self.remote.clock_offset() or (None, None)
-        self.facts = facts.read_facts(told.out) | {
+        self.facts = facts.read_facts(found.out) | {
             "clock_offset_s": None if offset is None else round(offset, 6),
             "clock_uncertainty_s": None if uncertainty is None else round(uncertainty, 6),
         }
         clock = "not known" if offset is None else f"{offset:+.3f} s (±{uncertainty:.3f} s)"
-        log.info("%s: %s, clock %s", self, self.facts.get("kernel"), clock)
+        self.log.info("%s: %s, clock %s", self, self.facts.get("kernel"), clock)
 
-    async def _root(self, script: str, otherwise: str, *arguments: str, remedy: str = "", limit_s: float = 20) -> None:
+    async def _root(self, script: str, failure: str, *arguments: str, remedy: str = "", limit_s: float = 20) -> None:
         done = await self.remote.script(script, *arguments, root=True, limit_s=limit_s)
         if done.exit_code:
-            said = (done.err or done.out).strip().splitlines()
-            why = said[-1] if said else f"exit code {done.exit_code}"
+            lines = (done.err or done.out).strip().splitlines()
+            why = lines[-1] if lines else f"exit code {done.exit_code}"
             if done.exit_code == MISSING or "sudo" in why or "denied" in why:
-                remedy = "the user there must be root, or one whom sudo asks no password"
-            raise CollectError(f"{self}: {otherwise} ({why}){f'; {remedy}' if remedy else ''}")
+                remedy = "log in as root, or as a user with passwordless sudo"
+            raise CollectError(f"{self}: {failure} ({why}){f'; {remedy}' if remedy else ''}")
 
     async def counters(self) -> dict[str, Any]:
         """Read the counters of the kernel and the network interface."""
@@ -120,9 +250,9 @@ class Station:
         Raises
         ------
         UsageError
-            The host is not this project's to change.
+            The host was not made by this project.
         CollectError
-            It cannot be done.
+            They cannot be set.
         """
         if limit == self._buffers:
             return
@@ -133,16 +263,16 @@ class Station:
             await self._put_back()
         else:
             remedy = "let /proc/sys be written there, or leave tcp_buffer_bytes out"
-            await self._root(tcp_buffers.SET, f"TCP buffers of {limit} bytes cannot be set", str(limit), remedy=remedy)
+            await self._root(SET, f"TCP buffers of {limit} bytes cannot be set", str(limit), remedy=remedy)
             self._buffers = limit
 
     async def _put_back(self) -> bool:
         """Put the TCP buffers back as they were found; return whether they were changed."""
         # who may not change anything has nothing to put back, and needs no right to find that out
-        changed = (await self.remote.script(tcp_buffers.CHANGED)).exit_code == 0
+        changed = (await self.remote.script(CHANGED)).exit_code == 0
         if changed:
             remedy = "let /proc/sys be written there: what was found stands in /run/netperf_lib.tcp_buffers"
-            await self._root(tcp_buffers.RESTORE, "the TCP buffers cannot be put back", remedy=remedy)
+            await self._root(RESTORE, "the TCP buffers cannot be put back", remedy=remedy)
         self._buffers = None
         return changed
 
@@ -152,6 +282,6 @@ class Station:
             try:
                 await self.tcp_buffers(None)
             except NetperfError as error:
-                log.error("%s: %s; the next contact will try again", self, error)  # noqa: TRY400 (users get sentences)
+                self.log.error("%s: %s; the next contact will try again", self, error)  # noqa: TRY400
         with contextlib.suppress(NetperfError):
             await self.remote.close()

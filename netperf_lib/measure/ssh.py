@@ -14,6 +14,7 @@ import contextlib
 import io
 import secrets
 import shlex
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,8 +29,6 @@ __all__ = ["BUSY", "HUNG", "MISSING", "STOPPED", "Output", "Process", "Remote"]
 
 CONNECT_S = 10.0
 """A host that does not answer for so long is unreachable."""
-AGAIN_S = 10.0
-"""An unreachable host is not tried again sooner; every trial until then fails at once."""
 ALIVE_S, ALIVE_COUNT = 5.0, 3
 """A silent connection is probed so often, and given up after so many probes without an answer."""
 GRACE_S = 10.0
@@ -114,7 +113,6 @@ class Remote:
         self.marker = f"{marker}:{host.name}"
         self._connection: asyncssh.SSHClientConnection | None = None
         self._lock = asyncio.Lock()
-        self._failed: tuple[float, UnreachableError] | None = None
         self._idle: list[_Worker] = []
 
     def __str__(self) -> str:
@@ -136,16 +134,11 @@ class Remote:
         async with self._lock:
             if self.connected:
                 return False
-            if self._failed and time.monotonic() < self._failed[0] + AGAIN_S:
-                raise self._failed[1]
             try:
                 async with asyncio.timeout(2 * CONNECT_S):
                     self._connection = await asyncssh.connect(self.host.address, **self._options())
             except (OSError, asyncssh.Error, ValueError) as error:
-                refused = UnreachableError(f"{self}: {_reason(error, self.host)}")
-                self._failed = (time.monotonic(), refused)
-                raise refused from None
-            self._failed = None
+                raise UnreachableError(f"{self}: {_reason(error, self.host)}", lasting=_lasting(error)) from None
             self._idle = []
             return True
 
@@ -410,6 +403,14 @@ class Process:
             async with asyncio.timeout(limit_s):
                 return await self.wait()
         return None
+
+
+def _lasting(error: BaseException) -> bool:
+    """Whether a connection will fail in the same way later."""
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_AGAIN
+    refused = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, asyncssh.KeyImportError)
+    return isinstance(error, (*refused, FileNotFoundError, PermissionError, ValueError))
 
 
 def _reason(error: BaseException, host: Host) -> str:

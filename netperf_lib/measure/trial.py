@@ -9,38 +9,38 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from .. import tools
-from ..errors import CollectError, NetperfError, ParseError
+from ..errors import CollectError, ParseError
 from ..experiment.model import TestSpec, Trial
 from ..tools.parsed import ParsedRun
 from . import facts
-from .session import Station
+from .session import HostSession
 from .ssh import BUSY, HUNG, MISSING, STOPPED, Process
 
-__all__ = ["FIRST_PORT", "PORTS", "Run", "asked_buffers", "missing", "now"]
+__all__ = ["FIRST_PORT", "PORTS", "TrialRun", "asked_buffers", "missing", "now"]
 
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
 """Test ports: a trial gets some of its own out of this range, which firewalls between the hosts must let through."""
 UNREAD = "unknown"
-"""Tool of a log that is none's."""
+"""Stands for the tool where a log is not recognised."""
 SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
 """A load runs so long before the test that it disturbs, and so long beyond the test's duration: the test must not
 outlast it, and needs some time itself to begin and to end."""
 
 
 @dataclass(slots=True)
-class Run:
+class TrialRun:
     """A run in the making."""
 
     trial: Trial
-    client: Station
-    server: Station
+    client: HostSession
+    server: HostSession
     attempt: int
     folder: Path
     record: dict[str, Any]
@@ -98,18 +98,17 @@ class Run:
                 record["exit"]["client-load"] = await load.wait()
         finally:
             before.cancel()
-            with suppress(asyncio.CancelledError, NetperfError):
-                await before
+            await asyncio.gather(before, return_exceptions=True)
             for side, process in self.processes.items():
                 record["exit"][side] = await process.stop(grace_s=0.5 * process.ends)
         after = await asyncio.gather(client.counters(), server.counters())
-        for side, station, old, new in zip(("client", "server"), (client, server), counted, after, strict=True):
+        for side, session, old, new in zip(("client", "server"), (client, server), counted, after, strict=True):
             record["counters"][side] = {
                 "before": {"time_s": old.get("time_s")},
                 "delta": facts.difference(old, new),
                 "state": new.get("state", {}),
             }
-            record["warnings"] += facts.warnings(old, new, station.host.name)
+            record["warnings"] += facts.warnings(old, new, session.host.name)
         if died:
             record["warnings"].append(f"{server.host.name}: the server of {trial.test.tool} ended during the run")
         if code:
@@ -117,7 +116,7 @@ class Run:
         if unloaded:
             raise CollectError(self._why_unloaded(client, server))
 
-    async def _tune(self, client: Station, server: Station) -> Trial:
+    async def _tune(self, client: HostSession, server: HostSession) -> Trial:
         """Set the TCP buffers that the trial wants on hosts that are ours; return it as its tool is to run it."""
         trial, wanted = self.trial, asked_buffers(self.trial)
         if client.host.owned and server.host.owned:
@@ -130,7 +129,7 @@ class Run:
             )
         return trial
 
-    async def _serve(self, asked: Trial, server: Station, side: str = "") -> tuple[tools.Commands, Process | None]:
+    async def _serve(self, asked: Trial, server: HostSession, side: str = "") -> tuple[tools.Commands, Process | None]:
         """Start the server's side; another port where one is taken by something else."""
         record = self.record
         for number in range(5):
@@ -149,11 +148,13 @@ class Run:
                 raise CollectError(missing(asked.test.tool, server))
             if code != BUSY:
                 said = f"exit code {code}: {self.said(f'server{side}')}"
-                raise CollectError(f"{commands.server[0]} on {server} does not listen ({said}){_full(said, server)}")
+                raise CollectError(
+                    f"{commands.server[0]} on {server} does not listen ({said}){_full(said, asked.test.tool, server)}"
+                )
         last = FIRST_PORT + PORTS - 1
         raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
 
-    async def _load(self, client: Station, server: Station) -> Process | None:
+    async def _load(self, client: HostSession, server: HostSession) -> Process | None:
         """Start the load that the test is to be measured under."""
         spec, during = self.trial.test, self.trial.test.during
         if during is None:
@@ -168,9 +169,9 @@ class Run:
         commands, _ = await self._serve(asked, server, "-load")
         return await self._start(commands, client, "client-load")
 
-    async def _start(self, commands: tools.Commands, station: Station, side: str) -> Process:
+    async def _start(self, commands: tools.Commands, session: HostSession, side: str) -> Process:
         serves = side.startswith("server")
-        process = await station.remote.start(
+        process = await session.remote.start(
             (commands.server or ()) if serves else commands.client,
             out=self.file(f"{side}.out"),
             err=self.file(f"{side}.err"),
@@ -181,14 +182,14 @@ class Run:
         self.processes[side] = process
         return process
 
-    def _why(self, commands: tools.Commands, code: int, client: Station, server: Station, died: bool) -> str:
+    def _why(self, commands: tools.Commands, code: int, client: HostSession, server: HostSession, died: bool) -> str:
         """Say why a client failed, and what to do about it."""
         tool = commands.client[0]
         if code == MISSING:
             return missing(self.trial.test.tool, client)
         if died:
             said = f"exit code {self.record['exit']['server']}: {self.said('server')}"
-            return f"{tool} on {server} ended while it served ({said}){_full(said, server)}"
+            return f"{tool} on {server} ended while it served ({said}){_full(said, self.trial.test.tool, server)}"
         said = self.said("client")
         if code == HUNG:
             said = f"it hung and was ended after {commands.timeout_s:g} s ({said})"
@@ -196,7 +197,7 @@ class Run:
             said = f"exit code {code}: {said}"
         return f"{tool} on {client}: {said}{self._cause(said)}"
 
-    def _why_unloaded(self, client: Station, server: Station) -> str:
+    def _why_unloaded(self, client: HostSession, server: HostSession) -> str:
         """Say why the load that the test was to be measured under did not last as long as the test."""
         load, code = self.trial.test.during, self.record["exit"]["client-load"]
         assert load is not None
@@ -211,10 +212,13 @@ class Run:
     def _cause(self, said: str, side: str = "") -> str:
         """Add to a client's words what the server said where it failed too, and what to do about it."""
         code = self.record["exit"].get(f"server{side}")
+        load = self.trial.test.during
+        tool = load.tool if side and load else self.trial.test.tool
         if code in (None, 0, HUNG, STOPPED):
-            return _remedy(said, self.client, self.server)
+            return _remedy(said, tool, self.client, self.server)
         other = f"exit code {code}, {self.said(f'server{side}')}"
-        return f"; the server said: {other}{_full(other, self.server) or _remedy(said, self.client, self.server)}"
+        remedy = _full(other, tool, self.server) or _remedy(said, tool, self.client, self.server)
+        return f"; the server said: {other}{remedy}"
 
     def read(self) -> None:
         """Note what the log says now: it decides whether the trial is tried again; tables read it anew."""
@@ -240,12 +244,12 @@ async def _both(first: Awaitable[None], second: Awaitable[None]) -> None:
             raise outcome
 
 
-def missing(tool: str, station: Station) -> str:
+def missing(tool: str, session: HostSession) -> str:
     """Say that a host lacks a tool."""
     package = tools.tool(tool).PACKAGE
-    if why := station.refused.get(tool):
+    if why := session.refused.get(tool):
         return f"{tool} is not installed, and {why}; install it there by hand"
-    return f"{tool} is not installed on {station}; --install installs it, or there: apt-get install {package}"
+    return f"{tool} is not installed on {session}; --install installs it, or there: apt-get install {package}"
 
 
 _BLOCKED = re.compile(
@@ -260,21 +264,22 @@ def _lines(place: Path) -> list[str]:
 
 
 _FULL = re.compile(r"no space left|bad address|bus error|exit code 135\b", re.IGNORECASE)
-"""iperf3 keeps what it sends in a file; where the disk is full, its pages cannot be had."""
-_CRASHED = re.compile(r"exit code 139\b")
-"""That is what version 3.18 does there, and not only there."""
+"""iperf3 keeps what it sends in a file; where the disk is full, its pages cannot be allocated."""
+_CRASHED = re.compile(r"exit code 13[469]\b")
+"""Aborted, ended by a signal of the floating-point unit, or by an invalid access to memory."""
 
 
-def _full(said: str, *stations: Station) -> str:
-    """Say what to do where the words are those of a full disk."""
-    where = " and ".join(map(str, stations))
+def _full(said: str, tool: str, session: HostSession) -> str:
+    """Say what to do where the words are those of a full disk, or of a crash."""
     if _CRASHED.search(said):
-        return f"; it crashed: free some disk space on {where} if /tmp is full (iperf3 needs some there)"
-    return f"; free some disk space on {where} (iperf3 needs some in /tmp)" if _FULL.search(said) else ""
+        # version 3.18 does so where the disk is full, and not only there
+        iperf3 = f"free some disk space on {session} if /tmp is full, or " if tool == "iperf3" else ""
+        return f"; {tool} crashed: {iperf3}install another version of it"
+    return f"; free some disk space on {session} (iperf3 needs some in /tmp)" if _FULL.search(said) else ""
 
 
-def _remedy(said: str, client: Station, server: Station) -> str:
-    if full := _full(said, client):
+def _remedy(said: str, tool: str, client: HostSession, server: HostSession) -> str:
+    if full := _full(said, tool, client):
         return full
     if _BLOCKED.search(said):
         last = FIRST_PORT + PORTS - 1

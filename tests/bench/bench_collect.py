@@ -24,7 +24,7 @@ from netperf_lib.experiment.model import Deployment, Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
 from netperf_lib.measure.collector import collect
-from netperf_lib.measure.progress import Silent
+from netperf_lib.measure.progress import Progress
 
 DURATION = int(os.environ.get("DURATION", "10"))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
@@ -62,7 +62,7 @@ def test_time_beside_the_tests(tmp_path: Path) -> None:
     deployment = lab.up(declared, state=tmp_path / "lab")
     try:
         begun = time.monotonic()
-        tally = collect(plan, deployment, store, watch=Silent())
+        tally = collect(plan, deployment, store, progress=Progress())
         took = time.monotonic() - begun
         flent = by_flent(deployment)
     finally:

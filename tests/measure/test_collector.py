@@ -27,9 +27,10 @@ from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
 from netperf_lib.measure import ssh
 from netperf_lib.measure.collector import Tally, collect
-from netperf_lib.measure.progress import Silent
+from netperf_lib.measure.progress import Progress
+from netperf_lib.pipeline import precise_enough
 
-from ..sshd import wait_until
+from ..sshd import free_port, wait_until
 
 try:
     lab.check()
@@ -77,7 +78,7 @@ def measure(declared: Experiment, deployment: Deployment, store: Store, **option
     store.declare(declared)
     plan = schedule(declared, seed=1)
     store.write_plan(plan.to_dict())
-    return collect(plan, deployment, store, watch=Silent(), **options)
+    return collect(plan, deployment, store, **{"progress": Progress(), "patience_s": 0.0} | options)
 
 
 def records(store: Store) -> list[dict[str, Any]]:
@@ -249,14 +250,14 @@ def test_trials_that_share_no_host_run_side_by_side_where_asked(deployment: Depl
 def test_measuring_stops_when_every_contrast_is_precise(deployment: Deployment, store: Store) -> None:
     contrast = {"metric": "throughput_bps", "a": {"streams": 1}, "b": {"streams": 2}}
     declared = experiment(pairs=[NEAR], tests=[THROUGHPUT | {"streams": [1, 2]}], contrasts=[contrast], rounds=40)
-    with pytest.raises(UsageError, match="share"):
-        measure(declared, deployment, store, until_precise=2)
-    tally = measure(declared, deployment, store, until_precise=0.99)
+    with pytest.raises(UsageError):
+        precise_enough(store, declared, 2)
+    tally = measure(declared, deployment, store, enough=precise_enough(store, declared, 0.99))
     assert tally.stopped_after_round is not None
     assert 5 < tally.stopped_after_round < 40
     assert tally.ok == 2 * tally.stopped_after_round
     with pytest.raises(UsageError, match="no contrasts"):
-        measure(experiment(), deployment, Store(store.path.parent, "u"), until_precise=0.02)
+        precise_enough(store, experiment(), 0.02)
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -388,10 +389,98 @@ def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment: Deployment,
     assert (tally.ok, tally.failed) == (1, 1)
     assert measure(experiment(), deployment, store).ok == 1
     nobody = replace(deployment, hosts=tuple(replace(h, port=1) for h in deployment.hosts))
-    with pytest.raises(CollectError, match="no host of 't' can be reached"):
+    with pytest.raises(CollectError, match="no pair of hosts of 't' can be reached"):
         measure(experiment(), nobody, Store(store.path.parent, "u"))
     with pytest.raises(HostError, match="no host 'client'"):
         measure(experiment(), replace(deployment, hosts=()), Store(store.path.parent, "v"))
+
+
+def test_a_host_that_is_away_for_a_while_is_waited_for(deployment: Deployment, store: Store, tmp_path: Path) -> None:
+    """Its port answers only later: the trials of others come first, and none of its own is used up."""
+    from dataclasses import replace
+
+    near, port = deployment.host("near"), free_port()
+    known = tmp_path / "known_hosts"
+    known.write_text("* " + Path(near.known_hosts or "").read_text().splitlines()[1].split(" ", 1)[1] + "\n")
+    moved = replace(near, port=port, ssh_config="/dev/null", known_hosts=str(known))
+    away = replace(deployment, hosts=tuple(moved if h.name == "near" else h for h in deployment.hosts))
+    pipe = textwrap.dedent(
+        """
+        import socket, sys, threading
+        here, there = map(int, sys.argv[1:])
+        server = socket.create_server(("127.0.0.1", here))
+        def copy(a, b):
+            while data := a.recv(65536):
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+        while True:
+            a, _ = server.accept()
+            b = socket.create_connection(("127.0.0.1", there))
+            for pair in ((a, b), (b, a)):
+                threading.Thread(target=copy, args=pair, daemon=True).start()
+        """
+    )
+    answering: list[subprocess.Popen[bytes]] = []
+
+    def answer() -> None:
+        wait_until(lambda: len(store.run_ids()) >= 1, 60)  # the far server's trial was measured meanwhile
+        time.sleep(1)
+        answering.append(subprocess.Popen([sys.executable, "-c", pipe, str(port), str(near.port)]))
+
+    said: list[str] = []
+
+    class Listening(Progress):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    try:
+        with meanwhile(answer):
+            tally = measure(experiment(), away, store, patience_s=90, progress=Listening())
+    finally:
+        for process in answering:
+            process.kill()
+            process.wait()
+    assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 0), said
+    assert any("host near" in text and "tried again" in text for text in said)
+
+
+def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
+    deployment: Deployment, store: Store, lab_folder: Path, tmp_path: Path
+) -> None:
+    """The second one is another experiment, or a copy of the same folder, token included."""
+    store.declare(experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 6}]))
+    assert store.token
+    copy = tmp_path / "copied" / "t"
+    shutil.copytree(store.path, copy)
+    first = start(store, lab_folder)
+    try:
+        marked("qperf", argument="tcp_lat")
+        for second in (Store(copy.parent, "t"), Store(tmp_path, "u")):
+            with pytest.raises(HostError, match=r"another collector measures on it now \(experiment 't'"):
+                measure(experiment(name=second.experiment), deployment, second)
+            assert not second.run_ids()
+    finally:
+        _, errors = first.communicate(timeout=60)
+    assert first.returncode == 0, errors
+    (run,) = store.runs()
+    assert run.status == "ok"
+
+
+def test_two_measurements_in_one_process_have_a_log_each(deployment: Deployment, store: Store, tmp_path: Path) -> None:
+    other = Store(tmp_path, "u")
+    apart = experiment(name="u", pairs=[{"client": "other", "server": "narrow", "placement": "same-zone"}])
+    with meanwhile(lambda: measure(apart, deployment, other)):
+        measure(experiment(pairs=[NEAR | {"server": "far"}], rounds=2), deployment, store)
+    for one in (store, other):
+        names = {line.split()[3] for line in one.log_file.read_text().splitlines() if "-qperf-" in line}
+        assert names == set(one.run_ids())
+
+
+def test_measuring_ends_where_the_budget_is_spent(deployment: Deployment, store: Store) -> None:
+    tally = measure(experiment(rounds=3), deployment, store, spent=lambda s: "it is spent" if s > 1.5 else None)
+    assert 1 <= tally.ok < 6
+    assert (tally.failed, tally.stopped) == (0, "it is spent")
+    assert measure(experiment(rounds=3), deployment, store).ok == 6 - tally.ok
 
 
 def test_a_second_collector_is_refused(deployment: Deployment, store: Store) -> None:
@@ -406,7 +495,7 @@ COLLECTOR = """
     from pathlib import Path
     from netperf_lib.measure.collector import collect
     from netperf_lib.hosts.lab.deployment import read
-    from netperf_lib.measure.progress import Silent
+    from netperf_lib.measure.progress import Progress
     from netperf_lib.experiment.schedule import schedule
     from netperf_lib.data.layout import Store
     store, state = Store(sys.argv[1], "t"), Path(sys.argv[2])
@@ -414,7 +503,7 @@ COLLECTOR = """
     found = read(state)
     deployment = getattr(found, "deployment", found)
     print("begin", flush=True)
-    collect(schedule(store.declared(), seed=1), deployment, store, watch=Silent())
+    collect(schedule(store.declared(), seed=1), deployment, store, progress=Progress())
 """
 
 

@@ -200,7 +200,7 @@ def test_an_ordinary_user_measures_all_but_what_needs_root(deployment: Deploymen
     ):
         tally = measure(experiment(tests=[LADDER]), theirs, store)
     assert (tally.ok, tally.failed) == (3, 1)
-    assert "the user there must be root, or one whom sudo asks no password" in one(why(store))
+    assert "log in as root, or as a user with passwordless sudo" in one(why(store))
     assert all(r["facts"]["server"]["kernel"] for r in records(store))
     assert settings(deployment) == before
 

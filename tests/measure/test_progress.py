@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from netperf_lib.experiment.model import Load, Pair, ParsedRun, TestSpec, Trial
-from netperf_lib.measure.progress import Lines, Live, Silent, condition, watcher
+from netperf_lib.measure.progress import LineProgress, LiveProgress, condition, make_progress
 
 PAIR = Pair(client="a", server="b", placement="ppg")
 
@@ -24,8 +24,8 @@ def run(value: float) -> ParsedRun:
 def test_the_display_shows_the_last_value_the_interval_and_what_failed() -> None:
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=120)
-    live = watcher(console)
-    assert isinstance(live, Live)
+    live = make_progress(console)
+    assert isinstance(live, LiveProgress)
     live.begin(9, 2, 100)
     live.started(trial())
     for value in (50.0, 70.0, 60.0):
@@ -45,8 +45,8 @@ def test_the_display_shows_the_last_value_the_interval_and_what_failed() -> None
 
 def test_without_a_terminal_there_are_plain_lines() -> None:
     text = io.StringIO()
-    lines = watcher(Console(file=text, width=40))
-    assert isinstance(lines, Lines)
+    lines = make_progress(Console(file=text, width=40))
+    assert isinstance(lines, LineProgress)
     lines.every_s = 0
     lines.begin(9, 2, 100)
     lines.started(trial())
@@ -65,10 +65,3 @@ def test_a_condition_names_all_that_sets_it_apart() -> None:
     spec = TestSpec(tool="sockperf", test="ping-pong", options={"protocol": "tcp"}, during=Load(streams=2))
     named = condition(trial(test=spec, tcp_buffer_bytes=1 << 20, message_bytes=64))
     assert named == "sockperf ping-pong a→b 1 MiB buffers 64 B messages protocol=tcp during iperf3 tcp ×2"
-
-
-def test_silence() -> None:
-    silent = Silent()
-    silent.begin(1, 0, 1)
-    silent.ended(trial(), "r", None, None, 0)
-    silent.end()

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from netperf_lib.errors import SSHError, UnreachableError
 from netperf_lib.experiment.model import Host
 from netperf_lib.measure import ssh
+from netperf_lib.measure.session import HostSession
 from netperf_lib.measure.ssh import BUSY, MISSING, Remote
 
 from ..sshd import Sshd, alive, free_port, keygen, wait_until
@@ -294,12 +295,24 @@ async def test_each_refusal_has_its_remedy(sshd: Sshd, tmp_path: Path, monkeypat
 
 
 async def test_an_unreachable_host_is_not_tried_at_every_turn(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    remote = Remote(sshd.host(port=free_port()), "t")
-    first = await _refused(remote)
     tried = []
-    monkeypatch.setattr(ssh.asyncssh, "connect", lambda *a, **k: tried.append(a))
-    assert await _refused(remote) == first
-    assert not tried
+    plain = ssh.asyncssh.connect
+
+    def connect(*given: object, **options: object) -> object:
+        tried.append(given)
+        return plain(*given, **options)
+
+    monkeypatch.setattr(ssh.asyncssh, "connect", connect)
+    session = HostSession(sshd.host(port=free_port()), "t:1", ())
+    for _ in range(3):
+        with pytest.raises(UnreachableError, match="connection refused"):
+            await session.meet()
+    assert len(tried) == 1
+    begun = time.monotonic()
+    with pytest.raises(UnreachableError):
+        await session.wait(6, lambda text: None)
+    assert 5 < time.monotonic() - begun < 15
+    assert len(tried) > 1
 
 
 async def test_the_ssh_configuration_is_honoured(sshd: Sshd, tmp_path: Path) -> None:
