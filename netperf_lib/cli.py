@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .errors import NetperfError, ReportError
+from .errors import NetperfError, ReportError, explain
 
 __all__ = ["main", "npl"]
 
@@ -496,8 +496,16 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except NetperfError as error:
-        err.print(f"npl: {error}", markup=False, highlight=False, soft_wrap=True)
+        _say(f"npl: {error}")
         sys.exit(error.exit_code)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+    except Exception as error:
+        if (text := explain(error)) is None:
+            raise
+        _say(f"npl: {text}")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

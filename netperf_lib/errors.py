@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,7 +25,38 @@ __all__ = [
     "StoreError",
     "UnreachableError",
     "UsageError",
+    "explain",
 ]
+
+
+def explain(error: Exception) -> str | None:
+    """Say in one sentence what the machine or a damaged file did; None for what is a defect of the code."""
+    kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
+    text = " ".join(str(error).split())[:300]
+    if isinstance(error, OSError):
+        where = " to ".join(str(n) for n in (error.filename, error.filename2) if n is not None)
+        why = error.strerror or text or type(error).__name__
+        remedy = {
+            errno.ENOSPC: "; free some space and give the same command again",
+            errno.EDQUOT: "; free some space and give the same command again",
+            errno.EROFS: "; choose a place that can be written",
+            errno.EACCES: "; choose another place, or get the right to use this one",
+            errno.EPERM: "; choose another place, or get the right to use this one",
+            errno.ENAMETOOLONG: "; choose a shorter name",
+            errno.ELOOP: "; remove the symbolic links that lead back to themselves",
+        }.get(error.errno or 0, "")
+        return f"{f'{where}: ' if where else ''}{why}{remedy}"
+    if "pyarrow.ArrowException" in kinds:
+        return f"a table cannot be read or written ({text}); remove the folder `tables`, it is made anew from raw runs"
+    if kinds & {"json.JSONDecodeError", "pydantic_core.ValidationError", "yaml.YAMLError", "builtins.UnicodeError"}:
+        return f"a file holds something else than it should ({text}); restore it from a copy, or remove it"
+    if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):
+        return f"{text}; remove the symbolic links that lead back to themselves"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; give less data at once, or use a larger machine"
+    if isinstance(error, RecursionError):
+        return "a file is nested too deeply to be read"
+    return None
 
 
 class NetperfError(Exception):

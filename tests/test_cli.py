@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from netperf_lib import cli
 from netperf_lib.hosts.prerequisites import Finding, doctor
 
 from .conftest import REPO
@@ -116,3 +118,104 @@ def test_a_verb_stays_a_function_whatever_was_imported_before() -> None:
     code = f"import {modules}, netperf_lib as npl; npl.doctor(); assert callable(npl.plan) and callable(npl.report)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+PLACES = {
+    "absent": "no-such",
+    "folder": "folder",
+    "file": "empty",
+    "below a file": "empty/below",
+    "binary": "binary",
+    "loop": "loop",
+    "long": "x" * 300,
+    "nothing": "",
+    "dash": "-",
+    "braces": "{}",
+    "not UTF-8": "\udcff",
+    "newline": "a\nb",
+    "text": "text",
+}
+"""What may stand where a file or a folder is expected."""
+VERBS = {
+    "plan": ["plan", "{}"],
+    "pilot": ["plan", "good.yaml", "--pilot", "{}"],
+    "collect": ["collect", "{}"],
+    "collect into": ["collect", "good.yaml", "--root", "{}"],
+    "run": ["run", "{}"],
+    "up": ["up", "{}"],
+    "dry run": ["up", "{}", "--dry-run"],
+    "down": ["down", "{}"],
+    "ingest": ["ingest", "{}", "--workers", "1"],
+    "verify": ["verify", "{}", "--workers", "1"],
+    "compare": ["compare", "{}"],
+    "report": ["report", "{}"],
+    "lab status": ["lab", "status", "--folder", "{}"],
+    "lab down": ["lab", "down", "--folder", "{}"],
+    "lab shell": ["lab", "shell", "a", "true", "--folder", "{}"],
+    "lab up": ["lab", "up", "{}"],
+}
+ODD = [
+    ["plan", "good.yaml", "--seed", "-1"],
+    ["plan", "good.yaml", "--seed", str(2**70)],
+    ["plan", "good.yaml", "--rounds", "0"],
+    ["plan", "good.yaml", "--rounds", "-3"],
+    ["plan", "good.yaml", "--rounds", "+x"],
+    ["plan", "good.yaml", "--rounds", "1e9"],
+    ["plan", "good.yaml", "--duration", "nan"],
+    ["plan", "good.yaml", "--duration", "inf"],
+    ["collect", "good.yaml", "--until-precise", "200%"],
+    ["collect", "good.yaml", "--until-precise", "nan"],
+    ["collect", "good.yaml", "--seed", "x"],
+    ["ingest", "folder", "--workers", "0"],
+    ["report", "folder", "-p", "x"],
+    ["report", "folder", "--to", "docx"],
+    ["lab", "shell"],
+    ["lab"],
+    [""],
+    ["--nothing"],
+]
+LINES = [
+    (f"{verb}, {place}", [w.replace("{}", name) for w in words])
+    for verb, words in VERBS.items()
+    for place, name in PLACES.items()
+] + [(" ".join(words), words) for words in ODD]
+
+
+@pytest.fixture
+def odd_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty").touch()
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 50)
+    (tmp_path / "text").write_text("not: [an experiment")
+    (tmp_path / "loop").symlink_to("loop")
+    inventory = {"source": "inventory", "options": {"hosts": {"a": {"address": "127.0.0.1", "port": 1}}}}
+    declared = {
+        "name": "odd",
+        "hosts": inventory,
+        "pairs": [{"client": "a", "server": "a", "placement": "ppg"}],
+        "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
+        "rounds": 1,
+    }
+    (tmp_path / "good.yaml").write_text(yaml.safe_dump(declared))
+
+
+@pytest.mark.usefixtures("odd_places")
+@pytest.mark.parametrize("words", [words for _, words in LINES], ids=[name for name, _ in LINES])
+def test_an_odd_command_line_is_one_clear_error(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, to be quick: what `main` lets through would be a traceback."""
+    monkeypatch.setattr(sys, "argv", ["npl", *words])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr("netperf_lib.measure.collector.PATIENCE_S", 0.0)
+    code: object = 0
+    try:
+        cli.main()
+    except SystemExit as end:
+        code = end.code
+    out, err = capfd.readouterr()
+    assert code in (0, 1, 2), (code, out, err)
+    assert code == 0 or len(err + out) > 10
+    assert "Traceback" not in out + err

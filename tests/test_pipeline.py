@@ -6,6 +6,7 @@ import subprocess
 import textwrap
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 from jupyter_client.manager import KernelManager, start_new_kernel
 
 import netperf_lib as npl
+from netperf_lib import tools
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import CollectError, LabError, StoreError
 from netperf_lib.hosts import lab
@@ -63,6 +65,27 @@ def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small: Path
     assert store.deployments() == [placed]  # with the keys and ports of the first time
     npl.collect(small, root=tmp_path, rounds="+1", say=said.append)
     assert said[-1] == "1 of 2 trials measured, 1 were measured before."
+
+
+def test_trials_without_a_good_run_are_an_error_with_the_reason(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = tools.TOOLS["qperf"].commands
+    failing = [True]
+
+    def commands(*given: Any) -> tools.Commands:
+        made = plain(*given)
+        return replace(made, client=("ls", "/no-such-place")) if failing[0] else made
+
+    monkeypatch.setattr(tools.TOOLS["qperf"], "commands", commands)
+    file = declare(small.parent, rounds=3)
+    for _ in range(2):  # the second time nothing is left to measure
+        with pytest.raises(CollectError, match=r"3 of 3 trials have no good run .* \(3 of 3\).*no-such-place") as error:
+            npl.collect(file, root=tmp_path)
+        assert error.value.exit_code == 1
+    failing[0] = False
+    file = declare(small.parent, rounds=3, attempts=3)
+    assert len(npl.collect(file, root=tmp_path).run_ids()) == 9
 
 
 def test_a_disk_that_is_full_before_anything_is_measured_is_told(small: Path, tmp_path: Path) -> None:

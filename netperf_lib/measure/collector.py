@@ -308,7 +308,7 @@ class _Collector:
 
     async def _round(self, number: int, trials: list[Trial]) -> None:
         """Measure every trial of a round; those that failed again at its end, until their attempts are used up."""
-        tries = dict.fromkeys((t.run_id for t in trials), 0)
+        tries, reached = dict.fromkeys((t.run_id for t in trials), 0), False
         while trials:
             records = await self._pass(number, trials)
             again = []
@@ -324,7 +324,8 @@ class _Collector:
                 else:
                     self.tally.failed += 1
                     self.remaining.pop(trial.run_id, None)
-            if records and not any(r["reached"] for r in records.values()):
+            reached |= any(r["reached"] for r in records.values())
+            if records and not reached:
                 *_, last = records.values()
                 raise CollectError(
                     f"no pair of hosts of {self.experiment.name!r} can be reached: {last['error']}; "
