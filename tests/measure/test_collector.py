@@ -37,6 +37,7 @@ try:
 except LabError as error:
     pytest.skip(f"no lab here: {error}", allow_module_level=True)
 
+pytestmark = pytest.mark.xdist_group("lab")
 KILLS = int(os.environ.get("KILLS", "10"))
 """How often the collector is killed; `make soak` asks for more."""
 
@@ -58,15 +59,6 @@ THROUGHPUT = {"tool": "iperf3", "test": "tcp", "duration_s": 1}
 def experiment(**changed: Any) -> Experiment:
     given = {"name": "t", "hosts": HOSTS, "pairs": [NEAR, FAR], "tests": [LATENCY], "rounds": 1, "attempts": 2}
     return Experiment.model_validate(given | changed)
-
-
-@pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    state = tmp_path_factory.mktemp("lab")
-    try:
-        yield lab.up(experiment(), state=state)
-    finally:
-        lab.stop(state)
 
 
 @pytest.fixture
@@ -362,14 +354,9 @@ def test_a_full_disk_ends_it_with_what_to_do_and_loses_nothing(deployment: Deplo
 
 
 def test_a_port_that_is_taken_is_not_used(deployment: Deployment, store: Store) -> None:
-    # A server that the test before ended in mid-run leaves its port in TIME_WAIT: reuse is asked for.
-    listen = (
-        "import socket,time\nkept=[]\nfor p in range(20000,20012):\n"
-        " s=socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
-        " s.bind(('0.0.0.0',p)); s.listen(); kept.append(s)\ntime.sleep(200)"
-    )
-    command = f'nohup {sys.executable} -c "{listen}" >/tmp/listener 2>&1 & echo $!'
-    pid = on_host(deployment, "near", command).strip()
+    # a tool and not this Python, which may lie below /tmp: hosts have a /tmp of their own
+    command = "for p in $(seq 20000 20011); do setsid iperf3 -s -p $p >>/tmp/listener 2>&1 </dev/null & echo $!; done"
+    pids = on_host(deployment, "near", command).split()
     try:
         up = wait_until(lambda: ":4E2B " in on_host(deployment, "near", "cat /proc/net/tcp"), 30)
         assert up, on_host(deployment, "near", "cat /tmp/listener")
@@ -378,7 +365,7 @@ def test_a_port_that_is_taken_is_not_used(deployment: Deployment, store: Store) 
         (record,) = records(store)
         assert int(record["commands"]["server"][-1]) >= 20_012
     finally:
-        on_host(deployment, "near", f"kill {pid}")
+        on_host(deployment, "near", f"kill {' '.join(pids)}")
 
 
 def test_unreachable_hosts_are_told_and_cost_no_attempts(deployment: Deployment, store: Store) -> None:

@@ -25,7 +25,6 @@ from .test_collector import (
     LATENCY,
     NEAR,
     THROUGHPUT,
-    deployment,
     experiment,
     marked,
     meanwhile,
@@ -36,8 +35,9 @@ from .test_collector import (
     tools_running,
 )
 
-__all__ = ["deployment", "store"]  # fixtures
+__all__ = ["store"]  # a fixture
 
+pytestmark = pytest.mark.xdist_group("lab")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change what a host is made of")
 SOCKPERF: dict[str, Any] = {"tool": "sockperf", "test": "ping-pong", "duration_s": 1}
 
