@@ -25,7 +25,7 @@ from netperf_lib.errors import CollectError, HostError, LabError, StoreError, Us
 from netperf_lib.experiment.model import Deployment, Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
-from netperf_lib.measure import ssh
+from netperf_lib.measure import session, ssh
 from netperf_lib.measure.collector import Tally, collect
 from netperf_lib.measure.progress import Progress
 from netperf_lib.pipeline import precise_enough
@@ -432,10 +432,11 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(deployment: Deployment, s
 
 
 def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(
-    deployment: Deployment, store: Store, lab_folder: Path, tmp_path: Path
+    deployment: Deployment, store: Store, lab_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second one is another experiment, or a copy of the same folder, token included."""
-    store.declare(experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 6}]))
+    monkeypatch.setattr(session, "LEAVING_S", 0.0)
+    store.declare(experiment(pairs=[NEAR], tests=[LATENCY | {"duration_s": 12}]))
     assert store.token
     copy = tmp_path / "copied" / "t"
     shutil.copytree(store.path, copy)
