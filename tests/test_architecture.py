@@ -66,7 +66,7 @@ LAYERS = {
     "tools": "errors metrics experiment",
     "experiment": "errors metrics tools",
     "stats": "errors metrics experiment tools",
-    "measure": "errors metrics experiment tools data stats",
+    "measure": "errors metrics experiment tools data",
     "hosts": "errors metrics experiment tools measure",
     "data": "errors metrics experiment tools",
     "questions": "errors metrics experiment tools data stats",

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from ...experiment.model import Deployment, Host, Proof
 from ...metrics import format_value
-from .guest import SCRATCH, SHARED
+from .host_process import SCRATCH, SHARED
 from .supervisor import Calibration, Reached, Supervisor
 
 __all__ = ["describe", "read", "write"]

@@ -1,4 +1,4 @@
-"""The process that a lab lives in: it makes the hosts and the fabric between them, and takes them along when it ends.
+"""The process that a lab lives in: it makes the hosts and the emulator between them, and takes them along when it ends.
 
 Nothing has to be cleaned up after it but files: the hosts have no names in the system, and the kernel kills them (their
 first process asked for that) when the supervisor is gone, be it by ``kill -9``.
@@ -23,11 +23,11 @@ from pathlib import Path
 
 from ...errors import LabError
 from . import namespace, requirements
-from .awake import few_processors
 from .control import receive
-from .fabric import Fabric
-from .guest import HOME, SSHD_FOLDER, Guest
-from .stopwatch import one_way_us
+from .cpu_idle import few_processors
+from .emulator import Emulator
+from .host_process import HOME, SSHD_FOLDER, HostProcess
+from .rtt_probe import one_way_us
 from .topology import Options
 
 __all__ = ["Calibration", "Reached", "Supervisor"]
@@ -85,10 +85,10 @@ class Supervisor:
         self.ports: dict[str, int] = {}
         self.warnings: dict[str, list[str]] = {}
         self.calibration: Calibration | None = None
-        self._guests: dict[str, int] = {}
+        self._hosts: dict[str, int] = {}
         self._controls: dict[str, socket.socket] = {}
         self._tuns: dict[str, int] = {}
-        self._fabric: tuple[int, int] | None = None
+        self._emulator: tuple[int, int] | None = None
 
     def start(self) -> None:
         """Make everything, and show that it works.
@@ -103,9 +103,9 @@ class Supervisor:
         few_processors()
         _keygen(self.folder / "id")
         for host in self.options.hosts:
-            self._start_guest(host.name, sshd)
+            self._start_host(host.name, sshd)
         self._write_ssh_files()
-        self._start_fabric(0)
+        self._start_emulator(0)
         self._try_ssh(self.options.hosts[0].name)
         if self.options.calibrate:
             self._calibrate()
@@ -118,9 +118,9 @@ class Supervisor:
         LabError
             A part of the lab broke.
         """
-        assert self._fabric is not None
-        parts = {os.pidfd_open(pid): f"host {name}" for name, pid in self._guests.items()}
-        parts[os.pidfd_open(self._fabric[0])] = "the fabric"
+        assert self._emulator is not None
+        parts = {os.pidfd_open(pid): f"host {name}" for name, pid in self._hosts.items()}
+        parts[os.pidfd_open(self._emulator[0])] = "the emulator"
         try:
             calling = os.pidfd_open(caller)
         except ProcessLookupError:
@@ -134,17 +134,17 @@ class Supervisor:
         return "told to end" if ready[0] == told else "the caller ended"
 
     def stop(self) -> None:
-        """End the hosts and the fabric; when this returns they are gone."""
-        self._stop_fabric()
+        """End the hosts and the emulator; when this returns they are gone."""
+        self._stop_emulator()
         for control in self._controls.values():
             control.close()
-        for pid in self._guests.values():
-            _bury(pid)
+        for pid in self._hosts.values():
+            _wait_or_kill(pid)
         for fd in self._tuns.values():
             os.close(fd)
-        self._guests, self._controls, self._tuns = {}, {}, {}
+        self._hosts, self._controls, self._tuns = {}, {}, {}
 
-    def _start_guest(self, name: str, sshd: str) -> None:
+    def _start_host(self, name: str, sshd: str) -> None:
         options, host = self.options, self.options.host(name)
         folder = self.folder / "hosts" / name
         folder.mkdir(parents=True)
@@ -152,7 +152,7 @@ class Supervisor:
         (folder / "authorized_keys").write_bytes((self.folder / "id.pub").read_bytes())
         (folder / "sshd_config").write_text(_sshd_config())
         names = "".join(f"{options.address(h.name)} {h.name}\n" for h in options.hosts)
-        guest = Guest(
+        process = HostProcess(
             name=name,
             address=options.address(name),
             folder=folder,
@@ -165,7 +165,7 @@ class Supervisor:
         )
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.ports[name] = listener.getsockname()[1]
-            self._guests[name], self._controls[name] = guest.start(listener)
+            self._hosts[name], self._controls[name] = process.start(listener)
         try:
             said, tun = receive(self._controls[name])
         except OSError as error:
@@ -212,13 +212,13 @@ class Supervisor:
             said = (done.stderr + (server.read_text() if server.exists() else "") + done.stdout).strip().splitlines()
             raise LabError(f"nobody can log in to the lab's host {name}: {'; '.join(said[-3:])} (log: {server})")
 
-    def _start_fabric(self, overhead_us: float) -> None:
+    def _start_emulator(self, overhead_us: float) -> None:
         reading, writing = os.pipe()
         supervisor = os.getpid()
         pid = os.fork()
         if pid:
             os.close(reading)
-            self._fabric = pid, writing
+            self._emulator = pid, writing
             return
         try:
             namespace.close_all_but(reading, *self._tuns.values())
@@ -227,19 +227,19 @@ class Supervisor:
                 signal.signal(number, signal.SIG_IGN)
             if self.options.realtime:
                 os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))  # the hosts have 1
-            counters = Fabric(self.options, self._tuns, overhead_us=overhead_us).run(reading)
-            log.info("fabric: %s", json.dumps(asdict(counters)))
+            counters = Emulator(self.options, self._tuns, overhead_us=overhead_us).run(reading)
+            log.info("emulator: %s", json.dumps(asdict(counters)))
         except Exception:
-            log.exception("the fabric broke")
+            log.exception("the emulator broke")
         finally:
             os._exit(0)
 
-    def _stop_fabric(self) -> None:
-        if self._fabric is not None:
-            pid, pipe = self._fabric
+    def _stop_emulator(self) -> None:
+        if self._emulator is not None:
+            pid, pipe = self._emulator
             os.close(pipe)
-            _bury(pid)
-            self._fabric = None
+            _wait_or_kill(pid)
+            self._emulator = None
 
     def _calibrate(self) -> None:
         """Find what the emulation adds to the shortest path, take that off all paths, and look at each of them."""
@@ -257,8 +257,8 @@ class Supervisor:
         try:
             floors = tuple(measured_us(nearest, 0.15)[1] - asked_us(nearest) for _ in range(5))
             calibration = Calibration(floors_us=floors)
-            self._stop_fabric()
-            self._start_fabric(calibration.floor_us)
+            self._stop_emulator()
+            self._start_emulator(calibration.floor_us)
             reached = []
             for other in others:
                 low, median, high = measured_us(other, 0.1)
@@ -319,7 +319,7 @@ def _signals() -> int:
     return reading
 
 
-def _bury(pid: int, patience_s: float = 2) -> None:
+def _wait_or_kill(pid: int, patience_s: float = 2) -> None:
     """Wait for a child to end, and kill it when it does not."""
     deadline = time.monotonic() + patience_s
     while os.waitpid(pid, os.WNOHANG) == (0, 0):

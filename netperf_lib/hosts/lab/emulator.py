@@ -17,11 +17,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .awake import Awake
+from .cpu_idle import KeepAwake
 from .namespace import VNET_HEADER, exact_timers
 from .topology import Options
 
-__all__ = ["Counters", "Fabric"]
+__all__ = ["Counters", "Emulator"]
 
 _SPIN_NS = 60_000
 """How long before a deadline to stop sleeping: about what a sleep may overrun."""
@@ -37,7 +37,7 @@ _DESTINATION = slice(VNET_HEADER + 16, VNET_HEADER + 20)
 
 @dataclass(slots=True)
 class Counters:
-    """What the fabric did with the packets (super-packets count once)."""
+    """What the emulator did with the packets (super-packets count once)."""
 
     forwarded: int = 0
     forwarded_bytes: int = 0
@@ -68,7 +68,7 @@ class _Lane:
         self.last_ns = 0
 
 
-class Fabric:
+class Emulator:
     """All links of a lab.
 
     Parameters
@@ -103,7 +103,7 @@ class Fabric:
         """
         exact_timers()
         gc.disable()  # nothing here makes cycles, and a collection would be a pause of milliseconds
-        awake = Awake()
+        awake = KeepAwake()
         awake.hold()
         count = Counters()
         now, read, write, uniform = time.monotonic_ns, os.read, os.write, random.random

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import namespace
 
-__all__ = ["Awake", "few_processors"]
+__all__ = ["KeepAwake", "few_processors"]
 
 _LATENCY = Path("/dev/cpu_dma_latency")
 _AT_ONCE, _WHENEVER = struct.pack("=i", 0), struct.pack("=i", 2_000_000_000)
@@ -29,7 +29,7 @@ _REST_S = 0.25
 without any work takes over what waits for another one, and packets would be milliseconds late on a busy machine."""
 
 
-class Awake:
+class KeepAwake:
     """A request that can be held and released, and that ends with this process.
 
     Root asks the kernel for it (its PM quality of service, ``/dev/cpu_dma_latency``). Anybody else keeps the

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a Linux interfa
 CODE = """
 import sys
 from pathlib import Path
-from netperf_lib.hosts.lab import awake
-awake._LATENCY = Path("/nonexistent")  # as for an ordinary user
-made = awake.Awake()
+from netperf_lib.hosts.lab import cpu_idle
+cpu_idle._LATENCY = Path("/nonexistent")  # as for an ordinary user
+made = cpu_idle.KeepAwake()
 for word in sys.stdin:
     {"hold": made.hold, "release": made.release, "close": made.close}[word.strip()]()
     print(*made._spinners, flush=True)

@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from . import namespace, stopwatch
+from . import namespace, rtt_probe
 from .rtnetlink import Rtnetlink
 
-__all__ = ["HOME", "SCRATCH", "SHARED", "SSHD_FOLDER", "Guest"]
+__all__ = ["HOME", "SCRATCH", "SHARED", "SSHD_FOLDER", "HostProcess"]
 
 SSHD_FOLDER = Path("/run/netperf-lab")
 """Where a host's own sshd finds its files, inside."""
@@ -39,7 +39,7 @@ _PACKETS_WAITING = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guest:
+class HostProcess:
     """What process 1 has to know.
 
     Parameters
@@ -94,18 +94,18 @@ class Guest:
                 listener.close()
                 os.waitpid(child, 0)
                 os._exit(0)
-            self._live(middle, listener, theirs)
+            self._main_loop(middle, listener, theirs)
         except BaseException as error:  # noqa: BLE001  whatever it is, the supervisor has to hear of it
             with contextlib.suppress(OSError):
                 theirs.send(json.dumps({"error": f"{error}"}).encode())
         finally:
             os._exit(1)
 
-    def _live(self, parent: int, listener: socket.socket, control: socket.socket) -> NoReturn:
+    def _main_loop(self, parent: int, listener: socket.socket, control: socket.socket) -> NoReturn:
         # the parent is in another process namespace, where it has no number that could be compared
         namespace.die_with_parent(0)
         namespace.private_mounts()
-        steps = list(self._furnish())
+        steps = list(self._mount_private_dirs())
         log = self._prepare_sshd()
         warnings = list(_tolerate(steps))
         tun = namespace.open_tun(_INTERFACE)
@@ -124,13 +124,13 @@ class Guest:
                 message = control.recv(4096)
                 if not message:
                     os._exit(0)  # and the kernel ends all other processes of this namespace
-                self._child(partial(stopwatch.answer, json.loads(message), control))
+                self._child(partial(rtt_probe.answer, json.loads(message), control))
             if listener in ready:
                 connection, _ = listener.accept()
                 self._child(partial(self._answer_ssh, connection, log))
                 connection.close()
 
-    def _furnish(self) -> Iterable[tuple[str, Callable[[], None]]]:
+    def _mount_private_dirs(self) -> Iterable[tuple[str, Callable[[], None]]]:
         """Steps that make the inside look like a host of its own; a container may forbid some of them."""
         yield "/proc shows the processes of the whole machine", partial(namespace.mount, "proc", "/proc")
         yield "/sys shows the interfaces of the machine", partial(namespace.mount, "sysfs", "/sys")
