@@ -7,12 +7,13 @@ second (decimal), bytes, seconds. A missing value is null, never zero.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from .errors import UsageError
 
-__all__ = ["METRICS", "Metric", "format_value", "metric", "to_bps", "to_bytes", "to_us"]
+__all__ = ["METRICS", "Metric", "format_value", "metric", "read_value", "to_bps", "to_bytes", "to_us"]
 
 Better = Literal["higher", "lower"]
 Basis = Literal["one-way", "one-way under load", "round trip", "round trip under load"]
@@ -202,3 +203,36 @@ def format_value(value: float | None, unit: str, digits: int = 3) -> str:
             text = f"{scaled:,.0f}" if abs(scaled) >= 10**digits else f"{scaled:.{digits}g}"
             return f"{text} {suffix}".rstrip()
     return f"{value:.{digits}g}"
+
+
+_WRITTEN = {"us": "'1 ms'", "s": "'2 s'", "bps": "'900 Mbit/s'", "bytes": "'64 MiB'", "ratio": "'5 %'"}
+
+
+def read_value(text: str | float, unit: str) -> float:
+    """Read a quantity as people write it, ``1 ms`` or ``900 Mbit/s``, in the stored `unit`; a number is in it already.
+
+    Raises
+    ------
+    ValueError
+        It is not a quantity of this unit.
+    """
+    if isinstance(text, int | float):
+        return float(text)
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(.*?)\s*", text) if len(text) < 100 else None
+    try:
+        if found is None:
+            raise ValueError
+        number, suffix = float(found[1]), found[2]
+        if not suffix:
+            return number
+        if unit in ("us", "s"):
+            return to_us(number, suffix) * (1.0 if unit == "us" else 1e-6)
+        if unit == "bps" and (rate := re.fullmatch(r"([kKMGT]?)(?:bit/s|bps)", suffix)):
+            return to_bps(number, rate[1], "bit")
+        if unit == "bytes" and (size := re.fullmatch(r"([kKMGT]?i?)(?:B|bytes?)", suffix)):
+            return to_bytes(number, size[1])
+        if (unit, suffix) in (("ratio", "%"), ("per_s", "/s")):
+            return number / 100 if suffix == "%" else number
+        raise ValueError
+    except ValueError:
+        raise ValueError(f"{text[:60]!r} is no quantity; write for example {_WRITTEN.get(unit, 'a number')}") from None

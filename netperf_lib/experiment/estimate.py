@@ -8,6 +8,7 @@ from typing import Any
 
 from ..metrics import format_value
 from ..tools import tool
+from .contrasts import undeclared
 from .model import Experiment, Trial
 from .schedule import Plan, load_trial, notes
 
@@ -101,7 +102,7 @@ class Preview:
     def notes(self) -> list[str]:
         """What should be known before: factors that do not apply, and rounds that cannot decide anything."""
         e = self.plan.experiment
-        found = notes(e)
+        found = notes(e) + undeclared(e)
         if e.contrasts and e.deployments == 1 and e.rounds < (fewest := fewest_rounds(e)):
             found.append(
                 f"{e.rounds} rounds give no verdict, however clear the difference: a family of {len(e.contrasts)} "

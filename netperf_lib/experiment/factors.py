@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FACTORS",
+    "NOT_FACTORS",
     "Factor",
     "Level",
     "dimensions",

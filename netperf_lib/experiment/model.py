@@ -138,7 +138,7 @@ class Pair(_Declared):
     """`ppg`, `same-zone`, `cross-zone`, `cross-region`, or a path such as `standard-lb`, `vpn`, `public-ip`."""
     accelerated: bool | None = None
     """Accelerated networking (SR-IOV) on both ends; null where it is not known."""
-    tcp_buffer_bytes: int | None = Field(default=None, gt=0)
+    tcp_buffer_bytes: int | None = Field(default=None, gt=0, le=2**40)
     """Largest TCP buffer that the hosts of this pair allow, where that is a property of the hosts."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)
     """Advertised bandwidth of this path in Mbit/s, for example that of a gateway; null: as the experiment says."""
@@ -170,15 +170,19 @@ class TestSpec(_Declared):
     duration_s: float = Field(default=10, gt=0, le=3600)
     omit_s: float = Field(default=0, ge=0, le=60)
     """Seconds at the start that the tool itself leaves out (iperf3 `-O`)."""
-    streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = (1,)
-    tcp_buffer_bytes: tuple[Annotated[int, Field(ge=4096, le=2**31)] | None, ...] = (None,)
-    message_bytes: tuple[Annotated[int, Field(ge=1, le=2**26)] | None, ...] = (None,)
-    placements: tuple[Name, ...] | None = None
+    streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = Field(default=(1,), min_length=1)
+    tcp_buffer_bytes: tuple[Annotated[int, Field(ge=4096, le=2**31)] | None, ...] = Field(default=(None,), min_length=1)
+    message_bytes: tuple[Annotated[int, Field(ge=1, le=2**26)] | None, ...] = Field(default=(None,), min_length=1)
+    placements: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Only pairs with these placements; null: all pairs."""
     options: dict[str, str | int | float | bool] = {}
     """Further options of the test, as its tool file declares them."""
     during: Load | None = None
     """Measure while this load runs."""
+
+
+def _one_or_many(value: object) -> object:
+    return [value] if isinstance(value, dict) else value
 
 
 def _share(value: object) -> object:
@@ -222,6 +226,33 @@ class Contrast(_Declared):
         return self
 
 
+class Compare(_Declared):
+    """A family of contrasts in one line: every level of a factor against a baseline, for each metric.
+
+    Each contrast differs in the factor alone: where streams or buffers vary too, there is one for each of their levels.
+    """
+
+    factor: str
+    baseline: Level = None
+    """The level that the others are compared with; default: the first in the natural order, such as `ppg` or null."""
+    levels: tuple[Level, ...] | None = Field(default=None, min_length=1)
+    """Only these; null: every other one."""
+    metrics: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """Default: each of latency_oneway_us, rtt_us and throughput_bps that is measured."""
+    margin: Margin = 0.05
+    where: Factors = {}
+    """Levels of other factors that both sides have."""
+
+
+class Report(_Declared):
+    """What a report holds: notebooks and their parameters."""
+
+    notebooks: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] | None = None
+    """Names of notebooks, or paths of your own (`.ipynb`), in this order; null: every one that fits the experiment."""
+    parameters: dict[str, dict[str, str | int | float | bool | None]] = {}
+    """Parameters by notebook, for example `{streams: {metric: throughput_bps}}`."""
+
+
 class HostsSpec(_Declared):
     """Where the hosts come from."""
 
@@ -246,6 +277,10 @@ class Experiment(_Declared):
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     """Seed of the random order; drawn and stored with the plan when null."""
     contrasts: tuple[Contrast, ...] = ()
+    compare: Annotated[tuple[Compare, ...], BeforeValidator(_one_or_many)] = ()
+    """Families of contrasts, one or a list; they are written out into `contrasts` when the file is read."""
+    report: Report | None = None
+    """What the report holds; null: every notebook that fits."""
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
     """Share of reports that may hold a false verdict."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)

@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from pydantic import BaseModel, ValidationError
 from .. import tools
 from ..errors import ExperimentError, UsageError
 from ..metrics import METRICS
-from .factors import sort_levels
-from .model import Contrast, Experiment, HostsSpec, Pair, TestSpec, Trial
-from .schedule import conditions, describe, load_trial
+from .contrasts import expand, problems
+from .factors import FACTORS, NOT_FACTORS
+from .model import Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
+from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 
 __all__ = ["load_experiment", "read_experiment"]
 
@@ -46,13 +47,7 @@ def load_experiment(
     ExperimentError
         The file cannot be read or used: a line for every error, with its place and the legal values.
     """
-    try:
-        text = Path(path).read_text("utf-8")
-    except OSError as error:
-        raise ExperimentError(f"{path}: cannot be read ({error.strerror}); give the experiment's yaml file") from None
-    except UnicodeDecodeError:
-        raise ExperimentError(f"{path}: is not UTF-8 text; save the experiment as UTF-8") from None
-    experiment = read_experiment(text, file=str(path))
+    experiment = read_experiment(_text(Path(path)), file=str(path))
     changed: dict[str, Any] = {}
     if rounds is not None:
         changed["rounds"] = _rounds(str(rounds), experiment.rounds)
@@ -60,7 +55,24 @@ def load_experiment(
         if not 0 < duration_s <= 3600:
             raise ExperimentError(f"duration {duration_s} s: must be above 0 and at most 3600")
         changed["tests"] = tuple(t.model_copy(update={"duration_s": duration_s}) for t in experiment.tests)
-    return experiment.model_copy(update=changed)
+    experiment = experiment.model_copy(update=changed)
+    if changed and (errors := dict.fromkeys(message for _, message in _disagreements(experiment))):
+        raise ExperimentError(f"{path}: with these rounds and durations: {'; '.join(errors)}")
+    return experiment
+
+
+def _text(path: Path) -> str:
+    try:
+        if not path.is_file():
+            what = "a folder" if path.is_dir() else "not a regular file" if path.exists() else "No such file"
+            raise ExperimentError(f"{path}: cannot be read ({what}); give the experiment's yaml file")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        return data.decode("utf-8")
+    except OSError as error:
+        raise ExperimentError(f"{path}: cannot be read ({error.strerror}); give the experiment's yaml file") from None
+    except UnicodeDecodeError:
+        raise ExperimentError(f"{path}: is not UTF-8 text; save the experiment as UTF-8") from None
 
 
 def _rounds(text: str, declared: int) -> int:
@@ -74,30 +86,104 @@ def _rounds(text: str, declared: int) -> int:
 
 def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
     """Read an experiment from yaml text; see `load_experiment`."""
+    node, document = _parsed(text, file)
+    errors = [(_line(node, loc), loc, message) for loc, message in _doubled(node)]
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        document = yaml.safe_load(text)
+        experiment = Experiment.model_validate(document)
+    except ValidationError as invalid:
+        met = invalid.errors(include_url=False)[: 10 * MOST_ERRORS]
+        inner = {e["loc"][:depth] for e in met for depth in range(1, len(e["loc"]))}
+        # a list is too short only because its items were refused
+        own = [e for e in met if e["type"] != "too_short" or e["loc"] not in inner]
+        errors += [(_line(node, e["loc"]), e["loc"], _message(e)) for e in own]
+    else:
+        wrong = list(_disagreements(experiment))
+        if not wrong:
+            experiment, wrong = expand(experiment)
+            wrong += problems(experiment) if experiment.tests and not wrong else []
+        errors += [(_line(node, loc), loc, message) for loc, message in wrong]
+        if not errors:
+            return experiment
+    said = dict.fromkeys(f"{file}:{line}: {_dotted(loc)}{message}" for line, loc, message in sorted(errors, key=str))
+    lines = sorted(said, key=lambda s: int(s[len(file) + 1 :].split(":")[0]))
+    more = [f"and {len(lines) - MOST_ERRORS} more errors"] if len(lines) > MOST_ERRORS else []
+    raise ExperimentError("\n".join([*lines[:MOST_ERRORS], *more]))
+
+
+MOST_BYTES = 256 * 1024
+MOST_DEPTH = 20
+MOST_NODES = 20_000
+MOST_DIGITS = 40
+MOST_ERRORS = 20
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SCALARS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+
+
+def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
+    """The document and its nodes; whatever would take long or has no place in an experiment is refused before."""
+    if len(text.encode("utf-8", "replace")) > MOST_BYTES:
+        raise ExperimentError(f"{file}: is larger than {MOST_BYTES // 1024} KiB; an experiment has some hundred lines")
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=_LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            where = f"{file}:{event.start_mark.line + 1}" if event.start_mark else file
+            if depth > MOST_DEPTH:
+                raise ExperimentError(f"{where}: nested more than {MOST_DEPTH} deep; an experiment needs five")
+            if tag := getattr(event, "tag", None):
+                raise ExperimentError(f"{where}: the tag {tag[:60]} has no place in an experiment; leave it out")
+        loader = _LOADER(text)
+        try:
+            node = loader.get_single_node()
+            _bounded(node, file)
+            document = loader.construct_document(node) if node is not None else None
+        finally:
+            loader.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{file}:{mark.line + 1}" if mark else file
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ExperimentError(f"{where}: this is not yaml ({problem}); check indents, quotes and brackets") from None
-    except ValueError as error:  # for example an impossible date
-        raise ExperimentError(f"{file}: {error}; quote the value if it is meant as text") from None
+    except (ValueError, OverflowError) as error:  # for example an impossible date
+        raise ExperimentError(f"{file}: {str(error)[:200]}; quote the value if it is meant as text") from None
     if not isinstance(node, yaml.MappingNode) or not isinstance(document, dict):
         keys = ", ".join(Experiment.model_fields)
         raise ExperimentError(f"{file}:1: an experiment is a mapping with the keys {keys}")
-    errors = [(_line(node, loc), loc, message) for loc, message in _doubled(node)]
-    try:
-        experiment = Experiment.model_validate(document)
-    except ValidationError as invalid:
-        errors += [(_line(node, e["loc"]), e["loc"], _message(e)) for e in invalid.errors()]
-    else:
-        errors += [(_line(node, loc), loc, message) for loc, message in _disagreements(experiment)]
-        if not errors:
-            return experiment
-    said = dict.fromkeys(f"{file}:{line}: {_dotted(loc)}{message}" for line, loc, message in sorted(errors, key=str))
-    raise ExperimentError("\n".join(sorted(said, key=lambda s: int(s[len(file) + 1 :].split(":")[0]))))
+    return node, document
+
+
+def _bounded(node: yaml.Node | None, file: str) -> None:
+    """Refuse anchors that multiply, numbers without end and text that cannot be written."""
+    sizes: dict[int, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        where = f"{file}:{node.start_mark.line + 1}"
+        if id(node) in sizes:
+            if not sizes[id(node)]:
+                raise ExperimentError(f"{where}: an anchor that holds itself; write it out")
+            return sizes[id(node)]
+        sizes[id(node)] = 0
+        parts: list[yaml.Node] = []
+        if isinstance(node, yaml.ScalarNode):
+            if node.tag in _SCALARS and len(node.value) > MOST_DIGITS:
+                raise ExperimentError(f"{where}: a number of {len(node.value):,} digits; {MOST_DIGITS} are too many")
+            if re.search("[\\x00-\\x08\\x0b-\\x1f\\x7f\\ud800-\\udfff]", node.value):
+                raise ExperimentError(f"{where}: {node.value[:60]!a} holds characters that are no text")
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    raise ExperimentError(f"{where}: a key must be a word, not a list or mapping")
+                parts += [key, value]
+        else:
+            parts = node.value
+        total = 1 + sum(size(part) for part in parts)
+        if total > MOST_NODES:
+            raise ExperimentError(f"{where}: more than {MOST_NODES:,} values, anchors written out; list fewer")
+        sizes[id(node)] = total
+        return total
+
+    if node is not None:
+        size(node)
 
 
 _Loc = tuple[str | int, ...]
@@ -150,7 +236,14 @@ def _doubled(node: yaml.Node) -> Iterator[tuple[_Loc, str]]:
 _SHOWN = reprlib.Repr()
 _SHOWN.maxlevel, _SHOWN.maxstring, _SHOWN.maxother = 2, 60, 60
 
-_PARTS: dict[str, type[BaseModel]] = {"hosts": HostsSpec, "pairs": Pair, "tests": TestSpec, "contrasts": Contrast}
+_PARTS: dict[str, type[BaseModel]] = {
+    "hosts": HostsSpec,
+    "pairs": Pair,
+    "tests": TestSpec,
+    "contrasts": Contrast,
+    "compare": Compare,
+    "report": Report,
+}
 
 
 def _message(error: Any) -> str:
@@ -199,20 +292,27 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
                     ("tests", number, "placements", place),
                     f"no pair has the placement {placement!r}; legal are {', '.join(placements)}",
                 )
+    for number, pair in enumerate(experiment.pairs):
+        for label in pair.labels:
+            if label in _RESERVED or label in METRICS:
+                yield ("pairs", number, "labels", label), "is a name of the library's own; call the label otherwise"
+    total = conditions_count(experiment) * experiment.rounds * experiment.deployments
+    if total > MOST_TRIALS:
+        yield ("rounds",), f"{total:,} trials are more than {MOST_TRIALS:,}; lower rounds, deployments or levels"
+        return
     seen: set[tuple[Any, ...]] = set()
+    number_of = {id(spec): number for number, spec in enumerate(experiment.tests)}
     for trial in conditions(experiment):
         pair, spec, condition = trial.pair, trial.test, trial.condition
-        yield from ((("tests", experiment.tests.index(spec)), message) for message in _unrunnable(trial))
+        loc: _Loc = ("tests", number_of[id(spec)])
+        yield from ((loc, message) for message in _unrunnable(trial))
         if condition in seen:
             what = f"{spec.tool} {spec.test} from {pair.client} to {pair.server}"
-            yield ("tests", experiment.tests.index(spec)), f"{what} is declared twice with equal factors; leave one out"
+            yield loc, f"{what} is declared twice with equal factors; leave one out"
         seen.add(condition)
-    for number, contrast in enumerate(experiment.contrasts):
-        if contrast.metric not in METRICS:
-            near = difflib.get_close_matches(contrast.metric, METRICS, n=3, cutoff=0.4) or list(METRICS)[:3]
-            yield ("contrasts", number, "metric"), f"{contrast.metric!r} is no metric; did you mean {', '.join(near)}?"
-        for side in ("a", "b"):
-            yield from _side(experiment, ("contrasts", number, side), getattr(contrast, side) or {})
+
+
+_RESERVED = (NOT_FACTORS | set(FACTORS)) - {"gateway_sku"}
 
 
 def _unrunnable(trial: Trial) -> Iterator[str]:
@@ -226,14 +326,3 @@ def _unrunnable(trial: Trial) -> Iterator[str]:
                 module.commands(one, "192.0.2.1", 20_000)
             except UsageError as error:
                 yield str(error)
-
-
-def _side(experiment: Experiment, loc: _Loc, factors: Mapping[str, Any]) -> Iterator[tuple[_Loc, str]]:
-    """A condition of a contrast must be one that is measured."""
-    rows = [describe(trial) for trial in conditions(experiment)]
-    for name, value in factors.items():
-        if rows and name in rows[0]:
-            levels = sort_levels(name, (r[name] for r in rows))
-            if value not in levels:
-                shown = ", ".join("null" if v is None else str(v) for v in levels)
-                yield (*loc, name), f"{value!r} is not measured; measured are {shown}"

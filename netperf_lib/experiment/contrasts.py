@@ -1,0 +1,291 @@
+"""Contrasts before the data: `compare:` written out, thresholds read, and those that no run could answer refused."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from ..metrics import METRICS, format_value, read_value
+from .factors import FACTORS, Level, dimensions, factor, is_latency, sort_levels
+from .model import Compare, Contrast, Experiment, Trial
+from .schedule import conditions, describe
+
+__all__ = ["HEADLINES", "expand", "gives", "name", "problems", "undeclared"]
+
+HEADLINES = ("latency_oneway_us", "rtt_us", "throughput_bps")
+"""Metrics that a question is asked about first."""
+
+Loc: TypeAlias = tuple[str | int, ...]
+Row: TypeAlias = Mapping[str, Level]
+
+_LENGTHS = {"duration_s", "omit_s"}
+_HOSTS = {"client", "server"}
+_MEASURED = {"protocol", "direction"} | {n for n, f in FACTORS.items() if f.role != "condition"} - {"advertised_bps"}
+"""Factors whose levels are known when the hosts stand or the log is read."""
+
+
+def gives(trial: Trial, metric: str) -> bool:
+    """Whether a run of this trial can have a value of a metric."""
+    latency, tool = is_latency(trial.test.test), trial.test.tool
+    loaded = trial.test.during is not None
+    if metric.startswith(("latency_oneway_loaded", "rtt_loaded")):
+        return loaded or not latency
+    if metric.startswith(("latency_oneway", "rtt")):
+        whole = bool(trial.test.options.get("full_rtt"))
+        single = tool != "qperf" or metric in HEADLINES
+        return latency and single and whole == metric.startswith("rtt")
+    if metric.startswith(("throughput", "transferred", "sent_", "retransmits", "cwnd")):
+        at_receiver = tool != "sockperf" or metric in ("throughput_sent_bps", "sent_bytes")
+        return loaded or (not latency and at_receiver)
+    return True
+
+
+def name(contrast: Contrast) -> str:
+    """How a contrast is called: its question, or metric and sides."""
+    sides = [", ".join(factor(f).level_words(v) for f, v in side.items()) for side in (contrast.a, contrast.b or {})]
+    return contrast.question or f"{contrast.metric}: " + " / ".join(s for s in sides if s)
+
+
+# -- compare: a family in one line -------------------------------------------------------------------------------------
+
+
+def expand(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
+    """Write out what `compare` declares and what thresholds refer to; also what is wrong with them, with its place."""
+    rows = [(trial, describe(trial)) for trial in conditions(experiment)]
+    wrong: list[tuple[Loc, str]] = []
+    contrasts = list(experiment.contrasts)
+    for number, compare in enumerate(experiment.compare):
+        found, errors = _family(compare, rows)
+        contrasts += [c for c in found if c not in contrasts]
+        wrong += [(("compare", number, *loc), message) for loc, message in errors]
+    read = []
+    for number, contrast in enumerate(contrasts):
+        try:
+            read.append(_with_bandwidth(contrast, rows))
+        except ValueError as error:
+            wrong.append((("contrasts", number, "below" if contrast.below is not None else "at_least"), str(error)))
+            read.append(contrast)
+    done = experiment.model_copy(update={"contrasts": tuple(read), "compare": ()})
+    done.__pydantic_fields_set__.discard("compare")
+    return done, wrong
+
+
+def _family(compare: Compare, rows: Sequence[tuple[Trial, Row]]) -> tuple[list[Contrast], list[tuple[Loc, str]]]:
+    chosen = [(t, r) for t, r in rows if all(r.get(f) == v for f, v in compare.where.items())]
+    errors = [((("where", *loc)), message) for loc, message in _side([r for _, r in rows], compare.where)]
+    known = dict.fromkeys(f for _, r in rows for f in r)
+    if compare.factor not in known:
+        return [], [*errors, (("factor",), _unknown(compare.factor, known))]
+    if errors:
+        return [], errors
+    metrics = compare.metrics or _varying(compare.factor, chosen)
+    found: list[Contrast] = []
+    for number, metric in enumerate(metrics):
+        where = ("metrics", number)
+        if metric not in METRICS:
+            errors.append((where, unknown_metric(metric)))
+            continue
+        mine = [r for t, r in chosen if gives(t, metric)]
+        levels = sort_levels(compare.factor, (r.get(compare.factor) for r in mine))
+        if not mine:
+            errors.append((where, f"no test here measures {metric}"))
+        elif len(levels) < 2:
+            held = ", ".join(map(_shown, levels))
+            errors.append((("factor",), f"{compare.factor} has one level where {metric} is measured: {held}"))
+        else:
+            made, wrong = _against(compare, metric, mine, levels)
+            found += made
+            errors += wrong
+    return found, errors
+
+
+def _varying(name_: str, rows: Sequence[tuple[Trial, Row]]) -> list[str]:
+    """Headline metrics that are measured at several levels of a factor; all that are measured, where none is."""
+    measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in rows)]
+    return [m for m in measured if len({r.get(name_) for t, r in rows if gives(t, m)}) > 1] or measured
+
+
+def _against(
+    compare: Compare, metric: str, rows: Sequence[Row], levels: Sequence[Level]
+) -> tuple[list[Contrast], list[tuple[Loc, str]]]:
+    known = factor(compare.factor)
+    baseline = known.cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
+    if baseline not in levels:
+        return [], [(("baseline",), _not_measured(baseline, levels))]
+    others = [known.cast(v) for v in compare.levels] if compare.levels else [v for v in levels if v != baseline]
+    if strange := [v for v in others if v not in levels or v == baseline]:
+        return [], [(("levels",), _not_measured(strange[0], [v for v in levels if v != baseline]))]
+    columns = dimensions(dict.fromkeys(f for r in rows for f in r))
+    rest = [f for f in columns if f != compare.factor and f not in _LENGTHS]
+    if compare.factor == "placement":  # what belongs to the pairs goes with them
+        rest = [f for f in rest if f in FACTORS and f not in _HOSTS | {"gateway_sku"}]
+    elif compare.factor in _HOSTS:
+        rest = [f for f in rest if f != "placement"]
+    else:
+        rest = [f for f in rest if f not in _HOSTS]
+    rest = [f for f in rest if len({r.get(f) for r in rows}) > 1]
+    strata: dict[tuple[Level, ...], set[Level]] = {}
+    for row in rows:
+        strata.setdefault(tuple(row.get(f) for f in rest), set()).add(row.get(compare.factor))
+    found: list[Contrast] = []
+    errors: list[tuple[Loc, str]] = []
+    for level in others:
+        both = [s for s, here in strata.items() if level in here and baseline in here]
+        for stratum in both:
+            shared = dict(compare.where) | dict(zip(rest, stratum, strict=True))
+            sides = ({**shared, compare.factor: level}, {**shared, compare.factor: baseline})
+            found.append(Contrast(metric=metric, a=sides[0], b=sides[1], margin=compare.margin))
+        if not both and compare.levels:
+            differ = ", ".join(rest) or "the hosts"
+            message = (
+                f"no condition with {compare.factor} {_shown(level)} differs from the baseline in that alone: "
+                f"give both the same {differ}"
+            )
+            errors.append((("levels",), message))
+    if not found and not errors:
+        errors.append(
+            (("factor",), f"no two conditions differ in {compare.factor} alone ({', '.join(rest)} differ, too)")
+        )
+    return found, errors
+
+
+def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, Row]]) -> Contrast:
+    """A threshold in per cent of the bandwidth, with the bandwidth in figures."""
+    limit = contrast.at_least if contrast.below is None else contrast.below
+    unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
+    if limit is None or not unit:
+        return contrast
+    found = re.fullmatch(r"\s*([0-9.]+\s*%)(?:\s*of\s+(.+?))?\s*", limit) if isinstance(limit, str) else None
+    if found is None or (unit == "ratio" and not found[2]):
+        value = read_value(limit, unit)
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{limit!r} is not a threshold above zero")
+        return contrast
+    base = found[2] or contrast.of
+    if base is None:
+        raise ValueError(f"{limit!r} is a share of what? write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'")
+    if base == "bandwidth":
+        speeds = {t.advertised_bps for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)}
+        if len(speeds) != 1 or None in speeds:
+            what = "several bandwidths are" if len(speeds - {None}) > 1 else "no bandwidth_mbps is"
+            raise ValueError(f"{what} declared for these runs; write for example '90 % of 10 Gbit/s'")
+        base = format_value(next(s for s in speeds if s is not None), "bps", 6)
+    read_value(base, unit)
+    key = "below" if contrast.below is not None else "at_least"
+    return contrast.model_copy(update={key: found[1], "of": base})
+
+
+# -- what no run could answer ------------------------------------------------------------------------------------------
+
+
+def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
+    """Contrasts that no run of the experiment could answer, with their place in the declaration."""
+    rows = [(trial, describe(trial)) for trial in conditions(experiment)]
+    for number, contrast in enumerate(experiment.contrasts):
+        here: Loc = ("contrasts", number)
+        if contrast.metric not in METRICS:
+            yield (*here, "metric"), unknown_metric(contrast.metric)
+            continue
+        mine = [r for t, r in rows if gives(t, contrast.metric)]
+        if not mine:
+            measured = ", ".join(m for m in HEADLINES if any(gives(t, m) for t, _ in rows))
+            yield (
+                (*here, "metric"),
+                f"no test here measures {contrast.metric}; measured are {measured} and what goes with it",
+            )
+            continue
+        wrong = False
+        matched = []
+        for side in ("a", "b"):
+            levels = getattr(contrast, side)
+            if levels is None:
+                continue
+            errors = list(_side([r for _, r in rows], levels))
+            hits = [i for i, r in enumerate(mine) if _matches(r, levels)]
+            if not errors and not hits:
+                errors = [((), f"no run that measures {contrast.metric} has all of these levels together")]
+            yield from (((*here, side, *loc), message) for loc, message in errors)
+            wrong |= bool(errors)
+            matched.append(hits)
+        if wrong or contrast.b is None or _tells_apart(contrast.a, contrast.b):
+            continue
+        if matched[0] == matched[1]:
+            yield (*here, "b"), "is the same as a: every run of one side is one of the other"
+        elif common := set(matched[0]) & set(matched[1]):
+            shared = name(contrast.model_copy(update={"question": None}))
+            yield (
+                (*here, "b"),
+                f"shares {len(common)} of its conditions with a ({shared}): name the factor that differs",
+            )
+
+
+def _tells_apart(a: Row, b: Row) -> bool:
+    """Whether a factor that is known only later may tell the sides apart."""
+    return any(f in _MEASURED and a.get(f) != b.get(f) for f in (*a, *b))
+
+
+def _matches(row: Row, levels: Mapping[str, Level]) -> bool:
+    return all(row.get(f) == v for f, v in levels.items() if f in row or f not in _MEASURED)
+
+
+def _side(rows: Sequence[Row], levels: Mapping[str, Level]) -> Iterator[tuple[Loc, str]]:
+    known = dict.fromkeys(f for r in rows for f in r)
+    for name_, level in levels.items():
+        if name_ in known:
+            measured = sort_levels(name_, (r.get(name_) for r in rows))
+            if level not in measured:
+                yield (name_,), _not_measured(level, measured)
+        elif name_ not in _MEASURED and not re.match(r"(client|server)_.", name_):
+            yield (name_,), _unknown(name_, known)
+
+
+def _not_measured(level: Level, measured: Sequence[Level]) -> str:
+    near = difflib.get_close_matches(str(level), [str(v) for v in measured], n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"{_shown(level)} is not measured; {hint}measured are {', '.join(map(_shown, measured))}"
+
+
+def _shown(level: Level) -> str:
+    return "null" if level is None else str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def _unknown(name_: str, known: Iterable[str]) -> str:
+    legal = [f for f in dimensions(known) if f not in _LENGTHS]
+    near = difflib.get_close_matches(name_, [*legal, *FACTORS], n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"no factor of this experiment; {hint}factors here are {', '.join(legal)}"
+
+
+def unknown_metric(metric: str) -> str:
+    """What to say of a metric that does not exist."""
+    near = difflib.get_close_matches(metric, METRICS, n=3, cutoff=0.4) or list(METRICS)[:3]
+    return f"{metric[:60]!r} is no metric; did you mean {', '.join(near)}?"
+
+
+# -- what is not declared ----------------------------------------------------------------------------------------------
+
+
+def undeclared(experiment: Experiment) -> list[str]:
+    """Factors that vary, each with a headline metric, of which no contrast asks: these will get no verdict."""
+    rows = [(trial, describe(trial)) for trial in conditions(experiment)]
+    asked = {
+        (c.metric, f) for c in experiment.contrasts for f in {**c.a, **(c.b or {})}
+        if c.b is not None and c.a.get(f) != c.b.get(f)
+    }  # fmt: skip
+    found = []
+    for metric in HEADLINES:
+        mine = [r for t, r in rows if gives(t, metric)]
+        varying = [
+            f
+            for f in dimensions(dict.fromkeys(f for r in mine for f in r))
+            if f not in _LENGTHS | _HOSTS | {"tool", "test"} and len({r.get(f) for r in mine}) > 1
+        ]
+        if names := [f for f in varying if (metric, f) not in asked]:
+            found.append(
+                f"no contrast asks for {METRICS[metric].label.lower()} by {', '.join(names)}: no verdict on it. "
+                f"For one: compare: {{factor: {names[0]}, metrics: [{metric}]}}"
+            )
+    return found

@@ -1,0 +1,137 @@
+# ruff: noqa: E501 - one case a line reads better
+"""Declaring what is asked: families in one line, thresholds, and contrasts that no run could answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from netperf_lib.errors import ExperimentError
+from netperf_lib.experiment.contrasts import undeclared
+from netperf_lib.experiment.estimate import Preview
+from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.schedule import schedule
+from netperf_lib.experiment.yaml import read_experiment
+from netperf_lib.metrics import read_value
+
+PLACES = ("ppg", "same-zone", "cross-zone")
+
+
+def declared(**changed: Any) -> str:
+    document: dict[str, Any] = {
+        "name": "c",
+        "hosts": {"source": "inventory"},
+        "pairs": [{"client": "a", "server": p, "placement": p} for p in PLACES]
+        + [{"client": "a", "server": "far", "placement": "cross-region", "bandwidth_mbps": 4000}],
+        "tests": [
+            {"tool": "qperf", "test": "tcp_lat"},
+            {"tool": "iperf3", "test": "tcp", "streams": [1, 16]},
+            {"tool": "iperf3", "test": "tcp", "options": {"congestion": "bbr"}, "placements": ["cross-region"]},
+        ],
+        "rounds": 9,
+    }
+    return yaml.safe_dump(document | changed, sort_keys=False)
+
+
+def sides(experiment: Experiment) -> list[tuple[str, Any, Any]]:
+    return [(c.metric, c.a, c.b) for c in experiment.contrasts]
+
+
+def test_a_family_in_one_line_differs_in_its_factor_alone() -> None:
+    compare = {"factor": "placement", "baseline": "same-zone", "metrics": ["latency_oneway_us"], "margin": "10 %"}
+    found = read_experiment(declared(compare=compare))
+    assert [(c.a["placement"], (c.b or {})["placement"]) for c in found.contrasts] == [
+        ("ppg", "same-zone"),
+        ("cross-zone", "same-zone"),
+        ("cross-region", "same-zone"),
+    ]
+    assert {c.margin for c in found.contrasts} == {0.1}
+    assert found.compare == ()
+    assert "compare" not in found.model_dump(exclude_unset=True)
+
+
+def test_every_level_of_the_other_factors_has_its_own_contrast() -> None:
+    found = read_experiment(
+        declared(
+            compare={"factor": "placement", "metrics": ["throughput_bps"], "levels": ["ppg"], "baseline": "same-zone"}
+        )
+    )
+    assert [c.a.get("streams") for c in found.contrasts] == [1, 16]
+    both = read_experiment(declared(compare=[{"factor": "streams"}, {"factor": "congestion"}]))
+    assert [(c.a["placement"], c.a["streams"], (c.b or {})["streams"]) for c in both.contrasts[:4]] == [
+        (p, 16, 1) for p in (*PLACES, "cross-region")
+    ]
+    assert [(c.a["congestion"], (c.b or {})["congestion"]) for c in both.contrasts[4:]] == [("bbr", None)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "line", "datum"),
+    [
+        ({"compare": {"factor": "placment"}}, "compare[1].factor", "did you mean placement"),
+        ({"compare": {"factor": "placement", "baseline": "same zone"}}, "compare[1].baseline", "did you mean same-zone"),
+        ({"compare": {"factor": "placement", "metrics": ["rtt_us"]}}, "compare[1].metrics[1]", "rtt_us"),
+        ({"compare": {"factor": "placement", "metrics": ["latency"]}}, "compare[1].metrics[1]", "latency_oneway_us"),
+        ({"compare": {"factor": "message_bytes"}}, "compare[1].factor", "one level"),
+        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placment": "ppg"}, "b": {"placement": "ppg"}}]}, "contrasts[1].a.placment", "placement"),
+        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "pgp"}, "b": {"placement": "ppg"}}]}, "contrasts[1].a.placement", "did you mean ppg"),
+        ({"contrasts": [{"metric": "rtt_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}}]}, "contrasts[1].metric", "latency_oneway_us"),
+        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"server": "ppg"}}]}, "contrasts[1].b", "same"),
+        ({"contrasts": [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"tool": "qperf"}}]}, "contrasts[1].b", "1 of its conditions"),
+        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg", "congestion": "bbr"}, "b": {"placement": "ppg", "streams": 1}}]}, "contrasts[1].a", "together"),
+        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}}]}, "contrasts[1]", "below"),
+        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "5 ms"}]}, "contrasts[1].at_least", "900 Mbit/s"),
+        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "90 % of bandwidth"}]}, "contrasts[1].at_least", "bandwidth_mbps"),
+        ({"contrasts": [{"metric": "throughput_bps", "a": {"placement": "ppg"}, "at_least": "90 %"}]}, "contrasts[1].at_least", "of what"),
+    ],
+)  # fmt: skip
+def test_what_no_run_could_answer_is_refused_with_its_place(changed: dict[str, Any], line: str, datum: str) -> None:
+    with pytest.raises(ExperimentError) as error:
+        read_experiment(declared(**changed), file="x.yaml")
+    place, message = str(error.value).split(": ", 1)
+    number = int(place.removeprefix("x.yaml:"))
+    assert number > 1
+    assert message.startswith(line + ":")
+    assert datum in message
+
+
+def test_a_threshold_refers_to_the_bandwidth_in_figures() -> None:
+    contrast = {"metric": "throughput_bps", "a": {"placement": "cross-region"}, "at_least": "90 % of bandwidth"}
+    (found,) = read_experiment(declared(contrasts=[contrast])).contrasts
+    assert (found.at_least, found.of) == ("90 %", "4 Gbit/s")
+    again = Experiment.model_validate(
+        {
+            "name": "x",
+            "hosts": {"source": "imported"},
+            "pairs": [],
+            "tests": [],
+            "contrasts": [found.model_dump(mode="json")],
+        }
+    )
+    assert again.contrasts == (found,)
+    (below,) = read_experiment(
+        declared(contrasts=[{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "1 ms"}])
+    ).contrasts
+    assert below.below == "1 ms"
+
+
+def test_quantities_are_read_in_the_unit_of_the_metric() -> None:
+    assert read_value("1 ms", "us") == 1000
+    assert read_value("900 Mbit/s", "bps") == 900e6
+    assert read_value("64 MiB", "bytes") == 64 * 2**20
+    assert read_value("5 %", "ratio") == 0.05
+    assert read_value(7, "us") == 7
+    for text, unit in (("1 ms", "bps"), ("fast", "bps"), ("-1 ms", "us"), ("9" * 5000, "us")):
+        with pytest.raises(ValueError, match="quantity"):
+            read_value(text, unit)
+
+
+def test_the_plan_names_what_is_not_declared() -> None:
+    plain = read_experiment(declared())
+    assert len(undeclared(plain)) == 2
+    assert any("placement" in n and "compare: {factor: placement" in n for n in Preview(plan=schedule(plain)).notes())
+    asked = read_experiment(
+        declared(compare=[{"factor": "placement"}, {"factor": "streams"}, {"factor": "congestion"}])
+    )
+    assert undeclared(asked) == []

@@ -1,0 +1,136 @@
+# ruff: noqa: E501 - one case a line reads better
+"""Odd, huge and broken yaml: one sentence each, within two seconds, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from netperf_lib.errors import ExperimentError
+from netperf_lib.experiment.schedule import schedule
+from netperf_lib.experiment.yaml import load_experiment, read_experiment
+
+from ..conftest import REPO
+
+BASE = """\
+name: x
+hosts: {source: inventory}
+pairs: [{client: a, server: b, placement: ppg}]
+tests: [{tool: qperf, test: tcp_lat}]
+"""
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGE = "m0: &m0 {k: 1}\n" + "".join(f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 9)}]}}\n" for i in range(1, 12))
+
+
+def refused(text: str) -> str:
+    begun = time.process_time()
+    with pytest.raises(ExperimentError) as error:
+        schedule(read_experiment(text, file="x.yaml"), seed=1)
+    assert time.process_time() - begun < 2
+    said = str(error.value)
+    assert len(said) < 10_000
+    assert said.startswith("x.yaml")
+    return said
+
+
+@pytest.mark.parametrize(
+    ("text", "datum"),
+    [
+        (BASE + "title: " + "[" * 500 + "]" * 500, "20 deep"),
+        (BASE + "title: " + "[" * 50_000 + "]" * 50_000, "20 deep"),
+        (BASE + BOMB, "values"),
+        (BASE + MERGE, "values"),
+        (BASE + "title: &a [*a]\n", "holds itself"),
+        (BASE + "".join(f"key{i}: 1\n" for i in range(100_000)), "256 KiB"),
+        (BASE + "".join(f"k{i}: 1\n" for i in range(9_000)), "more errors"),
+        (BASE + "rounds: " + "9" * 5000, "5,000 digits"),
+        (BASE + "seed: 0x" + "f" * 5000, "digits"),
+        (BASE + "rounds: 1000000000\n", "10000"),
+        (BASE + "rounds: 10000\ndeployments: 100\n", "1,000,000 trials"),
+        (BASE + "concurrent: !!bool 7\n", "bool"),
+        (BASE + "title: !!python/object/apply:os.system [ls]\n", "python"),
+        (BASE + "title: !!timestamp x\n", "timestamp"),
+        (BASE + "title: !custom x\n", "custom"),
+        (BASE + 'title: "\\ud800"\n', "not yaml"),
+        (BASE + 'title: "\\0"\n', "characters"),
+        (BASE + "? [a, b]\n: 1\n", "key"),
+        (BASE + "duration: 2026-13-45\n", ""),
+        (BASE.replace("test: tcp_lat", "test: tcp_lat, streams: []"), "at least one"),
+        (BASE.replace("test: tcp_lat", "test: tcp_lat, duration_s: .nan"), "duration_s"),
+        (BASE + "budget: .inf\n", "budget"),
+        (BASE.replace("placement: ppg", "placement: ppg, tcp_buffer_bytes: 10000000000000000000"), "tcp_buffer_bytes"),
+        (BASE.replace("placement: ppg", "placement: ppg, labels: {tool: x}"), "labels"),
+        ("", "mapping"),
+        ("--- a\n--- b\n", ""),
+        ("%YAML 9.9\n---\n", ""),
+        ("\t", ""),
+    ],
+)
+def test_odd_yaml_is_refused_in_a_sentence(text: str, datum: str) -> None:
+    assert datum in refused(text)
+
+
+def test_a_wrong_item_in_a_list_is_one_error() -> None:
+    assert len(refused(BASE.replace("tool: qperf", "tool: qperv")).splitlines()) == 1
+    assert len(refused(BASE.replace("client: a, ", "")).splitlines()) == 1
+
+
+def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "pipe", tmp_path / "none", tmp_path / ("x" * 300)):
+        with pytest.raises(ExperimentError):
+            load_experiment(place)
+
+
+def test_a_duration_that_a_tool_does_not_take_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(BASE.replace("tool: qperf, test: tcp_lat", "tool: iperf3, test: tcp"))
+    with pytest.raises(ExperimentError, match="whole seconds"):
+        load_experiment(tmp_path / "x.yaml", duration_s=0.5)
+
+
+ODD = [
+    "null", "[]", "{}", "''", "-1", "0", "1e400", ".nan", "yes", "2026-01-01", "0o7", "1:60", "'\\n'", "[1, [2, [3]]]",
+    "{a: {b: {c: 1}}}", "&x 1", "*x", "<<: 1", "!!int 'x'", "!!set {a, b}", "!!binary aGk=", "|\n  x", "'''", '"\\x', "@", "`",
+    "%", "- - -", "? :", ": ", "#", "1" * 100, "x" * 5000, "{<<: {a: 1}}", "[*x]", "~", "=", "0x_1", "1_000", "+.inf", "\u2028",
+    "é", "😀", "\x7f", "\ufeff",
+]  # fmt: skip
+
+
+def test_generated_yaml_never_ends_in_a_traceback() -> None:
+    rng = random.Random(7)
+    sources = [p.read_text() for p in sorted((REPO / "data" / "experiments").glob("*.yaml"))] + [BASE]
+    slowest = 0.0
+    for _ in range(300):
+        text = rng.choice(sources)
+        for _ in range(rng.randint(1, 3)):
+            lines = text.splitlines(keepends=True)
+            at = rng.randrange(len(lines))
+            match rng.randrange(5):
+                case 0:
+                    lines[at] = lines[at].split(":")[0] + ": " + rng.choice(ODD) + "\n"
+                case 1:
+                    del lines[at]
+                case 2:
+                    lines.insert(at, lines[rng.randrange(len(lines))])
+                case 3:
+                    lines[at] = lines[at][: rng.randrange(len(lines[at]) + 1)] + rng.choice(ODD) + "\n"
+                case _:
+                    cut = rng.randrange(len(lines[at]))
+                    lines[at] = (
+                        lines[at][:cut]
+                        + chr(rng.choice([0x20, 0x22, 0x7B, 0x3A, 0x2A, 0x5B, 0x0, 0xD7FF]))
+                        + lines[at][cut:]
+                    )
+            text = "".join(lines)
+        begun = time.process_time()
+        with suppress(ExperimentError):
+            schedule(read_experiment(text), seed=1)
+        slowest = max(slowest, time.process_time() - begun)
+    assert slowest < 2
