@@ -1,0 +1,530 @@
+"""What was declared before the data stays so; records are what they were; what was tampered with is found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import netperf_lib as npl
+from netperf_lib.data import files
+from netperf_lib.data.layout import Store
+from netperf_lib.data.load import Fleet, Results
+from netperf_lib.data.synth import synth
+from netperf_lib.errors import NetperfError, StoreError
+from netperf_lib.experiment.model import Contrast, Deployment, Host
+
+RECORDED = npl.recorded()
+FOUND_LATER = Contrast(
+    metric="latency_oneway_us", a={"tool": "qperf", "placement": "cross-zone"}, b={"tool": "qperf", "placement": "ppg"}
+)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("measured")
+    synth(root, runs=24, samples=20)
+    store = Store(root, "fleet-0001")
+    hosts = [
+        Host(name=n, address="192.0.2.1", data_address="10.0.0.4", region="r", zone=None, accelerated=True)
+        for n in ("a", "b")
+    ]
+    store.write_deployment(1, Deployment(deployment_id="1", source="azure", hosts=tuple(hosts)))
+    npl.ingest(root)
+    return store.path
+
+
+@pytest.fixture
+def place(measured: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(measured, tmp_path / "root" / "fleet-0001"))
+
+
+# -- the declaration ---------------------------------------------------------------------------------------------------
+
+
+def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place: Path) -> None:
+    """The one that looked best, in place of the one that was declared."""
+    store = Store.at(place)
+    before = store.declared()
+    store.declare(before.model_copy(update={"contrasts": (FOUND_LATER,)}))
+    exp = npl.read(place)
+    assert isinstance(exp, Results)
+    assert exp.contrasts == before.contrasts
+    assert exp.added == (FOUND_LATER,)
+    assert exp.runs.attrs["experiment"]["contrasts"] == [c.model_dump(mode="json") for c in before.contrasts]
+    assert {c.verdict for c in npl.compare(exp, contrasts=exp.added)} == {"no verdict"}
+    assert npl.compare(exp).declared == len(before.contrasts)
+    store.declare(before.model_copy(update={"contrasts": (FOUND_LATER,)}))
+    assert len(Store.at(place).declaration().added) == 1  # the same command again adds nothing
+    assert npl.verify(place) == []
+
+
+@pytest.mark.parametrize("change", [{"margin": 0.5}, {"metric": "latency_oneway_p99_us"}])
+def test_a_changed_margin_is_another_contrast(place: Path, change: dict[str, Any]) -> None:
+    store = Store.at(place)
+    declared = store.declared()
+    changed = declared.contrasts[0].model_copy(update=change)
+    store.declare(declared.model_copy(update={"contrasts": (changed,), "rounds": 50}))
+    found = store.declaration()
+    assert found.experiment.contrasts == declared.contrasts
+    assert [c for _, c in found.added] == [changed]
+    assert found.added[0][0] is not None
+    assert found.experiment.rounds == 50
+
+
+def test_another_wording_of_a_question_is_the_same_contrast(place: Path) -> None:
+    store = Store.at(place)
+    declared = store.declared()
+    worded = declared.contrasts[0].model_copy(update={"question": "Is it faster?"})
+    store.declare(declared.model_copy(update={"contrasts": (worded,)}))
+    assert store.declaration().added == ()
+
+
+def test_contrasts_written_into_the_kept_files_get_no_verdict_either(place: Path) -> None:
+    declared = yaml.safe_load((place / "experiment.yaml").read_text())
+    declared["contrasts"].append(FOUND_LATER.model_dump(mode="json"))
+    (place / "experiment.yaml").write_text(yaml.safe_dump(declared))
+    exp = npl.read(place)
+    assert isinstance(exp, Results)
+    assert FOUND_LATER in exp.added
+    plan = json.loads((place / "plan.json").read_text())
+    plan["frozen"]["contrasts"].append(FOUND_LATER.model_dump(mode="json"))
+    (place / "plan.json").write_text(json.dumps(plan))
+    exp = npl.read(place)
+    assert isinstance(exp, Results)
+    assert exp.contrasts == ()  # the runs were measured under others
+    assert FOUND_LATER in exp.added
+    assert exp.runs.attrs["experiment"]["contrasts"] == []
+
+
+def test_before_the_first_run_everything_may_change(tmp_path: Path, measured: Path) -> None:
+    store = Store(tmp_path, "new")
+    declared = Store.at(measured).declared().model_copy(update={"name": "new"})
+    store.declare(declared)
+    store.declare(declared.model_copy(update={"contrasts": (FOUND_LATER,), "pause_s": 3}))
+    assert store.declaration().experiment.contrasts == (FOUND_LATER,)
+    assert store.declaration().added == ()
+    assert store.declaration().frozen_utc is None
+
+
+def test_every_run_says_under_which_contrasts_it_was_measured(place: Path) -> None:
+    store = Store.at(place)
+    frozen = (store.read_plan() or {})["frozen"]
+    said = {json.dumps(s.record["declaration"], sort_keys=True) for s in store.runs()}
+    assert said == {json.dumps({"sha256": frozen["sha256"], "utc": frozen["utc"]}, sort_keys=True)}
+    assert frozen["utc"]
+
+
+# -- data of version 0.1 -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A data root as version 0.1 wrote it, with tables of its own kind."""
+    return Path(shutil.copytree(RECORDED, tmp_path / "lab-full"))
+
+
+def test_a_root_of_version_0_1_is_read_anew_from_its_raw_logs(old: Path) -> None:
+    for table in ("runs", "intervals"):
+        (old / "tables" / table).mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"run_id": ["x"]}), old / "tables" / table / "part-0123456789abcdef.parquet")
+    (old / "tables" / "merging.json").write_text("{")
+    runs = npl.load(old)
+    assert len(runs) == len(list((old / "raw").iterdir()))
+    assert (runs["status"] == "ok").mean() > 0.9
+    assert npl.ingest(old) == 0
+    assert not list(old.glob("tables/*/part-*"))
+    assert npl.verify(old) == []
+    exp = npl.read(old)
+    assert isinstance(exp, Results)
+    assert exp.frozen_utc is None
+    assert len(exp.contrasts) == 7
+
+
+def test_a_contrast_added_to_data_of_version_0_1(old: Path) -> None:
+    store = Store.at(old)
+    declared = store.declared()
+    store.declare(declared.model_copy(update={"contrasts": (FOUND_LATER,)}))
+    assert store.declaration().experiment.contrasts == declared.contrasts
+    assert [c for _, c in store.declaration().added] == [FOUND_LATER]
+
+
+# -- tampering ---------------------------------------------------------------------------------------------------------
+
+
+def record(place: Path, number: int = 0, **changes: Any) -> None:
+    file = sorted(place.glob("raw/*/run.json"))[number]
+    found = json.loads(file.read_text())
+    for path, value in changes.items():
+        target = found
+        *inside, last = path.split("__")
+        for key in inside:
+            target = target[key]
+        target[last] = value
+    file.write_text(json.dumps(found))
+
+
+def run(place: Path, number: int = 0) -> Path:
+    return sorted(place.glob("raw/*"))[number]
+
+
+def forged_log(place: Path) -> None:
+    """A log is changed, and its hash in the record with it."""
+    log = run(place) / "client.out"
+    log.write_text(log.read_text().replace("1", "2"))
+    record(place, files__client=None)
+    found = json.loads((run(place) / "run.json").read_text())
+    found["files"] = {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in run(place).glob("*.out")}
+    (run(place) / "run.json").write_text(json.dumps(found))
+
+
+def added_run(place: Path) -> None:
+    new = place / "raw" / "d01-r009-qperf-tcp_lat-ppg-00000000-a1"
+    shutil.copytree(run(place), new)
+    found = json.loads((new / "run.json").read_text()) | {"run_id": new.name}
+    (new / "run.json").write_text(json.dumps(found))
+
+
+def swapped(place: Path) -> None:
+    """Two runs exchange their folders."""
+    one, other = run(place, 0), run(place, 1)
+    aside = place / "aside"
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def table(place: Path, change: Callable[[pa.Table], pa.Table], name: str = "runs") -> None:
+    part = next((place / "tables" / name).glob("*.parquet"))
+    before = pq.read_table(part)
+    pq.write_table(change(before).replace_schema_metadata(before.schema.metadata), part)
+
+
+def plan(place: Path, change: Callable[[Any], Any]) -> None:
+    found = json.loads((place / "plan.json").read_text())
+    change(found)
+    (place / "plan.json").write_text(json.dumps(found))
+
+
+def digest_line(place: Path) -> None:
+    file = next(place.glob("digests/*"))
+    file.write_text("\n".join(file.read_text().splitlines()[1:]) + "\n")
+
+
+def trial_in_the_plan(found: Any) -> None:
+    found["trials"][0]["placement"] = "elsewhere"
+
+
+def frozen_margin(found: Any) -> None:
+    found["frozen"]["contrasts"][0]["margin"] = 0.3
+
+
+TAMPERED: dict[str, Callable[[Path], object]] = {
+    "a placement in a record": lambda p: record(p, trial__placement="ppg2"),
+    "the status of a record": lambda p: record(p, status="failed"),
+    "the start in a record": lambda p: record(p, started_utc="2020-01-01T00:00:00+00:00"),
+    "the notice of a record": lambda p: record(p, notice=None),
+    "a host in a record": lambda p: record(p, hosts__client__zone_physical="westeurope-az9"),
+    "a record that is damaged": lambda p: (run(p) / "run.json").write_text("{"),
+    "a record without its files": lambda p: record(p, files={}),
+    "a log": lambda p: (run(p) / "client.out").write_text("tcp_lat:\n    latency  =  1 us\n"),
+    "a log and its hash": forged_log,
+    "a log removed": lambda p: (run(p) / "client.out").unlink(),
+    "a log added": lambda p: (run(p) / "client-0.out").write_text("tcp_lat:\n    latency  =  1 us\n"),
+    "a run removed": lambda p: shutil.rmtree(run(p)),
+    "a record removed": lambda p: (run(p) / "run.json").unlink(),
+    "a run added": added_run,
+    "two runs swapped": swapped,
+    "a run renamed": lambda p: run(p).rename(p / "raw" / "d01-r001-qperf-tcp_lat-ppg-00000000-a1"),
+    "a digest removed": digest_line,
+    "all digests removed": lambda p: shutil.rmtree(p / "digests"),
+    "a margin in the plan": lambda p: plan(p, frozen_margin),
+    "the freeze removed from the plan": lambda p: plan(p, lambda found: found.pop("frozen")),
+    "a trial in the plan": lambda p: plan(p, trial_in_the_plan),
+    "the plan removed": lambda p: (p / "plan.json").unlink(),
+    "the plan damaged": lambda p: (p / "plan.json").write_text(""),
+    "the declaration damaged": lambda p: (p / "experiment.yaml").write_text("name: ["),
+    "a contrast in the declaration": lambda p: (p / "experiment.yaml").write_text(
+        (p / "experiment.yaml").read_text().replace("placement: ppg", "placement: cross-zone")
+    ),
+    "a deployment damaged": lambda p: (p / "hosts" / "deployment-01.json").write_text("{"),
+    "a figure in a table": lambda p: table(
+        p, lambda t: t.set_column(t.schema.get_field_index("rtt_us"), "rtt_us", pa.array([1.0] * len(t)))
+    ),
+    "a packet in a table": lambda p: table(
+        p, lambda t: t.set_column(2, "latency_us", pc.add(t["latency_us"], 1.0).cast("float32")), "samples"
+    ),
+    "rows of a table removed": lambda p: table(p, lambda t: t.slice(1)),
+    "a file among the runs": lambda p: (p / "raw" / "notes.txt").write_text("x"),
+    "an exclusion of no run": lambda p: (p / "exclusions.json").write_text('{"nosuch": "typo"}'),
+    "the exclusions damaged": lambda p: (p / "exclusions.json").write_text("{"),
+}
+
+
+def test_what_was_not_touched_verifies(place: Path) -> None:
+    assert npl.verify(place) == []
+
+
+@pytest.mark.parametrize("kind", TAMPERED)
+def test_tampering_is_found(place: Path, kind: str) -> None:
+    TAMPERED[kind](place)
+    found = npl.verify(place)
+    assert found
+    assert all(str(place) in text for text in found)
+
+
+@pytest.mark.parametrize("kind", ["a placement in a record", "a log", "a log and its hash", "a log removed"])
+def test_what_was_changed_gives_no_numbers(place: Path, kind: str) -> None:
+    name = run(place).name
+    shutil.rmtree(place / "tables")
+    TAMPERED[kind](place)
+    runs = npl.load(place).set_index("run_id")
+    assert runs.loc[name, "status"] == "failed"
+    assert "damaged" in runs.loc[name, "error"]
+    assert (runs["status"] == "ok").sum() == len(runs) - 1
+
+
+def test_a_log_that_the_record_does_not_name_is_not_read(place: Path) -> None:
+    before = npl.load(place)
+    for folder in place.glob("raw/*qperf*"):
+        (folder / "client-0.out").write_text("tcp_lat:\n    latency  =  1 us\n")
+    shutil.rmtree(place / "tables")
+    after = npl.load(place)
+    assert before["latency_oneway_us"].equals(after["latency_oneway_us"])
+
+
+def test_a_renamed_or_copied_folder_verifies(place: Path) -> None:
+    other = place.rename(place.with_name("another-name"))
+    assert npl.verify(other) == []
+    assert set(npl.load(other)["experiment"]) == {"another-name"}
+    assert npl.verify(other) == []
+    assert Store.at(shutil.copytree(other, other.with_name("copy"))).token != Store.at(other).token
+
+
+def test_a_linked_folder_has_one_name(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(place)
+    assert npl.ingest(tmp_path / "link") == 0
+    assert Store(tmp_path, "link").experiment == Store.at(tmp_path / "link").experiment == "fleet-0001"
+
+
+def test_set_aside_twice(place: Path) -> None:
+    store = Store(place.parent, "fleet-0001")
+    declared, scheduled = store.declared(), store.read_plan()
+    copy = shutil.copytree(place, place.with_name("copy"))
+    first = store.set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
+    shutil.copytree(copy, place)
+    second = Store(place.parent, "fleet-0001").set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
+    assert first != second
+    for aside in (first, second):
+        assert npl.verify(str(aside)) == []
+    assert store.run_ids() == []
+    assert scheduled
+    assert not list(place.parent.glob("*/collector.json"))
+
+
+def test_set_aside_where_no_run_ever_started(place: Path) -> None:
+    for number in range(24):
+        record(place, number, started_utc=None, status="failed")
+    aside = Store.at(place).set_aside_unless_open(Store.at(place).declared().model_copy(update={"rounds": 1}))
+    assert aside
+    assert "None" not in str(aside)
+
+
+def test_set_aside_killed_on_an_object_store_mixes_nothing(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.put(str(measured), "/aside/fleet-0001", recursive=True)
+    store = Store("memory://aside", "fleet-0001")
+    declared = store.declared()
+    removed: list[str] = []
+    real = store._files._fs.rm_file  # type: ignore[attr-defined]
+
+    def killed(path: str) -> None:
+        removed.append(path)
+        if len(removed) > 30:
+            raise KeyboardInterrupt
+        real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store._files._fs), "rm_file", lambda self, path: killed(path))  # type: ignore[attr-defined]
+        with pytest.raises(KeyboardInterrupt):
+            store.set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
+    again = Store("memory://aside", "fleet-0001")
+    assert again._files.exists("experiment.yaml")  # the last to go: what is left is still known as measured before
+    if again.run_ids():
+        again.set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
+    assert again.run_ids() == []
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_experiment_is_one_object(place: Path) -> None:
+    exp = npl.read(place)
+    assert isinstance(exp, Results)
+    assert len(exp.runs) == 24
+    assert set(exp.percentiles["run_id"]) <= set(exp.runs["run_id"])
+    assert len(exp.intervals)
+    assert exp.samples.count_rows() == 8 * 20
+    assert "Synthetic" in str(exp.notice)
+    assert exp.frozen_utc
+    assert "24 runs" in repr(exp)
+    assert "fleet-0001" in exp._repr_html_()
+    without_attrs = exp.runs.copy()
+    without_attrs.attrs = {}
+    assert len(npl.compare(exp)) == 1
+
+
+def test_a_data_root_is_a_fleet_whose_rounds_stay_apart(place: Path) -> None:
+    shutil.copytree(place, place.with_name("other"))
+    fleet = npl.read(place.parent)
+    assert isinstance(fleet, Fleet)
+    assert [e.name for e in fleet] == ["fleet-0001", "other"]
+    assert len(fleet.runs) == 48
+    assert fleet["other"].name == "other"
+    by_round = npl.by_round(fleet.runs, "latency_oneway_us", "placement", {"tool": "qperf"})
+    assert len(by_round) == 2 * len(npl.by_round(fleet[0].runs, "latency_oneway_us", "placement", {"tool": "qperf"}))
+
+
+def test_stray_files_and_half_copied_runs_are_left_out(place: Path) -> None:
+    (place / "raw" / "notes.txt").write_text("x")
+    (place / "raw" / "half").mkdir()
+    (run(place) / "run.json").rename(place / "kept.json")
+    with pytest.warns(UserWarning, match="3 without run.json"):
+        assert len(npl.load(place)) == 23
+
+
+def test_a_half_copied_run_is_not_in_the_way_of_a_new_one(place: Path) -> None:
+    folder = run(place)
+    (folder / "run.json").unlink()
+    with Store.at(place).new_run(folder.name) as staged:
+        (staged / "run.json").write_text("{}")
+    assert [f.name for f in folder.iterdir()] == ["run.json"]
+
+
+def as_nobody(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run Python without the right to write everywhere that root has."""
+    drop = (
+        "import os, sys, warnings; sys.dont_write_bytecode = True; import netperf_lib as npl\n"
+        "from netperf_lib.data import load, ingest, verify; import netperf_lib.stats\n"
+        "os.setgid(65534); os.setuid(65534)\n"
+    )
+    command = [sys.executable, "-c", drop + code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="drops the rights of root")
+def test_a_reader_that_may_not_write(place: Path) -> None:
+    shutil.rmtree(place / "tables")
+    for folder in [place.parent.parent, *place.parent.parent.parents][:4]:
+        if folder != Path("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    done = as_nobody("print(len(npl.load(sys.argv[1])), npl.scan(sys.argv[1], 'samples').count_rows())", place)
+    assert done.stdout.split() == ["24", "160"], done.stderr
+    assert "cannot be written" in done.stderr
+    assert not (place / "tables").exists()
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def loop(place: Path) -> Path:
+    (place.parent / "loop").symlink_to(place.parent / "loop")
+    return place.parent / "loop"
+
+
+FAULTS: dict[str, Callable[[Path], Path]] = {
+    "a link to itself": loop,
+    "a long name": lambda p: p.parent / ("x" * 300),
+    "a file for a folder": lambda p: p / "plan.json",
+    "nothing": lambda p: p.parent / "nothing",
+    "a folder for the declaration": lambda p: ((p / "experiment.yaml").unlink(), (p / "experiment.yaml").mkdir(), p)[2],
+    "a folder for the plan": lambda p: ((p / "plan.json").unlink(), (p / "plan.json").mkdir(), p)[2],
+    "a file for the tables": lambda p: (shutil.rmtree(p / "tables"), (p / "tables").write_text(""), p)[2],
+    "a damaged declaration": lambda p: ((p / "experiment.yaml").write_text("\xff["), p)[1],
+    "an empty plan": lambda p: ((p / "plan.json").write_text(""), p)[1],
+    "a plan that is a list": lambda p: ((p / "plan.json").write_text("[]"), p)[1],
+    "damaged exclusions": lambda p: ((p / "exclusions.json").write_text("{"), p)[1],
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_is_one_sentence_with_the_path(place: Path, kind: str) -> None:
+    broken = FAULTS[kind](place)
+    with pytest.raises(NetperfError) as caught:
+        npl.load(broken)
+    assert str(broken)[:100] in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+@pytest.mark.parametrize("verb", ["ingest", "load", "synth"])
+def test_a_full_disk_is_one_sentence_and_leaves_no_half_files(place: Path, tmp_path: Path, verb: str) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    code = {
+        "ingest": "npl.ingest(sys.argv[1] + '/fleet-0001')",
+        "load": "npl.load(sys.argv[1] + '/fleet-0001')",
+        "synth": "npl.synth(sys.argv[1] + '/new', runs=200, samples=2000)",
+    }[verb]
+    script = (
+        'mount -t tmpfs -o size=3m none "$1" && cp -r "$2" "$1/" && rm -r "$1/fleet-0001/tables" && '
+        '{ dd if=/dev/zero of="$1/fill" bs=1k 2>/dev/null; dd if=/dev/null of="$1/fill" bs=1k seek=$(($(stat -c %s '
+        '"$1/fill") / 1024 - 12)) 2>/dev/null; "$3" -c "$4" "$1"; find "$1" -name ".*" ! -path "$1"; }'
+    )
+    handler = "import sys, netperf_lib as npl\ntry:\n    " + code + "\nexcept npl.errors.NetperfError as e: print(e)\n"
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", small, place, sys.executable, handler],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "the disk is full" in done.stdout, done.stderr
+    assert len(done.stdout.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_the_data_layer_works_without_fcntl_and_proc(place: Path) -> None:
+    code = (
+        "import sys; sys.modules['fcntl'] = None\n"
+        "import io, os, pathlib\n"
+        "real = io.open\n"
+        "def hidden(file, *a, **k):\n"
+        "    if str(file).startswith('/proc'): raise FileNotFoundError(2, 'hidden', str(file))\n"
+        "    return real(file, *a, **k)\n"
+        "io.open = hidden\n"
+        "import netperf_lib as npl; from netperf_lib.data.layout import Store\n"
+        "with Store.at(sys.argv[1]).lock(): print(len(npl.load(sys.argv[1])))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "24\n", done.stderr
+
+
+def test_a_claim_that_was_left_by_a_dead_process_is_replaced(place: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    assert not files.is_alive(dead.pid)
+    with Store.at(place).lock():
+        claim = json.loads((place / "collector.json").read_text())
+    (place / "collector.json").write_text(json.dumps(claim | {"pid": dead.pid}))
+    with Store.at(place).lock():
+        pass
+    (place / "collector.json").write_text(json.dumps(claim | {"started": "1"}))  # the pid is another process's now
+    with Store.at(place).lock():
+        pass
+    (place / "collector.json").write_text("{")
+    with pytest.raises(StoreError, match="damaged"), Store.at(place).lock():
+        pass
