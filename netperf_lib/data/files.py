@@ -62,7 +62,7 @@ def split(place: Location) -> tuple[str, str]:
     if is_url(place):
         parent, _, name = str(place).rstrip("/").rpartition("/")
         return parent, name
-    path = _path(place).resolve()
+    path = Path(os.path.realpath(_path(place)))  # Path.resolve raises RuntimeError for a link to itself
     return str(path.parent), path.name
 
 

@@ -255,7 +255,7 @@ def _ingest(several: Sequence[Tables], engine: Engine, progress: Progress | None
     ]
     total, done = sum(len(ids) for *_, ids in tasks), 0
     for tables in several:
-        if tables.behind:
+        if tables.blocks:
             _remove_others(tables)
     for (_, _, _, ids), _ in engine.each(make_part, tasks):
         done += len(ids)

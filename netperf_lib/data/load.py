@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,7 +46,7 @@ class Results:
 
     @cached_property
     def _declared(self) -> Declaration:
-        return self.store.declaration()
+        return _untouched(self.store.declaration(), self.runs)
 
     @property
     def declaration(self) -> Experiment:
@@ -76,19 +76,12 @@ class Results:
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
         """The contrasts declared before the first run. Only these get verdicts."""
-        return self.declaration.contrasts if self._untouched else ()
+        return self.declaration.contrasts
 
     @property
     def added(self) -> tuple[Contrast, ...]:
         """Contrasts declared after the first run: they get an interval and no verdict."""
-        added = tuple(c for _, c in self._declared.added)
-        return added if self._untouched else (*self.declaration.contrasts, *added)
-
-    @cached_property
-    def _untouched(self) -> bool:
-        """Whether the frozen contrasts are those that the runs were measured under."""
-        digests = self.runs["declaration_sha256"].dropna().unique()
-        return self._declared.digest is None or set(digests) <= {self._declared.digest}
+        return tuple(c for _, c in self._declared.added)
 
     @property
     def frozen_utc(self) -> str | None:
@@ -266,9 +259,20 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
             frame.attrs["looked"] = bool((store.read_plan() or {}).get("looked"))
             frame.attrs["failed_claims"] = store.failed_claims()
         declared = store.declaration()
+        if table == "runs":
+            declared = _untouched(declared, frame)
         frame.attrs["experiment"] = declared.experiment.model_dump(mode="json")
         frame.attrs["path"] = store.url
     return frame
+
+
+def _untouched(declared: Declaration, runs: pd.DataFrame) -> Declaration:
+    """Return what was declared; contrasts other than those that the runs were measured under count as added."""
+    if declared.digest is None or set(runs["declaration_sha256"].dropna()) <= {declared.digest}:
+        return declared
+    later = tuple((None, c) for c in declared.experiment.contrasts)
+    experiment = declared.experiment.model_copy(update={"contrasts": ()})
+    return replace(declared, experiment=experiment, added=(*later, *declared.added))
 
 
 def _known(table: str) -> None:

@@ -84,12 +84,30 @@ def _ok_runs(path: Places | pd.DataFrame, columns: Sequence[str], where: dict[st
             raise UsageError(f"the table of runs lacks {', '.join(missing)}")
         runs = runs[needed]
     else:
-        chosen = (ds.field("status") == "ok") & ds.field(metric).is_valid()
-        for name, value in (where or {}).items():
-            chosen &= ds.field(name).is_null() if value is None else ds.field(name) == value
-        runs = scan(path).to_table(columns=needed, filter=chosen).to_pandas()
+        runs = _ok_rows(scan(path), needed, where)
     runs = _only(runs, where)
     return runs[(runs["status"] == "ok") & runs[metric].notna()]
+
+
+def _ok_rows(runs: ds.Dataset, columns: Sequence[str], where: dict[str, Any] | None) -> pd.DataFrame:
+    """Good runs with these values; only these columns are read.
+
+    Raises
+    ------
+    UsageError
+        There is no such column, or a value of another type than the column's.
+    """
+    if missing := [c for c in (*columns, *(where or {})) if c not in runs.schema.names]:
+        raise UsageError(f"the table of runs has no column {', '.join(missing)}")
+    chosen = ds.field("status") == "ok"
+    for name, value in (where or {}).items():
+        try:
+            level = pa.scalar(value, runs.schema.field(name).type)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise UsageError(f"{name}={value!r}: a level of {name} is {runs.schema.field(name).type}") from None
+        chosen &= ds.field(name).is_null() if value is None else ds.field(name) == level
+    found: pd.DataFrame = runs.to_table(columns=list(dict.fromkeys(columns)), filter=chosen).to_pandas()
+    return found
 
 
 def _only(runs: pd.DataFrame, where: dict[str, Any] | None) -> pd.DataFrame:
@@ -125,7 +143,7 @@ def latencies(
     digits : int
         Significant digits that are kept: percentiles have a relative error below ``10**-digits``.
     workers, scheduler, executor
-        Who does it: see `netperf_lib.data.workers.Engine`.
+        Who does it: see `netperf_lib.data.ingest.ingest`.
 
     Returns
     -------
@@ -138,7 +156,7 @@ def latencies(
     StatsError
         A group holds latencies of different bases.
     """
-    columns = [*_RUN, *by, *(where or {}), "latency_oneway_us", "rtt_us"]
+    columns = [*_RUN, *by, "full_rtt"]
     total: dict[tuple[Any, ...], Histogram] = {}
     bases: dict[tuple[Any, ...], str] = {}
     tasks = [(store.location, tuple(by), where, digits, columns) for store in stores(path)]
@@ -147,7 +165,7 @@ def latencies(
             for group, (basis, histogram) in found.items():
                 if bases.setdefault(group, basis) != basis:
                     raise StatsError(f"group {group} holds one-way latencies and round trips; tell them apart with by=")
-                total[group] = total[group] + histogram if group in total else histogram
+                total[group] = total.get(group, Histogram(digits)) + histogram
     return total
 
 
@@ -155,10 +173,13 @@ def _latencies(
     place: str, by: tuple[str, ...], where: dict[str, Any] | None, digits: int, columns: list[str]
 ) -> dict[tuple[Any, ...], tuple[str, Histogram]]:
     """Histograms of one experiment, its packets a batch at a time."""
-    runs = _only(scan(place).to_table(columns=list(dict.fromkeys(columns))).to_pandas(), where)
+    runs = _ok_rows(scan(place), columns, where)
     keys = list(zip(*(runs[c].astype(object).where(runs[c].notna(), None) for c in by), strict=True))
     group_of = dict(zip(runs["run_id"], keys if by else [()] * len(runs), strict=True))
-    basis_of = dict(zip(runs["run_id"], np.where(runs["rtt_us"].notna(), "rtt", "latency_oneway"), strict=True))
+    # what the log says of its percentiles; where it has none, what was asked for
+    said = scan(place, "percentiles").to_table(columns=["run_id", "basis"]).to_pandas().drop_duplicates("run_id")
+    asked = np.where(runs["full_rtt"].fillna(False).astype(bool), "rtt", "latency_oneway")
+    basis_of = dict(zip(runs["run_id"], asked, strict=True)) | dict(zip(said["run_id"], said["basis"], strict=True))
     found: dict[tuple[Any, ...], tuple[str, Histogram]] = {}
     for batch in scan(place, "samples").to_batches(columns=["run_id", "latency_us"], batch_size=1 << 20):
         for run_id, values in _by_run(batch):

@@ -188,7 +188,7 @@ def compare(
 
     Parameters
     ----------
-    runs : DataFrame
+    runs : DataFrame, or what `read` gives
         The table of runs, as `load` gives it; the declared experiment is in ``runs.attrs["experiment"]``.
     metric : str, optional
         Column to compare; needed with `by`.
@@ -219,6 +219,7 @@ def compare(
     StatsError
         No such column, nothing to compare, or a table without runs.
     """
+    runs = getattr(runs, "runs", runs)
     table = RunsTable(runs)
     experiment: Mapping[str, Any] = runs.attrs.get("experiment") or {}
     declared = [c for c in map(_contrast, experiment.get("contrasts") or ()) if c.b is not None]

@@ -36,7 +36,7 @@ class RunsTable:
             raise StatsError(f"compare needs the table of runs (a DataFrame); got {type(runs).__name__}")
         if runs.empty:
             raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
-        order = [c for c in ("deployment", "round", "order") if c in runs]
+        order = [c for c in ("experiment", "deployment", "round", "order") if c in runs]
         runs = runs.copy(deep=False)
         runs.attrs = {}  # pandas copies them, deeply, at each look at a column
         self.runs = runs.sort_values(order, kind="stable") if order else runs
@@ -50,8 +50,8 @@ class RunsTable:
         status = self.runs["status"].to_numpy(dtype=object) if "status" in runs else np.full(n, "ok", dtype=object)
         self.ok: Mask = (status == "ok") & ~self.excluded
         self.failed: Mask = (status != "ok") & ~self.excluded
-        self.deployment = self._codes("deployment")
-        self.block = self._codes("deployment", "round")
+        self.deployment = self._codes("experiment", "deployment")
+        self.block = self._codes("experiment", "deployment", "round")
         self._levels: dict[str, tuple[Rows, dict[Hashable, int]]] = {}
         self._constant: set[str] = set()
         self._values: dict[str, Values] = {}
@@ -165,7 +165,7 @@ def by_round(runs: pd.DataFrame, metric: str, factor: str, where: Factors | None
     use = np.flatnonzero(table.mask(where or {}) & table.ok & np.isfinite(values) & (table.levels(factor)[0] >= 0))
     if not use.size:
         raise StatsError(f"no run with a value of {metric} and a level of {factor} fits {dict(where or {})}")
-    index = [c for c in ("deployment", "round") if c in table.runs]
+    index = [c for c in ("experiment", "deployment", "round") if c in table.runs]
     chosen = table.runs.iloc[use]
     data = pd.DataFrame({**{c: chosen[c].to_numpy() for c in index}, factor: chosen[factor].to_numpy()})
     data[metric] = values[use]

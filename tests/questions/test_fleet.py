@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -132,3 +133,25 @@ def test_percentiles_over_all_packets_in_one_pass(tmp_path: Path) -> None:
     assert fleet.latencies(tmp_path, by=(), where={"placement": "ppg"})[()] == found[("ppg",)]
     assert fleet.latencies(tmp_path, workers=2) == found
     assert sum(h.count for h in fleet.latencies(tmp_path, by=("experiment", "placement")).values()) == 16 * 1000
+
+
+def test_failed_runs_and_round_trips_are_in_no_distribution_of_one_way_latencies(tmp_path: Path) -> None:
+    """A failed run of round trips has no metric that tells its basis, and packets all the same."""
+    synth(tmp_path, runs=8, samples=200, tools=("sockperf",))
+    store = npl.Store(tmp_path, "fleet-0001")
+    run_id = store.run_ids()[0]
+    record = store.run(run_id) | {"status": "failed", "error": "cut", "run_id": f"{run_id}-a2", "attempt": 2}
+    log = store.raw_dir(run_id) / "client.out"
+    with store.new_run(f"{run_id}-a2") as place:
+        (place / "client.out").write_bytes(log.read_bytes())
+        store.write_record(place, record | {"trial": record["trial"] | {"full_rtt": True}})
+    assert npl.load(tmp_path / "fleet-0001", "samples")["run_id"].nunique() == 9
+    assert sum(h.count for h in fleet.latencies(tmp_path).values()) == 8 * 200
+
+
+def test_a_filter_that_fits_no_column_is_one_sentence(tmp_path: Path) -> None:
+    synth(tmp_path, runs=4, samples=20)
+    for where in ({"tol": "qperf"}, {"streams": "many"}):
+        for ask in (fleet.latencies, partial(fleet.series, metric="rtt_us")):
+            with pytest.raises(UsageError, match=next(iter(where))):
+                ask(tmp_path, where=where)
