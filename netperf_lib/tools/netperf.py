@@ -203,13 +203,16 @@ def _figures(body: str, test: str) -> tuple[dict[str, Any], list[str]]:
     # a line without its end may be cut, unless its last figure shows that it is whole
     cut = re.search(r"\.\d\d\d?$|/s$", lines[-1]) is None
     whole = lines[:-1] if cut else lines
-    if any(m[1] in _TITLES_OF_KEYS for line in whole if (m := _KEY.match(line))):
-        return _keyed(whole), []
+    keyed = any(m[1] in _TITLES_OF_KEYS for line in whole if (m := _KEY.match(line)))
     titles = next((i for i, x in enumerate(whole) if not _TITLES.keys().isdisjoint(map(str.strip, x.split(",")))), None)
+    if keyed and (titles is not None or any(re.match(r"[ \t>]*bytes +bytes", x, re.IGNORECASE) for x in whole)):
+        raise ValueError("results in two forms: two processes wrote into one log")
+    if keyed:
+        return _keyed(whole) | {"keyed": True}, []
     found = _table(whole, test)
     if titles is not None:
         if found:
-            raise ValueError("a result as a table and one with commas: two processes wrote into one log")
+            raise ValueError("results in two forms: two processes wrote into one log")
         return _separated(lines[titles:], cut=cut)
     if found:
         return found, []
@@ -408,6 +411,8 @@ def _metrics(
     points: tuple[Percentile, ...] = ()
     answered = "REQUEST/RESPONSE" in test.upper()
     number, unit = found.get("THROUGHPUT"), found.get("THROUGHPUT_UNITS")
+    if unit == "Trans/s" and re.search("STREAM|MAERTS|SENDFILE", test):
+        raise ValueError(f"transactions in a {test}: two processes wrote into one log")
     if unit == "Trans/s" or answered:
         rate = number if unit == "Trans/s" else found.get("TRANSACTION_RATE")
         if rate is not None and re.fullmatch(r"\d+\.\d\d\d?", rate):
@@ -456,6 +461,9 @@ def _metrics(
                     f"the figures contradict each other: {mean:g} us, {transactions:g} transactions a second"
                 )
             metrics |= latencies
+            gone = [k for k, v in latencies.items() if v is None]
+            if gone and found.get("keyed"):  # names are given one by one, so that a lost line leaves no trace
+                notes.append(f"without {', '.join(gone)}")
             points = tuple(
                 Percentile(float(p), v) for p in (50, 90, 99) if (v := latencies[f"rtt_p{p}_us"]) is not None
             )

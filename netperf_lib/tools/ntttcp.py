@@ -299,7 +299,9 @@ def _windows(text: str) -> ParsedRun:
     else:
         raise ValueError("the log tells not whether it is the sender's or the receiver's")
     metrics = _metrics(role, bps, found["megabytes"] * 2**20, found["seconds"])
-    if "cpu" in found:
+    if "cpu" not in found:
+        warnings = (*warnings, "the table of packets is missing, and with it retransmits and CPU")
+    else:
         metrics["retransmits_count"] = int(found["retransmits"])
         metrics["cpu_client_ratio" if role == "sender" else "cpu_server_ratio"] = round(found["cpu"] / 100, 7)
     return ParsedRun(tool=NAME, tool_version=version, test=role, status="ok", metrics=metrics, warnings=warnings)

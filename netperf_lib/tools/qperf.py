@@ -110,7 +110,22 @@ def read(text: str) -> list[ParsedRun]:
             runs.append(ParsedRun(tool=NAME, test=m[group], status="failed", error=m[0].strip(), line=line))
         else:
             runs += _block(m[group], m[0][: m.start(group) - m.start()], rest, line)
-    return runs
+    mixed = any(r.error and _FOREIGN in r.error for r in runs)
+    return [_compared(run, runs, mixed=mixed) for run in runs]
+
+
+_FOREIGN = "lines are lost, or of another process"
+_ALIKE = ("message_rate_per_s", "cpu_client_ratio", "cpu_server_ratio")
+
+
+def _compared(run: ParsedRun, runs: list[ParsedRun], *, mixed: bool) -> ParsedRun:
+    """Name the figures that other tests of the same call have: one call asks the same of all its tests."""
+    others = {k for r in runs if r.status == "ok" for k in r.metrics.keys() & _ALIKE}
+    gone = sorted(others - run.metrics.keys()) if run.status == "ok" else []
+    warnings = [f"without {', '.join(gone)}"] if gone else []
+    if mixed and run.status == "ok":
+        warnings.append("another test of this log holds lines that are not its own, which this one may lack")
+    return replace(run, warnings=(*run.warnings, *warnings)) if warnings else run
 
 
 # --- one block --------------------------------------------------------------------------------------------------------
@@ -254,6 +269,7 @@ def _block(test: str, before: str, body: str, line: int) -> list[ParsedRun]:
     orphans: list[ParsedRun] = []
     seen: set[str] = set()
     rank = 0
+    columns: set[int] = set()  # of the equals sign, which qperf aligns
     rows = body.split("\n")
     whole = body.endswith("\n")
     for i, row in enumerate(rows):
@@ -274,10 +290,11 @@ def _block(test: str, before: str, body: str, line: int) -> list[ParsedRun]:
         if key in seen:
             return [failed(f"two lines for {key!r}: {row.strip()!r} is the second")]
         if _rank(key) < rank:
-            return [failed(f"{row.strip()!r} is not where qperf prints it: lines are lost, or of another process")]
+            return [failed(f"{_FOREIGN}: {row.strip()!r} is not where qperf prints it")]
         rank = _rank(key)
         seen.add(key)
         if kind:
+            columns.add(row.index("=") if "\t" not in row else -1)
             try:
                 found[key] = _figure(kind, value)
             except ValueError as e:
@@ -287,13 +304,35 @@ def _block(test: str, before: str, body: str, line: int) -> list[ParsedRun]:
     if not found:
         told = [w for w in [*before.splitlines(), *words] if _COMPLAINT.search(w)]
         return [failed(told[0] if told else f"no result: nothing follows the name of the test, {test}")]
-    lacking = _lacking(test, found)
+    if len(columns) > 1:
+        return [failed(f"{_FOREIGN}: they are not aligned")]
+    lacking = _lacking(test, found) or _foreign(test, seen)
     if lacking:
         return [failed(f"the log is cut or damaged: {lacking}")]
     wrong = _contradiction(found)
     if wrong:
         return [failed(f"the figures contradict each other, the log is damaged: {wrong}")]
-    return [_run(test, found, line), *orphans]
+    run = _run(test, found, line)
+    if gone := _companions(test, seen):
+        run = replace(run, warnings=(f"lines are missing: {', '.join(gone)}",))
+    return [run, *orphans]
+
+
+_ENDS = {"loc": "rem", "rem": "loc", "send": "recv", "recv": "send", "bytes": "msgs", "msgs": "bytes"}
+
+
+def _companions(test: str, seen: set[str]) -> list[str]:
+    """What qperf prints of both ends and both ways, and is there of one of them only."""
+    others = set()
+    for key in seen:
+        parts = key.split("_")
+        if test.endswith("_bw") and len(parts) == 3 and parts[0] in ("loc", "rem"):  # one end sends, one receives
+            others.add("_".join(_ENDS.get(part, part) for part in parts[:2]) + f"_{parts[2]}")
+            continue
+        for i, part in enumerate(parts):
+            if part in _ENDS and len(parts) > 1 and parts[-1] in ("used", "cost", "bytes", "msgs"):
+                others.add("_".join([*parts[:i], _ENDS[part], *parts[i + 1 :]]))
+    return sorted(others - seen)
 
 
 def _lacking(test: str, found: Mapping[str, _Figure]) -> str | None:
@@ -306,6 +345,15 @@ def _lacking(test: str, found: Mapping[str, _Figure]) -> str | None:
             return "a bandwidth test prints no latency"
         return None if "bw" in found or len(ways) == 2 else "no recv_bw" if ways == {"send_bw"} else "no bw"
     return None
+
+
+def _foreign(test: str, seen: set[str]) -> str | None:
+    """Tell which figure is of a test that goes the other number of ways; one way has a sender and a receiver."""
+    if not re.fullmatch(r"(?:tcp|udp|sctp|sdp|rds|rc|uc|ud)_(?:bw|lat)", test):
+        return None
+    others = r"(?:loc|rem)_cpus_used" if test.endswith("_bw") else r"(?:send|recv)_(?:cpus_used|cost)"
+    key = next((k for k in seen if re.match(others, k)), None)
+    return f"{_FOREIGN}: {key}" if key else None
 
 
 _COMPLAINT = re.compile(

@@ -125,6 +125,8 @@ class _Log:
     reversed_ids: set[str] = field(default_factory=set)
     local: int = 0
     full_duplex: bool = False
+    blank: list[int] = field(default_factory=list)
+    """Empty lines: no program prints one between its rows."""
     parameters: dict[str, Any] = field(default_factory=dict)
     form: re.Pattern[str] = _FORMS[0]
     """What the last row had behind its rate."""
@@ -161,6 +163,8 @@ def _test(text: str, program: _Program) -> ParsedRun:
             if found is not None:
                 _take(log, found, reports)
                 continue
+        if not line.strip():
+            log.blank.append(index)
         _context(log, line)
     _ways(log)
     return _run(log)
@@ -318,7 +322,7 @@ def _leave_out_other_tests(log: _Log) -> None:
     last = max(s.rows[-1][0].index for s in known.values())
     for name in set(log.streams) - set(known) - {"SUM"}:
         first = log.streams[name].rows[0][0] if log.streams[name].rows else None
-        if first is not None and first.index > last + 1:
+        if first is not None and "SUM" not in log.sums and any(last < i < first.index for i in log.blank):
             log.warnings.append(f"a row after the result is of another test and is left out: {first.text.strip()!r}")
             del log.streams[name]
 

@@ -330,6 +330,8 @@ def _cpu(found: dict[str, float], warnings: list[str], cpu: dict[str, Any], serv
     other = "client" if serving == "server" else "server"
     for end, side in (("host", serving), ("remote", other)):
         total, user, system = (number(cpu.get(f"{end}_{k}")) for k in ("total", "user", "system"))
+        if total is None and cpu:
+            warnings.append(f"the {end}'s CPU time is missing")
         if total is None or (not total and end == "remote"):
             continue
         if total < 0 or (user is not None and system is not None and abs(total - user - system) > 0.02 + 0.002 * total):

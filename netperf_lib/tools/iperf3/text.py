@@ -49,6 +49,8 @@ class _Log:
     reverse: bool = False
     udp: bool = False
     sctp: bool = False
+    windows: bool = False
+    """The head of the table promises congestion windows."""
     cpu: dict[str, float] = field(default_factory=dict)
     """Share of a processor at this end (`local`) and at the other (`remote`)."""
     bidir: bool = False
@@ -101,6 +103,7 @@ def read_text(text: str) -> list[ParsedRun]:
                 log.finished |= rule
                 log.udp |= "Datagrams" in line or "Jitter" in line
                 log.old = "Bandwidth" in line
+                log.windows |= "Cwnd" in line
                 rule = False
                 continue
         stripped = line.strip(" >")
@@ -334,6 +337,10 @@ def _metrics(log: _Log) -> dict[str, float]:
             _loss(log, found, loss, both["receiver"] or both[""], word)
         if not word and not gaps:
             _windows(log, found, direction)
+    if found and log.windows and "cwnd_bytes" not in found and not gaps:
+        log.warnings.append("without cwnd_bytes: congestion windows are missing from the intervals")
+    if found and not log.intervals and not log.serving and "server" not in log.parameters:
+        log.warnings.append("the head of the log is missing, and with it the intervals")
     for end, share in log.cpu.items():
         if share or end == "local":
             found["cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"] = share

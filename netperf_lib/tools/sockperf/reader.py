@@ -233,6 +233,13 @@ def _run(text: str, line: int = 1) -> ParsedRun:
         metrics = _latency(found, percentiles, basis)
         points = tuple(Percentile(p, v, beyond_of(p, n)) for p, v in sorted(percentiles.items()))
     warnings = []
+    wanted = {"sent": "messages_count", "rate": "message_rate_per_s", "bandwidth": "throughput_sent_bps"}
+    if basis:
+        wanted = {"valid": "duration_measured_s", "losses": "lost_count"}
+        if "percentile 50.000" in found:  # since 2.8 these are printed of any number of observations
+            wanted |= {f"percentile {p:.3f}": f"{basis}_{_NAMES[p]}_us" for p in _NAMES if p not in (95.0, 25.0)}
+    if gone := [f"{metric} (a line is missing)" for line, metric in wanted.items() if line not in found]:
+        warnings.append(f"without {', '.join(gone)}")
     if cut or (basis and "min" not in found) or (not basis and "bandwidth" not in found):
         warnings.append(f"the log ends early, after {rows[-1].strip()!r}")
     if basis and "average" not in found:
