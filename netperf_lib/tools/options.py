@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Option", "arguments", "bits_per_second", "checked", "json_schema"]
 
-_RATE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)(?:/\d+)?", re.IGNORECASE)
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Option:
             )
         if self.type == "word":
             plain = isinstance(value, int | float | str) and not isinstance(value, bool)
-            return None if plain and re.fullmatch(r"[\w.+-]+", str(value)) else "a word without blanks"
+            return None if plain and _WORD.fullmatch(str(value)) else "a word without blanks"
         if self.type is bool:
             return None if isinstance(value, bool) else "true or false"
         if isinstance(value, bool) or not isinstance(value, int if self.type is int else int | float):
@@ -103,8 +104,8 @@ def json_schema(known: Iterable[Option]) -> dict[str, Any]:
         bool: {"type": "boolean"},
         int: {"type": "integer", "minimum": 0},
         float: {"type": "number", "minimum": 0},
-        "rate": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^(?i:{_RATE.pattern})$"}]},
-        "word": {"type": ["string", "number"]},
+        "rate": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^{_RATE.pattern}$"}]},
+        "word": {"type": ["string", "number"], "pattern": f"^{_WORD.pattern}$", "minimum": 0},
     }
     properties: dict[str, Any] = {}
     for o in known:
