@@ -294,7 +294,8 @@ def _block(test: str, before: str, body: str, line: int) -> list[ParsedRun]:
         rank = _rank(key)
         seen.add(key)
         if kind:
-            columns.add(row.index("=") if "\t" not in row else -1)
+            # two blanks and more, unless somebody squeezed them
+            columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
             try:
                 found[key] = _figure(kind, value)
             except ValueError as e:
