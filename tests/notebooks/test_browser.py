@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from typing import Any
 import nbformat
 import pypdf
 import pytest
+
+import netperf_lib as npl
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 REPO = Path(__file__).parents[2]
@@ -195,4 +198,58 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(browser: Any, lab: str) 
         page.keyboard.press("Shift+Enter")
         page.locator(".jp-CodeCell", has_text="runs.size").get_by_text(said).wait_for(timeout=60_000)
     kept(page, "lesson")
+    page.close()
+
+
+# -- pictures and pages without a server -------------------------------------------------------------------------------
+
+OUTSIDE = """() => {
+    const outside = [];
+    for (const svg of document.querySelectorAll('svg')) {
+        const edge = svg.getBoundingClientRect();
+        for (const text of svg.querySelectorAll('text')) {
+            const box = text.getBoundingClientRect();
+            const aside = Math.max(edge.left - box.left, box.right - edge.right);
+            const out = Math.max(aside, edge.top - box.top, box.bottom - edge.bottom);
+            if (out > 1.5) outside.push(`${text.textContent}: ${out.toFixed(1)}`);
+        }
+    }
+    return outside;
+}"""
+
+
+def test_no_text_of_a_figure_leaves_its_canvas_in_a_browser(browser: Any) -> None:
+    runs = npl.load(npl.recorded())
+    chosen = npl.select(runs, "latency_oneway_us")
+    streams = npl.select(runs, "throughput_bps")
+    figures = [
+        npl.plots.rounds(chosen, "latency_oneway_us"),
+        npl.plots.forest(npl.compare(runs)),
+        npl.plots.rounds(streams, "throughput_bps"),
+        npl.plots.drift(chosen, "latency_oneway_us"),
+    ]
+    page = browser.new_page(viewport={"width": 1000, "height": 1400})
+    page.set_content("".join(f"<p>{f.svg()[f.svg().index('<svg') :]}</p>" for f in figures))
+    page.evaluate("() => document.fonts.ready")
+    # the check would be worth nothing with a font that the browser took instead
+    assert page.evaluate("() => [...document.fonts].filter(f => f.status === 'loaded').length") >= 1
+    assert page.evaluate(OUTSIDE) == []
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_in_html_fits_a_phone_in_both_themes(browser: Any, tmp_path: Path, scheme: str) -> None:
+    folder = Path(shutil.copytree(npl.recorded(), tmp_path / "lab-full"))
+    (*_, place) = npl.report(folder, notebooks=["summary"], to="html")
+    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    page.goto(place.as_uri())
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    box = page.get_by_text("Use a placement group").first.bounding_box()
+    assert box
+    assert box["x"] + box["width"] <= 390
+    look = "() => { const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]; }"
+    paper, ink = page.evaluate(look)
+    light = [sum(map(int, re.findall(r"\d+", c)[:3])) for c in (paper, ink)]
+    assert (light[0] > light[1]) == (scheme == "light")
+    kept(page, f"phone-{scheme}")
     page.close()

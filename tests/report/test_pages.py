@@ -1,0 +1,130 @@
+"""What a reader meets: answers with their base, warnings beside verdicts, and no number told in two ways."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.data.layout import Store
+from netperf_lib.experiment.model import Deployment, Host, Proof
+from netperf_lib.questions.words import effect, span
+from netperf_lib.reporting.blocks import CALLOUTS, MARKS
+
+from . import made
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("verdict", MARKS)
+def test_a_verdict_is_readable_in_both_themes(verdict: str) -> None:
+    # white text on a ground of its own does not depend on the page's theme
+    assert 1.05 / (luminance(MARKS[verdict][1]) + 0.05) >= 4.5
+
+
+def test_no_text_of_a_block_has_a_colour_that_a_theme_may_hide() -> None:
+    for level in CALLOUTS:
+        html = npl.page.callout("words", title="title", level=level).html
+        assert "color:" not in html.replace("border-left-color", "").replace("background", "")
+
+
+@pytest.fixture(scope="module")
+def doubted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """An experiment in which one claim about one host is false."""
+    folder = made.experiment(tmp_path_factory.mktemp("doubted"))
+    declared = Store.at(folder).declared()
+    ppg = next(p for p in declared.pairs if p.placement == "ppg")
+    false = Proof(claim="one way takes 40 µs", holds=False, evidence="median 59 µs")
+    hosts = tuple(
+        Host(name=n, address="192.0.2.1", data_address="10.0.0.1", proofs=(false,) if n == ppg.server else ())
+        for n in {h for p in declared.pairs for h in (p.client, p.server)}
+    )
+    Store.at(folder).write_deployment(1, Deployment(deployment_id="d1", source="lab", hosts=hosts))
+    return npl.load(folder)
+
+
+def test_a_claim_that_does_not_hold_warns_beside_each_verdict_that_rests_on_it(doubted: Any) -> None:
+    declared = npl.contrasts(doubted)
+    family = npl.compare(doubted, contrasts=declared)
+    shown = npl.page.verdicts(family, declared).content["rows"]
+    touched = [("ppg" in (c.a.get("placement"), c.b.get("placement"))) for c in declared]
+    assert any(touched)
+    assert not all(touched)
+    for c, row, rests in zip(family, shown, touched, strict=True):
+        for text in ("\n".join(c.warnings), row[1]):
+            assert ("one way takes 40 µs (median 59 µs)" in text) == rests, c.names
+    assert "one way takes 40 µs" in npl.page.caveats(doubted, family).text
+
+
+def test_the_bound_in_the_sentence_is_an_end_of_the_interval_in_the_table(doubted: Any) -> None:
+    for c in npl.compare(doubted):
+        if c.verdict in ("better", "worse"):
+            least = re.search(r"at least ([\d.,]+)", c.words)
+            assert least
+            assert least[1] in re.findall(r"[\d.,]+", span(c)), (c.words, span(c))
+
+
+def test_an_interval_is_rounded_outwards() -> None:
+    assert effect(1 - 0.256, 1) == "−25 %"
+    assert effect(1 - 0.402, -1) == "−41 %"
+    assert effect(0.895, -1) == "−11 %"
+    assert effect(1.001, 1) == "+0.1 %"
+    assert effect(3.14, -1) == "×3.1"
+    assert effect(3.11, 1) == "×3.2"
+    assert effect(1 / 158.4, 1) == "1/158"
+
+
+def test_answers_stand_with_their_base(doubted: Any) -> None:
+    declared = npl.contrasts(doubted)
+    family = npl.compare(doubted, contrasts=declared)
+    for c, row in zip(family, npl.page.verdicts(family, declared).content["rows"], strict=True):
+        for name in c.names:
+            assert re.search(rf"{re.escape(name)}: [\d.,]+ (µs|ms|[GMk]?bit/s)", row[2]), row
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> pypdf.PdfReader:
+    folder = made.experiment(tmp_path_factory.mktemp("whole"))
+    return pypdf.PdfReader(npl.report(folder, notebooks=["summary", "01-placement", "02-accelerated"])[-1])
+
+
+def test_page_one_holds_the_answers(whole: pypdf.PdfReader) -> None:
+    first = " ".join(whole.pages[0].extract_text().split())
+    assert "Does a proximity placement group lower the latency inside a zone?" in first
+    assert "Use a placement group" in first
+    assert re.search(r"ppg: 4\d(\.\d)? µs", first)
+
+
+def test_a_finding_is_told_at_the_front_and_with_its_evidence_and_nowhere_else(whole: pypdf.PdfReader) -> None:
+    text = " ".join(" ".join(p.extract_text() for p in whole.pages).split())
+    assert text.count("Does a proximity placement group lower the latency inside a zone?") == 1
+    assert text.count("no accelerated networking, at least") <= 2
+
+
+def test_the_notice_stands_on_the_cover_and_where_a_chapter_begins(whole: pypdf.PdfReader) -> None:
+    held = [p.extract_text().count("Made-up numbers for a test") for p in whole.pages]
+    assert held[0] >= 1
+    chapters = len([o for o in whole.outline if not isinstance(o, list)])
+    assert sum(held) <= chapters + 3
+
+
+def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> None:
+    folder = made.experiment(tmp_path)
+    body = npl.report(folder, notebooks=["summary", "01-placement", "05-paths"], to="html")[-1].read_text("utf-8")
+    assert body.count("<h1") == 1
+    assert "<title>What the network gives" in body
+    anchors = re.findall(r'href="#([^"]+)"', body)
+    assert len(anchors) >= 4
+    assert all(f'id="{a}"' in body for a in anchors)
+    assert body.count("Made-up numbers for a test") <= 2
+    assert "Traceback" not in body
+    assert "NothingToReport" not in body
+    assert "prefers-color-scheme: dark" in body
