@@ -56,7 +56,9 @@ class TypstExporter(Exporter):
         nb, resources = super().from_notebook_node(nb, resources, **kw)
         page = _Page(nb, base=resources.get("metadata", {}).get("path"), code=self.code, contents=self.contents)
         page.file = resources.get("metadata", {}).get("name") or "Report"
-        source, files = page.render()
+        # nbconvert writes what a document needs into a folder beside it; the PDF is made in a folder of its own
+        beside = resources.get("output_files_dir") if self.output_mimetype == "text/x-typst" else None
+        source, files = page.render(f"{beside}/" if beside else "")
         resources["outputs"] = {**(resources.get("outputs") or {}), **files}
         resources["output_extension"] = ".typ"
         return source, resources
@@ -169,7 +171,8 @@ class _Page:
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
-    def render(self) -> tuple[str, dict[str, bytes]]:
+    def render(self, beside: str = "") -> tuple[str, dict[str, bytes]]:
+        """Source, and the files that it reads from the folder `beside`."""
         self._title()
         words = self._markdown()
         body, provenance = [], []
@@ -196,8 +199,9 @@ class _Page:
                     key = (index, id(output))
                     body.append(words[key] if key in words else self._output(output))
         body += [self.call("provenance", self._parameters(p)) for p in provenance]
-        head = ['#import "report.typ" as r', '#import "report.typ": horizontalrule', '#let d = json("data.json")']
-        head += ["#let local-image(src, alt) = box(image(d.images.at(src), alt: alt))", "#show: r.report.with(d.meta)"]
+        head = [f'#import "{beside}report.typ" as r', f'#import "{beside}report.typ": horizontalrule']
+        head += [f'#let d = json("{beside}data.json")', "#show: r.report.with(d.meta)"]
+        head += [f'#let local-image(src, alt) = box(image("{beside}" + d.images.at(src), alt: alt))']
         if self.cover:
             head.append("#r.cover(d.cover)")
         elif self.name:
@@ -218,7 +222,7 @@ class _Page:
                 json.loads(text) | {"meta": self._meta() | {"fonts": further}}, ensure_ascii=False, indent=1
             )
         files = self.files | {"data.json": text.encode(), "report.typ": (TEMPLATE / "report.typ").read_bytes()}
-        return source, files
+        return source, {beside + name: data for name, data in files.items()}
 
     def _title(self) -> None:
         """Take the first heading as the title; the cover or the title line shows it."""

@@ -6,13 +6,17 @@ import base64
 import datetime as dt
 import re
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pandas as pd
 import pypdf
 import pytest
+import typst
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from netperf_lib.errors import ReportError
@@ -260,3 +264,12 @@ def test_headings_that_skip_levels_are_raised(tmp_path: Path) -> None:
     assert b"pdfuaid" in pdf or "Deeper" in text_of(pdf, tmp_path)
     source, _ = TypstExporter().from_notebook_node(nb, {"metadata": {"name": "x"}})
     assert re.findall(r"(?m)^=+ .*", source) == ["= Deep", "= no heading", "== Deeper"]
+
+
+def test_jupyter_nbconvert_writes_source_that_typst_compiles(tmp_path: Path) -> None:
+    cells = [new_markdown_cell("# Mine"), new_code_cell("print(7001)")]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "mine.ipynb")
+    words = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "netperf_typst", "mine.ipynb"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert typst.compile(str(tmp_path / "mine.typ"), root=str(tmp_path)).startswith(b"%PDF")
