@@ -1,0 +1,36 @@
+"""The experiments that come with the project, one for each published study among them: each can be planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from netperf_lib import hosts
+from netperf_lib.experiment.estimate import Preview
+from netperf_lib.experiment.schedule import schedule
+from netperf_lib.experiment.yaml import load_experiment
+
+from ..conftest import REPO
+
+ALL = sorted((REPO / "data" / "experiments").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda p: p.stem)
+def test_every_experiment_can_be_planned(path: Path) -> None:
+    declared = load_experiment(path)
+    hosts.options(declared)
+    plan = schedule(declared, seed=1)
+    assert declared.name == path.stem
+    assert str(Preview(plan=plan)).startswith(declared.name)
+
+
+STUDIES = [p for p in ALL if p.stem.startswith("study-")]
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
+def test_a_study_is_short_and_asks_its_question_before_the_data(path: Path) -> None:
+    assert len(STUDIES) == 5
+    lines = [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    assert len(lines) <= 30
+    assert load_experiment(path).contrasts
