@@ -123,7 +123,7 @@ class Preview:
             first = plan.trials[: plan.conditions]
             assumed = any(rate_bps(t) == ASSUMED_BPS and t.advertised_bps is None for t in first)
             at = f", where no rate or bandwidth is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
-            lines.append(f"up to {total / 1e9:,.3g} GB of traffic{at if assumed else ''}")
+            lines.append(f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at if assumed else ''}")
         lines += [f"cost: {self.cost}"] if self.cost else []
         lines += [f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}" for o in self.outlook]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])
