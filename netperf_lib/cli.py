@@ -129,9 +129,9 @@ def plan(as_json: bool, **options: Any) -> None:
 @npl.command()
 def schema() -> None:
     """Print the JSON Schema of experiment files, for editors."""
-    from .experiment.model import Experiment
+    from .hosts import experiment_schema
 
-    click.echo(json.dumps(Experiment.model_json_schema(), indent=2))
+    click.echo(json.dumps(experiment_schema(), indent=2))
 
 
 @npl.command()

@@ -71,7 +71,7 @@ def plan(
         expected = simulate(declared, load(pilot) if isinstance(pilot, str | os.PathLike) else pilot)
     return Preview(
         plan=scheduled,
-        cost=hosts.cost(declared, measuring_s=estimate.duration_s(scheduled)),
+        cost=hosts.cost(declared, workload=_workload(scheduled)),
         outlook=tuple(expected),
     )
 
@@ -206,9 +206,11 @@ def collect(
         for number in range(1, declared.deployments + 1):
             if is_complete(scheduled, store, number=number):
                 say(f"Deployment {number}: nothing is left to measure.")
-                hosts.release(declared, state=store.hosts_dir)
+                hosts.release(declared, state=store.hosts_dir, number=number)
                 continue
-            with hosts.deployed(declared, number=number, state=store.hosts_dir) as deployment:
+            with hosts.deployed(
+                declared, number=number, state=store.hosts_dir, workload=_workload(scheduled)
+            ) as deployment:
                 store.write_deployment(number, deployment)
                 if deployment.notice:
                     say(deployment.notice)
@@ -265,6 +267,15 @@ def _load(experiment: PathLike, rounds: str | int | None = None, duration_s: flo
     return declared
 
 
+def _workload(scheduled: Plan) -> hosts.Workload:
+    """What a source of hosts is told of the plan."""
+    return hosts.Workload(
+        measuring_s=estimate.duration_s(scheduled),
+        traffic=estimate.traffic(scheduled),
+        notes=tuple(Preview(plan=scheduled).notes()),
+    )
+
+
 def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool) -> Plan:
     """The schedule: a stored one is kept as long as it stands, so that the order of its seed is kept.
 
@@ -291,7 +302,7 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     """
     declared = _load(experiment)
     source = hosts.source(declared.hosts.source)
-    if source.EPHEMERAL and not getattr(source, "HOLDS", False):
+    if source.EPHEMERAL and not source.HOLDS:
         raise UsageError(
             f"hosts of source {declared.hosts.source!r} live only while they are measured; "
             "use `npl run` or `npl collect`, or `npl lab up` to hold a lab open"
@@ -299,8 +310,9 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     store = Store(root, declared.name)
     store.declare(declared)
     made = []
+    workload = _workload(schedule(declared, seed=0))
     for number in range(1, declared.deployments + 1):
-        made.append(source.up(declared, number=number, state=store.hosts_dir))
+        made.append(source.up(declared, number=number, state=store.hosts_dir, workload=workload))
         store.write_deployment(number, made[-1])
     return made
 
@@ -332,12 +344,13 @@ def preflight(experiment: PathLike) -> tuple[str, bool]:
         Hosts of this source need no such look.
     """
     declared = _load(experiment)
-    found = _offering(declared, "preflight").preflight(declared)
+    workload = _workload(schedule(declared, seed=0))
+    found = _offering(declared, "preflight").preflight(declared, workload=workload)
     return str(found), not (found.problems or found.elsewhere)
 
 
 def _offering(declared: Experiment, what: str) -> Any:
-    source = hosts.source(declared.hosts.source)
+    source: Any = hosts.source(declared.hosts.source)
     if not hasattr(source, what):
         raise UsageError(
             f"source {declared.hosts.source!r} makes nothing that costs money: `npl plan` shows all there is"

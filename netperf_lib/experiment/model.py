@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -256,10 +256,10 @@ class Report(_Declared):
 class HostsSpec(_Declared):
     """Where the hosts come from."""
 
-    source: Literal["lab", "inventory", "azure", "imported"]
-    """`imported` stands for logs that were there before: nothing is placed or measured."""
+    source: Name
+    """`lab`, `inventory` or `azure`; `imported` stands for logs that were there before: nothing is measured."""
     options: dict[str, Any] = {}
-    """What that source needs; each file in `hosts/` declares and checks its own."""
+    """What that source needs, which it declares and checks itself."""
 
 
 class Experiment(_Declared):

@@ -1,53 +1,60 @@
-"""Where hosts come from and how they go: one file a source.
-
-A source is a module or package in this folder whose name has no leading underscore; there is no list to keep. It offers
-
-``Options``
-    A pydantic model of what stands under ``hosts: options:`` in the experiment.
-``EPHEMERAL``
-    True when the hosts live only as long as the measurement (``npl run`` takes them down after it).
-``HOLDS`` (optional)
-    True when the hosts of an ephemeral source outlive the process that placed them: ``npl up`` may leave them running.
-``up(experiment, *, number, state) -> Deployment``
-    Place the hosts of deployment `number` (from 1). `state` is a folder of the source's own. Safe to repeat.
-``down(experiment, *, state) -> None``
-    Take away whatever was placed; safe to repeat.
-``cost(experiment, *, measuring_s) -> str``
-    What it costs to have the hosts for so long, in words.
-"""
+"""Where hosts come from and how they go: `SOURCES` is the one list of them, `Source` what each offers."""
 
 from __future__ import annotations
 
 import importlib
+import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
 from ..errors import ExperimentError, UsageError
 from ..experiment.model import Deployment, Experiment
+from .source import Source, Workload
 
-__all__ = ["cost", "deployed", "options", "release", "source", "sources"]
+if TYPE_CHECKING:
+    from . import azure, inventory, lab
+
+    _typed: tuple[Source, ...] = (azure, inventory, lab)  # the type checker compares each with the protocol
+
+__all__ = [
+    "SOURCES",
+    "Source",
+    "Workload",
+    "budget_reached",
+    "cost",
+    "deployed",
+    "experiment_schema",
+    "options",
+    "release",
+    "source",
+    "sources",
+]
+
+SOURCES = {"azure": ".azure", "inventory": ".inventory", "lab": ".lab"}
+"""Name in an experiment to module; imported when it is asked for."""
 
 
 def sources() -> tuple[str, ...]:
     """Names of the known sources."""
-    return ("azure", "inventory", "lab")
+    return tuple(SOURCES)
 
 
-def source(name: str) -> Any:
-    """Return the module of the source called `name`.
+def source(name: str) -> Source:
+    """Return the source called `name`.
 
     Raises
     ------
     UsageError
         Unknown; the text names those known.
     """
-    if name not in sources():
-        raise UsageError(f"unknown source of hosts {name!r} (known: {', '.join(sources())})")
-    return importlib.import_module(f"{__name__}.{name}")
+    if name not in SOURCES:
+        raise UsageError(f"unknown source of hosts {name!r} (known: {', '.join(SOURCES)})")
+    return cast("Source", importlib.import_module(SOURCES[name], __name__))
 
 
 def options(experiment: Experiment) -> Any:
@@ -56,33 +63,86 @@ def options(experiment: Experiment) -> Any:
     Raises
     ------
     ExperimentError
-        An unknown or impossible option.
+        An unknown source, or an unknown or impossible option.
     """
-    module = source(experiment.hosts.source)
     try:
-        return module.Options.model_validate(experiment.hosts.options)
+        model = source(experiment.hosts.source).Options
+    except UsageError as error:
+        raise ExperimentError(f"{experiment.name}: hosts.source: {error}") from None
+    try:
+        return model.model_validate(experiment.hosts.options)
     except ValidationError as error:
-        said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        known = ", ".join(module.Options.model_fields)
-        raise ExperimentError(f"{experiment.name}: hosts.options: {said} (known options: {known})") from None
+        wrong = "; ".join(
+            ": ".join(
+                filter(None, (".".join(("hosts.options", *map(str, e["loc"]))), e["msg"].removeprefix("Value error, ")))
+            )
+            for e in error.errors()
+        )
+        unknown = any(e["type"] == "extra_forbidden" and len(e["loc"]) == 1 for e in error.errors())
+        known = f" (known options: {', '.join(model.model_fields)})" if unknown else ""
+        raise ExperimentError(f"{experiment.name}: {wrong}{known}") from None
+
+
+def experiment_schema() -> dict[str, Any]:
+    """JSON schema of an experiment file, with the options of each source of hosts."""
+    schema = Experiment.model_json_schema()
+    declared = schema["$defs"]["HostsSpec"]
+    variants = []
+    for name in SOURCES:
+        own = source(name).Options.model_json_schema(ref_template="#/$defs/{model}")
+        parts = {f"{name.capitalize()}{part}": text for part, text in own.pop("$defs", {}).items()}
+        own, parts = (
+            json.loads(re.sub(r'"#/\$defs/(\w+)"', rf'"#/$defs/{name.capitalize()}\1"', json.dumps(document)))
+            for document in (own, parts)
+        )
+        schema["$defs"] |= parts | {f"{name.capitalize()}Options": own}
+        properties = {"source": {"const": name}, "options": {"$ref": f"#/$defs/{name.capitalize()}Options"}}
+        variants.append({"properties": properties})
+    declared["properties"]["source"]["enum"] = list(SOURCES)
+    declared["oneOf"] = variants
+    return schema
 
 
 @contextmanager
-def deployed(experiment: Experiment, *, number: int = 1, state: Path) -> Iterator[Deployment]:
+def deployed(
+    experiment: Experiment, *, number: int = 1, state: Path, workload: Workload | None = None
+) -> Iterator[Deployment]:
     """Hosts for as long as the block runs; those of an ephemeral source are gone after it, whatever happens."""
     try:
-        yield source(experiment.hosts.source).up(experiment, number=number, state=state)
+        yield source(experiment.hosts.source).up(
+            experiment, number=number, state=state, workload=workload or Workload()
+        )
     finally:
-        release(experiment, state=state)
+        release(experiment, state=state, number=number)
 
 
-def cost(experiment: Experiment, *, measuring_s: float) -> str:
-    """What it costs to have the hosts of an experiment for `measuring_s` seconds of measuring, in words."""
-    return str(source(experiment.hosts.source).cost(experiment, measuring_s=measuring_s))
+def cost(experiment: Experiment, *, workload: Workload) -> str:
+    """What it costs to have the hosts of an experiment for its measurement, in words."""
+    return source(experiment.hosts.source).cost(experiment, workload=workload)
 
 
-def release(experiment: Experiment, *, state: Path) -> None:
-    """Take away hosts that are not to outlive the measurement; safe to repeat."""
-    module = source(experiment.hosts.source)
-    if module.EPHEMERAL:
-        module.down(experiment, state=state)
+def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str | None:
+    """Say so when what the hosts have cost has reached the budget, so that collection can end; else None.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Its `budget` is the limit.
+    state : Path
+        The folder given to `deployed`.
+    done : float
+        Share of the planned trials that are complete, 0 to 1: so much of the planned traffic counts as sent.
+    """
+    if experiment.budget is None:
+        return None
+    spent = source(experiment.hosts.source).spent(experiment, state=state, done=done)
+    if spent is None or spent < experiment.budget:
+        return None
+    return f"about {spent:.2f} of the budget of {experiment.budget:g} is spent: collection ends here"
+
+
+def release(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
+    """Take away hosts that are not to outlive the measurement, those of one deployment or all; safe to repeat."""
+    chosen = source(experiment.hosts.source)
+    if chosen.EPHEMERAL:
+        chosen.down(experiment, state=state, number=number)

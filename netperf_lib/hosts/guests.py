@@ -14,7 +14,7 @@ from ..experiment.model import Host, Proof
 from ..measure.event_loop import finish
 from ..measure.ssh import Remote
 
-__all__ = ["guest_proofs", "guests"]
+__all__ = ["guest_proofs", "guests", "paths"]
 
 GUEST = r"""
 if command -v cloud-init >/dev/null 2>&1; then
@@ -42,8 +42,53 @@ done
 [ -r /usr/local/share/npl-built ] && sed 's/^/package=/' /usr/local/share/npl-built
 true
 """
-VF_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mana")
-"""Drivers of the SR-IOV virtual functions that Azure gives to guests."""
+PATH = r"""
+exec python3 - "$1" <<'END'
+import socket, subprocess, sys
+to, port = sys.argv[1], 20999
+def run(*words):
+    try:
+        return subprocess.run(words, capture_output=True, text=True, timeout=5).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+device = (run("ip", "-o", "route", "get", to).split(" dev ") + [""])[1].split(" ")[0]
+def vf():
+    lines = [l.split(":") for l in run("ethtool", "-S", device).splitlines()]
+    return next((int(l[1]) for l in lines if l[0].strip() == "vf_tx_packets"), None)
+for ttl in range(1, 17):
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        probe.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)
+        try:
+            probe.connect((to, port))
+        except ConnectionRefusedError:
+            pass  # it came so far
+        except OSError:
+            continue
+        print(f"hops={ttl}")
+        break
+before, sent = vf(), 2000
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    probe.connect((to, port))
+    print(f"mtu={probe.getsockopt(socket.IPPROTO_IP, 14)}")
+    done = 0
+    for _ in range(sent):
+        try:
+            done += bool(probe.send(b"path"))
+        except OSError:
+            pass  # what came back of an earlier one
+print(f"sent={done}")
+if before is not None:
+    print(f"vf_tx_packets={vf() - before}")
+END
+"""
+VF_DRIVERS = {
+    "mlx4_core": "ConnectX-3",
+    "mlx4_en": "ConnectX-3",
+    "mlx5_core": "ConnectX-4 or later",
+    "mana": "Microsoft Azure Network Adapter",
+}
+"""Drivers of the SR-IOV virtual functions that Azure gives to guests, and what they drive."""
 
 
 def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, Mapping[str, Any] | str]:
@@ -86,6 +131,45 @@ def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, 
     return dict(zip((h.name for h in hosts), finish(all_of_them()), strict=True))
 
 
+def paths(
+    hosts: tuple[Host, ...], pairs: tuple[tuple[str, str], ...], *, marker: str
+) -> dict[tuple[str, str], Mapping[str, Any] | str]:
+    """Ask the client of every pair for the path to its server: hops (TCP), MTU, packets of the virtual function.
+
+    Pairs whose hosts are not among `hosts` are left out.
+
+    Returns
+    -------
+    dict
+        (client, server) to `hops`, `mtu`, `sent` and `vf_tx_packets`, as far as known, or to what went wrong.
+    """
+    by_name = {h.name: h for h in hosts}
+    wanted = [p for p in pairs if p[0] in by_name and p[1] in by_name]
+
+    async def one(client: str) -> list[Mapping[str, Any] | str]:
+        remote = Remote(by_name[client], marker)
+        out: list[Mapping[str, Any] | str] = []
+        try:
+            for _, server in (p for p in wanted if p[0] == client):
+                try:
+                    await remote.connect()
+                    answer = await remote.script(PATH, by_name[server].data_address, limit_s=60)
+                    lines = (line.partition("=") for line in answer.out.splitlines())
+                    out.append({k: int(v) for k, _, v in lines if v.isdecimal()})
+                except SSHError as error:
+                    out.append(str(error))
+        finally:
+            await remote.close()
+        return out
+
+    async def all_of_them() -> list[list[Mapping[str, Any] | str]]:
+        return await asyncio.gather(*(one(c) for c in clients))
+
+    clients = list(dict.fromkeys(c for c, _ in wanted))
+    found = dict(zip(clients, map(iter, finish(all_of_them())), strict=True))
+    return {pair: next(found[pair[0]]) for pair in wanted}
+
+
 def _facts(text: str) -> dict[str, Any]:
     facts: dict[str, Any] = {"nic": [], "tool": [], "package": []}
     for line in text.splitlines():
@@ -122,7 +206,9 @@ def guest_proofs(
     out = []
     if accelerated is True:
         claim = "virtual function present and up in the guest"
-        out.append(Proof(claim=claim, holds=up if guest["nic"] else None, evidence=shown))
+        kinds = ", ".join(dict.fromkeys(VF_DRIVERS[n[1]] for n in functions))
+        evidence = f"{shown} ({kinds})" if kinds else shown
+        out.append(Proof(claim=claim, holds=up if guest["nic"] else None, evidence=evidence))
     elif accelerated is False:
         claim = "no virtual function in the guest"
         out.append(Proof(claim=claim, holds=not functions if guest["nic"] else None, evidence=shown))

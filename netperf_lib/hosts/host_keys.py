@@ -1,4 +1,4 @@
-"""Host keys that nobody told beforehand: pinned at the first contact, and checked from then on."""
+"""Host keys that are not known beforehand: pinned at the first contact, and checked from then on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import asyncssh
 
 from ..experiment.model import Host, Proof
+from ..measure.event_loop import finish
 
 __all__ = ["pinned"]
 
@@ -52,7 +53,7 @@ def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dic
 
     place = {h.name: folder / f"{h.name}.known_hosts" for h in hosts if h.known_hosts is None}
     strangers = [h for h in hosts if h.name in place and not place[h.name].exists()]
-    for host, key in zip(strangers, asyncio.run(ask(strangers)) if strangers else (), strict=True):
+    for host, key in zip(strangers, finish(ask(strangers)) if strangers else (), strict=True):
         if key is not None:
             folder.mkdir(parents=True, exist_ok=True)
             # a file a host: whatever name or address it is reached by

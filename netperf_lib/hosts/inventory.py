@@ -12,11 +12,15 @@ from ..errors import ExperimentError
 from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
 from .guests import guest_proofs, guests
 from .host_keys import pinned
+from .source import Workload
 
-__all__ = ["EPHEMERAL", "Options", "cost", "down", "up"]
+__all__ = ["EPHEMERAL", "HOLDS", "Options", "cost", "down", "spent", "up"]
 
 EPHEMERAL = False
 """They were there before, and stay."""
+HOLDS = True
+
+NOTHING_KNOWN = Workload()
 
 
 class _Declared(BaseModel):
@@ -31,16 +35,27 @@ class Machine(_Declared):
     data_address: Address | None = None
     """Where the tests run against; null: `address`."""
     port: Annotated[int, Field(ge=1, le=65535)] = 22
+    """Port of SSH."""
     user: User | None = None
+    """User to log in as."""
     identity: str | None = None
+    """Private key file."""
     known_hosts: str | None = None
+    """File with the host's public key."""
     ssh_config: str | None = None
+    """OpenSSH configuration file."""
     region: str | None = None
+    """Region, for tables and reports."""
     zone: str | None = None
+    """Logical zone."""
     zone_physical: str | None = None
+    """Physical zone."""
     ppg: str | None = None
+    """Proximity placement group."""
     vm_size: str | None = None
+    """VM size."""
     accelerated: bool | None = None
+    """Accelerated networking."""
 
 
 class Options(_Declared):
@@ -49,9 +64,11 @@ class Options(_Declared):
     hosts: dict[str, Machine] = {}
     """Host name to where it is. With `resource_group`: what is to be known beyond what Azure tells."""
     resource_group: str | None = None
+    """Resource group in Azure whose VMs are the hosts."""
     tag: str | None = None
     """Only VMs with this tag, as `name` or `name=value`."""
     subscription: str | None = None
+    """Subscription of the resource group, by name or id; null: the one that `az` has selected."""
     management: Literal["public", "private"] = "public"
     """Which address of the VMs in the resource group SSH connects to."""
     user: User | None = None
@@ -73,7 +90,7 @@ class Options(_Declared):
         return self
 
 
-def up(experiment: Experiment, *, number: int, state: Path) -> Deployment:
+def up(experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
     """Return the hosts that the pairs name, with what they show of themselves.
 
     Raises
@@ -120,13 +137,17 @@ def up(experiment: Experiment, *, number: int, state: Path) -> Deployment:
     )
 
 
-def down(experiment: Experiment, *, state: Path) -> None:
+def down(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
     """Leave everything as it is."""
 
 
-def cost(experiment: Experiment, *, measuring_s: float) -> str:
+def cost(experiment: Experiment, *, workload: Workload) -> str:
     """Say that nothing is made."""
     return "nothing beside what the hosts cost anyway: they exist already"
+
+
+def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
+    """Return None: nothing is paid for here."""
 
 
 def _host(name: str, machine: Machine, options: Options) -> Host:

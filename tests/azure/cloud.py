@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import json
 import re
 import time
 import uuid
@@ -19,9 +20,25 @@ from typing import Any
 from urllib.parse import unquote
 
 from . import arm
-from .rules import EMBEDDED, IMAGES, REGIONS, SIZES, UNTRUSTED, ArmError, Resource, apply
+from .rules import (
+    CHIPS,
+    EMBEDDED,
+    FIRST_GENERATION,
+    GENERATIONS,
+    IMAGES,
+    NOT_LINUX,
+    REGIONS,
+    SIZES,
+    SOLD,
+    UNTRUSTED,
+    ArmError,
+    Resource,
+    apply,
+)
 
 SUBSCRIPTION = "5a5a5a5a-0000-4000-8000-000000000001"
+OTHER = "07070707-0000-4000-8000-000000000003"
+"""Another subscription of the same user: nothing but its regions can be read."""
 TENANT = "7e7e7e7e-0000-4000-8000-000000000002"
 BASE = f"/subscriptions/{SUBSCRIPTION}"
 PROVIDERS = {
@@ -36,7 +53,10 @@ PROVIDERS = {
         "virtualNetworkGateways",
         "connections",
         "expressRouteCircuits",
+        "routeTables",
     ),
+    "Microsoft.DevTestLab": ("schedules",),
+    "Microsoft.MarketplaceOrdering": ("offerTypes",),
     "Microsoft.Resources": ("deployments", "resourceGroups"),
 }
 
@@ -146,6 +166,12 @@ class Cloud:
         self.full: set[str] = set()
         """Families that there is no room for."""
         self.requests: list[str] = []
+        self.unregistered: set[str] = set()
+        """Providers that are not registered."""
+        self.stopped: set[str] = set()
+        """Names of VMs that are deallocated."""
+        self.terms: set[str] = set()
+        """Plans whose terms are accepted."""
         self.scattered = False
         """Proximity placement groups do not keep their members together."""
 
@@ -229,6 +255,8 @@ class Cloud:
         identity, _, tail = tail.partition("/")
         if head.lower() != "subscriptions":
             raise ArmError(404, "NotFound", path)
+        if identity.lower() == OTHER and tail == "locations":
+            return self.locations(shifted=1)
         if identity.lower() != SUBSCRIPTION:
             raise ArmError(404, "SubscriptionNotFound", f"The subscription '{identity}' could not be found.")
         for verb, pattern, name in ROUTES:
@@ -253,10 +281,10 @@ class Cloud:
         return Answer(200, self._subscription())
 
     @route("GET", "/locations")
-    def locations(self, **_: Any) -> Answer:
-        """Regions; logical zones are mapped to physical ones differently in each."""
+    def locations(self, shifted: int = 0, **_: Any) -> Answer:
+        """Regions; logical zones are mapped to physical ones differently in each, and in each subscription."""
         out = []
-        for shift, (region, zones) in enumerate(REGIONS.items()):
+        for shift, (region, zones) in enumerate(REGIONS.items(), shifted):
             mapped = [
                 {"logicalZone": str(i + 1), "physicalZone": f"{region}-az{(i + shift) % 3 + 1}"} for i in range(zones)
             ]
@@ -289,7 +317,8 @@ class Cloud:
                 capabilities = {
                     "vCPUs": cpus,
                     "AcceleratedNetworkingEnabled": accelerated,
-                    "HyperVGenerations": "V1,V2",
+                    "HyperVGenerations": GENERATIONS.get(name, "V1,V2"),
+                    "CpuArchitectureType": CHIPS.get(name, "x64"),
                     **({"TrustedLaunchDisabled": True} if name in UNTRUSTED else {}),
                 }
                 out.append({
@@ -307,6 +336,25 @@ class Cloud:
                 family, cpus, *_ = SIZES[r["properties"]["hardwareProfile"]["vmSize"]]
                 used[family] = used.get(family, 0) + cpus
         return used
+
+    @route("GET", "/providers/Microsoft.Network/locations/{region}/usages")
+    def network_usages(self, region: str, **_: Any) -> Answer:
+        """Quota of addresses."""
+        kinds = (r for r in self.resources.values() if r["type"].lower() == "microsoft.network/publicipaddresses")
+        used = sum(r["location"] == region for r in kinds)
+        limit = self.limits.get((region, "PublicIPAddresses"), 1000)
+        name = {"value": "PublicIPAddresses", "localizedValue": "Public IP Addresses"}
+        entry = {"id": f"{BASE}/usages/x", "unit": "Count", "currentValue": used, "limit": limit, "name": name}
+        return Answer(200, {"value": [entry]})
+
+    @route(
+        "GET",
+        "/providers/Microsoft.MarketplaceOrdering/offerTypes/virtualmachine/publishers/{publisher}/offers/{offer}/plans/{plan}/agreements/current",
+    )
+    def agreement(self, publisher: str, offer: str, plan: str, **_: Any) -> Answer:
+        """Whether the terms of an image are accepted."""
+        properties = {"publisher": publisher, "product": offer, "plan": plan, "accepted": plan in self.terms}
+        return Answer(200, {"id": f"{BASE}/agreements/{plan}", "name": plan, "properties": properties})
 
     @route("GET", "/providers/Microsoft.Compute/locations/{region}/usages")
     def usages(self, region: str, **_: Any) -> Answer:
@@ -333,12 +381,13 @@ class Cloud:
         "GET",
         "/providers/Microsoft.Compute/locations/{region}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus/{sku}/versions/{version}",
     )
-    def image(self, region: str, version: str, **_: Any) -> Answer:
+    def image(self, region: str, publisher: str, offer: str, sku: str, version: str, **_: Any) -> Answer:
         """One version of an image."""
         properties = {
-            "hyperVGeneration": "V2",
+            "hyperVGeneration": "V1" if sku in FIRST_GENERATION else "V2",
             "architecture": "x64",
-            "osDiskImage": {"operatingSystem": "Linux"},
+            "osDiskImage": {"operatingSystem": "Windows" if sku in NOT_LINUX else "Linux"},
+            **({"plan": {"name": sku, "product": offer, "publisher": publisher}} if sku in SOLD else {}),
             "dataDiskImages": [],
             "automaticOSUpgradeProperties": {"automaticOSUpgradeSupported": False},
             "features": [{"name": "SecurityType", "value": "TrustedLaunchSupported"}],
@@ -371,7 +420,7 @@ class Cloud:
         return {
             "id": f"{BASE}/providers/{name}",
             "namespace": name,
-            "registrationState": "Registered",
+            "registrationState": "NotRegistered" if name in self.unregistered else "Registered",
             "resourceTypes": kinds,
         }
 
@@ -505,6 +554,7 @@ class Cloud:
     def find_resources(self, query: dict[str, str], **_: Any) -> Answer:
         """Resources by filter: how az asks whether something exists."""
         wanted = {k.lower(): v.lower() for k, v in re.findall(r"(\w+) eq '([^']*)'", query.get("$filter", ""))}
+        tag = wanted.pop("tagname", None)
 
         def fits(r: Resource) -> bool:
             facts = {
@@ -513,7 +563,9 @@ class Cloud:
                 "location": r.get("location", ""),
                 "resourcegroup": r["id"].split("/")[4],
             }
-            return all(facts.get(k, "").lower() == v for k, v in wanted.items())
+            return all(facts.get(k, "").lower() == v for k, v in wanted.items()) and (
+                tag is None or tag in {t.lower() for t in r.get("tags", {})}
+            )
 
         return Answer(
             200, {"value": [self.show(r) for r in self.resources.values() if r["type"].count("/") == 1 and fits(r)]}
@@ -525,6 +577,8 @@ class Cloud:
     def put_deployment(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
         """Start a deployment."""
         self._group(group, writing=True)
+        if len(name) > 64:
+            raise ArmError(400, "InvalidDeploymentName", f"The deployment name '{name}' has more than 64 characters.")
         where = f"{BASE}/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}"
         if (running := self.deployments.get(where.lower())) and running.left:
             raise ArmError(
@@ -813,6 +867,13 @@ class Cloud:
             },
         )
 
+    @route("POST", "/resourceGroups/{group}/providers/Microsoft.Resources/deployments/{name}/whatIf")
+    def what_if(self, group: str, name: str, body: Resource, **_: Any) -> Answer:
+        """Tell what a template would change in a group."""
+        self._group(group, writing=True)
+        _, _, items = self._read(group, name, body)
+        return self._what_if([i.id for i in items])
+
     @route("POST", "/providers/Microsoft.Resources/deployments/{name}/validate")
     def validate_subscription(self, name: str, body: Resource, **_: Any) -> Answer:
         """Check a template that makes a resource group and deploys into it."""
@@ -836,9 +897,11 @@ class Cloud:
     def what_if_subscription(self, name: str, body: Resource, **_: Any) -> Answer:
         """Tell what a template would change that makes a resource group and deploys into it."""
         group, items = self._rehearsed(name, body)
-        ids = [f"{BASE}/resourceGroups/{group}", *(i.id for i in items)]
+        return self._what_if([f"{BASE}/resourceGroups/{group}", *(i.id for i in items)])
+
+    def _what_if(self, ids: list[str]) -> Answer:
         there = {*self.resources, *(g["id"].lower() for g in self.groups.values())}
-        changes = [{"resourceId": i, "changeType": "NoChange" if i.lower() in there else "Create"} for i in ids]
+        changes = [{"resourceId": i, "changeType": "Modify" if i.lower() in there else "Create"} for i in ids]
         properties = {"correlationId": str(uuid.uuid4()), "changes": changes}
         return Answer(200, {"status": "Succeeded", "properties": properties})
 
@@ -941,6 +1004,94 @@ class Cloud:
             },
         )
 
+    @route("GET", "/resourceGroups/{group}/providers/Microsoft.Compute/virtualMachines/{name}/instanceView")
+    def instance_view(self, group: str, name: str, **_: Any) -> Answer:
+        """State of a VM."""
+        self._group(group)
+        power = "deallocated" if name in self.stopped else "running"
+        codes = {"ProvisioningState/succeeded": "Provisioning succeeded", f"PowerState/{power}": f"VM {power}"}
+        return Answer(
+            200, {"statuses": [{"code": c, "level": "Info", "displayStatus": text} for c, text in codes.items()]}
+        )
+
+    @route("POST", "/resourceGroups/{group}/providers/Microsoft.Network/networkInterfaces/{name}/effectiveRouteTable")
+    def effective_routes(self, group: str, name: str, **_: Any) -> Answer:
+        """Routes of an interface: of its network, its peerings and gateways, and those that a user gave it."""
+        home = self._group(group)
+        nic = self.resources[f"{home['id']}/providers/Microsoft.Network/networkInterfaces/{name}".lower()]
+        subnet = nic["properties"]["ipConfigurations"][0]["properties"]["subnet"]["id"].lower()
+        network = subnet.rsplit("/subnets/", 1)[0]
+        found = [(self._prefix(network), "VnetLocal", "Default", []), ("0.0.0.0/0", "Internet", "Default", [])]
+        for where, r in self.resources.items():
+            kind, p = r["type"].lower().rsplit("/", 1)[-1], r["properties"]
+            if kind == "virtualnetworkpeerings" and where.startswith(network + "/"):
+                other = p["remoteVirtualNetwork"]["id"].lower()
+                far = self.resources[network]["location"] != self.resources[other]["location"]
+                found.append((self._prefix(other), "VNetGlobalPeering" if far else "VNetPeering", "Default", []))
+            if kind == "connections":
+                found += [(x, "VirtualNetworkGateway", "VirtualNetworkGateway", []) for x in self._behind(network, p)]
+        table = (self.resources[subnet]["properties"].get("routeTable") or {}).get("id", "").lower()
+        for entry in self.resources.get(table, {}).get("properties", {}).get("routes", ()):
+            p = entry["properties"]
+            found.append((p["addressPrefix"], p["nextHopType"], "User", [p["nextHopIpAddress"]]))
+        value = [
+            {
+                "addressPrefix": [prefix],
+                "nextHopType": hop,
+                "source": source,
+                "state": "Active",
+                "nextHopIpAddress": via,
+            }
+            for prefix, hop, source, via in found
+        ]
+        return Answer(200, {"value": value})
+
+    def _prefix(self, network: str) -> str:
+        return str(self.resources[network]["properties"]["addressSpace"]["addressPrefixes"][0])
+
+    def _behind(self, network: str, connection: Resource) -> list[str]:
+        """Prefixes that a network reaches through a connection."""
+
+        def of(gateway: str) -> str:
+            entry = self.resources[gateway.lower()]["properties"]["ipConfigurations"][0]["properties"]
+            return str(entry["subnet"]["id"].lower().rsplit("/subnets/", 1)[0])
+
+        if of(connection["virtualNetworkGateway1"]["id"]) != network:
+            return []
+        if second := connection.get("virtualNetworkGateway2"):
+            return [self._prefix(of(second["id"]))]
+        others = (
+            of(r["properties"]["virtualNetworkGateway1"]["id"])
+            for r in self.resources.values()
+            if r["type"].lower().endswith("/connections") and r["properties"].get("peer") == connection.get("peer")
+        )
+        return [self._prefix(o) for o in others if o != network]
+
+    @route("DELETE", "/resourceGroups/{group}/providers/{tail+}")
+    def delete(self, group: str, tail: str, **_: Any) -> Answer:
+        """Delete one resource, unless another one needs it."""
+        home = self._group(group, writing=True)
+        where = f"{home['id']}/providers/{tail}".lower()
+        if where not in self.resources:
+            return Answer(204)
+        gone = {w for w in self.resources if w == where or w.startswith(where + "/")}
+        if self.resources[where]["type"].lower() == "microsoft.compute/virtualmachines":
+            profile = self.resources[where]["properties"]
+            parts = {n["id"].lower() for n in profile["networkProfile"]["networkInterfaces"]}
+            disk = profile["storageProfile"]["osDisk"]["name"]
+            gone |= parts | {f"{home['id']}/providers/microsoft.compute/disks/{disk}".lower()}
+        back = ("virtualMachine", "ipConfiguration", "targetResourceId", "remoteVirtualNetwork")
+        for other, r in self.resources.items():
+            text = json.dumps({k: v for k, v in r["properties"].items() if k not in back}).lower()
+            inside = other in gone or other.rsplit("/", 2)[0] in gone
+            if not inside and any(f'"{w}"' in text or f'"{w}/' in text for w in gone):
+                raise ArmError(409, "InUse", f"{where} is used by {other}.")
+            if r["properties"].get("remoteVirtualNetwork", {}).get("id", "").lower() in gone:
+                r["properties"]["peeringState"] = "Disconnected"
+        for w in gone:
+            self.resources.pop(w, None)
+        return Answer(200)
+
     @route("GET", "/resourceGroups/{group}/providers/{tail+}")
     def read(self, group: str, tail: str, query: dict[str, str], **_: Any) -> Answer:
         """One resource, or all of a type."""
@@ -961,10 +1112,7 @@ class Cloud:
             )
         out = self.show(resource)
         if "instanceview" in query.get("$expand", "").lower():
-            codes = ("ProvisioningState/succeeded", "PowerState/running")
-            out["properties"]["instanceView"] = {
-                "statuses": [{"code": c, "level": "Info", "displayStatus": c.split("/")[1]} for c in codes]
-            }
+            out["properties"]["instanceView"] = self.instance_view(group, resource["name"]).body
         if (
             resource["type"].lower().endswith("proximityplacementgroups")
             and query.get("includeColocationStatus", "").lower() == "true"

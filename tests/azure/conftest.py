@@ -16,8 +16,9 @@ import pytest
 
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import azure
-from netperf_lib.hosts.azure import _az
-from netperf_lib.hosts.azure._prices import Cost
+from netperf_lib.hosts.azure import az as az_module
+from netperf_lib.hosts.azure.checks import Preflight
+from netperf_lib.hosts.azure.prices import Cost
 
 from .cloud import SUBSCRIPTION, Cloud
 from .direct import Clock, DirectAz
@@ -26,6 +27,10 @@ from .guard.sitecustomize import watch
 from .machines import Machines, possible, private_network
 from .warm_az import client
 
+PRICES = {
+    "Standard_D4s_v5": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2, "disk StandardSSD_LRS": 0.0,
+    "public address": 0.0, "nat gateway": 0.0, "load balancer": 0.0,
+}  # fmt: skip
 AZ = Path(__file__).resolve().parents[2] / ".venv-azure" / "bin" / "az"
 
 Make = Callable[..., Experiment]
@@ -52,7 +57,7 @@ def experiment(
         "vm_size": "Standard_D4s_v5",
         "allow_from": ["192.0.2.7"],
         "bandwidth_mbps": {"Standard_D4s_v5": 12500, "Standard_D2s_v5": 12500},
-        "prices": {"Standard_D4s_v5": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2},
+        "prices": PRICES,
         **options,
     }
     return Experiment.model_validate(
@@ -66,6 +71,11 @@ def experiment(
             "budget": budget,
         }
     )
+
+
+def seen(hosts: Any, pairs: Any, **_: Any) -> Any:
+    """What guests say of their paths."""
+    return {pair: {"hops": 1, "mtu": 1500, "sent": 2000, "vf_tx_packets": 2003} for pair in pairs}
 
 
 GUEST = {
@@ -101,12 +111,14 @@ def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
     def guests(hosts: Any, **_: Any) -> Any:
         out = {}
         for host in hosts:
-            nics = cloud.get("Microsoft.Network/networkInterfaces", f"nic-{host.name}")["properties"]
+            kind = "Microsoft.Network/networkInterfaces"
+            nics = cloud.get(kind, next(n for n in cloud.names(kind) if n.endswith(f"-{host.name}")))["properties"]
             out[host.name] = GUEST | {"nic": GUEST["nic"] if nics["enableAcceleratedNetworking"] else GUEST["nic"][:1]}
         return out
 
-    monkeypatch.setattr(_az, "Az", lambda *_, **__: direct)
+    monkeypatch.setattr(az_module, "Az", lambda *_, **__: direct)
     monkeypatch.setattr(azure, "guests", guests)
+    monkeypatch.setattr(azure, "paths", seen)
     monkeypatch.setattr(azure, "CLOCK", azure.Clock(poll_s=5, now=clock.now, sleep=clock.sleep))
     return direct
 
@@ -206,13 +218,13 @@ def canned_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(azure, "_look", canned)
 
 
-def canned(*_: Any) -> azure.Preflight:
+def canned(*_: Any) -> Preflight:
     """A preflight without problems."""
-    return azure.Preflight(
+    return Preflight(
         subscription=SUBSCRIPTION,
         user="tester",
         measuring_s=60,
-        cost=Cost(hours=1, amount=1, currency="USD"),
+        cost=Cost(hours=1, currency="USD"),
         allow_from=("192.0.2.7/32",),
         physical_zones={},
         skus={},

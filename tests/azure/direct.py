@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from netperf_lib.hosts.azure._failures import AzError, error_of
+from netperf_lib.hosts.azure.failures import AzError, error_of
 
 from .cloud import BASE, SUBSCRIPTION, Cloud
 
@@ -30,7 +30,7 @@ class Clock:
 
 
 class DirectAz:
-    """Stands where `netperf_lib.hosts.azure._az.Az` stands."""
+    """Stands where `netperf_lib.hosts.azure.az.Az` stands."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
@@ -81,8 +81,78 @@ class DirectAz:
             raise AzError("no such subscription", code="SubscriptionNotFound", kind="subscription")
         return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": {"name": "tester", "type": "user"}}
 
-    def _account_list_locations(self, o: dict[str, list[str]]) -> Any:
-        return self._ask("GET", "locations")["value"]
+    def _rest(self, o: dict[str, list[str]]) -> Any:
+        answer = self.cloud.request(o["method"][0].upper(), o["url"][0].partition("?")[0])
+        if answer.status >= 400:
+            raise error_of("az", answer.body["error"])
+        return answer.body
+
+    def _vm_image_show(self, o: dict[str, list[str]]) -> Any:
+        publisher, offer, sku, version = o["urn"][0].split(":")
+        where = (
+            f"{COMPUTE}/locations/{o['location'][0]}/publishers/{publisher}/artifacttypes/vmimage/offers/{offer}/skus"
+        )
+        if version == "latest":
+            version = self._ask("GET", f"{where}/{sku}/versions")[0]["name"]
+        return _flat(self._ask("GET", f"{where}/{sku}/versions/{version}"))
+
+    def _vm_image_terms_show(self, o: dict[str, list[str]]) -> Any:
+        where = f"publishers/{o['publisher'][0]}/offers/{o['offer'][0]}/plans/{o['plan'][0]}/agreements/current"
+        ordering = "providers/Microsoft.MarketplaceOrdering/offerTypes/virtualmachine"
+        return _flat(self._ask("GET", f"{ordering}/{where}"))
+
+    def _provider_show(self, o: dict[str, list[str]]) -> Any:
+        return self._ask("GET", f"providers/{o['namespace'][0]}")
+
+    def _network_list_usages(self, o: dict[str, list[str]]) -> Any:
+        return self._ask("GET", f"{NETWORK}/locations/{o['location'][0]}/usages")["value"]
+
+    def _network_nsg_rule_update(self, o: dict[str, list[str]]) -> Any:
+        group = self._of({"resource_group": o["resource_group"]}, f"{NETWORK}/networkSecurityGroups")
+        path = f"{group}/{o['nsg_name'][0]}/securityRules/{o['name'][0]}"
+        rule = self._ask("GET", path)
+        rule["properties"] |= {"sourceAddressPrefix": None, "sourceAddressPrefixes": o["source_address_prefixes"]}
+        self._ask("PUT", path, body=rule)
+
+    def _network_nic_show_effective_route_table(self, o: dict[str, list[str]]) -> Any:
+        return self._ask("POST", self._of(o, f"{NETWORK}/networkInterfaces") + "/effectiveRouteTable")
+
+    def _network_vnet_show(self, o: dict[str, list[str]]) -> Any:
+        return _flat(self._ask("GET", o["ids"][0].removeprefix(BASE + "/")))
+
+    def _peering(self, o: dict[str, list[str]]) -> str:
+        networks = f"resourceGroups/{o['resource_group'][0]}/{NETWORK}/virtualNetworks"
+        return f"{networks}/{o['vnet_name'][0]}/virtualNetworkPeerings/{o['name'][0]}"
+
+    def _network_vnet_peering_create(self, o: dict[str, list[str]]) -> Any:
+        properties = {
+            "remoteVirtualNetwork": {"id": o["remote_vnet"][0]},
+            "allowGatewayTransit": "allow_gateway_transit" in o,
+        }
+        self._ask("PUT", self._peering(o), body={"properties": properties})
+
+    def _network_vnet_peering_update(self, o: dict[str, list[str]]) -> Any:
+        peering = self._ask("GET", self._peering(o))
+        peering["properties"]["useRemoteGateways"] = o["set"] == ["useRemoteGateways=true"]
+        self._ask("PUT", self._peering(o), body=peering)
+
+    def _network_vnet_peering_delete(self, o: dict[str, list[str]]) -> Any:
+        self._ask("DELETE", self._peering(o))
+
+    def _resource_list(self, o: dict[str, list[str]]) -> Any:
+        if "tag" in o:
+            return self._ask("GET", "resources", {"$filter": f"tagName eq '{o['tag'][0]}'"})["value"]
+        return self._ask("GET", f"resourceGroups/{o['resource_group'][0]}/resources")["value"]
+
+    def _resource_delete(self, o: dict[str, list[str]]) -> Any:
+        for where in o["ids"]:
+            self._ask("DELETE", where.removeprefix(BASE + "/"))
+
+    def _deployment_group_validate(self, o: dict[str, list[str]]) -> Any:
+        return self._ask("POST", self._deployment(o, "/validate"), body=self._body(o))
+
+    def _deployment_group_what_if(self, o: dict[str, list[str]]) -> Any:
+        return self._ask("POST", self._deployment(o, "/whatIf"), body=self._body(o))["properties"]
 
     def _vm_list_skus(self, o: dict[str, list[str]]) -> Any:
         found = self._ask("GET", f"{COMPUTE}/skus", {"$filter": f"location eq '{o['location'][0]}'"})["value"]
@@ -137,7 +207,12 @@ class DirectAz:
         return f"resourceGroups/{o['resource_group'][0]}/{kind}" + (f"/{o['name'][0]}" if "name" in o else "")
 
     def _vm_list(self, o: dict[str, list[str]]) -> Any:
-        return self._list(self._of(o, f"{COMPUTE}/virtualMachines"))
+        found = self._list(self._of(o, f"{COMPUTE}/virtualMachines"))
+        if "show_details" in o:
+            for vm in found:
+                view = self._ask("GET", f"{vm['id'].removeprefix(BASE + '/')}/instanceView")
+                vm["powerState"] = next(s["displayStatus"] for s in view["statuses"] if "PowerState" in s["code"])
+        return found
 
     def _network_nic_list(self, o: dict[str, list[str]]) -> Any:
         return self._list(self._of(o, f"{NETWORK}/networkInterfaces"))

@@ -133,6 +133,10 @@ class Machines:
             (home / "net" / ".drivers" / driver).mkdir(parents=True)
             (device / "driver").symlink_to(f"../../.drivers/{driver}")
             (home / "net" / name / "operstate").write_text("up\n", "utf-8")
+        # packets that are sent are counted as those of the virtual function, where there is one
+        counter = "awk '/lo:/ {print \"     vf_tx_packets: \" $11}' /proc/net/dev" if len(drivers) > 1 else "true"
+        (home / "ethtool").write_text(f'#!/bin/sh\n[ "$1" != -S ] || {counter}\n', "utf-8")
+        (home / "ethtool").chmod(0o755)
         pool = {"HostName": "AMS", "PhysicalHostName": f"AMS21PRDH{vm['location'][0]}{vm.get('zones', ['0'])[0]}"}
         (home / "upper" / "hyperv").mkdir(parents=True)
         (home / "work").mkdir()
@@ -141,7 +145,10 @@ class Machines:
         (home / "upper" / "hyperv" / "authorized").write_text(trusted + "\n", "utf-8")
         records = b"".join(k.encode().ljust(512, b"\0") + v.encode().ljust(2048, b"\0") for k, v in pool.items())
         (home / "upper" / "hyperv" / ".kvp_pool_3").write_bytes(records)
-        here = {k: shlex.quote(str(home / k)) for k in ("passwd", "shadow", "net", "upper", "work", "sshd_config")}
+        here = {
+            k: shlex.quote(str(home / k))
+            for k in ("passwd", "shadow", "net", "ethtool", "upper", "work", "sshd_config")
+        }
         script = f"""set -e
             mount --make-rprivate /
             mount --bind {here["passwd"]} /etc/passwd
@@ -153,6 +160,8 @@ class Machines:
             mount -t overlay none -o lowerdir=/var/lib,upperdir=upper,workdir=work /var/lib
             cd /
             mount --bind {here["net"]} /sys/class/net
+            mount -t tmpfs none /usr/local/sbin
+            cp {here["ethtool"]} /usr/local/sbin/ethtool
             mkdir -p /run/sshd
             hostname {shlex.quote(vm["name"])}
             exec /usr/sbin/sshd -D -e -f {here["sshd_config"]}"""

@@ -28,13 +28,24 @@ SIZES = {
     "Standard_F72s_v2": ("standardFSv2Family", 72, True, {"1"}, None),
     "Standard_HB120rs_v3": ("standardHBrsv3Family", 120, True, None, "Zone"),
     "Standard_E4s_v5": ("standardESv5Family", 4, True, None, "Location"),
+    "Standard_D16_v3": ("standardDv3Family", 16, True, None, None),
+    "Standard_D4ps_v5": ("standardDPSv5Family", 4, True, None, None),
 }
 UNTRUSTED = {"Standard_D2s_v3i"}
+GENERATIONS = {"Standard_D16_v3": "V1"}
+CHIPS = {"Standard_D4ps_v5": "Arm64"}
 """Sizes that cannot have trusted launch."""
 IMAGES = {
     ("canonical", "ubuntu-24_04-lts", "server"): "24.04.202511100",
     ("almalinux", "almalinux-x86_64", "9-gen2"): "9.6.2025052201",
+    ("canonical", "0001-com-ubuntu-server-jammy", "22_04-lts"): "22.04.202511100",
+    ("resf", "rockylinux-x86_64", "9-base"): "9.6.20250531",
+    ("contoso", "appliance", "plain"): "1.0.0",
 }
+FIRST_GENERATION = {"22_04-lts"}
+SOLD = {"9-base"}
+"""Images with a plan."""
+NOT_LINUX = {"plain"}
 EMBEDDED = {
     "virtualnetworks": ("subnets", "virtualNetworkPeerings"),
     "networksecuritygroups": ("securityRules",),
@@ -134,6 +145,13 @@ def _nsg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 
 
 def _rule(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+    families = {":" in prefix for prefix in new["properties"].get("sourceAddressPrefixes") or ()}
+    if len(families) > 1:
+        raise ArmError(
+            400,
+            "ResourceCannotContainAddressPrefixesFromDifferentAddressFamilies",
+            f"{new['name']} has address prefixes of different families.",
+        )
     for prefix in new["properties"].get("sourceAddressPrefixes") or ():
         if not re.match(r"[0-9a-f.:]+(/\d+)?$", prefix, re.I):
             raise ArmError(
@@ -280,6 +298,22 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     size = p["hardwareProfile"]["vmSize"]
     family, _, accelerated, _, _ = SIZES[size]
     zones = new.get("zones") or []
+    image = p["storageProfile"]["imageReference"]
+    security = p.get("securityProfile", {}).get("securityType")
+    if security not in (None, "TrustedLaunch", "ConfidentialVM"):
+        raise ArmError(
+            400,
+            "InvalidParameter",
+            f"The value '{security}' of parameter 'securityProfile.securityType' is not allowed. Allowed values are: TrustedLaunch, ConfidentialVM. Register the feature Microsoft.Compute/UseStandardSecurityType to use Standard.",
+        )
+    if security and (image.get("sku") in FIRST_GENERATION or size in GENERATIONS):
+        raise ArmError(400, "BadRequest", "Use of TrustedLaunch setting is not supported for Generation 1 VMs.")
+    if (image.get("sku") in SOLD) != bool(new.get("plan")):
+        raise ArmError(
+            400,
+            "VMMarketplaceInvalidInput",
+            "Creating a virtual machine from Marketplace image requires Plan information in the request.",
+        )
     if old:
         before = old["properties"].get("osProfile", {}).get("customData")
         if p.get("osProfile", {}).get("customData") != before:
@@ -292,7 +326,6 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
             "ZonalAllocationFailed" if zones else "AllocationFailed",
             "Allocation failed. We do not have sufficient capacity for the requested VM size in this zone. Read more about improving likelihood of allocation success at http://aka.ms/allocation-guidance",
         )
-    image = p["storageProfile"]["imageReference"]
     version = IMAGES.get(tuple(str(image.get(k)).lower() for k in ("publisher", "offer", "sku")))  # type: ignore[arg-type]
     if version is None:
         raise ArmError(404, "PlatformImageNotFound", f"The platform image '{image}' is not available.")
@@ -345,8 +378,19 @@ def _vm(cloud: Cloud, new: Resource, old: Resource | None) -> None:
 
 
 def _subnet(cloud: Cloud, new: Resource, old: Resource | None) -> None:
-    if nat := new["properties"].get("natGateway"):
-        _there(cloud, nat["id"], new)
+    for key in ("natGateway", "networkSecurityGroup", "routeTable"):
+        if used := new["properties"].get(key):
+            _there(cloud, used["id"], new)
+
+
+def _schedule(cloud: Cloud, new: Resource, old: Resource | None) -> None:
+    p = new["properties"]
+    if not re.fullmatch(r"([01]\d|2[0-3])[0-5]\d", p["dailyRecurrence"]["time"]):
+        raise ArmError(400, "InvalidDailyRecurrence", p["dailyRecurrence"]["time"])
+    vm = _there(cloud, p["targetResourceId"], new)
+    _same_region(new, vm)
+    if new["name"] != f"shutdown-computevm-{vm['name']}":
+        raise ArmError(400, "InvalidScheduleName", "A schedule for a VM is called shutdown-computevm-VM.")
 
 
 def _nat_gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
@@ -429,6 +473,8 @@ RULES: dict[str, Callable[[Any, Resource, Resource | None], None]] = {
     "microsoft.compute/disks": _plain,
     "microsoft.compute/proximityplacementgroups": _ppg,
     "microsoft.compute/virtualmachines": _vm,
+    "microsoft.devtestlab/schedules": _schedule,
+    "microsoft.network/routetables": _plain,
     "microsoft.network/connections": _connection,
     "microsoft.network/expressroutecircuits": _plain,
     "microsoft.network/loadbalancers": _balancer,

@@ -18,8 +18,8 @@ import pytest
 
 from netperf_lib import cli
 from netperf_lib.hosts import azure
-from netperf_lib.hosts.azure import _az
-from netperf_lib.hosts.azure._failures import AzError
+from netperf_lib.hosts.azure import az as az_module
+from netperf_lib.hosts.azure.failures import AzError
 
 from .cloud import Fault
 from .conftest import World, experiment
@@ -142,7 +142,7 @@ def test_a_failure_is_told_in_one_sentence_with_its_remedy(world: World, case: s
         for cache in (world.folder / "emulator" / "az").glob("msal_token_cache*"):
             cache.unlink()
     with pytest.raises(AzError) as caught:
-        _az.Az(patience_s=0)(*command)
+        az_module.Az(patience_s=0)(*command)
     assert (caught.value.code, caught.value.kind) == (code, kind)
     text = str(caught.value)
     assert remedy in text
@@ -161,7 +161,7 @@ def test_nobody_logged_in(world: World, tmp_path: Path) -> None:
 def test_what_passes_is_waited_for(world: World, status: int) -> None:
     code = {429: "TooManyRequests", 503: "ServerBusy"}[status]
     world.cloud.faults.append(once(code, THROTTLED, status=status, match=GROUPS, times=2, headers={"Retry-After": "0"}))
-    assert _az.Az()("group", "list") == []
+    assert az_module.Az()("group", "list") == []
 
 
 def test_throttling_that_outlasts_az_is_waited_for_by_us(world: World) -> None:
@@ -169,7 +169,7 @@ def test_throttling_that_outlasts_az_is_waited_for_by_us(world: World) -> None:
     world.cloud.faults.append(
         once("TooManyRequests", THROTTLED, status=429, match=GROUPS, times=10, headers={"Retry-After": "0"})
     )
-    assert _az.Az(sleep=waits.append)("group", "list") == []
+    assert az_module.Az(sleep=waits.append)("group", "list") == []
     assert waits
     assert all(w >= 1 for w in waits)
 
@@ -224,7 +224,7 @@ def test_npl_up_says_why_in_one_line_and_npl_down_leaves_nothing(
 ) -> None:
     fault, options, said = DEPLOYMENTS[case]
     world.machines.silent |= {"a", "b"}  # it does not come so far
-    monkeypatch.setattr(azure, "_runner", lambda o: _az.Az(o.subscription, patience_s=0))
+    monkeypatch.setattr(azure, "_runner", lambda o: az_module.Az(o.subscription, patience_s=0))
     if fault:
         world.cloud.faults.append(fault)
     file = str(write(experiment(**world.options(**options)), tmp_path))
@@ -258,12 +258,12 @@ def test_passing_trouble_is_got_over(world: World, tmp_path: Path, canned_prefli
 
 
 def test_az_that_hangs_or_dies_or_talks_nonsense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def az(script: str) -> _az.Az:
+    def az(script: str) -> az_module.Az:
         program = tmp_path / "az"
         program.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        return _az.Az()
+        return az_module.Az()
 
     with pytest.raises(AzError, match=r"did not answer within 1 s") as caught:
         az("sleep 60")("group", "list", timeout_s=1)

@@ -11,11 +11,11 @@ import pytest
 
 from netperf_lib.errors import AzureError
 from netperf_lib.experiment.model import Host
-from netperf_lib.hosts import azure
-from netperf_lib.hosts.azure._failures import AzError
+from netperf_lib.hosts import Workload, azure
+from netperf_lib.hosts.azure.failures import AzError
 
 from .cloud import BASE, Cloud, Fault
-from .conftest import experiment
+from .conftest import PRICES, experiment
 from .direct import DirectAz
 
 CIRCUIT = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/expressRouteCircuits/c1"
@@ -56,7 +56,11 @@ def test_every_placement_up_proven_and_down(az: DirectAz, cloud: Cloud, tmp_path
         assert host.zone_physical
         assert host.owned
     assert all(p.holds for p in made.proofs)
-    assert len(made.proofs) == 8
+    claims_of_links = [p.claim for p in made.proofs]
+    assert sum(" reaches " in c for c in claims_of_links) == 10
+    assert sum(c.startswith("gateway of ") for c in claims_of_links) == 4
+    assert "traffic from c to p takes the virtual function" in claims_of_links
+    assert not any("from d to y takes" in c for c in claims_of_links)
     front = cloud.get("Microsoft.Network/loadBalancers", "lb-l")["properties"]["frontendIPConfigurations"][0]
     assert made.host("l").data_address == front["properties"]["privateIPAddress"]
     assert made.host("i").data_address == made.host("i").address
@@ -82,6 +86,8 @@ def test_access_is_narrow(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     rules = [r for n in cloud.names(NSG) for r in cloud.get(NSG, n)["properties"]["securityRules"]]
     ssh = [r["properties"] for r in rules if r["properties"].get("destinationPortRange") == "22"]
     assert [r["sourceAddressPrefix"] for r in ssh] == ["192.0.2.7/32"] * 2
+    subnets = [cloud.get("Microsoft.Network/virtualNetworks/subnets", n)["properties"] for n in ("hosts", "hosts2")]
+    assert all(s["networkSecurityGroup"] for s in subnets)  # landing zones deny subnets without
     tests = [r["properties"] for r in rules if r["properties"].get("destinationPortRange") != "22"]
     assert [r["sourceAddressPrefix"] for r in tests] == [made.host("c").address]
     identity = Path(made.hosts[0].identity or "")
@@ -99,7 +105,9 @@ def test_access_is_narrow(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
 def test_without_public_addresses_vms_still_reach_the_package_archives(
     az: DirectAz, cloud: Cloud, tmp_path: Path
 ) -> None:
-    declared = experiment("c p ppg", "c l standard-lb", "c r cross-region", management="private", allow_from=None)
+    declared = experiment(
+        "c p ppg", "c l standard-lb", "c r cross-region", management="private", jump_host="me@jump", allow_from=None
+    )
     azure.up(declared, number=1, state=tmp_path)
     assert cloud.names("Microsoft.Network/publicIPAddresses") == ["ip-nat-home", "ip-nat-remote"]
     for name in ("vnet-home", "vnet-remote"):
@@ -140,7 +148,7 @@ def test_up_twice_places_once(az: DirectAz, cloud: Cloud, tmp_path: Path) -> Non
     first = azure.up(experiment(), number=1, state=tmp_path)
     count = len(az.commands)
     assert azure.up(experiment(), number=1, state=tmp_path) == first
-    assert len(az.commands) == count + 1
+    assert {c[:2] for c in az.commands[count:]} == {("group", "show"), ("vm", "list")}
     other = azure.up(experiment(), number=2, state=tmp_path)
     assert other.deployment_id != first.deployment_id
     assert len(cloud.groups) == 2
@@ -279,10 +287,10 @@ def test_going_on_is_not_stopped_by_the_quota_that_its_own_vms_use(az: DirectAz,
     [
         (
             {"vm_size": "Standard_HB120rs_v3"},
-            "a: size Standard_HB120rs_v3 is not to be had in zone 1 of westeurope, in no zone",
+            "a: size Standard_HB120rs_v3 is not available in zone 1 of westeurope, in no zone",
         ),
         ({"vm_size": "Standard_E4s_v5"}, "closed to this subscription in westeurope"),
-        ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "not to be had in zone 2 of westeurope, only in zone 1"),
+        ({"vm_size": "Standard_F72s_v2", "zones": ["2"]}, "not available in zone 2 of westeurope, only in zone 1"),
         ({"vm_size": "Standard_D99s_v5"}, "size Standard_D99s_v5 is not offered in westeurope"),
         ({"vm_size": "Standard_B2s"}, "cannot have accelerated networking; choose another, or accelerated: false"),
         ({"vm_size": "Standard_D2s_v3i"}, "cannot have trusted launch; choose another, or security_type: Standard"),
@@ -314,12 +322,12 @@ def test_quota_is_counted_before(az: DirectAz, cloud: Cloud, tmp_path: Path) -> 
 
 
 def test_cost_and_budget(az: DirectAz, tmp_path: Path) -> None:
-    found = azure.preflight(experiment(deployments=4))
+    found = azure.preflight(experiment(deployments=4), workload=Workload(measuring_s=60))
     hours = found.cost.hours
     assert found.cost.amount == pytest.approx(2 * 0.2 * hours)
     assert hours > 4 * 0.25
-    with pytest.raises(AzureError, match=r"above the budget of 0.1"):
-        azure.up(experiment(budget=0.1), number=1, state=tmp_path)
+    with pytest.raises(AzureError, match=r"above the budget of 0.05"):
+        azure.up(experiment(budget=0.05), number=1, state=tmp_path)
 
 
 def test_unknown_prices_are_unknown_and_no_budget_is_kept_by_them(az: DirectAz, tmp_path: Path) -> None:
@@ -348,7 +356,7 @@ def test_what_is_built_upon_is_looked_at_before_a_gateway_is_made(az: DirectAz, 
 
 
 def test_a_gateway_without_a_known_price_makes_the_cost_unknown(az: DirectAz, cloud: Cloud) -> None:
-    prices = {"Standard_D4s_v5": 0.2, "VpnGw1AZ": 0.2}
+    prices = {name: price for name, price in PRICES.items() if name != "ErGw1AZ"}
     outside(cloud)
     offline = {"prices": prices, "prices_url": "https://localhost:1/", "expressroute_circuit": CIRCUIT}
     found = azure.preflight(experiment("c w vpn", "c e expressroute", **offline))
@@ -453,7 +461,7 @@ def test_a_lock_on_the_group_is_told_and_down_can_be_repeated(az: DirectAz, clou
     cloud.faults.append(
         Fault("request", "DELETE", 409, "ScopeLocked", "The scope cannot perform delete operation because it is locked")
     )
-    with pytest.raises(AzError, match="locked; a policy or lock forbids it"):
+    with pytest.raises(AzureError, match="locked; a policy or lock forbids it"):
         azure.down(experiment(), state=tmp_path)
     assert list(tmp_path.rglob("id_ed25519"))
     azure.down(experiment(), state=tmp_path)
@@ -511,7 +519,7 @@ def test_interrupted_down_is_repeated(az: DirectAz, cloud: Cloud, tmp_path: Path
 
 
 def test_two_at_once_are_told_apart(az: DirectAz, tmp_path: Path) -> None:
-    from netperf_lib.hosts.azure._state import State
+    from netperf_lib.hosts.azure.state import State
 
     with State.locked(tmp_path), pytest.raises(AzureError, match=r"another process places or removes"):
         azure.up(experiment(), number=1, state=tmp_path)

@@ -138,18 +138,18 @@ DRIVER = """
 import os, sys, threading
 from pathlib import Path
 from netperf_lib.hosts import azure
-from netperf_lib.hosts.azure import _az
+from netperf_lib.hosts.azure import az as az_module
 from tests.azure.conftest import canned
 from tests.azure.test_signals import DECLARED
 step, number, state = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 azure._look = canned
 azure.CLOCK = azure.Clock(poll_s=0.2)
-once, count = _az.Az._once, iter(range(1000))
+once, count = az_module.Az._once, iter(range(1000))
 def watched(self, *arguments):
     if next(count) == step:
         threading.Timer(0.35, os.kill, (os.getpid(), number)).start()
     return once(self, *arguments)
-_az.Az._once = watched
+az_module.Az._once = watched
 azure.up(DECLARED, number=1, state=state)
 """
 STEPS = {

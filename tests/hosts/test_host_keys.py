@@ -59,3 +59,13 @@ def test_unknown_hosts_are_refused_unless_the_first_contact_is_trusted(tmp_path:
         assert not (tmp_path / "state").exists()
     finally:
         server.stop()
+
+
+async def test_a_first_contact_from_a_running_event_loop(tmp_path: Path) -> None:
+    """As in a notebook, whose kernel runs one."""
+    server = Sshd(tmp_path / "one")
+    try:
+        (a, _) = inventory.up(declared(server, host_keys="first-contact"), number=1, state=tmp_path / "state").hosts
+        assert a.known_hosts
+    finally:
+        server.stop()

@@ -25,6 +25,7 @@ from pathlib import Path
 from ...errors import LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
+from ..source import Workload
 from .requirements import check_linux
 from .topology import LabHost, Link, Options
 
@@ -34,6 +35,7 @@ if sys.platform == "linux":  # elsewhere an experiment can be planned and checke
 
 __all__ = [
     "EPHEMERAL",
+    "HOLDS",
     "LabHost",
     "Link",
     "Options",
@@ -44,6 +46,7 @@ __all__ = [
     "down",
     "run_foreground",
     "shell",
+    "spent",
     "ssh_command",
     "start",
     "status",
@@ -52,6 +55,9 @@ __all__ = [
 ]
 
 EPHEMERAL = True
+HOLDS = False
+"""A lab ends with the process that started it."""
+NOTHING_KNOWN = Workload()
 
 _START_S, _STOP_S = 60, 5
 
@@ -77,7 +83,7 @@ def default_folder() -> Path:
     return Path(runtime, "netperf-lab") if runtime else Path("/tmp", f"netperf-lab-{os.geteuid()}")  # noqa: S108
 
 
-def up(experiment: Experiment, *, number: int = 1, state: Path) -> Deployment:
+def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
     """Start the lab of an experiment, or join the one that runs in `state` already and is the same.
 
     Parameters
@@ -88,6 +94,8 @@ def up(experiment: Experiment, *, number: int = 1, state: Path) -> Deployment:
         Which deployment, from 1.
     state : Path
         Folder of the lab.
+    workload : Workload
+        Not needed here.
 
     Raises
     ------
@@ -116,7 +124,7 @@ def up(experiment: Experiment, *, number: int = 1, state: Path) -> Deployment:
     return start(options, folder, number)
 
 
-def down(experiment: Experiment, *, state: Path) -> None:
+def down(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
     """End the lab in `state`, and remove its files; one that this process only joined is left running."""
     if state.absolute() in _joined:
         _joined.discard(state.absolute())
@@ -124,9 +132,13 @@ def down(experiment: Experiment, *, state: Path) -> None:
     stop(state)
 
 
-def cost(experiment: Experiment, *, measuring_s: float) -> str:
+def cost(experiment: Experiment, *, workload: Workload) -> str:
     """Say that nobody has to be paid."""
     return "nothing: the lab is this machine"
+
+
+def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
+    """Return None: nobody has to be paid."""
 
 
 def check(options: Options | None = None) -> None:

@@ -110,6 +110,8 @@ def waits(failure: AzError, attempt: int) -> float | None:
 
 def kind_of(code: str, message: str = "") -> str:
     """Kind of failure that an error code stands for."""
+    if re.search(r"multi-?factor|\bMFA\b", message, re.I):  # since 2026 refused as if a policy did
+        return "login"
     if code == "OperationNotAllowed":  # one code for quota and for much else
         return "quota" if re.search(r"quota|limit", message, re.I) else "other"
     for kind, (pattern, _) in KINDS.items():

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...errors import AzureError
-from ._failures import AzError, read_failure, waits
+from .failures import AzError, read_failure, waits
 
-__all__ = ["Az", "Runs", "find_az"]
+__all__ = ["Az", "Runs", "die_with_parent", "find_az"]
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -39,7 +39,7 @@ def find_az() -> str:
     return found
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """A killed parent must not leave an `az` behind that goes on to create things."""
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -85,7 +85,7 @@ class Az:
             The command failed; `code` and `kind` say why, the text what to do.
         """
         command = [self.path, *arguments, "--output", "json", "--only-show-errors"]
-        if self.subscription and arguments[:1] != ("account",):
+        if self.subscription and arguments[0] not in ("account", "rest") and "--subscription" not in arguments:
             command += ["--subscription", self.subscription]
         waited, attempt = 0.0, 0
         while True:
@@ -107,7 +107,7 @@ class Az:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
             env={**os.environ, "AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"},
         ) as process:
             try:

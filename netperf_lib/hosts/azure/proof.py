@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...errors import AzureError
 from ...experiment.model import Host, Proof
 from ..guests import guest_proofs
-from ._az import Runs
-from ._deploy import Clock
-from ._failures import AzError
-from ._topology import Topology, Vm
+from . import az as az_module
+from .az import Runs
+from .checks import locations
+from .failures import AzError
+from .groups import Clock
+from .template import connection_name
+from .topology import Topology, Vm
 
-__all__ = ["Observed", "Placed", "joined", "observe", "proven"]
+__all__ = [
+    "Observed",
+    "Placed",
+    "existing",
+    "joined",
+    "observe",
+    "path_proofs",
+    "proofs_of",
+    "proven",
+    "routes",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +36,8 @@ class Placed:
     """One VM as the cloud describes it."""
 
     name: str
+    """Of the host: without what stands before the names of a deployment in a shared group."""
+    id: str
     region: str
     zone: str | None
     size: str
@@ -40,12 +57,14 @@ class Observed:
     """Proximity placement group to its colocation status."""
 
 
-def observe(az: Runs, group: str) -> Observed:
-    """Read what the cloud says of the VMs in a resource group."""
+def observe(az: Runs, group: str, prefix: str = "") -> Observed:
+    """Read what the cloud says of the VMs in a resource group whose names begin with `prefix`."""
     interfaces = {n["id"].lower(): n for n in az("network", "nic", "list", "--resource-group", group) or ()}
     vms: dict[str, Placed] = {}
     ppgs: dict[str, None] = {}
     for vm in az("vm", "list", "--resource-group", group) or ():
+        if not vm["name"].startswith(prefix):
+            continue
         first = vm["networkProfile"]["networkInterfaces"][0]["id"].lower()
         nic = interfaces.get(first, {})
         address = (nic.get("ipConfigurations") or [{}])[0]
@@ -53,8 +72,10 @@ def observe(az: Runs, group: str) -> Observed:
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
         if ppg:
             ppgs[ppg] = None
-        vms[vm["name"]] = Placed(
-            name=vm["name"],
+        name = vm["name"].removeprefix(prefix)
+        vms[name] = Placed(
+            name=name,
+            id=vm["id"],
             region=vm["location"],
             zone=(vm.get("zones") or [None])[0],
             size=vm["hardwareProfile"]["vmSize"],
@@ -62,14 +83,16 @@ def observe(az: Runs, group: str) -> Observed:
             + f":{image.get('exactVersion') or image.get('version')}"
             if image.get("publisher")
             else image.get("id"),
-            ppg=ppg.rsplit("/", 1)[1] if ppg else None,
+            ppg=ppg.rsplit("/", 1)[1].removeprefix(prefix) if ppg else None,
             accelerated=nic.get("enableAcceleratedNetworking"),
             private=address.get("privateIPAddress"),
             power=vm.get("provisioningState"),
         )
     colocation = {
         # the group of an existing VM may stand in another resource group
-        where.rsplit("/", 1)[1]: _status(az("ppg", "show", "--include-colocation-status", "--ids", where))
+        where.rsplit("/", 1)[1].removeprefix(prefix): _status(
+            az("ppg", "show", "--include-colocation-status", "--ids", where)
+        )
         for where in ppgs
     }
     return Observed(vms=vms, colocation=colocation)
@@ -191,14 +214,16 @@ def cloud_proofs(asked: Vm | None, vm: Placed, observed: Observed, zone: str | N
     return out
 
 
-def joined(az: Runs, group: str, topology: Topology, *, clock: Clock, wait_s: float) -> tuple[Proof, ...]:
+def joined(
+    az: Runs, group: str, topology: Topology, prefix: str = "", *, clock: Clock, wait_s: float
+) -> tuple[Proof, ...]:
     """Proofs that the networks are joined: peerings and gateway connections are connected."""
     out = []
     if topology.peerings:
         networks = {n["name"]: n for n in az("network", "vnet", "list", "--resource-group", group) or ()}
         for a, b in topology.peerings:
-            found = networks.get(f"vnet-{a}", {}).get("virtualNetworkPeerings") or []
-            state = next((p.get("peeringState") for p in found if p["name"] == f"to-{b}"), None)
+            found = networks.get(f"vnet-{prefix}{a}", {}).get("virtualNetworkPeerings") or []
+            state = next((p.get("peeringState") for p in found if p["name"] == f"to-{prefix}{b}"), None)
             out.append(
                 Proof(
                     claim=f"network {a} is peered with {b}",
@@ -208,7 +233,7 @@ def joined(az: Runs, group: str, topology: Topology, *, clock: Clock, wait_s: fl
             )
     end = clock.now() + wait_s
     for a, b in topology.connections:
-        name = f"cn-{a}-{b}" if b else f"cn-{a}"
+        name = prefix + connection_name(a, b)
         while True:
             try:
                 status = az("network", "vpn-connection", "show", "--resource-group", group, "--name", name).get(
@@ -228,3 +253,145 @@ def joined(az: Runs, group: str, topology: Topology, *, clock: Clock, wait_s: fl
             )
         )
     return tuple(out)
+
+
+NEXT_HOPS = {
+    "vnet-peering": ("VNetPeering",),
+    "nva": ("VirtualAppliance",),
+    "cross-region": ("VNetGlobalPeering", "VNetPeering"),
+    "global-peering": ("VNetGlobalPeering", "VNetPeering"),
+    "public-ip": ("Internet",),
+    "nat-gateway": ("Internet",),
+    "vpn": ("VirtualNetworkGateway",),
+    "expressroute": ("VirtualNetworkGateway",),
+}
+"""Placement to the type of next hop that its packets take; all others stay in their virtual network."""
+
+
+def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], prefix: str = "") -> tuple[Proof, ...]:
+    """Proofs that the packets of each pair leave the client by the path of its placement: its effective routes."""
+    data = {h.name: h.data_address for h in hosts}
+    tables: dict[str, list[dict[str, Any]] | str] = {}
+    out = []
+    for (client, server), placement in topology.paths.items():
+        if topology.network(topology.vm(client).network).subnet_id:
+            continue  # in a network of others any path may be right
+        if client not in tables:
+            name = f"nic-{prefix}{client}"
+            try:
+                answer = az("network", "nic", "show-effective-route-table", "--resource-group", group, "--name", name)
+                tables[client] = list((answer or {}).get("value") or ())
+            except AzError as failure:
+                tables[client] = failure.code
+        table = tables[client]
+        wanted = NEXT_HOPS.get(placement, ("VnetLocal",))
+        claim = f"{client} reaches {server} by {' or '.join(wanted)}"
+        if isinstance(table, str):
+            out.append(Proof(claim=claim, holds=None, evidence=f"effective routes unknown ({table})"))
+            continue
+        prefix_, hop, via = _route(table, data[server])
+        evidence = f"effective route {prefix_} by {hop}{f' {via}' if via else ''}"
+        out.append(Proof(claim=claim, holds=hop in wanted if hop else None, evidence=evidence))
+    return tuple(out)
+
+
+def _route(table: Iterable[Mapping[str, Any]], address: str) -> tuple[str, str, str]:
+    """Prefix, type and address of the next hop of the most specific active route; a user's own goes first."""
+    best: tuple[tuple[int, bool], tuple[str, str, str]] = ((-1, False), ("none", "", ""))
+    for route in table:
+        if route.get("state") not in (None, "Active"):
+            continue
+        for text in route.get("addressPrefix") or ():
+            network = ipaddress.ip_network(text)
+            if ipaddress.ip_address(address) in network:
+                rank = (network.prefixlen, route.get("source") == "User")
+                hop = (text, str(route.get("nextHopType") or ""), ", ".join(route.get("nextHopIpAddress") or ()))
+                best = max(best, (rank, hop))
+    return best[1]
+
+
+def path_proofs(topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, Any] | str]) -> tuple[Proof, ...]:
+    """Proofs from what `guests.paths` read: hops, MTU, and whether traffic takes the virtual function."""
+    out = []
+    for (client, server), facts in seen.items():
+        way = f"{client} to {server}"
+        if isinstance(facts, str):
+            out.append(Proof(claim=f"path from {way}", holds=None, evidence=facts))
+            continue
+        hops, mtu, vf = facts.get("hops"), facts.get("mtu"), facts.get("vf_tx_packets")
+        words = f"{hops or 'unknown number of'} hops, MTU {mtu or 'unknown'}"
+        out.append(Proof(claim=f"path from {way}", holds=True if hops else None, evidence=words))
+        if topology.vm(client).accelerated:
+            sent = facts.get("sent")
+            out.append(
+                Proof(
+                    claim=f"traffic from {way} takes the virtual function",
+                    holds=None if vf is None or not sent else vf >= sent / 2,
+                    evidence=f"vf_tx_packets +{vf} for {sent} packets sent" if vf is not None else "no such counter",
+                )
+            )
+    return tuple(out)
+
+
+def existing(group: str, *, tag: str | None = None, subscription: str | None = None) -> list[dict[str, Any]]:
+    """Describe the VMs that stand in a resource group; nothing is made or changed.
+
+    Parameters
+    ----------
+    group : str
+        Resource group.
+    tag : str, optional
+        Only VMs with this tag, as ``name`` or ``name=value``.
+    subscription : str, optional
+        Name or id; None: the selected one.
+
+    Returns
+    -------
+    list of dict
+        `placed` (see `Placed`), `public` address or None, `colocation`, `zone_physical`.
+    """
+    az = az_module.Az(subscription)
+    account = az("account", "show", *(("--subscription", subscription) if subscription else ()))
+    observed = observe(az, group)
+    name, _, value = (tag or "").partition("=")
+    chosen = [
+        vm["name"]
+        for vm in az("vm", "list", "--resource-group", group) or ()
+        if not tag or (name in (vm.get("tags") or {}) and (not value or vm["tags"][name] == value))
+    ]
+    if not chosen:
+        raise AzureError(
+            f"resource group {group} holds no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)"
+        )
+    nics = {n["id"].lower(): n for n in az("network", "nic", "list", "--resource-group", group) or ()}
+    addresses = {
+        a["id"].lower(): a.get("ipAddress") for a in az("network", "public-ip", "list", "--resource-group", group) or ()
+    }
+    public = {}
+    for nic in nics.values():
+        owner = ((nic.get("virtualMachine") or {}).get("id") or "").rsplit("/", 1)[-1]
+        for entry in nic.get("ipConfigurations") or ():
+            at = ((entry.get("publicIPAddress") or {}).get("id") or "").lower()
+            if addresses.get(at):
+                public[owner] = addresses[at]
+    zones = {
+        (place["name"], m["logicalZone"]): m["physicalZone"]
+        for place in locations(az, account["id"])
+        for m in place.get("availabilityZoneMappings") or ()
+    }
+    return [
+        {
+            "placed": observed.vms[n],
+            "public": public.get(n),
+            "colocation": observed.colocation.get(observed.vms[n].ppg or ""),
+            "zone_physical": zones.get((observed.vms[n].region, observed.vms[n].zone or "")),
+        }
+        for n in chosen
+    ]
+
+
+def proofs_of(entry: dict[str, Any]) -> tuple[Proof, ...]:
+    """Proofs from what `existing` says of one VM: facts, since nothing was asked for."""
+    placed: Placed = entry["placed"]
+    observed = Observed(vms={placed.name: placed}, colocation={placed.ppg or "": entry["colocation"] or "unknown"})
+    return tuple(cloud_proofs(None, placed, observed, entry["zone_physical"], None))

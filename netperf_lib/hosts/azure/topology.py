@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...errors import ExperimentError
 from ...experiment.model import Experiment, Pair
-from ._options import Options, VmOptions
+from .options import Options, VmOptions
 
 __all__ = ["PLACEMENTS", "Gateway", "Network", "Topology", "Vm", "topology"]
 
@@ -18,23 +19,31 @@ HOME = "home"
 
 PLACEMENTS = {
     "ppg": "same zone and proximity placement group",
-    "same-zone": "same zone, same virtual network",
+    "same-zone": "same zone, same subnet",
+    "other-subnet": "same zone, another subnet of the same virtual network",
     "cross-zone": "another zone, same virtual network",
     "vnet-peering": "same zone, another virtual network, peered",
     "standard-lb": "same zone, behind a standard internal load balancer with HA ports",
+    "nva": "same zone, another virtual network, through an existing appliance or firewall in the hub",
     "cross-region": "another region over global peering",
     "global-peering": "another region over global peering",
-    "public-ip": "another region over public addresses",
+    "public-ip": "another virtual network or region over public addresses",
+    "nat-gateway": "as public-ip, the client behind a NAT gateway",
     "vpn": "another region over two VPN gateways",
-    "expressroute": "another region over two gateways of one ExpressRoute circuit",
+    "expressroute": "another virtual network or region over two gateways of one ExpressRoute circuit",
 }
 FAR = {  # placement -> network of its servers
     "cross-region": "remote",
     "global-peering": "remote",
     "public-ip": "public",
+    "nat-gateway": "public",
     "vpn": "vpn",
     "expressroute": "expressroute",
 }
+NEAR = {"vnet-peering": "peered", "nva": "nva"}
+ALSO_NEAR = ("public-ip", "nat-gateway", "expressroute")
+"""Far paths that also lead from network to network inside one region."""
+GATEWAYS = {"vpn": "Vpn", "expressroute": "ExpressRoute"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +54,22 @@ class Network:
     region: str
     prefix: str = ""
     subnet_id: str = ""
+    nat: bool = False
+    """Its VMs reach the outside through a NAT gateway."""
+    routes: tuple[tuple[str, str], ...] = ()
+    """(prefix, address of the next hop)"""
 
     @property
-    def hosts_prefix(self) -> str:
-        """Where its VMs are: the lower half; "" in an existing subnet."""
-        return str(next(ipaddress.ip_network(self.prefix).subnets(1))) if self.prefix else ""
-
-    @property
-    def gateways_prefix(self) -> str:
-        """Where its gateways are: the end; "" in an existing subnet."""
-        return str(list(ipaddress.ip_network(self.prefix).subnets(new_prefix=27))[-1]) if self.prefix else ""
+    def subnets(self) -> dict[str, str]:
+        """Subnet to prefix: the lower half for hosts, the next quarter for a second subnet, the end for gateways."""
+        if not self.prefix:
+            return {}
+        low, high = ipaddress.ip_network(self.prefix).subnets(1)
+        return {
+            "hosts": str(low),
+            "hosts2": str(next(high.subnets(1))),
+            "GatewaySubnet": str(list(high.subnets(new_prefix=27))[-1]),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +95,7 @@ class Vm:
     """Logical zone, or "" in a region without zones."""
     size: str
     accelerated: bool
+    subnet: str = "hosts"
     ppg: str = ""
     behind_balancer: bool = False
     tcp_buffer_bytes: int | None = None
@@ -97,8 +113,10 @@ class Topology:
     """Ordered pairs of gateways (VPN), or (gateway, "") for one connected to the circuit."""
     public_pairs: tuple[tuple[str, str], ...] = ()
     """(client, server) over public addresses: the server lets the client's address in."""
-    placements: Mapping[str, str] = field(default_factory=dict)
-    """Server name to the placement that decided where it goes."""
+    paths: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(client, server) to placement."""
+    hub: str = ""
+    """Existing virtual network that all of ours are peered with."""
 
     def vm(self, name: str) -> Vm:
         """Return the VM called `name`."""
@@ -119,9 +137,19 @@ class Topology:
         names = dict.fromkeys(v.ppg for v in self.vms if v.ppg)
         return {name: tuple(v for v in self.vms if v.ppg == name) for name in names}
 
-    def resized(self, size_from: str, size_to: str) -> Topology:
-        """Return the same with another VM size."""
-        return replace(self, vms=tuple(replace(v, size=size_to) if v.size == size_from else v for v in self.vms))
+    def unzoned(self, regions: Collection[str]) -> Topology:
+        """Return the same without zones in these regions."""
+        vms = tuple(replace(v, zone="", ppg=v.ppg.removesuffix(f"-{v.zone}")) if v.region in regions else v
+                    for v in self.vms)  # fmt: skip
+        return replace(self, vms=vms)
+
+    def parts(self) -> dict[str, list[str]]:
+        """What is made, part by part, to compare with what was made before."""
+        kinds = ("vms", "networks", "peerings", "gateways", "connections", "public_pairs")
+        return {
+            kind: [json.dumps(p if isinstance(p, tuple) else asdict(p), sort_keys=True) for p in getattr(self, kind)]
+            for kind in kinds
+        }
 
 
 class _Wishes:
@@ -183,13 +211,11 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
     for name, wish in wishes.items():
         for what, value in options.vms.get(name, VmOptions()).model_dump(exclude_none=True).items():
             wish.want(what, value, f"hosts.options.vms.{name}")
-    placements: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for pair in experiment.pairs:
         _apply(pair, wishes[pair.client], wishes[pair.server], options)
-        _one_address(experiment, placements, pair)
-
-    vms = tuple(_vm(name, wish, options) for name, wish in wishes.items())
-    return _joined(experiment, options, vms, placements)
+        _one_address(experiment, addresses, pair)
+    return _joined(experiment, options, tuple(_vm(name, wish, options) for name, wish in wishes.items()), wishes)
 
 
 def alternatives(options: Options) -> list[Options]:
@@ -215,8 +241,13 @@ def _check(experiment: Experiment, options: Options, pair: Pair) -> None:
             raise ExperimentError(
                 f"{where}: {name!r} cannot name a VM: use at most 48 lower-case letters, digits and inner hyphens"
             )
-    if pair.placement in FAR and not options.remote_region:
-        raise ExperimentError(f"{where}: set hosts.options.remote_region")
+    own = options.vms.get(pair.server, VmOptions())
+    if pair.placement in FAR and pair.placement not in ALSO_NEAR and not (
+        options.remote_region or own.region or options.vms.get(pair.client, VmOptions()).region
+    ):  # fmt: skip
+        raise ExperimentError(f"{where}: set hosts.options.remote_region, or the region of {pair.server} in vms")
+    if pair.placement == "nva" and not options.next_hop:
+        raise ExperimentError(f"{where}: set hosts.options.hub and next_hop, the address of the appliance there")
     if pair.placement == "cross-zone" and len(options.zones) < 2 and pair.server not in options.vms:
         raise ExperimentError(f"{where}: hosts.options.zones must name two zones")
     if pair.placement == "expressroute" and not options.expressroute_circuit:
@@ -224,26 +255,28 @@ def _check(experiment: Experiment, options: Options, pair: Pair) -> None:
             f"{where}: set hosts.options.expressroute_circuit to the resource id of an existing circuit "
             "(az network express-route list --query [].id)"
         )
-    if options.subnet and pair.placement in ("vnet-peering", "vpn", "expressroute"):
+    if own.subnet:
+        return
+    if options.subnet and pair.placement in ("vnet-peering", "other-subnet", "nva", "vpn", "expressroute"):
         raise ExperimentError(
             f"{where}: hosts.options.subnet is an existing network, and those are left as they are; "
-            "leave subnet out, or read hosts that stand there already with source inventory"
+            f"give {pair.server} a subnet of its own in vms, or leave subnet out"
         )
     if options.subnet and pair.placement in ("cross-region", "global-peering") and not options.remote_subnet:
         raise ExperimentError(f"{where}: with hosts.options.subnet give remote_subnet, a network connected to it, too")
-    if pair.placement == "public-ip" and options.management == "private":
+    if pair.placement in ("public-ip", "nat-gateway") and options.management == "private":
         raise ExperimentError(f"{where}: hosts.options.management private makes no public addresses")
 
 
 def _one_address(experiment: Experiment, placements: dict[str, str], pair: Pair) -> None:
     """A host is measured at one address: its own, its public one, or its load balancer's."""
     before = placements.setdefault(pair.server, pair.placement)
-    for special in ("standard-lb", "public-ip"):
-        if (special in (before, pair.placement)) and before != pair.placement:
-            raise ExperimentError(
-                f"{experiment.name}: host {pair.server!r} is the server of {before} and of {pair.placement}, which are "
-                "measured at different addresses; name another host in one of them"
-            )
+    at = {"standard-lb": "its load balancer", "public-ip": "its public address", "nat-gateway": "its public address"}
+    if at.get(before) != at.get(pair.placement):
+        raise ExperimentError(
+            f"{experiment.name}: host {pair.server!r} is the server of {before} and of {pair.placement}, which are "
+            "measured at different addresses; name another host in one of them"
+        )
 
 
 def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> None:
@@ -254,16 +287,22 @@ def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> No
         if pair.tcp_buffer_bytes is not None:
             wish.want("tcp_buffer_bytes", pair.tcp_buffer_bytes, who)
     home_zone = client.get("zone", options.zones[0] if options.zones else "")
-    if pair.placement in FAR and client.get("network", HOME) == FAR[pair.placement]:
-        server.want("network", HOME, who)  # the way back: the client is the far one, by an earlier pair
+    placement = pair.placement
+    if placement in FAR:
+        if client.get("network", HOME) == _far(pair, client, options)[0]:
+            _network(server, HOME, who)  # the way back: the client is the far one, by an earlier pair
+            return
+        network, region = _far(pair, server, options)
+        sku = client.get("gateway_sku", "")
+        _network(client, "nat" if placement == "nat-gateway" else f"{HOME}-{sku.lower()}" if sku else HOME, who)
+        _network(server, network, who)
+        server.want("region", region, who)
         return
-    client.want("network", HOME, who)
-    if pair.placement in FAR:
-        server.want("network", FAR[pair.placement], who)
-        server.want("region", options.remote_region, who)
-        return
-    server.want("network", "peered" if pair.placement == "vnet-peering" else HOME, who)
-    if pair.placement == "cross-zone":
+    _network(client, client.get("network", HOME), who)
+    _network(server, NEAR.get(placement, HOME), who)
+    if placement == "other-subnet":
+        server.want("part", "hosts2", who)
+    if placement == "cross-zone":
         other = [z for z in options.zones if z != home_zone]
         zone = server.get("zone", other[0] if other else None)
         if zone is None or zone == home_zone:
@@ -272,19 +311,39 @@ def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> No
         return
     if home_zone:
         server.want("zone", home_zone, who)
-    if pair.placement == "ppg":
+    if placement == "ppg":
         client.want("ppg", True, who)
         server.want("ppg", True, who)
-    elif pair.placement == "same-zone":
+    elif placement == "same-zone":
         # the client may be in the group for the sake of another pair; this server must not be
         server.want("ppg", False, who)
-    elif pair.placement == "standard-lb":
+    elif placement == "standard-lb":
         server.want("behind_balancer", True, who)
 
 
+def _far(pair: Pair, host: _Wishes, options: Options) -> tuple[str, str]:
+    """Network and region of a far host: every far region, and every SKU of a gateway, has networks of its own."""
+    usual = options.remote_region or options.region
+    region, sku = host.get("region", usual), host.get("gateway_sku", "")
+    parts = [FAR[pair.placement], *([region] if region != usual else []), *([sku.lower()] if sku else [])]
+    return "-".join(parts), region
+
+
+def _network(host: _Wishes, name: str, who: str) -> None:
+    """Put a host into a network of ours, unless it has an existing subnet of its own."""
+    subnet = host.get("subnet", "")
+    if not subnet:
+        host.want("network", name, who)
+        return
+    words = subnet.lower().split("/")
+    own = re.sub("[^a-z0-9-]", "-", f"{words[words.index('virtualnetworks') + 1]}-{words[-1]}")[:40]
+    host.want("network", f"given-{own}", f"hosts.options.vms.{host.host}")
+
+
 def _vm(name: str, wish: _Wishes, options: Options) -> Vm:
-    zone = wish.get("zone", options.zones[0] if options.zones else "")
     region = wish.get("region", options.region)
+    zones = options.zones if region == options.region or options.remote_zones is None else options.remote_zones
+    zone = wish.get("zone", zones[0] if zones else "")
     return Vm(
         name=name,
         network=wish.get("network", HOME),
@@ -292,46 +351,72 @@ def _vm(name: str, wish: _Wishes, options: Options) -> Vm:
         zone=zone,
         size=wish.get("vm_size", options.vm_size),
         accelerated=wish.get("accelerated", options.accelerated),
+        subnet=wish.get("part", "hosts"),
         ppg=f"ppg-{region}{'-' + zone if zone else ''}" if wish.get("ppg", False) else "",
         behind_balancer=wish.get("behind_balancer", False),
         tcp_buffer_bytes=wish.get("tcp_buffer_bytes", None),
     )
 
 
-def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], placements: dict[str, str]) -> Topology:
+def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishes: Mapping[str, _Wishes]) -> Topology:
     blocks = list(ipaddress.ip_network(options.address_space).subnets(new_prefix=23))
     existing = {HOME: options.subnet or "", "remote": options.remote_subnet or ""}
+    existing |= {v.network: wishes[v.name].get("subnet", "") for v in vms if v.network.startswith("given-")}
     networks = []
     for i, (name, region) in enumerate(dict.fromkeys((v.network, v.region) for v in vms)):
         given = existing.get(name, "")
-        networks.append(Network(name=name, region=region, subnet_id=given, prefix="" if given else str(blocks[i])))
+        nat = name == "nat" or (options.management == "private" and options.way_out == "nat-gateway")
+        networks.append(
+            Network(
+                name=name,
+                region=region,
+                subnet_id=given,
+                prefix="" if given else str(blocks[i]),
+                nat=nat and not given,
+                routes=(("0.0.0.0/0", options.next_hop),) if options.way_out == "next-hop" and options.next_hop else (),
+            )
+        )
     if len({n.name for n in networks}) < len(networks):
         names = ", ".join(f"{v.name} in {v.region}" for v in vms)
         raise ExperimentError(f"{experiment.name}: hosts of one virtual network stand in two regions ({names})")
-    used = {n.name for n in networks if not n.subnet_id}
-    peerings = [p for far in ("peered", "remote") if far in used for p in ((HOME, far), (far, HOME))]
-    gateways: list[Gateway] = []
+    by_name = {n.name: n for n in networks}
+    network = {v.name: v.network for v in vms}
+    joined = [(p.placement, network[p.client], network[p.server]) for p in experiment.pairs]
+    for placement, a, b in joined:
+        if placement == "nva":
+            for one, other in ((a, b), (b, a)):
+                route = (by_name[other].prefix, options.next_hop or "")
+                routes = tuple(dict.fromkeys((*by_name[one].routes, route)))
+                by_name[one] = replace(by_name[one], routes=routes)
+    peered = ("vnet-peering", "cross-region", "global-peering")
+    links = [(a, b) for placement, a, b in joined if placement in peered and by_name[a].prefix and by_name[b].prefix]
+    gateways: dict[str, Gateway] = {}
     connections: list[tuple[str, str]] = []
-    for path, kind, sku in (
-        ("vpn", "Vpn", options.vpn_sku),
-        ("expressroute", "ExpressRoute", options.expressroute_sku),
-    ):
-        if path not in used:
-            continue
-        ends = [
-            Gateway(name=f"{path}-{n.name}", network=n.name, region=n.region, kind=kind, sku=sku)
-            for n in networks
-            if n.name in (HOME, path)
-        ]
-        gateways += ends
-        a, b = (g.name for g in ends)
-        connections += [(a, b), (b, a)] if path == "vpn" else [(a, ""), (b, "")]
+    for path, kind in GATEWAYS.items():
+        for placement, *ends in joined:
+            if placement != path:
+                continue
+            usual = options.vpn_sku if path == "vpn" else options.expressroute_sku
+            for end in ends:
+                skus = {wishes[v.name].get("gateway_sku", usual) for v in vms if v.network == end}
+                if len(skus) > 1 or not by_name[end].prefix:
+                    raise ExperimentError(
+                        f"{experiment.name}: network {end} cannot have the gateway of {path}: its VMs ask for "
+                        f"{' and '.join(sorted(skus))}, or it is an existing subnet; name other hosts"
+                    )
+                name = f"{path}-{end}"
+                gateways[name] = Gateway(name=name, network=end, region=by_name[end].region, kind=kind, sku=skus.pop())
+            a, b = (f"{path}-{end}" for end in ends)
+            connections += [(a, b), (b, a)] if path == "vpn" else [(a, ""), (b, "")]
     return Topology(
         vms=vms,
-        networks=tuple(networks),
-        peerings=tuple(peerings),
-        gateways=tuple(gateways),
-        connections=tuple(connections),
-        public_pairs=tuple((p.client, p.server) for p in experiment.pairs if p.placement == "public-ip"),
-        placements=placements,
+        networks=tuple(by_name.values()),
+        peerings=tuple(dict.fromkeys(p for a, b in links for p in ((a, b), (b, a)) if a != b)),
+        gateways=tuple(gateways.values()),
+        connections=tuple(dict.fromkeys(connections)),
+        public_pairs=tuple(
+            (p.client, p.server) for p in experiment.pairs if p.placement in ("public-ip", "nat-gateway")
+        ),
+        paths={(p.client, p.server): p.placement for p in experiment.pairs},
+        hub=options.hub or "",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import fcntl
 import json
 import os
@@ -17,6 +18,8 @@ import asyncssh
 
 from ...errors import AzureError
 from ...experiment.model import Deployment, Host, Proof
+from .groups import Target
+from .prices import Cost
 
 __all__ = ["State"]
 
@@ -63,17 +66,14 @@ class State:
             yield cls(folder)
 
     @property
-    def empty(self) -> bool:
-        """Nothing is placed, as far as is known here."""
-        return not self.data
-
-    @property
     def groups(self) -> list[dict[str, Any]]:
-        """Every resource group that was or may have been made: ``{name, number, attempt, made}``."""
+        """Every deployment that was or may have been made: ``{name, number, attempt, made}``, and more as it goes."""
         return list(self.data.get("groups", []))
 
-    def begin(self, number: int, attempt: int, *, experiment: str, subscription: str) -> dict[str, Any]:
-        """Return the record of the group for this attempt; a new one is on disk before anything can be made."""
+    def begin(
+        self, number: int, attempt: int, *, experiment: str, subscription: str, shared: str | None = None
+    ) -> dict[str, Any]:
+        """Return the record of this attempt; a new one is on disk before anything can be made."""
         self.data.setdefault("experiment", experiment)
         if self.data.setdefault("subscription", subscription) != subscription:
             raise AzureError(
@@ -84,8 +84,12 @@ class State:
         for group in self.data.setdefault("groups", []):
             if group["number"] == number and group["attempt"] == attempt:
                 return dict(group)
-        name = f"npl-{experiment[:56]}-{mark}-d{number}" + (f"-{attempt + 1}" if attempt else "")
-        self.data["groups"].append({"name": name, "number": number, "attempt": attempt, "made": False})
+        tail = f"{mark}-d{number}" + (f"-{attempt + 1}" if attempt else "")
+        # also the name of a deployment, which may have 64 characters
+        record = {"name": f"npl-{experiment[:40]}-{tail}", "number": number, "attempt": attempt, "made": False}
+        if shared:
+            record |= {"shared": shared, "prefix": f"npl-{tail}-"}
+        self.data["groups"].append(record)
         self._write()
         return dict(self.data["groups"][-1])
 
@@ -108,8 +112,13 @@ class State:
         """Whether Azure may have been asked to make this group; its tags are recorded just before that."""
         return any("tags" in g or g["made"] for g in self.groups if g["name"] == name)
 
-    def remember(self, number: int, deployment: Deployment) -> None:
-        """Keep a deployment that is complete."""
+    def target(self, record: dict[str, Any]) -> Target:
+        """Where the deployment of a record lies."""
+        return Target(name=record["name"], shared=record.get("shared", ""))
+
+    def remember(self, number: int, deployment: Deployment, parts: dict[str, list[str]]) -> None:
+        """Keep a deployment that is complete, and what it was made of."""
+        self.data.setdefault("parts", {})[str(number)] = parts
         self.data.setdefault("deployments", {})[str(number)] = asdict(deployment)
         self._write()
 
@@ -122,13 +131,41 @@ class State:
         hosts = tuple(Host(**(h | {"proofs": tuple(Proof(**p) for p in h["proofs"])})) for h in kept["hosts"])
         return Deployment(**(kept | {"hosts": hosts, "proofs": proofs}))
 
+    def parts(self, number: int) -> dict[str, list[str]]:
+        """What the deployment of this number was made of."""
+        found: dict[str, list[str]] = self.data.get("parts", {}).get(str(number), {})
+        return found
+
+    def priced(self, cost: Cost) -> None:
+        """Keep the prices, so that what is spent can be told later without asking anybody."""
+        self.data["cost"] = cost.to_dict()
+        self._write()
+
+    def spent(self, now: dt.datetime, *, done: float) -> float | None:
+        """What the machines have cost until now, those included that are gone; `done` of the planned traffic."""
+        if "cost" not in self.data:
+            return None
+        hours = self._past_h() + sum(_age_h(g, now) for g in self.groups)
+        return Cost.from_dict(self.data["cost"]).spent(hours, done)
+
+    def _past_h(self) -> float:
+        try:
+            return float((self.folder / "azure-hours").read_text("utf-8"))
+        except (OSError, ValueError):
+            return 0.0
+
     def forget(self, number: int) -> None:
         """A deployment that is no longer there."""
         if self.data.get("deployments", {}).pop(str(number), None):
             self._write()
 
     def gone(self, name: str) -> None:
-        """A group that was verified to be gone."""
+        """A deployment that was verified to be gone; the hours that it lived stay on the bill."""
+        now = dt.datetime.now(dt.UTC)
+        lived = sum(_age_h(g, now) for g in self.groups if g["name"] == name and g["made"])
+        number = next((g["number"] for g in self.groups if g["name"] == name), None)
+        self.data.get("deployments", {}).pop(str(number), None)
+        (self.folder / "azure-hours").write_text(f"{self._past_h() + lived}\n", "utf-8")
         self.data["groups"] = [g for g in self.data.get("groups", []) if g["name"] != name]
         self._write()
 
@@ -208,3 +245,8 @@ class State:
         """A private file that goes when the deployment goes."""
         self._private(self._keys / name, text)
         return self._keys / name
+
+
+def _age_h(record: dict[str, Any], now: dt.datetime) -> float:
+    created = (record.get("tags") or {}).get("netperf-created")
+    return max(0.0, (now - dt.datetime.fromisoformat(created)).total_seconds() / 3600) if created else 0.0

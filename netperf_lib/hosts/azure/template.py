@@ -11,12 +11,12 @@ from typing import Any
 
 import yaml
 
-from ._options import Options
-from ._pins import pinned
-from ._topology import Topology, Vm
+from .options import Options
+from .topology import Topology, Vm
 
-__all__ = ["parameters", "rehearsal_text", "template_text", "user_data"]
+__all__ = ["connection_name", "parameters", "rehearsal_text", "template_text", "user_data"]
 
+SUBNETS = {"hosts": "hosts", "hosts2": "hosts2", "gateways": "GatewaySubnet"}
 TOOLS = ("ethtool", "iperf", "iperf3", "qperf", "sockperf")
 
 
@@ -76,7 +76,7 @@ def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
     """
     config = yaml.safe_load(resources.files(__package__).joinpath("cloud-init.yaml").read_text("utf-8"))
     config["ssh_keys"] = {"ed25519_private": host_key[0], "ed25519_public": host_key[1]}
-    versions = pinned(options)
+    versions = options.pinned()
     packages = [f"{p}={versions[p]}" if p in versions else p for p in TOOLS]
     # sockperf is not packaged everywhere in the Red Hat family: it is built there
     packages = packages if options.package_manager == "apt" else [p for p in packages if p != "sockperf"]
@@ -100,6 +100,9 @@ def parameters(
     host_key: Callable[[str], tuple[str, str]],
     shared_key: str = "",
     rarity: Callable[[Vm], Any] = lambda vm: vm.size,
+    prefix: str = "",
+    plan: bool = False,
+    shutdown_at: str = "",
 ) -> dict[str, Any]:
     """Parameters of the template, in the form of a parameter file.
 
@@ -121,75 +124,123 @@ def parameters(
         Of VPN connections.
     rarity : callable
         Sort key: members of a proximity placement group are made in this order, the rarest first.
+    prefix : str
+        Of all names: in a resource group with resources of others they must not meet.
+    plan : bool
+        The image is sold with a marketplace plan.
+    shutdown_at : str
+        ``HHMM`` in UTC at which the VMs are stopped; "" for never.
     """
     after: dict[str, str] = {}
     for members in topology.ppgs.values():
         order = sorted(members, key=lambda v: (rarity(v), v.name))
-        after |= {b.name: a.name for a, b in pairwise(order)}
+        after |= {b.name: prefix + a.name for a, b in pairwise(order)}
     publisher, offer, sku, version = options.image.split(":")
     subnet = {n.name: n.subnet_id for n in topology.networks}
+    security: dict[str, Any] = {"encryptionAtHost": True} if options.encryption_at_host else {}
+    if options.security_type != "Standard":  # which versions of the API before 2025-11-01 do not know
+        settings = {"secureBootEnabled": True, "vTpmEnabled": True}
+        security |= {"securityType": options.security_type, "uefiSettings": settings}
+    disk: dict[str, Any] = {"storageAccountType": options.disk}
+    if options.disk_encryption_set:
+        disk["diskEncryptionSet"] = {"id": options.disk_encryption_set}
+    sources = {  # one rule for an address and the network that lets it in
+        (topology.vm(s).network, _source(topology, c, prefix)): c for c, s in topology.public_pairs
+    }
     given: dict[str, Any] = {
         "tags": dict(tags),
         "vms": [
             {
-                "name": v.name,
-                "network": v.network,
+                "name": prefix + v.name,
+                "host": v.name,
+                "network": prefix + v.network,
+                "subnet": v.subnet,
                 "location": v.region,
                 "zone": v.zone,
                 "size": v.size,
                 "accelerated": v.accelerated,
-                "ppg": v.ppg,
+                "ppg": prefix + v.ppg if v.ppg else "",
                 "after": after.get(v.name, ""),
                 "subnetId": subnet[v.network],
                 "publicAddress": options.management == "public",
-                "behindBalancer": v.behind_balancer,
+                "balancer": f"lb-{prefix}{v.name}" if v.behind_balancer else "",
             }
             for v in topology.vms
         ],
         "networks": [
             {
-                "name": n.name,
+                "name": prefix + n.name,
                 "location": n.region,
                 "prefix": n.prefix,
-                "hosts": n.hosts_prefix,
-                "gateways": n.gateways_prefix,
-                "nat": options.management == "private" and not n.subnet_id,
+                **{part: n.subnets.get(key, "") for part, key in SUBNETS.items()},
+                "nat": n.nat,
+                "routes": [
+                    {
+                        "name": f"route-{i}",
+                        "properties": {"addressPrefix": to, "nextHopType": "VirtualAppliance", "nextHopIpAddress": by},
+                    }
+                    for i, (to, by) in enumerate(n.routes, 1)
+                ],
                 "existing": bool(n.subnet_id),
             }
             for n in topology.networks
         ],
         "ppgs": [
-            {"name": name, "location": m[0].region, "zone": m[0].zone, "sizes": sorted({v.size for v in m})}
+            {"name": prefix + name, "location": m[0].region, "zone": m[0].zone, "sizes": sorted({v.size for v in m})}
             for name, m in topology.ppgs.items()
         ],
-        "peerings": [{"from": a, "to": b} for a, b in topology.peerings],
+        "peerings": [
+            {"from": prefix + a, "to": prefix + b, "name": f"to-{prefix}{b}", "remoteId": ""}
+            for a, b in topology.peerings
+        ]
+        + [
+            {"from": prefix + n.name, "to": "", "name": "to-hub", "remoteId": topology.hub}
+            for n in topology.networks
+            if topology.hub and n.prefix
+        ],
         "balancers": [
-            {"name": f"lb-{v.name}", "network": v.network, "location": v.region, "subnetId": subnet[v.network]}
+            {
+                "name": f"lb-{prefix}{v.name}",
+                "network": prefix + v.network,
+                "location": v.region,
+                "subnetId": subnet[v.network],
+            }
             for v in topology.vms
             if v.behind_balancer
         ],
         "publicPairs": [
-            {"client": c, "server": s, "network": topology.vm(s).network, "priority": 200 + i}
-            for i, (c, s) in enumerate(topology.public_pairs)
+            {"name": f"tests-from-{c}", "network": prefix + network, "address": address, "priority": 200 + i}
+            for i, ((network, address), c) in enumerate(sources.items())
         ],
         "gateways": [
-            {"name": g.name, "network": g.network, "location": g.region, "kind": g.kind, "sku": g.sku}
+            {
+                "name": prefix + g.name,
+                "network": prefix + g.network,
+                "location": g.region,
+                "kind": g.kind,
+                "sku": g.sku,
+            }
             for g in topology.gateways
         ],
         "connections": [
             {
-                "name": f"cn-{a}-{b}" if b else f"cn-{a}",
+                "name": prefix + connection_name(a, b),
                 "location": next(g.region for g in topology.gateways if g.name == a),
-                "from": a,
-                "to": b,
+                "from": prefix + a,
+                "to": prefix + b if b else "",
             }
             for a, b in topology.connections
         ],
         "circuitId": options.expressroute_circuit or "",
         "sharedKey": shared_key,
         "image": {"publisher": publisher, "offer": offer, "sku": sku, "version": version},
-        "diskType": options.disk,
-        "securityType": options.security_type,
+        "plan": {"name": sku, "product": offer, "publisher": publisher} if plan else {},
+        "managedDisk": disk,
+        "securityProfile": security,
+        "identity": {"type": "UserAssigned", "userAssignedIdentities": {options.identity: {}}}
+        if options.identity
+        else {},
+        "shutdownAt": shutdown_at,
         "adminUsername": options.user,
         "sshPublicKey": public_key,
         "sshFrom": list(allow_from),
@@ -202,3 +253,14 @@ def parameters(
         "contentVersion": "1.0.0.0",
         "parameters": {name: {"value": value} for name, value in given.items()},
     }
+
+
+def connection_name(a: str, b: str) -> str:
+    """Name of the connection of two gateways, or of one with the circuit."""
+    return f"cn-{a}-{b}" if b else f"cn-{a}"
+
+
+def _source(topology: Topology, client: str, prefix: str) -> str:
+    """The public address that a client's packets come from: a NAT gateway goes before an address of its own."""
+    network = topology.network(topology.vm(client).network)
+    return f"ip-nat-{prefix}{network.name}" if network.nat else f"ip-{prefix}{client}"

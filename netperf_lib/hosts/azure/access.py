@@ -1,0 +1,93 @@
+"""Ways to VMs without public addresses: a jump host, Azure Bastion, the user's own configuration, a hub network."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .az import Runs
+from .failures import AzError
+from .groups import Target
+from .options import Options
+from .state import State
+from .topology import Network
+
+__all__ = ["hub_commands", "hub_peering", "leave_hub", "ssh_config"]
+
+
+def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str]) -> str | None:
+    """Path of the OpenSSH configuration by which the VMs are reached; None: the user's usual one.
+
+    Parameters
+    ----------
+    options : Options
+        Which way.
+    kept : State
+        Where the file goes.
+    name : str
+        The deployment's.
+    vms : mapping
+        Address to resource id.
+    """
+    if options.ssh_config:
+        return str(Path(options.ssh_config).expanduser())
+    lines = []
+    if options.jump_host:
+        lines = [f"Host {' '.join(vms)}", f"  ProxyJump {options.jump_host}"]
+    for address, vm in vms.items() if options.bastion else ():
+        tunnel = [sys.executable, "-m", f"{__package__}.tunnel", options.bastion or "", vm]
+        lines += [f"Host {address}", f"  ProxyCommand {shlex.join(tunnel)}"]
+    if not lines:
+        return None
+    own = Path.home() / ".ssh" / "config"  # what it says of the jump host goes on to hold
+    lines += ["Host *", f"  Include {own}"] if own.exists() else []
+    return str(kept.file(f"config-{name}", "\n".join(lines) + "\n").resolve())
+
+
+def hub_peering(target: Target, network: Network) -> str:
+    """Name of the hub's side of a peering."""
+    return f"{target.name}-{network.name}"
+
+
+def hub_commands(
+    target: Target, network: Network, prefix: str, options: Options, subscription: str
+) -> list[tuple[str, ...]]:
+    """Commands that join a network of ours with the hub: the hub's side, and then its gateway on ours."""
+    if not options.hub or not network.prefix:
+        return []
+    words = options.hub.split("/")
+    ours = (
+        f"/subscriptions/{subscription}/resourceGroups/{target.group}"
+        f"/providers/Microsoft.Network/virtualNetworks/vnet-{prefix}{network.name}"
+    )
+    create = (
+        *("network", "vnet", "peering", "create", "--name", hub_peering(target, network)),
+        *("--resource-group", words[4], "--vnet-name", words[-1], "--subscription", words[2]),
+        *("--remote-vnet", ours, "--allow-vnet-access", "--allow-forwarded-traffic"),
+        *(("--allow-gateway-transit",) if options.hub_gateway else ()),
+    )
+    use = (
+        *("network", "vnet", "peering", "update", "--name", "to-hub", "--resource-group", target.group),
+        *("--vnet-name", f"vnet-{prefix}{network.name}", "--set", "useRemoteGateways=true"),
+    )
+    return [create, *([use] if options.hub_gateway else [])]
+
+
+def leave_hub(az: Runs, records: list[dict[str, Any]], kept: State) -> None:
+    """Delete the hub's side of all peerings; the other goes with its network."""
+    for record in records:
+        for where in record.get("hub_peerings", ()):
+            words = where.split("/")
+            try:
+                az(
+                    *("network", "vnet", "peering", "delete", "--name", words[-1], "--resource-group", words[4]),
+                    *("--vnet-name", words[8], "--subscription", words[2]),
+                )
+            except AzError as failure:
+                if failure.kind != "missing":
+                    raise
+        if record.get("hub_peerings"):
+            kept.note(record["name"], hub_peerings=[])

@@ -1,0 +1,409 @@
+"""Resource groups and what is deployed into them: validated, made, waited for, deleted, found again.
+
+A deployment has a resource group of its own, named like it; or it shares an existing group, and then its tag says what
+belongs to it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import AzureError
+from .az import Runs
+from .failures import AzError, error_of
+
+__all__ = [
+    "Change",
+    "Clock",
+    "Leftover",
+    "Target",
+    "deploy",
+    "in_words",
+    "leftovers",
+    "make_group",
+    "rehearse",
+    "remove",
+]
+
+RUNNING = {"accepted", "running", "creating", "created", "updating", "validating", "ready"}
+DEADLINE_S = 90 * 60
+TAG = "netperf-deployment"
+DELETE_ORDER = (
+    ("virtualmachines", "schedules"),
+    ("connections",),
+    ("virtualnetworkgateways",),
+    ("networkinterfaces",),
+    ("loadbalancers", "disks"),
+    ("virtualnetworks",),
+    ("natgateways", "networksecuritygroups", "routetables", "proximityplacementgroups"),
+)
+"""Types of resources in a shared group, in the order in which Azure lets them go; the others come last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Where a deployment goes."""
+
+    name: str
+    """Of the deployment, and of its own resource group."""
+    shared: str = ""
+    """Existing resource group, where it has none of its own."""
+
+    @property
+    def group(self) -> str:
+        """Resource group."""
+        return self.shared or self.name
+
+    @property
+    def deployment(self) -> tuple[str, ...]:
+        """Words by which az finds the deployment."""
+        return ("--resource-group", self.group, "--name", self.name if self.shared else "npl")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How time passes while the cloud works."""
+
+    poll_s: float = 8
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What would become of one resource."""
+
+    change: str
+    """Create, Modify, NoChange, Ignore …, as Azure says it."""
+    type: str
+    """Without its namespace, for example ``virtualMachines``."""
+    name: str
+
+
+def in_words(changes: Iterable[Change]) -> str:
+    """Count changes by kind and type of resource, for example ``create 2 virtualMachines, 1 virtualNetworks``."""
+    counts: dict[str, Counter[str]] = {}
+    for c in changes:
+        counts.setdefault(c.change.lower(), Counter())[c.type] += 1
+    return "; ".join(f"{verb} {', '.join(f'{n} {t}' for t, n in sorted(c.items()))}" for verb, c in counts.items())
+
+
+def rehearse(
+    az: Runs, target: Target, location: str, template: Path, parameters: Path
+) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """Have Azure validate the deployment and tell what it would make; nothing is made, not even the resource group.
+
+    Returns
+    -------
+    changes : tuple of Change
+        What would become of each resource.
+    remarks : tuple of str
+        What Azure could not look at, for example a limit that shows only when a resource is made.
+
+    Raises
+    ------
+    AzError
+        It is not valid, or not permitted.
+    """
+    az(*rehearsal_command("validate", target, location, template, parameters))
+    answer = az(*rehearsal_command("what-if", target, location, template, parameters))
+    changes = []
+    for change in [*(answer.get("changes") or ()), *(answer.get("potentialChanges") or ())]:
+        _, inside, tail = change["resourceId"].rpartition("/providers/")
+        if inside:
+            _, kind, *names = tail.split("/")
+            kind, name = "/".join([kind, *names[1::2]]), "/".join(names[::2])
+        else:
+            kind, name = "resourceGroups", tail.rpartition("/")[2]
+        changes.append(Change(change=change["changeType"], type=kind, name=name))
+    return tuple(changes), tuple(str(d.get("message")) for d in answer.get("diagnostics") or ())
+
+
+def rehearsal_command(
+    verb: str, target: Target, location: str, template: Path | str, parameters: Path | str
+) -> tuple[str, ...]:
+    """Command that has Azure look at a deployment: in the group where it exists, else in the subscription."""
+    where = (
+        ("group", *target.deployment) if target.shared else ("sub", "--location", location, "--name", f"npl-{location}")
+    )
+    more = ("--no-pretty-print", "--result-format", "ResourceIdOnly") if verb == "what-if" else ()
+    files = ("--template-file", str(template), "--parameters", f"@{parameters}")
+    return ("deployment", where[0], verb, *where[1:], *files, *more)
+
+
+def group_command(name: str, location: str, tags: Mapping[str, str]) -> tuple[str, ...]:
+    """Command that makes a resource group; safe to repeat."""
+    words = (f"{k}={v}" for k, v in tags.items())
+    return ("group", "create", "--name", name, "--location", location, "--tags", *words)
+
+
+def deploy_command(target: Target, template: Path | str, parameters: Path | str) -> tuple[str, ...]:
+    """Command that starts a deployment."""
+    files = ("--template-file", str(template), "--parameters", f"@{parameters}")
+    return ("deployment", "group", "create", *target.deployment, *files, "--no-wait")
+
+
+def make_group(az: Runs, target: Target, location: str, tags: Mapping[str, str]) -> None:
+    """Make the resource group, unless it is a shared one, which exists; safe to repeat."""
+    if not target.shared:
+        az(*group_command(target.group, location, tags))
+
+
+def leftovers(az: Runs) -> list[Leftover]:
+    """Every deployment with this project's tag in the subscription: groups, and what stands in groups of others."""
+    found: dict[Target, Mapping[str, Any]] = {}
+    for group in az("group", "list", "--tag", "netperf-experiment") or ():
+        if "netperf-experiment" in (group.get("tags") or {}):
+            found[Target(name=group["name"])] = group
+    for resource in az("resource", "list", "--tag", "netperf-experiment") or ():
+        group, name = _group_of(resource["id"]), (resource.get("tags") or {}).get(TAG)
+        if name and Target(name=group) not in found and name != group:
+            found.setdefault(Target(name=name, shared=group), resource)
+    return [
+        Leftover(
+            target=target,
+            experiment=document["tags"]["netperf-experiment"],
+            region=document["location"],
+            created_utc=document["tags"].get("netperf-created"),
+            expires_utc=document["tags"].get("netperf-expires"),
+            state=(document.get("properties") or {}).get("provisioningState") or "Succeeded",
+        )
+        for target, document in found.items()
+    ]
+
+
+def _group_of(where: str) -> str:
+    return where.split("/")[4]
+
+
+def remove(
+    az: Runs,
+    targets: Iterable[Target],
+    *,
+    uncertain: Iterable[Target] = (),
+    clock: Clock,
+    say: Callable[[str], None] = lambda _: None,
+    gone: Callable[[Target], None] = lambda _: None,
+    deadline_s: float = DEADLINE_S,
+) -> None:
+    """Delete deployments and verify that they are gone; one that resists does not keep the others. Safe to repeat.
+
+    Parameters
+    ----------
+    az : callable
+        Runs az.
+    targets : iterable of Target
+        What to delete: its own resource group, or what carries its tag in a shared one.
+    uncertain : iterable of Target
+        Those whose making was cut short: they may appear a moment later, and are looked for more than once.
+    clock : Clock
+        How time passes.
+    say : callable
+        Called with what happens.
+    gone : callable
+        Called with each target that is verified to be gone.
+    deadline_s : float
+        Longest wait.
+
+    Raises
+    ------
+    AzureError
+        What is left, and why.
+    """
+    end = clock.now() + deadline_s
+    doubtful = set(uncertain)
+    left = {target: 3 if target in doubtful else 1 for target in targets}
+    asked: Counter[Target] = Counter()
+    trouble: dict[Target, str] = {}
+    failed: list[str] = []
+    while left:
+        for target in list(left):
+            try:
+                state = _state_of(az, target)
+                if state is None:
+                    left[target] -= 1
+                    if not left[target] or asked[target]:
+                        del left[target]
+                        gone(target)
+                        say(f"{target.name}: gone")
+                elif state != "Deleting":
+                    # also after a deletion that failed: gateways and their networks sometimes need a second one
+                    if asked[target] >= (4 if not target.shared else 4 + len(DELETE_ORDER)):
+                        del left[target]
+                        why = trouble.get(target) or _look(target)
+                        failed.append(f"{target.name} is still there after {asked[target]} deletions: {why}")
+                        continue
+                    asked[target] += 1
+                    _delete(az, target)
+                    say(f"{target.name}: deleting")
+            except AzError as failure:
+                if failure.kind == "login":
+                    raise
+                trouble[target] = str(failure)
+                if failure.kind not in ("conflict", "missing", "timeout"):
+                    del left[target]
+                    failed.append(f"{target.name} cannot be deleted: {failure}")
+                    say(failed[-1])
+        if left:
+            if clock.now() > end:
+                names = ", ".join(t.name for t in left)
+                failed.append(f"still there after {deadline_s / 60:.0f} min: {names} ({_look(*left)})")
+                break
+            clock.sleep(clock.poll_s)
+    if failed:
+        raise AzureError("; ".join(failed) + "; repeat `npl down`")
+
+
+def _delete(az: Runs, target: Target) -> None:
+    if not target.shared:
+        az("group", "delete", "--name", target.group, "--yes", "--no-wait")
+        return
+    by_kind: dict[str, list[str]] = {}
+    for resource in _tagged(az, target):
+        by_kind.setdefault(resource["type"].rsplit("/", 1)[-1].lower(), []).append(resource["id"])
+    for kinds in (*DELETE_ORDER, tuple(by_kind)):
+        if ids := [i for kind in kinds for i in by_kind.get(kind, ())]:
+            az("resource", "delete", "--ids", *ids)
+            return
+
+
+def _tagged(az: Runs, target: Target) -> list[dict[str, Any]]:
+    every = az("resource", "list", "--resource-group", target.group) or ()
+    return [r for r in every if (r.get("tags") or {}).get(TAG) == target.name]
+
+
+def _look(*targets: Target) -> str:
+    return "; ".join(f"see `az resource list -g {t.group} -o table`" for t in targets)
+
+
+def _state_of(az: Runs, target: Target) -> str | None:
+    try:
+        if target.shared:
+            return "Succeeded" if _tagged(az, target) else None
+        found = az("group", "show", "--name", target.group)
+    except AzError as failure:
+        if failure.kind == "missing":
+            return None
+        raise
+    return str(found["properties"]["provisioningState"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    """A deployment of this project that exists."""
+
+    target: Target
+    experiment: str
+    region: str
+    created_utc: str | None
+    expires_utc: str | None
+    state: str
+
+    @property
+    def group(self) -> str:
+        """Name by which it is shown: its resource group, or the deployment in a shared one."""
+        return self.target.name
+
+    def expired(self, now: dt.datetime) -> bool:
+        """Whether its time is over; a group whose tag cannot be read counts as expired."""
+        try:
+            return now >= dt.datetime.fromisoformat((self.expires_utc or "").replace("Z", "+00:00"))
+        except ValueError:
+            return True
+
+
+def deploy(
+    az: Runs,
+    target: Target,
+    template: Path,
+    parameters: Path,
+    *,
+    deadline_s: float,
+    clock: Clock,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Deploy the template into the group and return its outputs.
+
+    A deployment that runs already (an earlier process was stopped) is waited for, not started twice.
+
+    Raises
+    ------
+    AzError
+        With the root cause; kind ``timeout`` when the deadline passed.
+    """
+    end = clock.now() + deadline_s
+    if _state(az, target) != "running":
+        try:
+            az(*deploy_command(target, template, parameters))
+        except AzError as failure:
+            if failure.code != "DeploymentActive":
+                raise
+    told: dict[str, str] = {}
+    while True:
+        document = az("deployment", "group", "show", *target.deployment)
+        properties = document["properties"]
+        reached = properties["provisioningState"].lower()
+        if reached not in RUNNING:
+            break
+        _tell(az, target, told, say)
+        if clock.now() > end:
+            raise AzError(
+                f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min (waiting for "
+                f"{', '.join(n for n, s in told.items() if s != 'Succeeded') or 'its first resource'}): raise "
+                "hosts.options.deadline_min, or see `az deployment operation group list`",
+                code="Deadline",
+                kind="timeout",
+            )
+        clock.sleep(clock.poll_s)
+    if reached != "succeeded":
+        raise _why(az, target, properties)
+    return {name: entry["value"] for name, entry in (properties.get("outputs") or {}).items()}
+
+
+def _state(az: Runs, target: Target) -> str:
+    try:
+        document = az("deployment", "group", "show", *target.deployment)
+    except AzError as failure:
+        if failure.kind == "missing":
+            return "none"
+        raise
+    return "running" if document["properties"]["provisioningState"].lower() in RUNNING else "ended"
+
+
+def _operations(az: Runs, target: Target) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = az("deployment", "operation", "group", "list", *target.deployment)
+    return found or []
+
+
+def _tell(az: Runs, target: Target, told: dict[str, str], say: Callable[[str], None]) -> None:
+    for operation in _operations(az, target):
+        p = operation["properties"]
+        made = p.get("targetResource") or {}
+        if not made:
+            continue
+        name = f"{made['resourceType'].split('/', 1)[1]} {made['resourceName']}"
+        if told.get(name) != p["provisioningState"]:
+            told[name] = p["provisioningState"]
+            say(f"{target.name}: {name} {p['provisioningState'].lower()}")
+
+
+def _why(az: Runs, target: Target, properties: Mapping[str, Any]) -> AzError:
+    """The root cause: the failed operations know more than the deployment itself."""
+    details = []
+    for operation in _operations(az, target):
+        p = operation["properties"]
+        if p["provisioningState"] == "Failed" and p.get("statusMessage"):
+            message = p["statusMessage"]
+            details.append(json.loads(message) if isinstance(message, str) and message.startswith("{") else message)
+    error = properties.get("error") or {"code": "Unknown", "message": "no cause given"}
+    nested = [d.get("error", d) for d in details if isinstance(d, dict)]
+    return error_of(
+        f"deployment of {target.name}", {"code": "DeploymentFailed", "message": "", "details": [error, *nested]}
+    )

@@ -1,0 +1,266 @@
+"""What an experiment declares about its VMs."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+__all__ = ["Options", "VmOptions"]
+
+Zone = Annotated[str, Field(pattern=r"^[123]?$")]
+Region = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]+$")]
+Size = Annotated[str, Field(pattern=r"^(Standard|Basic)_[A-Za-z0-9_-]+$")]
+ResourceId = Annotated[str, Field(pattern=r"^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/.+$")]
+GatewaySku = Annotated[str, Field(pattern=r"^(VpnGw[1-5](AZ)?|ErGw[1-3]AZ|Standard|HighPerformance|UltraPerformance)$")]
+
+# sockperf is not packaged there: the first start builds it from a fixed commit
+_ENTERPRISE_9 = {"iperf": "2.1.6-*", "iperf3": "3.9-*", "qperf": "0.4.9-*"}
+# What each release ships, read off packages.ubuntu.com, packages.debian.org, packages.fedoraproject.org (EPEL) and, for
+# iperf3 of Enterprise Linux 9, lists of installed packages. The upstream version is pinned, not the build: a security
+# rebuild of the same version replaces the one before in the archives, and measures the same.
+PINS: tuple[tuple[str, Mapping[str, str]], ...] = (
+    ("canonical:ubuntu-24_04-*", {"iperf": "2.1.9+*", "iperf3": "3.16-*", "qperf": "0.4.11-*", "sockperf": "3.7-*"}),
+    ("canonical:*-jammy:*", {"iperf": "2.1.5+*", "iperf3": "3.9-*", "qperf": "0.4.11-*", "sockperf": "3.7-*"}),
+    ("debian:debian-13*", {"iperf": "2.2.1+*", "iperf3": "3.18-*", "qperf": "0.4.11-*", "sockperf": "3.7-*"}),
+    ("debian:debian-12*", {"iperf": "2.1.8+*", "iperf3": "3.12-*", "qperf": "0.4.11-*", "sockperf": "3.7-*"}),
+    ("almalinux:almalinux-*:9*", _ENTERPRISE_9),
+    ("resf:rockylinux-*:9*", _ENTERPRISE_9),
+    ("redhat:rhel:9*", _ENTERPRISE_9),
+)
+"""Beginning of publisher:offer:sku, in lower case, to package to version with a final ``*``."""
+WINDOWS = ("microsoftwindowsserver:*", "microsoftwindowsdesktop:*", "*:windows*", "microsoftsqlserver:*-ws20*")
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class VmOptions(_Declared):
+    """What one VM has of its own; null: as its pairs and the options of all say."""
+
+    region: Region | None = None
+    """Region of this VM. A server of `cross-region` and the other far paths may stand in any region, one in each."""
+    zone: Zone | None = None
+    """Logical zone; an empty text places the VM in no zone."""
+    vm_size: Size | None = None
+    """VM size."""
+    accelerated: bool | None = None
+    """Accelerated networking."""
+    ppg: bool | None = None
+    """Member of the proximity placement group of its region and zone."""
+    subnet: ResourceId | None = None
+    """Existing subnet for this VM."""
+    gateway_sku: GatewaySku | None = None
+    """SKU of the gateway of this VM's network, on `vpn` and `expressroute`. A client and a server with the same SKU get
+    networks and gateways of their own, so that several SKUs are compared in one experiment."""
+
+
+class Options(_Declared):
+    """VMs made for the experiment, one resource group a deployment; where each goes follows from its pairs."""
+
+    region: Region
+    """Home region: clients, and the servers of all near placements."""
+    remote_region: Region | None = None
+    """Region of the servers of `cross-region`, `public-ip`, `nat-gateway`, `vpn` and `expressroute`, unless
+    `vms` names another. Null: `expressroute`, `public-ip` and `nat-gateway` stay inside the home region."""
+    zones: tuple[Zone, ...] = ("1", "2")
+    """The first is the home of all that need one zone; `cross-zone` servers go to the next. Empty: no zones."""
+    remote_zones: tuple[Zone, ...] | None = None
+    """The same for far regions; null: as `zones`, and none in a region that has none."""
+    vm_size: Size
+    """Size of all VMs that have none of their own."""
+    image: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+$")] = (
+        "Canonical:ubuntu-24_04-lts:server:latest"
+    )
+    """Linux marketplace image as publisher:offer:sku:version."""
+    plan: bool | None = None
+    """The image is sold with a marketplace plan (its terms must be accepted once in the subscription); null: as Azure
+    says of the image."""
+    packages: Literal["apt", "dnf"] | None = None
+    """Package manager of the image; null: by its publisher."""
+    versions: dict[str, str] = {}
+    """Package to the version to install, exact or with a final `*`; `*` alone: as the distribution has it. Tools that
+    are not named are pinned to the version of the image's release, where it is a known one (Ubuntu 22.04 and 24.04,
+    Debian 12 and 13, Enterprise Linux 9). What is installed is recorded in full; a version that is not available is
+    flagged, and the distribution's own is taken."""
+    disk: Literal["Standard_LRS", "StandardSSD_LRS", "Premium_LRS"] = "StandardSSD_LRS"
+    """Type of the system disks."""
+    disk_encryption_set: ResourceId | None = None
+    """Existing disk encryption set (customer-managed key) of the system disks."""
+    encryption_at_host: bool = False
+    """Encrypt temporary disks and caches on the host; the feature must be registered in the subscription."""
+    identity: ResourceId | None = None
+    """Existing user-assigned managed identity of the VMs, for example to reach a storage account."""
+    security_type: Literal["TrustedLaunch", "Standard"] = "TrustedLaunch"
+    """`Standard` leaves the security type out: older sizes and images of generation 1 have no trusted launch."""
+    accelerated: bool = True
+    """Accelerated networking of VMs whose pairs do not say."""
+    vms: dict[str, VmOptions] = {}
+    """Host name to what that VM has of its own."""
+
+    subscription: str | None = None
+    """Name or id; null: the one that `az` has selected."""
+    resource_group: Annotated[str, Field(pattern=r"^[\w.()-]{1,89}[\w()-]$")] | None = None
+    """Existing resource group to work in, with rights on nothing else; null: a new one for each deployment. Only what
+    the experiment made is deleted from it."""
+    user: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")] = "azureuser"
+    """Administrator of the VMs."""
+    management: Literal["public", "private"] = "public"
+    """How SSH reaches the VMs. `private` gives them no public address, and needs a way in: `jump_host`, `bastion`,
+    `ssh_config`, or a `hub` or `subnet` that is reachable from here. The VMs of new networks reach the package archives
+    through a NAT gateway then."""
+    jump_host: Annotated[str, Field(pattern=r"^([\w.-]+@)?[\w.-]+(:\d+)?$")] | None = None
+    """SSH jump host as user@host:port; its own keys are taken from your SSH agent and configuration."""
+    bastion: ResourceId | None = None
+    """Existing Azure Bastion (Standard, native client support on) whose tunnels SSH goes through."""
+    ssh_config: str | None = None
+    """OpenSSH configuration file that knows the way to the private addresses."""
+    allow_from: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """IPv4 addresses or prefixes that may reach port 22; null: this machine's own public address, discovered."""
+    address_space: str = "10.77.0.0/16"
+    """Private addresses to take the virtual networks from."""
+    subnet: ResourceId | None = None
+    """Existing subnet for the VMs of the home network, instead of a new virtual network. With `management: private` it
+    has to have a way out of its own (a NAT gateway, a firewall): the measuring tools are installed through it."""
+    remote_subnet: ResourceId | None = None
+    """Existing subnet for the servers of `cross-region`; the two networks must be connected already."""
+    hub: ResourceId | None = None
+    """Existing virtual network that the new networks are peered with, in both directions."""
+    hub_gateway: bool = False
+    """Use the gateway of the hub, so that on-premises networks reach the VMs."""
+    next_hop: str | None = None
+    """Address of an existing network appliance or firewall in the hub: the next hop of placement `nva`."""
+    way_out: Literal["nat-gateway", "next-hop", "none"] = "nat-gateway"
+    """How private VMs of new networks reach the package archives: a NAT gateway of their own (which has a public
+    address), the appliance at `next_hop`, or not at all (an image that brings the measuring tools)."""
+    vpn_sku: Annotated[str, Field(pattern=r"^VpnGw[1-5](AZ)?$")] = "VpnGw1AZ"
+    """VpnGw1AZ to VpnGw5AZ, also in regions without zones."""
+    expressroute_circuit: ResourceId | None = None
+    """Existing circuit that the gateways of `expressroute` are connected to."""
+    expressroute_sku: Literal["ErGw1AZ", "ErGw2AZ", "ErGw3AZ", "Standard", "HighPerformance", "UltraPerformance"] = (
+        "ErGw1AZ"
+    )
+    """SKU of the ExpressRoute gateways."""
+
+    expires_h: float = Field(default=12, gt=0, le=24 * 14)
+    """Hours after which VMs are stopped by a schedule in the group, and what is left counts as forgotten
+    (`npl down --all --expired`)."""
+    shutdown: bool = True
+    """Stop (deallocate) the VMs when their time is over, by a schedule of Azure's; it can look 24 hours ahead at
+    most."""
+    deadline_min: float | None = Field(default=None, gt=0)
+    """Longest wait for the VMs; null: 30 minutes, or 90 with gateways."""
+    alternative_zones: bool = False
+    """After a capacity failure try again with the zones in another order."""
+    alternative_sizes: tuple[Size, ...] = ()
+    """After a capacity failure try these sizes, in this order."""
+    tags: dict[str, str] = {}
+    """Put on every resource, beside the project's own."""
+    bandwidth_mbps: dict[Size, float] = {}
+    """VM size to its advertised bandwidth: Azure's list of sizes does not tell it; unproven where it is not given."""
+    prices: dict[str, float] = {}
+    """Price of an item, where the public price list does not apply: an hour of a VM size or gateway SKU, or an item by
+    the name that `npl up --check` prints, for example `transfer vnet-peering` for a GB."""
+    unpriced: tuple[str, ...] = ()
+    """Items, by the same names, whose price may be unknown: the budget is then kept without them."""
+    prices_url: str = "https://prices.azure.com/api/retail/prices"
+    """The retail price list."""
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = "USD"
+    """Currency of all prices and of the budget."""
+    address_url: str = "https://api.ipify.org"
+    """Answers with the caller's public address as text."""
+
+    @field_validator("image")
+    @classmethod
+    def _linux(cls, image: str) -> str:
+        if any(fnmatchcase(image.lower(), pattern) for pattern in WINDOWS):
+            raise ValueError(f"{image} is a Windows image; the measuring tools run on Linux: choose a Linux image")
+        return image
+
+    @field_validator("allow_from")
+    @classmethod
+    def _narrow(cls, given: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for text in given or ():
+            try:
+                network = ipaddress.ip_network(text, strict=False)
+            except ValueError:
+                raise ValueError(f"{text!r} is no address or prefix (write 203.0.113.7 or 203.0.113.0/28)") from None
+            if network.version != 4:
+                raise ValueError(f"{text!r}: the VMs have IPv4 addresses only; give IPv4 addresses")
+            if network.num_addresses > 2**16:
+                raise ValueError(f"{text!r} would open port 22 to {network.num_addresses} addresses; give your own")
+        return given
+
+    @field_validator("address_space")
+    @classmethod
+    def _wide(cls, text: str) -> str:
+        network = ipaddress.ip_network(text)
+        if network.version != 4 or network.prefixlen > 20 or not network.is_private:
+            raise ValueError(f"{text!r} must be private IPv4 of at least /20")
+        return text
+
+    @field_validator("next_hop")
+    @classmethod
+    def _address(cls, text: str | None) -> str | None:
+        return str(ipaddress.IPv4Address(text)) if text else None
+
+    @field_validator("vpn_sku")
+    @classmethod
+    def _current(cls, sku: str) -> str:
+        if not sku.endswith("AZ"):  # neither validate nor what-if would tell
+            raise ValueError(f"Azure makes no new gateways of SKU {sku} since November 2025; use {sku}AZ")
+        return sku
+
+    @field_validator("zones")
+    @classmethod
+    def _distinct(cls, zones: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(zones)) != len(zones):
+            raise ValueError("each zone may be given once")
+        return zones
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Options:
+        if self.remote_region == self.region:
+            raise ValueError(f"remote_region is {self.region}, the region itself; leave it out")
+        if self.shutdown and self.expires_h > 24:
+            raise ValueError(
+                f"expires_h {self.expires_h:g}: a shutdown schedule looks 24 hours ahead at most; set shutdown: false, "
+                "and run `npl down` yourself"
+            )
+        if self.way_out == "next-hop" and not self.next_hop:
+            raise ValueError("way_out: next-hop needs next_hop, the address of the appliance")
+        if (self.next_hop or self.hub_gateway) and not self.hub:
+            raise ValueError("next_hop and hub_gateway belong to a hub; give its resource id")
+        ways = [name for name in ("jump_host", "bastion", "ssh_config") if getattr(self, name)]
+        if len(ways) > 1:
+            raise ValueError(f"{' and '.join(ways)} are different ways to the VMs; give one")
+        if ways and self.management == "public":
+            raise ValueError(f"{ways[0]} leads to private addresses; set management: private")
+        own = [v.subnet for v in self.vms.values()]
+        if self.management == "private" and not (ways or self.subnet or self.hub or any(own)):
+            raise ValueError(
+                "management: private makes networks that nobody can reach from outside; give jump_host, bastion, "
+                "ssh_config, a hub to peer with, or an existing subnet"
+            )
+        return self
+
+    @property
+    def package_manager(self) -> str:
+        """`apt` or `dnf`."""
+        publisher = self.image.split(":", 1)[0].lower()
+        known = {"canonical": "apt", "debian": "apt"}
+        return self.packages or known.get(publisher, "dnf")
+
+    def pinned(self) -> dict[str, str]:
+        """Package to the version to install, exact or with a final ``*``.
+
+        What the experiment asks for comes before what is known of the image's release; ``*`` alone leaves the choice to
+        the distribution. Empty for releases that are not known here.
+        """
+        image = self.image.lower()
+        known = next((pins for pattern, pins in PINS if fnmatchcase(image, f"{pattern}*")), {})
+        return {p: v for p, v in {**known, **self.versions}.items() if v != "*"}

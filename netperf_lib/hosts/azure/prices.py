@@ -1,0 +1,309 @@
+"""What a deployment costs, item by item, from the public retail price list; what is unknown stays unknown."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .options import Options
+from .topology import Topology
+
+__all__ = ["Cost", "Item", "cost", "public_address"]
+
+FRESH_S = 24 * 3600
+PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
+"""Time that making and removing takes, and that is paid for, too."""
+MONTH_H = 730
+DISKS = {
+    "Standard_LRS": ("Standard HDD Managed Disks", "S4 LRS Disk"),
+    "StandardSSD_LRS": ("Standard SSD Managed Disks", "E4 LRS Disk"),
+    "Premium_LRS": ("Premium SSD Managed Disks", "P4 LRS Disk"),
+}
+"""Type of disk to product and meter of one of 32 GiB, which the images here have."""
+ZONE_1 = re.compile(
+    r"europe|france|germany|norway|sweden|switzerland|italy|poland|spain|uk|(?<!afric)(?<!brazil)us\d?$|canada"
+)
+ZONE_3 = re.compile(r"brazil|africa|uae|chile|mexico|qatar|israel")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """Something that is paid for."""
+
+    name: str
+    """As `hosts.options.prices` and `unpriced` know it."""
+    quantity: float
+    """Number of it, or GB."""
+    price: float | None
+    """Of one for an hour, or of a GB; None: unknown."""
+    hourly: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """An estimate."""
+
+    hours: float
+    """Hours that the machines are expected to live, all deployments together."""
+    currency: str
+    items: tuple[Item, ...] = ()
+    unpriced: tuple[str, ...] = ()
+    """Items whose price may be unknown."""
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Items without a price that were not allowed to have none."""
+        return tuple(i.name for i in self.items if i.price is None and i.name not in self.unpriced)
+
+    @property
+    def amount(self) -> float | None:
+        """Sum of all items; None where a price is unknown."""
+        if self.unknown:
+            return None
+        return sum(i.quantity * (i.price or 0) * (self.hours if i.hourly else 1) for i in self.items)
+
+    def spent(self, hours: float, share: float) -> float:
+        """What is spent after so many hours and with this share of the planned traffic, as far as prices are known."""
+        return sum(i.quantity * (i.price or 0) * (hours if i.hourly else share) for i in self.items)
+
+    def __str__(self) -> str:
+        left_out = [i.name for i in self.items if i.price is None and i.name in self.unpriced]
+        if self.amount is None:
+            what = ", ".join(self.unknown)
+            return (
+                f"cost unknown for {self.hours:.1f} h (no price for {what}; give hosts.options.prices, "
+                "or allow it in hosts.options.unpriced)"
+            )
+        transfer = sum(i.quantity * (i.price or 0) for i in self.items if not i.hourly)
+        sum_ = f"about {self.amount:.2f} {self.currency} for {self.hours:.1f} h"
+        sum_ += f", {transfer:.2f} of it for data transfer" if transfer else ""
+        return sum_ + (f"; without {', '.join(left_out)}" if left_out else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `from_dict` reads."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Cost:
+        """Read what `to_dict` wrote."""
+        items = tuple(Item(**i) for i in document["items"])
+        return cls(**{**document, "items": items, "unpriced": tuple(document["unpriced"])})
+
+
+def cost(
+    topology: Topology,
+    options: Options,
+    *,
+    measuring_s: float,
+    deployments: int,
+    traffic: Mapping[tuple[str, str], tuple[float, float]] | None = None,
+) -> Cost:
+    """Estimate what all deployments cost: machines, disks, addresses, gateways, load balancers, and data transfer.
+
+    Parameters
+    ----------
+    topology : Topology
+        What one deployment is made of.
+    options : Options
+        Declared prices overrule the list.
+    measuring_s : float
+        Time of measuring, all deployments together.
+    deployments : int
+        How often it is placed.
+    traffic : mapping, optional
+        (client, server) to the bytes that the tests send between them at most, and for how many seconds, all
+        deployments together; no more than the declared bandwidth allows is counted.
+    """
+    place_s = PLACE_S["gateway" if topology.gateways else "vm"]
+    hours = (measuring_s + deployments * place_s) / 3600
+    count: Counter[tuple[str, str, str]] = Counter()
+    count.update((v.size, v.region, "vm") for v in topology.vms)
+    count.update((g.sku, g.region, g.kind) for g in topology.gateways)
+    count.update((f"disk {options.disk}", v.region, "disk") for v in topology.vms)
+    addresses = [n.region for n in topology.networks if n.nat] + [
+        g.region for g in topology.gateways if g.kind == "Vpn"
+    ]
+    addresses += [v.region for v in topology.vms] if options.management == "public" else []
+    count.update(("public address", region, "address") for region in addresses)
+    count.update(("nat gateway", n.region, "nat") for n in topology.networks if n.nat)
+    count.update(("load balancer", v.region, "balancer") for v in topology.vms if v.behind_balancer)
+    items = [
+        Item(name=f"{what} in {region}", quantity=n, price=_price(what, region, kind, options))
+        for (what, region, kind), n in sorted(count.items())
+    ]
+    sent: dict[tuple[str, str, str], float] = {}
+    for (client, server), (most, seconds) in (traffic or {}).items():
+        path = topology.paths.get((client, server), "")
+        mbps = options.bandwidth_mbps.get(topology.vm(client).size)
+        if n := most if mbps is None else min(most, mbps * 1e6 / 8 * seconds):
+            way = (path, topology.vm(client).region, topology.vm(server).region)
+            sent[way] = sent.get(way, 0.0) + n / 1e9
+    for (path, here, there), gigabytes in sorted(sent.items()):
+        items.append(Item(name=f"transfer {path}", quantity=gigabytes, hourly=False,
+                          price=_transfer(path, here, there, options)))  # fmt: skip
+    return Cost(hours=hours, currency=options.currency, items=tuple(items), unpriced=options.unpriced)
+
+
+def _declared(options: Options, *names: str) -> float | None:
+    return next((options.prices[n] for n in names if n in options.prices), None)
+
+
+def _price(what: str, region: str, kind: str, options: Options) -> float | None:
+    """Price of an hour."""
+    declared = _declared(options, f"{what} in {region}", what)
+    if declared is not None:
+        return declared
+    if kind == "vm":
+        return _hour(options, {"serviceName": "Virtual Machines", "armRegionName": region, "armSkuName": what})
+    if kind == "disk":
+        product, meter = DISKS[options.disk]
+        where = {"serviceName": "Storage", "armRegionName": region, "productName": product, "meterName": meter}
+        month = _lowest(options, where, unit="1/Month")
+        return None if month is None else month / MONTH_H
+    if kind in ("Vpn", "ExpressRoute"):
+        # the same SKU has a meter for connections beyond those included, at a small part of the price
+        service = "VPN Gateway" if kind == "Vpn" else "ExpressRoute"
+        where = {"serviceName": service, "armRegionName": region, "skuName": what}
+        return _hour(options, where, meter=rf"{re.escape(what)}( Gateway)?|.*\bGateway\b.*")
+    if kind == "address":
+        where = {"serviceName": "Virtual Network", "armRegionName": region, "productName": "IP Addresses"}
+        return _hour(options, where, meter="Standard IPv4 Static Public IP")
+    if kind == "nat":
+        return _hour(options, {"serviceName": "NAT Gateway"}, meter="Standard Gateway")
+    return _hour(options, {"serviceName": "Load Balancer"}, meter="Standard Included LB Rules and Outbound Rules")
+
+
+def _transfer(path: str, here: str, there: str, options: Options) -> float | None:
+    """Price of a GB that is sent from one region to the other by a path, out and in."""
+    declared = _declared(options, f"transfer {path}")
+    if declared is not None:
+        return declared
+    if path in ("ppg", "same-zone", "other-subnet") or (path == "vpn" and here == there):
+        return 0.0
+    if path == "cross-zone":
+        where = {"serviceName": "Bandwidth", "armRegionName": here}
+        meters = (f"Standard Inter-Availability Zone Data Transfer {way}" for way in ("Out", "In"))
+        return _sum(_gigabyte(options, where, meter=meter) for meter in meters)
+    if path == "standard-lb":
+        return _gigabyte(options, {"serviceName": "Load Balancer"}, meter="Standard Data Processed")
+    if path in ("vnet-peering", "nva"):
+        both = _sum(
+            _gigabyte(options, {"serviceName": "Virtual Network"}, meter=f"Intra-Region {way}")
+            for way in ("Egress", "Ingress")
+        )
+        return (
+            both if path != "nva" or both is None else 2 * both
+        )  # into the hub and out of it; its own price is not known
+    if path in ("cross-region", "global-peering", "vpn"):
+        ends = (here,) if path == "vpn" else (here, there)
+        return _sum(
+            _gigabyte(options, {"serviceName": "VPN Gateway", "armRegionName": zone_of(region)},
+                      meter="Inter-Virtual Network Data Transfer Out")
+            for region in ends
+        )  # fmt: skip
+    if path in ("public-ip", "nat-gateway"):
+        out = 0.0 if here == there else _gigabyte(
+            options, {"serviceName": "Bandwidth", "armRegionName": here}, meter="Int(er|ra) Continent Data Transfer Out"
+        )  # fmt: skip
+        nat = _gigabyte(options, {"serviceName": "NAT Gateway"}, meter="Standard Data Processed")
+        return out if path == "public-ip" else _sum((out, nat))
+    return None  # an ExpressRoute circuit is paid by its own plan
+
+
+def _sum(prices: Any) -> float | None:
+    every = list(prices)
+    return None if None in every else sum(every)
+
+
+def zone_of(region: str) -> str:
+    """Billing zone of a region, in which the transfer between networks has its price."""
+    return "Zone 3" if ZONE_3.search(region) else "Zone 1" if ZONE_1.search(region) else "Zone 2"
+
+
+def _hour(options: Options, where: Mapping[str, str], *, meter: str = ".*") -> float | None:
+    return _lowest(options, where, unit="1 Hour", meter=meter)
+
+
+def _gigabyte(options: Options, where: Mapping[str, str], *, meter: str) -> float | None:
+    """The dearest of what fits: a cap must not be too low."""
+    found = [p for p, _ in _listed(options, where, "1 GB", meter)]
+    return max(found, default=None)
+
+
+def _lowest(options: Options, where: Mapping[str, str], *, unit: str, meter: str = ".*") -> float | None:
+    found = _listed(options, where, unit, meter)
+    return min((price for price, first in found if price > 0 and first), default=None)
+
+
+def _listed(options: Options, where: Mapping[str, str], unit: str, meter: str) -> list[tuple[float, bool]]:
+    """Prices of what the list has, and whether they hold from the first unit on."""
+    wanted = " and ".join(f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items())
+    query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": wanted})
+    answer = _cached(f"{options.prices_url}?{query}") or {}
+    return [
+        (float(i["retailPrice"]), not float(i.get("tierMinimumUnits") or 0))
+        for i in answer.get("Items", [])
+        if i.get("unitOfMeasure") == unit and re.fullmatch(meter, str(i.get("meterName"))) and _plain(i)
+    ]
+
+
+def _plain(item: Mapping[str, Any]) -> bool:
+    """Linux, and not taken away again."""
+    words = " ".join(str(item.get(k)) for k in ("productName", "skuName", "meterName"))
+    return not re.search("Windows|Spot|Low Priority|CloudServices|P2S", words)
+
+
+def _cached(url: str) -> Any:
+    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netperf_lib" / "azure-prices.json"
+    try:
+        kept = json.loads(place.read_text("utf-8"))
+    except (OSError, ValueError):
+        kept = {}
+    entry = kept.get(url)
+    if entry and time.time() - entry["time"] < FRESH_S:
+        return entry["answer"]
+    answer = _get(url)
+    if answer is None:
+        return None
+    try:
+        document = json.loads(answer)
+    except ValueError:
+        return None
+    kept[url] = {"time": time.time(), "answer": document}
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft = place.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(kept), "utf-8")
+        draft.replace(place)
+    except OSError:
+        pass  # a cache that cannot be written is no cache
+    return document
+
+
+def _get(url: str, timeout_s: float = 10) -> str | None:
+    if not url.startswith("https://"):
+        return None
+    try:
+        with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310 - https is checked above
+            return str(answer.read(2**20).decode("utf-8", "replace"))
+    except (urllib.error.URLError, OSError, ValueError):
+        return None
+
+
+def public_address(url: str) -> str | None:
+    """Return this machine's address as the internet sees it, or None when nobody tells."""
+    try:
+        return str(ipaddress.ip_address((_get(url) or "").strip()))
+    except ValueError:
+        return None

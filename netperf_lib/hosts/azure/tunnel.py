@@ -1,0 +1,68 @@
+"""A tunnel through Azure Bastion as an SSH ProxyCommand: ``python -m netperf_lib.hosts.azure.tunnel BASTION VM``."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from .az import die_with_parent, find_az
+
+__all__ = ["main"]
+
+WAIT_S = 60
+
+
+def main(bastion: str, vm: str) -> int:
+    """Join standard input and output with port 22 of a VM, both given by resource id."""
+    words = bastion.split("/")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [find_az(), "network", "bastion", "tunnel", "--subscription", words[2], "--resource-group", words[4]]
+    command += ["--name", words[-1], "--target-resource-id", vm, "--resource-port", "22", "--port", str(port)]
+    tunnel = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent
+    )
+    try:
+        end = time.monotonic() + WAIT_S
+        while True:
+            try:
+                joined = socket.create_connection(("127.0.0.1", port), timeout=5)
+                break
+            except OSError:
+                if tunnel.poll() is not None or time.monotonic() > end:
+                    print(f"no tunnel through {words[-1]}: try `az network bastion tunnel` yourself", file=sys.stderr)
+                    return 1
+                time.sleep(0.2)
+        with joined:
+            joined.settimeout(None)
+            pump(joined)
+        return 0
+    finally:
+        if tunnel.poll() is None:
+            os.killpg(tunnel.pid, signal.SIGKILL)
+        tunnel.wait()
+
+
+def pump(joined: socket.socket) -> None:
+    """Copy in both directions until one ends."""
+    while True:
+        for ready in select.select([0, joined.fileno()], [], [])[0]:
+            data = os.read(ready, 1 << 16)
+            if not data:
+                return
+            if ready == 0:
+                joined.sendall(data)
+            else:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(1, view) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,431 @@
+"""Azure as enterprises have it: private, policed, budgeted; against the emulated cloud in this process."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib import hosts
+from netperf_lib.errors import AzureError
+from netperf_lib.experiment.model import Experiment
+from netperf_lib.hosts import Workload, azure
+from netperf_lib.hosts.azure import prices
+from netperf_lib.hosts.azure.failures import error_of
+from netperf_lib.hosts.azure.options import Options
+from netperf_lib.hosts.azure.state import State
+from netperf_lib.hosts.azure.topology import topology
+
+from .cloud import BASE, Cloud, Fault
+from .conftest import PRICES, experiment
+from .direct import DirectAz
+from .test_place import CIRCUIT, NSG, VM, claims, outside
+
+NETWORK = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks"
+SUBNET = f"{NETWORK}/v/subnets/x"
+
+
+def links(made: Any) -> dict[str, bool | None]:
+    return {p.claim: p.holds for p in made.proofs}
+
+
+# money
+
+
+def test_a_locked_group_does_not_keep_the_others(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        azure.up(experiment(), number=number, state=tmp_path)
+    locked = next(g for g in cloud.groups if g.endswith("d1"))
+    cloud.faults.append(Fault("request", f"DELETE .*{locked}$", 409, "ScopeLocked", "it is locked", times=9))
+    with pytest.raises(AzureError, match=locked):
+        azure.down(experiment(), state=tmp_path)
+    assert list(cloud.groups) == [locked]
+    assert list(tmp_path.rglob("id_ed25519"))  # the keys stay as long as something does
+    with pytest.raises(AzureError, match=locked):
+        azure.down_all(azure.leftovers())
+    cloud.faults.clear()
+    azure.down(experiment(), state=tmp_path)
+    assert not cloud.groups
+
+
+def test_taking_one_deployment_down_leaves_the_others(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    declared = experiment(deployments=2)
+    first, second = (azure.up(declared, number=n, state=tmp_path) for n in (1, 2))
+    with hosts.deployed(declared, number=1, state=tmp_path) as made:
+        assert made == first
+    cloud.settle()
+    assert list(cloud.groups) == [second.deployment_id]
+    assert azure.up(declared, number=2, state=tmp_path) == second
+    hosts.release(declared, state=tmp_path)
+    assert not cloud.groups
+
+
+TRAFFIC = {("a", "b"): (1100e9, 880.0)}
+
+
+def test_the_budget_counts_transfer(az: DirectAz, tmp_path: Path) -> None:
+    declared = experiment("a b cross-region", budget=60, prices={**PRICES, "transfer cross-region": 0.07})
+    cheap, dear = Workload(measuring_s=60), Workload(measuring_s=60, traffic=TRAFFIC)
+    assert not azure.preflight(declared, workload=cheap).problems
+    found = azure.preflight(declared, workload=dear)
+    assert found.cost.amount == pytest.approx(1100 * 0.07, rel=0.05)
+    assert any("budget of 60" in p for p in found.problems)
+    # no more than the declared bandwidth can be sent: 1 Gbit/s for 880 s
+    slow = experiment(
+        "a b cross-region",
+        budget=60,
+        prices={**PRICES, "transfer cross-region": 0.07},
+        bandwidth_mbps={"Standard_D4s_v5": 1000},
+    )
+    assert not azure.preflight(slow, workload=dear).problems
+
+
+def test_an_unknown_price_is_allowed_by_name_only(az: DirectAz, tmp_path: Path) -> None:
+    offline = {"prices_url": "https://localhost:1/"}
+    workload = Workload(measuring_s=60, traffic=TRAFFIC)
+    refused = azure.preflight(experiment("a b cross-region", budget=60, **offline), workload=workload)
+    assert refused.cost.unknown == ("transfer cross-region",)
+    assert any("transfer cross-region" in p for p in refused.problems)
+    allowed = experiment("a b cross-region", budget=60, unpriced=["transfer cross-region"], **offline)
+    found = azure.preflight(allowed, workload=workload)
+    assert not found.problems
+    assert "without transfer cross-region" in str(found.cost)
+
+
+def listed(*items: tuple[str, str, str, float]) -> Any:
+    """The price list: (product, meter, unit, price)."""
+    return {
+        "Items": [
+            {"productName": p, "skuName": "VpnGw1AZ", "meterName": m, "unitOfMeasure": u, "retailPrice": price}
+            for p, m, u, price in items
+        ]
+    }
+
+
+def test_a_gateway_is_not_priced_by_the_meter_of_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = listed(
+        ("VPN Gateway", "VpnGw1AZ", "1 Hour", 0.361), ("VPN Gateway", "VpnGw1AZ P2S Connection", "1 Hour", 0.01),
+        ("VPN Gateway", "P2S Connection", "1 Hour", 0.01), ("VPN Gateway", "S2S Connection", "1 Hour", 0.015),
+    )  # fmt: skip
+    monkeypatch.setattr(prices, "_cached", lambda _: answer)
+    options = Options(region="westeurope", vm_size="Standard_D4s_v5")
+    assert prices._price("VpnGw1AZ", "westeurope", "Vpn", options) == 0.361
+
+
+@pytest.mark.parametrize(
+    ("region", "zone"),
+    [
+        ("westeurope", "1"),
+        ("eastus2", "1"),
+        ("uksouth", "1"),
+        ("japaneast", "2"),
+        ("brazilsouth", "3"),
+        ("brazilus", "3"),
+    ],
+)
+def test_transfer_is_priced_by_the_billing_zone_of_the_region(region: str, zone: str) -> None:
+    assert prices.zone_of(region) == f"Zone {zone}"
+
+
+def test_what_is_spent_ends_the_collection_when_it_reaches_the_budget(
+    az: DirectAz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = experiment("a b cross-region", budget=60, prices={**PRICES, "transfer cross-region": 0.05})
+    workload = Workload(measuring_s=60, traffic=TRAFFIC)
+    azure.up(declared, number=1, state=tmp_path, workload=workload)
+    assert hosts.budget_reached(declared, state=tmp_path, done=0.5) is None
+    assert "55" in str(hosts.source("azure").spent(declared, state=tmp_path, done=1.0))
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=20)
+    assert State(tmp_path).spent(later, done=0.0) == pytest.approx(20 * 0.4, rel=0.01)
+    assert hosts.budget_reached(declared.model_copy(update={"budget": 20}), state=tmp_path, done=0.5)
+    azure.down(declared, state=tmp_path)
+    lived = float((tmp_path / "azure-hours").read_text("utf-8"))
+    assert 0 <= lived < 0.1
+
+
+def test_azure_itself_stops_vms_whose_time_is_over(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    azure.up(experiment(expires_h=3), number=1, state=tmp_path)
+    schedules = "Microsoft.DevTestLab/schedules"
+    assert cloud.names(schedules) == ["shutdown-computevm-a", "shutdown-computevm-b"]
+    (group,) = cloud.groups.values()
+    properties = cloud.get(schedules, "shutdown-computevm-a")["properties"]
+    expires = dt.datetime.fromisoformat(group["tags"]["netperf-expires"])
+    assert properties["dailyRecurrence"] == {"time": expires.strftime("%H%M")}
+    assert properties["targetResourceId"].endswith("/virtualMachines/a")
+    azure.down(experiment(), state=tmp_path)
+    azure.up(experiment(shutdown=False, expires_h=100), number=1, state=tmp_path)
+    assert not cloud.names(schedules)
+    cloud.unregistered.add("Microsoft.DevTestLab")
+    (problem,) = azure.preflight(experiment()).problems
+    assert "Microsoft.DevTestLab" in problem
+
+
+# what is up
+
+
+def test_a_pair_that_is_added_is_placed_beside_what_is_up(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    first = azure.up(experiment("a b same-zone"), number=1, state=tmp_path)
+    more = experiment("a b same-zone", "a c cross-zone")
+    made = azure.up(more, number=1, state=tmp_path)
+    assert [h.name for h in made.hosts] == ["a", "b", "c"]
+    assert made.deployment_id == first.deployment_id
+    assert len(cloud.groups) == 1
+    assert azure.up(more, number=1, state=tmp_path) == made
+    with pytest.raises(AzureError, match="npl down"):  # b would have to move
+        azure.up(experiment("a b cross-zone"), number=1, state=tmp_path)
+    assert azure.up(more, number=1, state=tmp_path) == made
+
+
+def test_what_cannot_be_added_leaves_what_is_up(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    azure.up(experiment("a b same-zone"), number=1, state=tmp_path)
+    cloud.faults.append(Fault("resource", f"{VM} c", code="ZonalAllocationFailed", message="no room"))
+    with pytest.raises(AzureError, match="no room"):
+        azure.up(experiment("a b same-zone", "a c cross-zone"), number=1, state=tmp_path)
+    assert {"a", "b"} <= set(cloud.names(VM))
+
+
+def test_stopped_vms_are_not_up(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    azure.up(experiment(), number=1, state=tmp_path)
+    cloud.stopped.add("b")
+    with pytest.raises(AzureError, match=r"b \(VM deallocated\)"):
+        azure.up(experiment(), number=1, state=tmp_path)
+
+
+def test_port_22_follows_the_caller(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    made = azure.up(experiment("a b cross-region"), number=1, state=tmp_path)
+    assert azure.up(experiment("a b cross-region", allow_from=["198.51.100.9"]), number=1, state=tmp_path) == made
+    for name in ("nsg-home", "nsg-remote"):
+        (rule,) = cloud.get(NSG, name)["properties"]["securityRules"]
+        assert rule["properties"]["sourceAddressPrefixes"] == ["198.51.100.9/32"]
+
+
+# private by choice
+
+
+def test_an_existing_group_is_shared_and_only_what_is_ours_is_deleted(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
+    outside(cloud)
+    before = json.dumps(cloud.resources, sort_keys=True)
+    declared = experiment("a b ppg", "a l standard-lb", "a r cross-region", "a w vpn", resource_group="net")
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert [h.name for h in made.hosts] == ["a", "b", "l", "r", "w"]
+    assert [c for h in made.hosts for c, holds in claims(h).items() if not holds] == []
+    assert all(links(made).values()), links(made)
+    assert not any("sub" in c[:2] for c in az.commands)  # rights on the group are enough
+    azure.up(declared, number=2, state=tmp_path)  # no name meets another
+    assert {g.target.shared for g in azure.leftovers()} == {"net"}
+    azure.down(declared, state=tmp_path, number=2)
+    assert azure.up(declared, number=1, state=tmp_path) == made
+    azure.down(declared, state=tmp_path)
+    assert json.dumps(cloud.resources, sort_keys=True) == before
+    assert set(cloud.groups) == {"net"}
+
+
+def test_each_vm_may_have_a_subnet_of_its_own(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    outside(cloud)
+    cloud.put(f"{NETWORK}/v/subnets/y", {"properties": {"addressPrefix": "10.1.1.0/24"}})
+    vms = {"a": {"subnet": SUBNET}, "b": {"subnet": SUBNET.replace("/x", "/y")}}
+    declared = experiment("a b vnet-peering", vms=vms, management="private")
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert [h.data_address.rsplit(".", 1)[0] for h in made.hosts] == ["10.1.0", "10.1.1"]
+    assert cloud.names("Microsoft.Network/virtualNetworks") == ["v"]
+    assert not cloud.names("Microsoft.Network/publicIPAddresses")
+
+
+def hub(cloud: Cloud) -> str:
+    outside(cloud)
+    space = {"addressSpace": {"addressPrefixes": ["10.2.0.0/16"]}, "subnets": []}
+    cloud.put(f"{NETWORK}/hub", {"properties": space})
+    return f"{NETWORK}/hub"
+
+
+def test_networks_are_peered_with_the_hub_and_no_public_address_is_needed(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
+    where = hub(cloud)
+    before = set(cloud.resources)
+    declared = experiment(
+        "a b nva", "a c same-zone", hub=where, hub_gateway=True, next_hop="10.2.0.4", way_out="next-hop",
+        management="private", allow_from=None,
+    )  # fmt: skip
+    made = azure.up(declared, number=1, state=tmp_path)
+    peerings = [r["properties"] for w, r in cloud.resources.items() if "/virtualnetworkpeerings/" in w]
+    assert {p["peeringState"] for p in peerings} == {"Connected"}
+    assert sum(bool(p.get("useRemoteGateways")) for p in peerings) == 2
+    assert sum(bool(p.get("allowGatewayTransit")) for p in peerings) == 2
+    assert not cloud.names("Microsoft.Network/publicIPAddresses")
+    assert not cloud.names("Microsoft.Network/natGateways")
+    assert links(made)["a reaches b by VirtualAppliance"]
+    assert links(made)["a reaches c by VnetLocal"]
+    azure.down(declared, state=tmp_path)
+    assert set(cloud.resources) == before
+
+
+def test_the_way_to_private_vms_is_written_for_ssh(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    private = {"management": "private", "allow_from": None}
+    made = azure.up(experiment(jump_host="me@jump.example:2222", **private), number=1, state=tmp_path / "j")
+    lines = Path(made.hosts[0].ssh_config or "").read_text("utf-8").splitlines()
+    assert set(lines[0].split()) == {"Host", *(h.address for h in made.hosts)}
+    assert lines[1].split() == ["ProxyJump", "me@jump.example:2222"]
+    bastion = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/bastionHosts/b1"
+    made = azure.up(experiment(bastion=bastion, **private), number=1, state=tmp_path / "b")
+    text = Path(made.hosts[0].ssh_config or "").read_text("utf-8")
+    assert f"hosts.azure.tunnel {bastion} " in text
+    own = tmp_path / "config"
+    own.write_text("Host *\n", "utf-8")
+    made = azure.up(experiment(ssh_config=str(own), **private), number=1, state=tmp_path / "c")
+    assert made.hosts[0].ssh_config == str(own)
+
+
+# before it costs
+
+
+def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:
+    cloud.limits["westeurope", "standardFSv2Family"] = -5
+    assert not azure.preflight(experiment()).problems
+    cloud.limits["westeurope", "PublicIPAddresses"] = 1
+    (problem,) = azure.preflight(experiment()).problems
+    assert "2 public addresses needed, 1 free" in problem
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"vm_size": "Standard_D16_v3", "security_type": "Standard"}, "does not start images of generation 2"),
+        ({"vm_size": "Standard_D4ps_v5"}, "does not run x64 images"),
+        ({"image": "Canonical:0001-com-ubuntu-server-jammy:22_04-lts:latest"}, "is of generation 1"),
+        ({"image": "contoso:appliance:plain:latest"}, "is a Windows image"),
+        ({"image": "resf:rockylinux-x86_64:9-base:latest"}, "terms of image"),
+        ({"image": "nobody:nothing:none:latest"}, "is not available in westeurope"),
+        ({"resource_group": "none"}, "resource group none"),
+    ],
+)
+def test_image_size_and_security_fit_each_other(az: DirectAz, cloud: Cloud, options: dict[str, Any], said: str) -> None:
+    found = azure.preflight(experiment(prices_url="https://localhost:1/", **options))
+    assert any(said in p for p in (*found.problems, *found.elsewhere)), found
+
+
+def test_the_standard_security_type_is_left_out_and_a_plan_is_put_in(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
+    old = "Canonical:0001-com-ubuntu-server-jammy:22_04-lts:latest"
+    azure.up(experiment(image=old, security_type="Standard"), number=1, state=tmp_path / "old")
+    assert "securityProfile" not in cloud.get(VM, "a")["properties"]
+    azure.down(experiment(), state=tmp_path / "old")
+    cloud.terms.add("9-base")
+    rocky = experiment(image="resf:rockylinux-x86_64:9-base:latest", encryption_at_host=False)
+    azure.up(rocky, number=1, state=tmp_path)
+    assert cloud.get(VM, "a")["plan"] == {"name": "9-base", "product": "rockylinux-x86_64", "publisher": "resf"}
+
+
+def test_encryption_and_identity_are_passed_on(az: DirectAz, cloud: Cloud) -> None:
+    where = f"{BASE}/resourceGroups/k/providers/Microsoft.Compute/diskEncryptionSets/d"
+    who = f"{BASE}/resourceGroups/k/providers/Microsoft.ManagedIdentity/userAssignedIdentities/i"
+    shown = azure.dry_run(experiment(encryption_at_host=True, disk_encryption_set=where, identity=who))
+    given = {k: v["value"] for k, v in json.loads(shown.parameters)["parameters"].items()}
+    assert given["securityProfile"]["encryptionAtHost"] is True
+    assert given["managedDisk"]["diskEncryptionSet"] == {"id": where}
+    assert list(given["identity"]["userAssignedIdentities"]) == [who]
+
+
+def test_a_far_region_without_zones_is_used_without(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    declared = experiment("a b cross-region", "a c cross-region", remote_region="westus",
+                          vms={"c": {"region": "northeurope"}})  # fmt: skip
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert [(h.region, h.zone) for h in made.hosts] == [
+        ("westeurope", "1"), ("westus", None), ("northeurope", "1"),
+    ]  # fmt: skip
+    assert all(p.holds for h in made.hosts for p in h.proofs)
+    assert links(made)["a reaches c by VNetGlobalPeering or VNetPeering"]
+
+
+def test_a_long_name_is_no_reason_to_fail(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    declared = experiment(name="x" * 63, resource_group="net")
+    outside(cloud)
+    azure.up(declared, number=99, state=tmp_path)
+    azure.up(experiment(name="y" * 63), number=99, state=tmp_path / "own")
+    assert all(len(w.rsplit("/", 1)[1]) <= 64 for w in cloud.deployments)
+    assert all(len(r["name"]) <= 64 for r in cloud.resources.values() if r["type"] == VM)
+
+
+def test_one_client_may_reach_several_public_servers(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    made = azure.up(experiment("c i public-ip", "c j public-ip", "d j public-ip"), number=1, state=tmp_path)
+    rules = cloud.get(NSG, "nsg-public")["properties"]["securityRules"]
+    names = [r["name"] for r in rules]
+    assert sorted(names) == ["ssh-from-caller", "tests-from-c", "tests-from-d"]
+    assert len({r["properties"]["priority"] for r in rules}) == 3
+    assert made.host("i").data_address != made.host("j").data_address
+
+
+# what the studies need
+
+
+def test_expressroute_inside_a_region_by_the_sku_of_its_gateways(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    outside(cloud)
+    skus = {"one": "ErGw1AZ", "ultra": "UltraPerformance"}
+    declared = experiment(
+        *(f"c-{n} s-{n} expressroute" for n in skus),
+        remote_region=None,
+        expressroute_circuit=CIRCUIT,
+        vms={f"{end}-{n}": {"gateway_sku": sku} for n, sku in skus.items() for end in "cs"},
+        prices={**PRICES, "UltraPerformance": 1.0},
+    )
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert {h.region for h in made.hosts} == {"westeurope"}
+    gateways = "Microsoft.Network/virtualNetworkGateways"
+    sold = [cloud.get(gateways, n)["properties"]["sku"]["name"] for n in cloud.names(gateways)]
+    assert sorted(sold) == ["ErGw1AZ", "ErGw1AZ", "UltraPerformance", "UltraPerformance"]
+    assert links(made)["c-ultra reaches s-ultra by VirtualNetworkGateway"]
+
+
+def test_two_subnets_and_a_nat_gateway(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    made = azure.up(experiment("a b other-subnet", "n p nat-gateway", remote_region=None), number=1, state=tmp_path)
+    parts = [h.data_address.split(".")[2] for h in made.hosts[:2]]
+    assert parts[0] != parts[1]
+    assert links(made)["a reaches b by VnetLocal"]
+    nat = cloud.get("Microsoft.Network/publicIPAddresses", "ip-nat-nat")["properties"]["ipAddress"]
+    rules = cloud.get(NSG, "nsg-public")["properties"]["securityRules"]
+    assert nat in [r["properties"].get("sourceAddressPrefix") for r in rules]
+    assert made.host("p").data_address == made.host("p").address
+
+
+# dry run
+
+
+def test_the_dry_run_is_what_up_runs(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    for options in ({}, {"resource_group": "net", "hub": hub(cloud), "hub_gateway": True}):
+        declared: Experiment = experiment("c p ppg", "c r cross-region", "c l standard-lb", **options)
+        shown = azure.dry_run(declared)
+        az.commands.clear()
+        azure.up(declared, number=1, state=tmp_path / str(len(options)))
+        done = [c for c in az.commands if {"create", "update", "validate", "what-if"} & set(c[:4])]
+        told = [tuple(shlex.split(line)[1:]) for line in shown.commands.splitlines()]
+        assert [shape(c) for c in told] == [shape(c) for c in done]
+        given = json.loads(shown.parameters)["parameters"]
+        assert [v["host"] for v in given["vms"]["value"]] == ["c", "p", "r", "l"]
+        assert json.loads(shown.template)["resources"]
+        azure.down(declared, state=tmp_path / str(len(options)))
+
+
+def shape(command: tuple[str, ...]) -> list[str]:
+    """Verbs and options, without the values that only a deployment has."""
+    return [
+        w
+        for w in command
+        if w.startswith("--") or ("/" not in w and "npl-" not in w and ".json" not in w and "=" not in w)
+    ]
+
+
+def test_a_topology_can_be_read_without_azure() -> None:
+    declared = experiment("a b cross-region", remote_region="japaneast")
+    assert topology(declared, hosts.options(declared)).regions == ("westeurope", "japaneast")
+
+
+def test_a_refusal_for_want_of_a_second_factor_asks_for_a_login() -> None:
+    message = "Resource was disallowed by Azure: users must use MFA for Create operations."
+    assert error_of("az", {"code": "RequestDisallowedByAzure", "message": message}).kind == "login"
