@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from .stats import rounds_required as rounds_required
     from .stats import streams as streams
     from .stats import warmup as warmup
-    from .stats.family import compare as compare
+    from .stats.verdict import compare as compare
 
 __version__ = "0.1.0"
 
@@ -85,7 +85,7 @@ _HOME = {
     "change_points": "questions.fleet",
     "check": "reporting.lessons",
     "collect": "pipeline",
-    "compare": "stats.family",
+    "compare": "stats.verdict",
     "contrasts": "questions.words",
     "counts": "questions.conditions",
     "cover": "reporting.cover",

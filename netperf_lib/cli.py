@@ -219,7 +219,7 @@ def verify(folder: str, workers: int | None, scheduler: str | None, as_json: boo
 def compare(folder: str, as_json: bool) -> None:
     """Print the verdicts on the contrasts that the experiment declares."""
     from .data.load import load
-    from .stats.family import compare as do
+    from .stats.verdict import compare as do
 
     family = do(load(folder))
     if as_json:

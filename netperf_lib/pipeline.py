@@ -235,28 +235,15 @@ def precise_enough(store: Store, experiment: Experiment, width: float) -> Callab
         raise UsageError(f"{experiment.name}: declares no contrasts, so that nothing can become precise")
 
     def enough() -> str | None:
-        from .stats.planning import stop_rule
-        from .stats.table import RunsTable
+        from .stats import until_decided
 
-        table = RunsTable(load(store.location))
-        for contrast in experiment.contrasts:
-            if contrast.b is None:
-                continue
-            a, b = (
-                table.runs[table.mask(side) & table.ok].groupby(["deployment", "round"])[contrast.metric].median()
-                for side in (contrast.a, contrast.b)
-            )
-            a, b = a.dropna().align(b.dropna(), join="inner")
-            decision = stop_rule(
-                a.to_numpy(dtype=float),
-                b.to_numpy(dtype=float),
-                width=width,
-                confidence=1 - experiment.alpha,
-                family=len(experiment.contrasts),
-            )
-            if not decision.stop:
-                return None
-        return "every contrast is known precisely enough"
+        runs = load(store.location)
+        latest = runs[runs["deployment"] == runs["deployment"].max()]  # of several, each is measured to the end
+        progress = until_decided(
+            latest, experiment.contrasts, rounds_left=experiment.rounds, alpha=experiment.alpha, width=width
+        )
+        done = len(progress.settled) == len(progress.family)
+        return "every contrast is known precisely enough" if done else None
 
     return enough
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ..questions.words import effect
-from ..stats.quantiles import FEW
+from ..stats.tail import FEW
 from .figure import INK, MUTE, VERDICTS, Plot, each, plot
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..metrics import format_value
 from ..metrics import metric as metric_of
-from ..stats import level
+from ..stats import level, units_of
 from .figure import (
     INK,
     MUTE,
@@ -51,13 +51,13 @@ def rounds(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> Plot
     names = [str(n) for n in runs["condition"].cat.categories]
     info = metric_of(metric)
     values = {n: runs.loc[runs["condition"] == n, metric].astype(float) for n in names}
-    found = {n: level(v, confidence, metric=metric) for n, v in values.items()}
+    found = {n: level(v, confidence, metric=metric, units=units_of(runs.loc[v.index])) for n, v in values.items()}
     told = "; ".join(f"{n} {format_value(v.median, info.unit)}" for n, v in found.items())
     groups = clusters({n: v.median for n, v in found.items()})
     caption = (
         f"{info.label}: every run in time order (left), and the median of each condition with its "
-        f"{100 * confidence:g} % interval by order statistics (right). "
-        f"n = {each(v.n for v in found.values())} runs a condition."
+        f"{100 * confidence:g} % interval (right; {next(iter(found.values())).method}). "
+        f"n = {each(v.n for v in found.values())} {next(iter(found.values())).unit}s a condition."
         + (" The panels have different scales." if len(groups) > 1 else "")
     )
     heights = [1.0 + 0.35 * len(g) for g in groups]

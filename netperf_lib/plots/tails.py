@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..metrics import format_value
-from ..stats.quantiles import FEW
+from ..stats.tail import FEW
 from .figure import MUTE, Plot, colours, conditions, each, legend, legend_height, plot
 
 __all__ = ["ecdf"]

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..metrics import format_value
-from ..stats import level
+from ..stats import level, units_of
 from .figure import INK, MUTE, Plot, axis, colours, conditions, each, legend, legend_height, plot
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def streams(runs: pd.DataFrame, fits: Mapping[str, Streams] | None = None, *, me
             for _, one in mine.sort_values("streams").groupby(["deployment", "round"]):
                 axes.plot(one["streams"].astype(float), one[metric].astype(float), color=colour, lw=0.6, alpha=0.3)
             found = {
-                int(n): level(g[metric].astype(float), metric=metric)
+                int(n): level(g[metric].astype(float), metric=metric, units=units_of(g))
                 for n, g in mine.groupby(mine["streams"].astype(int))
             }
             x = list(found)

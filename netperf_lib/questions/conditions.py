@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import dimensions, factor, sort_levels
 from ..metrics import metric as metric_of
-from ..stats import Quantiles, level, tails
+from ..stats import Quantiles, level, tails, units_of
 from ..tools.parsed import Percentile
 from .words import effect, span
 
@@ -264,7 +264,7 @@ def levels(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> pd.D
     rows = []
     for name, group in runs.groupby("condition", observed=True, sort=True):
         values = group[metric].astype(float)
-        found = level(values, confidence, metric=metric)
+        found = level(values, confidence, metric=metric, units=units_of(group))
         ends = [v if math.isfinite(v) else None for v in (found.low, found.high)]
         rows.append([str(name), len(values), found.median, *ends, values.min(), values.max()])
     return pd.DataFrame(rows, columns=["condition", "n", "median", "low", "high", "smallest", "largest"])

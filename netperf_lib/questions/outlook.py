@@ -9,7 +9,7 @@ import numpy as np
 
 from ..experiment.estimate import Outlook
 from ..stats import rounds_needed
-from ..stats.table import RunsTable
+from ..stats.runs_table import RunsTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +20,8 @@ __all__ = ["outlook"]
 
 ASSUMED_CV = 0.03
 """Variation between runs of a condition where no pilot shows it."""
+ASSUMED_BETWEEN = 0.02
+"""Variation of a ratio from one deployment to the next."""
 PILOT_ROUNDS = 4
 """Fewer do not show how much runs vary."""
 
@@ -44,6 +46,8 @@ def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[O
             margin=contrast.margin,
             alpha=experiment.alpha,
             family=len(experiment.contrasts),
+            rounds=experiment.rounds if experiment.deployments > 1 else None,
+            between=ASSUMED_BETWEEN,
         )
         source = "as in the pilot" if cv is not None else "assumed"
         if cv is None and pilot is not None:
@@ -52,7 +56,7 @@ def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[O
             Outlook(
                 question=contrast.question or contrast.metric,
                 rounds=needed.rounds,
-                enough=experiment.rounds >= needed.rounds,
+                enough=experiment.rounds >= needed.rounds and experiment.deployments >= needed.deployments,
                 words=f"{needed.words} ({source})",
             )
         )

@@ -80,7 +80,7 @@ def advice(comparison: Comparison, contrast: Contrast | None = None) -> str:
     if comparison.verdict == "inconclusive":
         more = comparison.more_rounds
         return (
-            f"Measure about {more} more round{'s' if more != 1 else ''}, or accept not to know."
+            f"Measure about {more} more {comparison.unit}{'s' if more != 1 else ''}, or leave the question open."
             if more
             else ("More rounds of this kind will not settle it; look at the scatter.")
         )

@@ -14,7 +14,7 @@ from ..data.layout import Store
 from ..errors import StoreError
 from ..questions.conditions import status_counts
 from ..questions.words import headline
-from ..stats.deployments import DEPLOYMENTS
+from ..stats.evidence import DEPLOYMENTS
 from .blocks import Shown, markup, say, table
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ def _draw(runs: pd.DataFrame, metric: str, factor: str, tool: str | None, where:
     from IPython import display as ipython
 
     from .. import plots
-    from ..stats.family import compare
+    from ..stats.verdict import compare
 
     display: Any = ipython.display
     attrs = runs.attrs

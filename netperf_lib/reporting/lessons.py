@@ -20,7 +20,7 @@ from ..errors import LabError, NothingToReport, StoreError, UsageError
 from ..questions.conditions import select
 from ..questions.words import contrasts
 from ..stats import rounds_required
-from ..stats.family import compare
+from ..stats.verdict import compare
 from .blocks import Shown, callout
 
 if TYPE_CHECKING:

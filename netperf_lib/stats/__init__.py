@@ -4,48 +4,46 @@ The run is the unit: seconds and packets within a run are autocorrelated, and ar
 here is pure: arrays or tables in, frozen results out, each with its words, interval and the confidence it really has.
 """
 
-from .contrast import Comparison, compare
-from .deployments import placement
+from .comparison import Comparison, Family, Verdict
 from .diagnostics import Diagnosis, diagnose
-from .family import Family
-from .judge import rounds_required
-from .levels import Level, level
-from .planning import RoundsNeeded, StopDecision, rounds_needed, stop_rule
-from .quantiles import Quantiles, percentiles, shift, tails
+from .evidence import rounds_required
+from .median_ci import Level, level
+from .power import Progress, RoundsNeeded, rounds_needed, until_decided
+from .runs_table import by_round, units_of
 from .scaling import Streams, streams
-from .sizing import BufferAdvice, Ceiling, buffer_needed, mathis
-from .steady import Warmup, steady, warmup
-from .table import by_round
-from .windows import Buffers, buffers
+from .steady_state import Warmup, steady, warmup
+from .tail import Quantiles, percentiles, shift_function, tails
+from .tcp_window import BufferAdvice, Buffers, buffer_needed, buffers
+from .verdict import compare_samples, judge
 
 __all__ = [
     "BufferAdvice",
     "Buffers",
-    "Ceiling",
     "Comparison",
     "Diagnosis",
     "Family",
     "Level",
+    "Progress",
     "Quantiles",
     "RoundsNeeded",
-    "StopDecision",
     "Streams",
+    "Verdict",
     "Warmup",
     "buffer_needed",
     "buffers",
     "by_round",
-    "compare",
+    "compare_samples",
     "diagnose",
+    "judge",
     "level",
-    "mathis",
     "percentiles",
-    "placement",
     "rounds_needed",
     "rounds_required",
-    "shift",
+    "shift_function",
     "steady",
-    "stop_rule",
     "streams",
     "tails",
+    "units_of",
+    "until_decided",
     "warmup",
 ]

@@ -48,11 +48,6 @@ class Result:
         """The result in a sentence, made from the data."""
         raise NotImplementedError
 
-    @property
-    def sentence(self) -> str:
-        """The same as `words`."""
-        return self.words
-
     def to_dict(self) -> dict[str, Any]:
         """Every field and the words, in types that JSON knows; what is not finite is None."""
         return {f.name: plain(getattr(self, f.name)) for f in fields(self)} | {"words": self.words}

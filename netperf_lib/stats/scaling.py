@@ -1,25 +1,24 @@
-"""Parallel streams: how many are enough, and where more of them begin to hurt."""
+"""Parallel streams: how many are enough."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
-import scipy
 
 from ..errors import StatsError
-from .judge import judge_paired, rounds_required
-from .levels import Level, level, median_interval
+from .dependence import dependence
+from .evidence import Rounds, autocorrelation_factor, rounds_required
+from .median_ci import Level, level
 from .result import Floats, Result, check_share, html_table, percent, plural, value_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Streams", "saturation", "streams", "universal_scalability"]
+__all__ = ["Streams", "saturation", "streams"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -35,11 +34,6 @@ class Streams(Result):
     share : float
     levels : mapping of int to Level
         Throughput at each number of streams, bits per second.
-    peak, peak_low, peak_high : float
-        Number of streams with the highest throughput by the Universal Scalability Law, and its interval; infinite
-        where more streams never hurt, NaN where the law could not be fitted.
-    contention, coherence : Level or None
-        Coefficients sigma and kappa of the law, over the rounds.
     advertised : Level or None
         Share of the advertised bandwidth at the best number of streams.
     """
@@ -48,11 +42,6 @@ class Streams(Result):
     best: int
     share: float
     levels: Mapping[int, Level]
-    peak: float = math.nan
-    peak_low: float = math.nan
-    peak_high: float = math.nan
-    contention: Level | None = None
-    coherence: Level | None = None
     advertised: Level | None = None
     reason: str = ""
 
@@ -65,14 +54,6 @@ class Streams(Result):
             if self.enough is not None
             else f"no verdict on how many streams are enough: {self.reason}"
         )
-        most = max(self.levels)
-        if math.isinf(self.peak):
-            said += "; the fitted law has no peak: more streams do not hurt"
-        elif self.peak == self.peak:
-            high = "without bound" if math.isinf(self.peak_high) else f"{self.peak_high:.0f}"
-            said += f"; the fitted law puts the peak near {plural(round(self.peak), 'stream')}"
-            said += f" ({self.peak_low:.0f} to {high})" if high != f"{self.peak_low:.0f}" else ""
-            said += f", beyond the {most} that were measured" if self.peak > most else ""
         if self.advertised is not None:
             a = self.advertised
             said += (
@@ -97,68 +78,36 @@ class Streams(Result):
         return html_table(("streams", "throughput"), rows, "; ".join((self.words, self.basis, *self.warnings)))
 
 
-def universal_scalability(counts: npt.ArrayLike, rates: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Fit the Universal Scalability Law to each round.
-
-    X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)).
-
-    Parameters
-    ----------
-    counts : array_like, shape (levels,)
-        Numbers of streams, at least 4 different ones.
-    rates : array_like, shape (rounds, levels)
-        Throughput; rounds with a missing level give NaN.
-
-    Returns
-    -------
-    rate, sigma, kappa : ndarray, shape (rounds,)
-        Rate of one stream without contention, in the unit of `rates`; contention; coherence. None is negative.
-
-    Notes
-    -----
-    Gunther, "A General Theory of Computational Scalability Based on Rational Functions", arXiv:0808.1431 (2008). In
-    the form N / X = (1 + sigma (N - 1) + kappa N (N - 1)) / lambda the law is linear; errors relative to X make it the
-    least squares of X/N times the right side against 1, solved with coefficients that are not negative.
-    """
-    n = np.asarray(counts, dtype=float)
-    x = np.atleast_2d(np.asarray(rates, dtype=float))
-    if np.unique(n).size < 4:
-        raise StatsError(f"the scalability law has 3 coefficients: 4 numbers of streams are needed, got {n.size}")
-    terms = np.stack([np.ones_like(n), n - 1, n * (n - 1)], axis=1)
-    found = np.full((x.shape[0], 3), np.nan)
-    for i, row in enumerate(x):
-        if np.isfinite(row).all() and (row > 0).all():
-            scale = row[np.argmin(n)]
-            found[i], _ = scipy.optimize.nnls(terms * (row / scale / n)[:, None], np.ones_like(n))
-            found[i, 0] = found[i, 0] or np.nan
-            found[i, 1:] /= found[i, 0]
-            found[i, 0] = scale / found[i, 0]
-    return found[:, 0], found[:, 1], found[:, 2]
-
-
 def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, int]:
-    """Index of the smallest level shown to reach `share` of the best one, and of the best one.
+    """Index of the smallest level shown to reach `share` of every other one, and of the one with the highest median.
 
     Parameters
     ----------
     rates : ndarray, shape (rounds, levels)
         By increasing number of streams.
+    share, alpha : float
 
     Notes
     -----
-    A fixed sequence of one-sided signed-rank tests at `alpha`, from the best level downwards, that ends at the first
-    level not shown to reach the share; such a sequence needs no further correction (Maurer, Hothorn and Lehmacher
-    1995). The best level is the one with the highest median, so its luck counts against the smaller ones.
+    A level is enough where its ratio to each other level is shown to exceed `share`, by one-sided signed-rank bounds.
+    All of them must hold, so each is tested at the full level (intersection-union test, Berger, Technometrics 24 (1982)
+    295-300); any of the levels may be named, so they share alpha (Bonferroni). That holds whichever level is the best.
     """
+    logs = np.log(rates)
     best = int(np.argmax(np.median(rates, axis=0)))
-    enough = best
-    for k in range(best - 1, -1, -1):
-        # the lower end of the two-sided interval at 1 - 2 alpha is the one-sided bound at 1 - alpha
-        judged = judge_paired(np.log(rates[:, k] / rates[:, best])[None, :], 0.5, 2 * alpha, 1)
-        if judged.code[0] == -2 or judged.low[0] <= math.log(share):
-            break
-        enough = k
-    return enough, best
+    levels = rates.shape[1]
+    tail = alpha / max(1, levels - 1)
+
+    def enough(k: int) -> bool:
+        others = [j for j in range(levels) if j != k]
+        ratios = [logs[:, k] - logs[:, j] for j in others]
+        # dependent rounds: the worst of the ratios decides
+        factor = autocorrelation_factor(dependence(logs).rho)
+        return all(Rounds(d, factor).ends(tail)[0] > math.log(share) for d in ratios)
+
+    if levels > 1 and dependence(logs).alarm:
+        return None, best
+    return next((k for k in range(levels) if enough(k)), None), best
 
 
 def streams(
@@ -169,7 +118,7 @@ def streams(
     advertised_bps: float | None = None,
     metric: str = "throughput_bps",
 ) -> Streams:
-    """How many parallel streams are enough, and where is the peak?
+    """How many parallel streams are enough?
 
     Parameters
     ----------
@@ -214,23 +163,18 @@ def streams(
     counts = [int(c) for c in data.columns]
     rates = whole.to_numpy(dtype=float)
     enough, reason = None, ""
-    need = rounds_required(2 * alpha)
+    need = rounds_required(2 * alpha, max(1, len(counts) - 1))
     best = int(np.argmax(data.median().to_numpy()))
     if len(whole) >= need:
         place, best = saturation(rates, share, alpha)
         enough = None if place is None else counts[place]
+        if enough is None:
+            reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(whole), 'round')}"
     else:
         reason = f"{plural(len(whole), 'whole round')}, at least {need} are needed ({need - len(whole)} more)"
     if enough is not None and counts[best] == max(counts) and enough == max(counts) and len(counts) > 1:
         warnings.append(f"the best is the largest number measured ({max(counts)}): more streams may still be faster")
     levels = {k: level(data[k].to_numpy(), metric=metric) for k in counts}
-    law: dict[str, Any] = {}
-    if len(counts) >= 4 and len(whole):
-        law = _law(counts, rates)
-        if len(whole) < 6:
-            warnings.append(f"the peak's interval is the range over {plural(len(whole), 'round')}")
-    else:
-        warnings.append("the scalability law needs 4 numbers of streams and a whole round")
     advertised = level(data[counts[best]].to_numpy() / advertised_bps) if advertised_bps else None
     return Streams(
         enough=enough,
@@ -241,28 +185,7 @@ def streams(
         reason=reason,
         n=len(whole),
         confidence=1 - alpha,
-        method="fixed sequence of one-sided signed-rank tests by round; Universal Scalability Law fitted by round",
+        method="one-sided signed-rank bounds against every other number of streams, by round",
         assumptions=("rounds are independent blocks", "all numbers of streams are measured in every round"),
         warnings=tuple(warnings),
-        **law,
     )
-
-
-def _law(counts: list[int], rates: Floats) -> dict[str, Any]:
-    """Coefficients and peak of the law over the rounds."""
-    _, sigma, kappa = universal_scalability(counts, rates)
-    ok = np.isfinite(sigma)
-    if not ok.any():
-        return {}
-    # peak = sqrt((1 - sigma) / kappa); its inverse square is finite where the peak is not, and keeps the order
-    inverse = np.divide(kappa[ok], 1 - sigma[ok], out=np.full(int(ok.sum()), np.inf), where=sigma[ok] < 1)
-    inverse = np.minimum(inverse, 1.0)
-    middle, low, high, _ = (v if isinstance(v, float) else float(v[0]) for v in median_interval(inverse[None, :]))
-    peak, least, most = (1 / math.sqrt(v) if v > 0 else math.inf for v in (middle, high, low))
-    return {
-        "peak": peak,
-        "peak_low": least,
-        "peak_high": most,
-        "contention": level(sigma[ok]),
-        "coherence": level(kappa[ok]),
-    }

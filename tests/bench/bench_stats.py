@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.random import default_rng
 
 from netperf_lib import stats
-from netperf_lib.stats.family import compare as compare_runs
+from netperf_lib.stats.verdict import compare as compare_runs
 
 
 def best(work: Callable[[], object], times: int = 5) -> float:
@@ -28,11 +28,11 @@ def best(work: Callable[[], object], times: int = 5) -> float:
 def test_compare_of_30_rounds() -> None:
     rng = default_rng(1)
     sides = [(rng.lognormal(0, 0.02, 30), rng.lognormal(0, 0.02, 30)) for _ in range(50)]
-    stats.compare(*sides[0])  # null distributions are computed once in a process
-    took = best(lambda: [stats.compare(a, b) for a, b in sides]) / len(sides)
+    stats.compare_samples(*sides[0])  # null distributions are computed once in a process
+    took = best(lambda: [stats.compare_samples(a, b) for a, b in sides]) / len(sides)
     print(f"\ncompare of 30 rounds: {1e3 * took:.2f} ms (at most 2)")
     tied = [(np.round(a, 2), np.round(b, 2)) for a, b in sides]
-    ties = best(lambda: [stats.compare(a, b) for a, b in tied]) / len(tied)
+    ties = best(lambda: [stats.compare_samples(a, b) for a, b in tied]) / len(tied)
     print(f"the same with ties: {1e3 * ties:.2f} ms (at most 2)")
     assert max(took, ties) <= 2e-3
 

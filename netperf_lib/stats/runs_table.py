@@ -9,17 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import StatsError
-from ..experiment.factors import dimensions
+from ..experiment.factors import FACTORS, dimensions
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunsTable", "by_round"]
+__all__ = ["RunsTable", "by_round", "units_of"]
 
 HOSTS = ("client", "server")
 PLACES = ("placement", "client", "server", "client_zone", "server_zone", "client_region", "server_region")
 """Factors that stand for where the VMs landed."""
-
 Factors = Mapping[str, Any]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
@@ -27,7 +26,10 @@ Values = npt.NDArray[np.float64]
 
 
 class RunsTable:
-    """The table of runs with what every contrast asks of it, looked up once."""
+    """The table of runs with what every contrast asks of it, looked up once.
+
+    Columns that are missing have sensible defaults: one experiment, one deployment, every run ok, no order.
+    """
 
     def __init__(self, runs: pd.DataFrame) -> None:
         import pandas as pd
@@ -36,12 +38,12 @@ class RunsTable:
             raise StatsError(f"compare needs the table of runs (a DataFrame); got {type(runs).__name__}")
         if runs.empty:
             raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
-        order = [c for c in ("experiment", "deployment", "round", "order") if c in runs]
+        order = [c for c in ("experiment", "deployment", "round", "order", "attempt") if c in runs]
         runs = runs.copy(deep=False)
         runs.attrs = {}  # pandas copies them, deeply, at each look at a column
         self.runs = runs.sort_values(order, kind="stable") if order else runs
-        self.columns = frozenset(runs.columns)
-        self.factors = dimensions(runs.columns)
+        self.columns = frozenset(str(c) for c in runs.columns)
+        self.factors = [c for c in dimensions(runs.columns) if self._is_factor(c)]
         """What makes up a condition: a group in which one of these varies, unnamed, mixes conditions."""
         self.context = dimensions(runs.columns, roles=("host", "observed"))
         """What should stay the same: a difference between the sides is a second explanation."""
@@ -50,11 +52,48 @@ class RunsTable:
         status = self.runs["status"].to_numpy(dtype=object) if "status" in runs else np.full(n, "ok", dtype=object)
         self.ok: Mask = (status == "ok") & ~self.excluded
         self.failed: Mask = (status != "ok") & ~self.excluded
-        self.deployment = self._codes("experiment", "deployment")
-        self.block = self._codes("experiment", "deployment", "round")
         self._levels: dict[str, tuple[Rows, dict[Hashable, int]]] = {}
         self._constant: set[str] = set()
         self._values: dict[str, Values] = {}
+        self.experiment = self.codes("experiment")
+        self.deployment = self.codes("experiment", "deployment")
+        self.block = self.codes("experiment", "deployment", "round")
+        """Rounds of different deployments or experiments are different blocks."""
+        self.condition = self.codes(*self.factors)
+        """What sets runs of a round apart."""
+        self.trial = self.codes("experiment", "deployment", "round", *self.factors)
+        self.superseded, self.retried = self._attempts()
+        self.ok &= ~self.superseded
+
+    def _is_factor(self, column: str) -> bool:
+        """Whether a column is a factor: one that is not listed may also be a measured value, or hold lists."""
+        import pandas as pd
+
+        if column == "design":
+            return False
+        if column in FACTORS:
+            return True
+        values = self.runs[column]
+        try:
+            levels = values.nunique(dropna=False)
+        except TypeError:
+            return False
+        return not (pd.api.types.is_float_dtype(values) and levels > 12) and levels < max(3, len(values) // 2)
+
+    def _attempts(self) -> tuple[Mask, Mask]:
+        """Runs whose trial was repeated later, and runs whose trial failed before."""
+        superseded, retried = np.zeros(len(self.runs), dtype=bool), np.zeros(len(self.runs), dtype=bool)
+        if "attempt" not in self.columns:
+            return superseded, retried
+        attempt = self.values("attempt")
+        retried = np.nan_to_num(attempt, nan=1.0) > 1
+        for t in np.unique(self.trial[retried]):
+            rows = np.flatnonzero(self.trial == t)
+            good = rows[self.ok[rows]]
+            last = good[-1] if good.size else rows[-1]
+            superseded[rows[rows != last]] = True
+            retried[rows] = True
+        return superseded, retried
 
     def _excluded(self) -> Mask:
         if "excluded" not in self.runs:
@@ -64,18 +103,37 @@ class RunsTable:
         cause = self.runs["excluded"]
         return np.array([bool(c) and not pd.isna(c) if pd.api.types.is_scalar(c) else bool(c) for c in cause])
 
-    def _codes(self, *columns: str) -> Rows:
-        have = [c for c in columns if c in self.runs]
-        if not have:
-            return np.zeros(len(self.runs), dtype=np.intp)
-        return np.asarray(self.runs.groupby(have, sort=False, dropna=False).ngroup(), dtype=np.intp)
+    def codes(self, *columns: str) -> Rows:
+        """One number for each combination of levels, in the order of the levels' first appearance in each column."""
+        found = np.zeros(len(self.runs), dtype=np.intp)
+        for column in columns:
+            if column in self.columns:
+                codes, names = self.levels(column)
+                if column not in self._constant:
+                    found = found * (len(names) + 1) + codes + 1
+        return np.unique(found, return_inverse=True)[1].astype(np.intp)
+
+    def before(self) -> Rows:
+        """Condition of the run that was measured just before, in the same deployment; -1: none, or no order known."""
+        if "order" not in self.columns or not np.isfinite(self.values("order")).all():
+            return np.full(len(self.runs), -1, dtype=np.intp)
+        found = np.concatenate([[-1], self.condition[:-1]])
+        found[np.concatenate([[True], self.deployment[1:] != self.deployment[:-1]])] = -1
+        return found
+
+    def place(self) -> Values:
+        """Place of each run in its round, from 0; NaN where no order is known."""
+        if "order" not in self.columns or not np.isfinite(self.values("order")).all():
+            return np.full(len(self.runs), np.nan)
+        start = np.concatenate([[True], self.block[1:] != self.block[:-1]])
+        return np.asarray(np.arange(start.size) - np.flatnonzero(start)[np.cumsum(start) - 1], dtype=float)
 
     def levels(self, factor: str) -> tuple[Rows, dict[Hashable, int]]:
         """Codes of a column's levels, and the code of each level; null is the level None."""
         import pandas as pd
 
         if factor not in self._levels:
-            if factor not in self.runs:
+            if factor not in self.columns:
                 raise StatsError(f"the table of runs has no column {factor!r} (factors: {', '.join(self.factors)})")
             codes, levels = pd.factorize(self.runs[factor].astype(object), use_na_sentinel=True)
             names: dict[Hashable, int] = {v: i for i, v in enumerate(levels)}
@@ -86,11 +144,12 @@ class RunsTable:
         return self._levels[factor]
 
     def mask(self, factors: Factors) -> Mask:
-        """Runs in which every factor has the level asked for."""
+        """Runs in which every factor has the level asked for, or one of a list of levels."""
         found = np.ones(len(self.runs), dtype=bool)
         for factor, level in factors.items():
             codes, names = self.levels(factor)
-            found &= codes == names.get(level, -2)
+            wanted = level if isinstance(level, list | tuple) else [level]
+            found &= np.isin(codes, [names.get(v, -2) for v in wanted])
         return found
 
     def values(self, metric: str) -> Values:
@@ -134,6 +193,14 @@ class RunsTable:
         return found
 
 
+def units_of(runs: pd.DataFrame) -> npt.NDArray[np.intp]:
+    """Deployment of each run, as `level` takes it; deployments of different experiments are different ones."""
+    columns = [c for c in ("experiment", "deployment") if c in runs]
+    if not columns:
+        return np.zeros(len(runs), dtype=np.intp)
+    return np.asarray(runs.groupby(columns, sort=False, dropna=False).ngroup(), dtype=np.intp)
+
+
 def by_round(runs: pd.DataFrame, metric: str, factor: str, where: Factors | None = None) -> pd.DataFrame:
     """Arrange one value a run by round and level of a factor, as `streams` and `buffers` take it.
 
@@ -151,7 +218,7 @@ def by_round(runs: pd.DataFrame, metric: str, factor: str, where: Factors | None
     Returns
     -------
     DataFrame, shape (rounds, levels)
-        Index: deployment and round; the median where a round has several such runs; NaN where it has none.
+        Index: experiment, deployment and round; the median where a round has several such runs; NaN where it has none.
 
     Raises
     ------

@@ -10,7 +10,6 @@ from numpy.random import default_rng
 
 from netperf_lib import stats
 from netperf_lib.errors import StatsError
-from netperf_lib.stats.judge import judge_paired
 
 ROUNDS = st.integers(6, 24)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -26,7 +25,7 @@ def sides(seed: int, n: int, ratio: float = 1.0) -> tuple[np.ndarray, np.ndarray
 @given(SEEDS, ROUNDS, st.floats(0.5, 2), st.sampled_from(["higher", "lower"]))
 def test_swapping_sides_inverts_the_ratio_and_mirrors_the_verdict(seed, n, ratio, better):
     a, b = sides(seed, n, ratio)
-    there, back = stats.compare(a, b, better=better), stats.compare(b, a, better=better)
+    there, back = stats.compare_samples(a, b, better=better), stats.compare_samples(b, a, better=better)
     assert back.verdict == MIRROR.get(there.verdict, there.verdict)
     assert np.allclose([back.ratio, back.low, back.high], [1 / there.ratio, 1 / there.high, 1 / there.low])
     assert back.more_rounds == pytest.approx(there.more_rounds, abs=1)
@@ -35,7 +34,7 @@ def test_swapping_sides_inverts_the_ratio_and_mirrors_the_verdict(seed, n, ratio
 @given(SEEDS, ROUNDS, st.floats(1e-9, 1e12))
 def test_the_unit_does_not_matter(seed, n, factor):
     a, b = sides(seed, n, 1.03)
-    one, other = stats.compare(a, b), stats.compare(a * factor, b * factor)
+    one, other = stats.compare_samples(a, b), stats.compare_samples(a * factor, b * factor)
     assert one.verdict == other.verdict
     assert np.allclose([one.ratio, one.low, one.high], [other.ratio, other.low, other.high])
 
@@ -43,22 +42,23 @@ def test_the_unit_does_not_matter(seed, n, factor):
 @given(st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0]), min_size=1, max_size=20), st.booleans())
 def test_ties_and_constants_do_not_crash(values, paired):
     for b in (values, values[::-1], [2.0] * len(values)):
-        c = stats.compare(values, b, paired=paired)
+        c = stats.compare_samples(values, b, paired=paired)
         assert c.low <= c.ratio <= c.high
         assert repr(c)
         assert c._repr_html_()
 
 
 def test_equal_constants_are_equivalent():
-    c = stats.compare([5.0] * 8, [5.0] * 8)
-    assert (c.verdict, c.ratio, c.low, c.high) == ("equivalent", 1, 1, 1)
+    c = stats.compare_samples([5.001] * 8, [5.001] * 8)
+    assert (c.verdict, c.ratio) == ("equivalent", 1)
+    assert 1 - 1e-3 < c.low < 1 < c.high < 1 + 1e-3  # widened by the step of the values
 
 
-@given(SEEDS, st.integers(0, 12), st.integers(1, 30))
+@given(SEEDS, st.integers(1, 12), st.integers(1, 30))
 def test_too_few_rounds_are_always_refused(seed, n, family):
     need = stats.rounds_required(0.05, family)
     a, b = sides(seed, min(n, need - 1), 2.0)
-    c = stats.compare(a, b, family=family)
+    c = stats.compare_samples(a, b, family=family)
     assert c.verdict == "no verdict"
     assert c.more_rounds == need - len(a)
     assert f"at least {need} are needed" in c.words
@@ -67,21 +67,21 @@ def test_too_few_rounds_are_always_refused(seed, n, family):
 def test_missing_rounds_are_dropped_and_counted():
     a, b = sides(1, 12, 1.2)
     a[3], b[7] = np.nan, np.nan
-    c = stats.compare(a, b)
-    assert (c.n, c.dropped, c.verdict) == (10, 2, "better")
-    assert "2 rounds dropped: a value is missing" in c.warnings
+    c = stats.compare_samples(a, b)
+    assert (c.n, c.dropped, c.failed) == (10, 2, (1, 1))
+    assert any("2 rounds of 12 dropped" in w for w in c.warnings)
 
 
 def test_rounds_that_follow_each_other_are_refused():
     step = np.exp(np.where(np.arange(20) < 10, 0.0, 0.2))
-    c = stats.compare(step, np.exp(default_rng(0).normal(0, 0.005, 20)))
+    c = stats.compare_samples(step, np.exp(default_rng(0).normal(0, 0.005, 20)))
     assert c.verdict == "no verdict"
     assert "not independent" in c.reason
 
 
 def test_an_undeclared_contrast_has_an_interval_and_no_verdict():
     a, b = sides(1, 12, 1.2)
-    c = stats.compare(a, b, declared=False)
+    c = stats.compare_samples(a, b, declared=False)
     assert c.verdict == "no verdict"
     assert c.reason == "not declared before the data"
     assert 1.1 < c.low < c.ratio < c.high < 1.3
@@ -99,11 +99,11 @@ def test_an_undeclared_contrast_has_an_interval_and_no_verdict():
     ],
 )
 def test_the_direction_is_the_users(better, ratio, expected):
-    assert stats.compare(*sides(1, 12, ratio), better=better).verdict == expected
+    assert stats.compare_samples(*sides(1, 12, ratio), better=better).verdict == expected
 
 
 def test_zeros_have_no_ratio():
-    c = stats.compare([0.0] * 5 + [1.0] * 5, [1.0] * 10, quantity="retransmitted segments")
+    c = stats.compare_samples([0.0] * 5 + [1.0] * 5, [1.0] * 10, quantity="retransmitted segments")
     assert c.verdict == "no verdict"
     assert "5 values of zero or less: there is no ratio" in c.words
 
@@ -111,24 +111,16 @@ def test_zeros_have_no_ratio():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: stats.compare([1, 2], [1]), "paired=False"),
-        (lambda: stats.compare([1], [1], margin=5), "margin must lie between"),
-        (lambda: stats.compare([1], [1], alpha=0), "alpha must lie between"),
-        (lambda: stats.compare([1], [1], family=0), "family"),
-        (lambda: stats.compare(["x"], [1]), "numbers"),
-        (lambda: stats.compare([[1.0]], [1]), "shape"),
-        (lambda: stats.compare([1], [1], better="up"), "better"),
+        (lambda: stats.compare_samples([1, 2], [1]), "paired=False"),
+        (lambda: stats.compare_samples([1], [1], margin=5), "margin must lie between"),
+        (lambda: stats.compare_samples([1], [1], alpha=0), "alpha must lie between"),
+        (lambda: stats.compare_samples([1], [1], family=0), "family"),
+        (lambda: stats.compare_samples(["x"], [1]), "numbers"),
+        (lambda: stats.compare_samples([[1.0]], [1]), "shape"),
+        (lambda: stats.compare_samples([1], [1], better="up"), "better"),
     ],
 )
 def test_bad_input_gets_one_sentence(call, text):
     with pytest.raises(StatsError, match=text) as error:
         call()
     assert "\n" not in str(error.value)
-
-
-def test_many_contrasts_at_once_agree_with_one_at_a_time():
-    d = default_rng(3).normal(0.02, 0.03, (50, 14))
-    judged = judge_paired(d, 0.05, 0.05, 3)
-    for i, row in enumerate(d):
-        c = stats.compare(np.exp(row), np.ones(14), family=3)
-        assert np.allclose([c.ratio, c.low, c.high], np.exp([judged.estimate[i], judged.low[i], judged.high[i]]))

@@ -15,42 +15,29 @@ import numpy.typing as npt
 
 from ..errors import StatsError
 from ..tools.parsed import Percentile
-from .contrast import About, Better, Comparison, compare
+from .comparison import About, Better, Comparison
 from .result import Result, html_table, plural
+from .verdict import compare_samples
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Quantiles", "percentiles", "shift", "tails"]
+__all__ = ["Quantiles", "percentiles", "shift_function", "tails"]
 
 SHIFT = (1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 FEW = 10
 """A percentile with fewer observations beyond it rests on too few packets."""
 
 Samples = npt.ArrayLike | Callable[[], Iterable[npt.ArrayLike]]
-_CHUNK = 1 << 18
-_HALF = 1 << 16
-
-
-def _chunks(samples: Samples) -> Iterator[npt.NDArray[np.uint32]]:
-    """Bits of the samples, as single-precision numbers, in pieces that fit the processor's cache."""
-    parts = samples() if callable(samples) else (samples,)
-    for part in parts:
-        x = np.asarray(part)
-        if x.ndim != 1:
-            raise StatsError(f"samples must be one row of latencies; got an array of shape {x.shape}")
-        for start in range(0, x.size, _CHUNK):
-            yield np.ascontiguousarray(x[start : start + _CHUNK], dtype=np.float32).view(np.uint32)
 
 
 def percentiles(samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99.9, 99.99)) -> tuple[Percentile, ...]:
-    """Percentiles of latencies, exact, without a sorted copy of them.
+    """Percentiles of latencies, without a sorted copy of them.
 
     Parameters
     ----------
     samples : array_like, shape (packets,), or callable
-        Latencies (not negative), or a function that gives them anew in batches each time it is called: then they are
-        never in memory whole.
+        Latencies (not negative), or a function that gives them in batches.
     percentiles : sequence of float
         In 0 … 100.
 
@@ -64,64 +51,27 @@ def percentiles(samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99
     ------
     StatsError
         A percentile outside 0 … 100; a latency that is negative or not a number.
-
-    Notes
-    -----
-    Two passes of a radix selection: the bits of numbers that are not negative sort like the numbers, so a histogram
-    of the upper half of the bits finds the bin of each rank, and one of the lower half, in these bins only, its value.
     """
     for p in percentiles:
         if not 0 <= p <= 100:
             raise StatsError(f"a percentile lies between 0 and 100; got {p!r}")
-    upper = np.zeros(_HALF, dtype=np.int64)
-    for bits in _chunks(samples):
-        upper += np.bincount(bits >> 16, minlength=_HALF)
-    n = int(upper.sum())
-    if not n:
+    parts = [np.asarray(part, dtype=np.float32) for part in (samples() if callable(samples) else (samples,))]
+    if any(part.ndim != 1 for part in parts):
+        raise StatsError("samples must be one row of latencies")
+    x = np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
+    if not x.size:
         return ()
-    wrong = int(upper[0x7F80:].sum())  # from here on: infinite, not a number, negative
+    wrong = int((~(np.isfinite(x) & (x >= 0))).sum())
     if wrong:
         raise StatsError(f"{plural(wrong, 'sample')} negative or not finite: latencies must be numbers from 0 up")
-    place = np.array([(n - 1) * p / 100 for p in percentiles])
+    place = np.array([(x.size - 1) * p / 100 for p in percentiles])
     below = np.floor(place).astype(np.int64)
-    ranks = np.unique(np.concatenate([below, np.minimum(below + 1, n - 1)]))
-    start = np.cumsum(upper) - upper
-    bins, slot_of_rank = np.unique(np.searchsorted(start, ranks, side="right") - 1, return_inverse=True)
-    lower = _lower_halves(samples, bins)
-    within = ranks - start[bins[slot_of_rank]]
-    values = np.empty(ranks.size, dtype=np.uint32)
-    for i, (slot, rank) in enumerate(zip(slot_of_rank, within, strict=True)):
-        values[i] = (int(bins[slot]) << 16) | int(np.searchsorted(np.cumsum(lower[slot]), rank, side="right"))
-    found = dict(zip(ranks.tolist(), values.view(np.float32).astype(float).tolist(), strict=True))
+    x.partition(np.unique(np.concatenate([below, np.minimum(below + 1, x.size - 1)])))
     made = []
-    for p, at, k in zip(percentiles, place, below.tolist(), strict=True):
-        low, high = found[k], found[min(k + 1, n - 1)]
-        made.append(Percentile(float(p), low + (float(at) - k) * (high - low), n - 1 - k))
+    for p, at, k in zip(percentiles, place, below, strict=True):
+        low, high = float(x[k]), float(x[min(k + 1, x.size - 1)])
+        made.append(Percentile(float(p), low + (float(at) - int(k)) * (high - low), x.size - 1 - int(k)))
     return tuple(made)
-
-
-def _lower_halves(samples: Samples, bins: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Histogram of the lower half of the bits in each of these bins, shape (bins, 2 ** 16)."""
-    slot = np.full(_HALF, -1, dtype=np.int32)
-    slot[bins] = np.arange(bins.size)
-    wanted = slot >= 0
-    counts = np.zeros(bins.size * _HALF, dtype=np.int64)
-    waiting: list[npt.NDArray[np.uint32]] = []
-    size = 0
-
-    def count() -> None:
-        for part in waiting:
-            np.add.at(counts, slot[part >> 16].astype(np.int64) * _HALF + (part & 0xFFFF), 1)
-
-    for bits in _chunks(samples):
-        part = bits[wanted[bits >> 16]]
-        waiting.append(part)
-        size += part.size
-        if size > 16 * _CHUNK:
-            count()
-            waiting, size = [], 0
-    count()
-    return counts.reshape(bins.size, _HALF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -225,7 +175,7 @@ def tails(
     percentiles : sequence of float
         Percentiles to compare, in 0 … 100.
     margin, alpha, better, **about
-        As in `compare`.
+        As in `compare_samples`.
     family : int, default 1
         Contrasts that share `alpha`, this call counted as one; its percentiles share that part.
 
@@ -246,7 +196,7 @@ def tails(
         told: About = {**about, "quantity": f"{what} ({name_of(p)})"}
         sides = [[run[i][0] for run in side] for side in (left, right)]
         shared = family * len(wanted)
-        made.append(compare(*sides, margin=margin, alpha=alpha, family=shared, better=better, **told))
+        made.append(compare_samples(*sides, margin=margin, alpha=alpha, family=shared, better=better, **told))
         counts = [run[i][1] for side in (left, right) for run in side]
         known = [k for k in counts if k is not None]
         fewest.append(min(known) if known else None)
@@ -267,7 +217,7 @@ def tails(
     )
 
 
-def shift(a: Sequence[Run], b: Sequence[Run], **options: Any) -> Quantiles:
+def shift_function(a: Sequence[Run], b: Sequence[Run], **options: Any) -> Quantiles:
     """Shift function: how A differs from B at 11 percentiles, from the 1st to the 99.99th.
 
     Takes and gives what `tails` does; the percentiles share `alpha` (Bonferroni), so at least 9 rounds are needed.

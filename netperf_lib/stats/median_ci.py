@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-import scipy
+import scipy.special
 
-from .rank import hodges_lehmann, lag1_p
-from .result import Floats, Result, check_share, finite, percent, plural, quantity, unit_of, value_words
+from .rank_tests import hodges_lehmann, lag1_p
+from .result import Floats, Result, check_share, finite, numbers, percent, plural, quantity, unit_of, value_words
 
 __all__ = ["Level", "level", "median_interval"]
 
@@ -27,6 +27,8 @@ class Level(Result):
     hodges_lehmann : float
         Median of the means of all pairs of runs. Where the interval of the median excludes it, the runs have more
         than one mode or a strong skew, and one number does not describe them.
+    unit : str
+        What `n` counts: runs, or deployments.
     dropped : int
         Values that were missing.
     metric : str
@@ -37,6 +39,7 @@ class Level(Result):
     low: float
     high: float
     hodges_lehmann: float
+    unit: str = "run"
     dropped: int = 0
     metric: str = ""
 
@@ -48,7 +51,7 @@ class Level(Result):
         if not self.n:
             return f"{what}no level: no run has a value"
         middle, low, high = (value_words(v, unit) for v in (self.median, self.low, self.high))
-        return f"{what}{middle} ({low} to {high}, {percent(self.confidence)}, {plural(self.n, 'run')})"
+        return f"{what}{middle} ({low} to {high}, {percent(self.confidence)}, {plural(self.n, self.unit)})"
 
 
 @lru_cache(maxsize=1024)
@@ -100,7 +103,9 @@ def median_interval(x: Floats, confidence: float = 0.95) -> tuple[Floats, Floats
     return middle, low, high, real
 
 
-def level(values: npt.ArrayLike, confidence: float = 0.95, *, metric: str = "") -> Level:
+def level(
+    values: npt.ArrayLike, confidence: float = 0.95, *, metric: str = "", units: npt.ArrayLike | None = None
+) -> Level:
     """State the level of a condition: the median over its runs and an interval of it.
 
     Parameters
@@ -112,6 +117,9 @@ def level(values: npt.ArrayLike, confidence: float = 0.95, *, metric: str = "") 
         of the runs is given, with the confidence that it has.
     metric : str, optional
         Name of the metric (`netperf_lib.metrics`), for the words and the unit.
+    units : array_like, shape (runs,), optional
+        Deployment (or experiment) of each run. Runs of one deployment measure one draw of where VMs land: with
+        several, the level is the geometric mean of their medians, and Student's t over them gives its interval.
 
     Returns
     -------
@@ -132,6 +140,13 @@ def level(values: npt.ArrayLike, confidence: float = 0.95, *, metric: str = "") 
     'one-way latency: 58.2 µs (57.97 µs to 58.51 µs, 95 %, 7 runs)'
     """
     check_share(confidence, "confidence", above=0.5)
+    if units is not None:
+        labels = np.asarray(units)
+        every = numbers(values)
+        groups = [every[(labels == u) & np.isfinite(every)] for u in dict.fromkeys(labels.tolist())]
+        groups = [g for g in groups if g.size]
+        if len(groups) > 1 and all((g > 0).all() for g in groups):
+            return _over_units(groups, confidence, metric, int(every.size - sum(g.size for g in groups)))
     x, dropped = finite(values)
     n = x.size
     warnings = [] if not dropped else [f"{plural(dropped, 'missing value')} dropped"]
@@ -169,4 +184,26 @@ def level(values: npt.ArrayLike, confidence: float = 0.95, *, metric: str = "") 
         method="median, interpolated order statistics" if real >= confidence else "median, range of the runs",
         assumptions=("the runs are independent and measure one level",),
         warnings=tuple(warnings),
+    )
+
+
+def _over_units(groups: list[Floats], confidence: float, metric: str, dropped: int) -> Level:
+    """Level over several deployments."""
+    logs = np.log([float(np.median(g)) for g in groups])
+    n = logs.size
+    middle = float(logs.mean())
+    t = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2))
+    half = t * float(logs.std(ddof=1)) / math.sqrt(n)
+    return Level(
+        median=math.exp(middle),
+        low=math.exp(middle - half),
+        high=math.exp(middle + half),
+        hodges_lehmann=math.exp(middle),
+        n=n,
+        unit="deployment",
+        dropped=dropped,
+        metric=metric,
+        confidence=confidence,
+        method="geometric mean of the deployments' medians, Student's t over them",
+        assumptions=("each deployment is an independent draw of where VMs land", "their levels are near normal"),
     )

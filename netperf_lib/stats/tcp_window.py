@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,15 +13,109 @@ import numpy.typing as npt
 
 from ..errors import StatsError
 from ..metrics import format_value
-from .contrast import Comparison, compare
-from .levels import Level, level
+from .comparison import Comparison
+from .median_ci import Level, level
 from .result import Floats, Result, html_table, percent, plural, value_words
-from .sizing import BufferAdvice, buffer_needed
+from .verdict import compare_samples
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Buffers", "buffers", "window_fit"]
+__all__ = ["BufferAdvice", "Buffers", "buffer_needed", "buffers", "window_fit"]
+
+
+_PAGE = 4096
+_LARGEST = 2**31 - 1
+"""The kernel keeps these limits in a signed 32-bit number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferAdvice:
+    """Which TCP buffer a rate needs, and how to set it.
+
+    Attributes
+    ----------
+    target_bps, rtt_us : float
+        The rate wanted of one stream, and the round-trip time that it sees under load.
+    eta : float
+        Share of the buffer that is in flight.
+    buffer_bytes : int
+        Largest buffer to allow, in whole pages.
+    sysctl : tuple of str
+        Lines for ``/etc/sysctl.d``, for both ends.
+    """
+
+    target_bps: float
+    rtt_us: float
+    eta: float
+    buffer_bytes: int
+    sysctl: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The advice in a sentence."""
+        return (
+            f"one stream needs a TCP buffer of {format_value(self.buffer_bytes, 'bytes', 4)} for "
+            f"{format_value(self.target_bps, 'bps')} at a round-trip time of {format_value(self.rtt_us, 'us')} "
+            f"({percent(self.eta)} of a buffer is in flight)"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p><strong>{escape(self.words)}</strong></p><pre>{escape(chr(10).join(self.sysctl))}</pre>"
+
+
+def buffer_needed(target_bps: float, rtt_us: float, eta: float = 0.5) -> BufferAdvice:
+    """Say which TCP buffer one stream needs for a rate, and the sysctl lines that allow it.
+
+    Parameters
+    ----------
+    target_bps : float
+        Rate wanted, bits per second.
+    rtt_us : float
+        Round-trip time under load, microseconds.
+    eta : float, default 0.5
+        Share of the buffer that is in flight; measured by `buffers`. Linux keeps half a receive buffer for its own
+        bookkeeping by default (``tcp_adv_win_scale`` = 1).
+
+    Returns
+    -------
+    BufferAdvice
+
+    Raises
+    ------
+    StatsError
+        A value that is not above zero, or a buffer that no kernel takes.
+
+    Examples
+    --------
+    >>> advice = buffer_needed(10e9, 30_000, eta=0.5)
+    >>> advice.buffer_bytes
+    75001856
+    >>> advice.sysctl[2]
+    'net.ipv4.tcp_rmem = 4096 131072 75001856'
+    """
+    for name, v in {"target_bps": target_bps, "rtt_us": rtt_us, "eta": eta}.items():
+        if not (v > 0 and math.isfinite(v)):
+            raise StatsError(f"{name} must be above zero; got {v!r}")
+    size = math.ceil(target_bps * rtt_us * 1e-6 / 8 / eta / _PAGE) * _PAGE
+    if size > _LARGEST:
+        raise StatsError(
+            f"{format_value(target_bps, 'bps')} at {format_value(rtt_us, 'us')} needs a buffer of "
+            f"{format_value(size, 'bytes')}, more than Linux takes (2 GiB): use several streams"
+        )
+    return BufferAdvice(
+        target_bps=target_bps,
+        rtt_us=rtt_us,
+        eta=eta,
+        buffer_bytes=size,
+        sysctl=(
+            f"net.core.rmem_max = {size}",
+            f"net.core.wmem_max = {size}",
+            # least, default and largest; the first two are the kernel's own defaults
+            f"net.ipv4.tcp_rmem = 4096 131072 {size}",
+            f"net.ipv4.tcp_wmem = 4096 16384 {size}",
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -252,7 +347,7 @@ def _held_out(
             here = (blocks == b) & (windows == size)
             if here.any():
                 sides[:, i] = math.exp(np.median(y[here])), math.exp(np.median(predicted[here]))
-        made[int(size)] = compare(
+        made[int(size)] = compare_samples(
             sides[0],
             sides[1],
             margin=margin,

@@ -1,0 +1,322 @@
+"""What was found on one contrast, and on the contrasts of a report together: numbers, words, tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import numpy as np
+
+from .result import (
+    Result,
+    difference,
+    direction,
+    html_table,
+    percent,
+    plural,
+    spread,
+    unit_of,
+    value_words,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["About", "Better", "Comparison", "Family", "Verdict"]
+
+Better = Literal["higher", "lower"]
+
+
+class About(TypedDict, total=False):
+    """What a contrast is about, for its words: fields of `Comparison`."""
+
+    declared: bool
+    metric: str
+    quantity: str
+    names: tuple[str, str]
+    context: str
+    scope: str
+
+
+class Verdict(StrEnum):
+    """What may be said of A against B, or of A against a threshold (better: the threshold is kept)."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+    NONE = "no verdict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Comparison(Result):
+    """What the data say about A against B, or against a threshold.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        A against B; `better` and `worse` are the user's view (less latency is better).
+    ratio, low, high : float
+        A divided by B (or by the threshold), and the interval that decided; NaN, 0 and infinity where there is none.
+        Of an equivalence it is the interval of the two one-sided tests, which lies inside the margin.
+    reason : str
+        Why there is no plain answer, or what to know about the one given; may be empty.
+    more_rounds : int
+        About how many more of `unit` would settle it; 0 where more of them are not the remedy.
+    margin, alpha : float
+        Ratios within 1/(1 + margin) … 1 + margin count as equivalent; the share of families with a false verdict.
+    family : int
+        Contrasts that shared `alpha` when this one was decided.
+    better : {"higher", "lower"} or None
+        Which direction of the metric is good.
+    unit : str
+        What is counted by `n`: "round", "run", "deployment" or "experiment".
+    dropped : int
+        Rounds in which a side had no value.
+    failed : tuple of int
+        Rounds in which A failed (or had to be repeated), and B.
+    declared : bool
+        Whether the contrast was declared before the data; without that there is an interval and no verdict.
+    metric, quantity : str
+        Name of the metric, and how the sentence calls it.
+    names : tuple of str
+        What the sentence calls A and B.
+    context : str
+        Levels that both sides share, for example "8 streams".
+    scope : str
+        What the statement holds for, for example "for these VMs".
+    medians : tuple of float
+        Median of the runs of A and of B, in the unit of the metric; NaN where there are none.
+    hosts : tuple of str
+        Hosts that the sides were measured on.
+    estimand : str
+        What the ratio is a ratio of.
+    question : str
+        As declared, or empty.
+    threshold : float or None
+        In the unit of the metric, for a contrast with a threshold.
+    design : {"fixed", "sequential"}
+    """
+
+    verdict: Verdict
+    ratio: float
+    low: float
+    high: float
+    reason: str = ""
+    more_rounds: int = 0
+    margin: float
+    alpha: float
+    family: int = 1
+    better: Better | None = "higher"
+    unit: str = "round"
+    dropped: int = 0
+    failed: tuple[int, int] = (0, 0)
+    declared: bool = True
+    metric: str = ""
+    quantity: str = "value"
+    names: tuple[str, str] = ("A", "B")
+    context: str = ""
+    scope: str = ""
+    medians: tuple[float, float] = (math.nan, math.nan)
+    hosts: tuple[str, ...] = ()
+    estimand: str = ""
+    question: str = ""
+    threshold: float | None = None
+    design: Literal["fixed", "sequential"] = "fixed"
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is a plain verdict."""
+        return self.verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT)
+
+    @property
+    def words(self) -> str:
+        """The result in a sentence that names the direction in the metric's words."""
+        a, b = self.names
+        tail = (f" ({self.context})" if self.context else "") + (f", {self.scope}" if self.scope else "")
+        if self.threshold is not None and math.isfinite(self.ratio):
+            return self._of_threshold(tail)
+        if self.verdict in ("better", "worse"):
+            return difference(self.ratio, self.low if self.ratio > 1 else self.high, a, b, self.quantity) + tail
+        if self.verdict == "equivalent":
+            return (
+                f"{a}: {self.quantity} equivalent to {b} within {percent(self.margin)} ({direction(self.ratio)}){tail}"
+            )
+        if self.verdict == "inconclusive":
+            return f"{a} against {b}: {self.quantity} inconclusive, {spread(self.low, self.high)}{tail}; {self.reason}"
+        if not math.isfinite(self.ratio):
+            return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
+        return (
+            f"{a} against {b}: {self.quantity} {direction(self.ratio)} in these runs "
+            f"({spread(self.low, self.high)}, {percent(self.confidence)}){tail}; no verdict: {self.reason}"
+        )
+
+    def _of_threshold(self, tail: str) -> str:
+        a, wanted = self.names
+        unit, limit = unit_of(self.metric), self.threshold or math.nan
+        middle, low, high = (value_words(v * limit, unit) for v in (self.ratio, self.low, self.high))
+        if self.settled:
+            kept = "" if self.verdict == "better" else "not "
+            bound = f"at most {high}" if self.high < 1 else f"at least {low}"
+            return f"{a}: {self.quantity} {kept}{wanted} ({middle}, {bound}){tail}"
+        text = f"{a}: {self.quantity} {wanted}? {self.verdict} ({middle}, between {low} and {high}){tail}"
+        return f"{text}; {self.reason}" if self.reason else text
+
+    @property
+    def basis(self) -> str:
+        """What the statement rests on, in a line."""
+        share = f", one of {self.family} that share the error" if self.family > 1 else ""
+        margin = (
+            f", margin {percent(self.margin)} ({percent(1 / (1 + self.margin) - 1)} to +{percent(self.margin)})"
+            if self.threshold is None
+            else ""
+        )
+        return (
+            f"verdict {str(self.verdict)!r}: ratio {self.ratio:.4g}, {self.low:.4g} to {self.high:.4g} "
+            f"at {percent(self.confidence)}, {plural(self.n, self.unit)}{margin}{share}; "
+            f"{self.estimand or 'typical ratio'}; {self.method}"
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table of one row, as `Family.to_frame` gives it."""
+        return Family(comparisons=(self,), alpha=self.alpha, declared=int(self.declared)).to_frame()
+
+
+_COLUMNS = (
+    "metric contrast verdict ratio low high confidence n unit scope words reason warnings a b more_rounds margin"
+).split()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Family(Sequence[Comparison]):
+    """Contrasts that were judged together, and the runs behind them.
+
+    Attributes
+    ----------
+    comparisons : tuple of Comparison
+    ok, failed, excluded : int
+        Runs that were used, that failed or were cut short, and that were excluded for a recorded cause.
+    alpha : float
+        Share of families that may hold a false verdict.
+    declared : int
+        Contrasts declared in the experiment; they share `alpha`.
+    experiment : str
+        Its name.
+    warnings : tuple of str
+    notice : str or None
+        What every table made from these runs must say.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    ok: int = 0
+    failed: int = 0
+    excluded: int = 0
+    alpha: float = 0.05
+    declared: int = 0
+    experiment: str = ""
+    warnings: tuple[str, ...] = ()
+    notice: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self.comparisons)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.comparisons[index]
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts in the order of the contrasts."""
+        return tuple(c.verdict for c in self)
+
+    @property
+    def counts(self) -> str:
+        """How many runs were used, in words."""
+        return f"{plural(self.ok, 'run')} ok, {self.failed} failed, {self.excluded} excluded"
+
+    @property
+    def words(self) -> str:
+        """One sentence a contrast, a line each."""
+        return "\n".join(c.words for c in self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy table: one row a contrast."""
+        import pandas as pd
+
+        names = [f.name for f in dataclasses.fields(Comparison) if f.name not in ("names", "assumptions")]
+        rows = [
+            {"contrast": " / ".join(c.names), "a": c.names[0], "b": c.names[1]}
+            | {name: getattr(c, name) for name in names}
+            | {"verdict": str(c.verdict), "warnings": "; ".join(c.warnings), "words": c.words}
+            for c in self
+        ]
+        return pd.DataFrame(rows, columns=[*_COLUMNS, *(n for n in names if n not in _COLUMNS)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in types that JSON knows."""
+        return {
+            "experiment": self.experiment,
+            "notice": self.notice,
+            "runs": {"ok": self.ok, "failed": self.failed, "excluded": self.excluded},
+            "alpha": self.alpha,
+            "declared": self.declared,
+            "warnings": list(self.warnings),
+            "comparisons": [c.to_dict() for c in self],
+        }
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Cells of the table that people read; see `HEAD`."""
+        return [
+            (
+                c.names[0] + " / " + c.names[1],
+                c.quantity,
+                f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})" if np.isfinite(c.ratio) else "–",
+                plural(c.n, c.unit),
+                str(c.verdict),
+                c.words,
+            )
+            for c in self
+        ]
+
+    @property
+    def note(self) -> str:
+        """What stands below the table."""
+        rule = f"at most {percent(self.alpha)} of reports hold a false verdict"
+        shared = f" ({plural(self.declared, 'declared contrast')} share it)" if self.declared else ""
+        return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
+
+    def __repr__(self) -> str:
+        lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}"]
+        lines += [f"  ! {w}" for w in self.warnings]
+        for c in self:
+            lines += [f"  {c.words}", *(f"    ! {w}" for w in c.warnings)]
+        return "\n".join(lines)
+
+    def __rich__(self) -> Any:
+        """Return the table for the terminal."""
+        from rich.markup import escape
+        from rich.table import Table
+
+        colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
+        table = Table("verdict", "in words", "ratio (interval)", caption=self.note, caption_justify="left")
+        for c, row in zip(self, self.rows(), strict=True):
+            words = "\n".join((c.words, *(f"! {w}" for w in c.warnings)))
+            style = colour.get(c.verdict, "yellow")
+            table.add_row(f"[{style}]{c.verdict}[/]", escape(words), escape(row[2]))
+        for w in self.warnings:
+            table.add_section()
+            table.add_row("", escape(w), "")
+        return table
+
+    def _repr_html_(self) -> str:
+        notes = [*self.warnings, *(f"{' / '.join(c.names)}: {w}" for c in self for w in c.warnings)]
+        return html_table(HEAD, self.rows(), "; ".join((self.note, *notes)))
+
+
+HEAD = ("contrast", "metric", "ratio (interval)", "n", "verdict", "in words")

@@ -1,0 +1,275 @@
+"""How many rounds or deployments an experiment needs, before it starts; and whether a running one may stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.special
+
+from ..experiment.model import Contrast
+from .comparison import Family, Verdict
+from .evidence import rounds_required
+from .rank_tests import signed_rank_cut, walsh
+from .result import check_share, html_table, percent, plural
+from .verdict import judge
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Progress", "RoundsNeeded", "rounds_needed", "until_decided"]
+
+_EFFICIENCY = 3 / math.pi
+"""Signed ranks against means on normal data (Hodges and Lehmann, Ann. Math. Statist. 27 (1956) 324-335)."""
+_SIMULATED = 120
+"""Up to so many rounds a plan is simulated, in a second or two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsNeeded:
+    """How many rounds (or deployments) to plan.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds in each deployment.
+    deployments : int
+    power : float
+        Chance of a plain verdict with so many, if the assumptions hold.
+    words : str
+    """
+
+    rounds: int
+    deployments: int = 1
+    power: float
+    words: str
+
+    def __int__(self) -> int:
+        return self.rounds
+
+
+def rounds_needed(
+    cv: float,
+    *,
+    difference: float = 0.0,
+    margin: float = 0.05,
+    alpha: float = 0.05,
+    family: int = 1,
+    power: float = 0.9,
+    rounds: int | None = None,
+    between: float = 0.0,
+) -> RoundsNeeded:
+    """Say how many rounds a contrast needs for a plain verdict; or, of several deployments, how many deployments.
+
+    Parameters
+    ----------
+    cv : float
+        Coefficient of variation of one condition's runs within a round's common drift, for example 0.02.
+    difference : float, default 0
+        Difference expected, as a share (0.1: A is 10 % above B). Beyond the margin the rounds must show its
+        direction; inside, equivalence.
+    margin, alpha : float
+        As in `judge`.
+    family : int
+        Contrasts among which alpha is shared; those far beyond their margin hand their share on, and do not count.
+    power : float, default 0.9
+        Chance wanted of that verdict.
+    rounds : int, optional
+        Rounds in each of several deployments: asks for the number of deployments.
+    between : float, default 0
+        Coefficient of variation of the ratio from one deployment to the next; only with `rounds`.
+
+    Returns
+    -------
+    RoundsNeeded
+
+    Raises
+    ------
+    StatsError
+        An option out of its range.
+
+    Notes
+    -----
+    The very interval is simulated, 2,000 times at a number of rounds, with normal noise; beyond some hundred rounds the
+    power of a t test with n · 3/π rounds, the efficiency of signed ranks, stands for it. Deployments: Student's t over
+    them, with their variance pooled over the family. For a difference at the edge of the margin neither verdict is
+    certain however many the rounds; the direction is what is planned for.
+    """
+    check_share(cv, "cv")
+    check_share(margin, "margin")
+    check_share(alpha, "alpha", below=0.5)
+    check_share(power, "power", above=0.5)
+    check_share(difference, "difference", above=-1.0, below=100.0)
+    edge, gap = math.log1p(margin), abs(math.log1p(difference))
+    sd = math.sqrt(2 * math.log1p(cv * cv))
+    direction = gap >= edge
+    goal = (
+        f"the direction of a difference of {percent(abs(difference))}"
+        if direction
+        else (
+            f"equivalence within {percent(margin)}" + (f" at a difference of {percent(abs(difference))}" if gap else "")
+        )
+    )
+    shared = f" in a family of {family} contrasts" if family > 1 else ""
+    if rounds is not None:
+        unit = math.sqrt(between**2 + sd**2 / rounds / _EFFICIENCY)
+        count, got = 2, 0.0
+        while count < 1000 and (got := _of_units(count, unit, gap, edge, alpha, family, direction)) < power:
+            count += 1
+        return RoundsNeeded(
+            rounds=rounds,
+            deployments=count,
+            power=got,
+            words=f"{plural(count, 'deployment')} of {plural(rounds, 'round')} show {goal} with {percent(got)} chance, "
+            f"at a variation of {percent(cv)} from run to run and {percent(between)} between deployments{shared}",
+        )
+    n = rounds_required(alpha, family)
+    rough = 0.0
+    while n < 100_000 and (rough := _power(n, sd, gap, edge, alpha / family, direction)) < power:
+        n = max(n + 1, math.floor(n * 1.02))
+    got = rough
+    while n <= _SIMULATED and (got := _simulated(n, sd, gap, edge, alpha / family, direction)) < power:
+        n += max(1, n // 20)
+        got = power
+    return RoundsNeeded(
+        rounds=n,
+        power=got,
+        words=f"{plural(n, 'round')} show {goal} with {percent(got)} chance, at a run-to-run variation of "
+        f"{percent(cv)}{shared}",
+    )
+
+
+def _power(n: int, sd: float, gap: float, edge: float, alpha: float, direction: bool) -> float:
+    """Chance of the verdict wanted with n rounds, roughly and rather too high."""
+    # signed ranks come in steps: use the tail that the interval really has
+    _, tail = signed_rank_cut(n, alpha / 2 if direction else alpha)
+    return _chance(n - 1, tail, sd / math.sqrt(n * _EFFICIENCY), gap, edge, direction) if tail else 0.0
+
+
+def _of_units(n: int, sd: float, gap: float, edge: float, alpha: float, family: int, direction: bool) -> float:
+    """Chance of the verdict wanted with n deployments."""
+    df = (n - 1) * (1 + (family - 1) / 2)
+    tail = alpha / family / (2 if direction else 1)
+    return _chance(df, tail, sd / math.sqrt(n), gap, edge, direction)
+
+
+def _chance(df: float, tail: float, se: float, gap: float, edge: float, direction: bool) -> float:
+    t = float(scipy.special.stdtrit(df, 1 - tail))
+    if direction:
+        return float(scipy.special.ndtr(gap / se - t))
+    inside = scipy.special.ndtr((edge - gap) / se - t) + scipy.special.ndtr((edge + gap) / se - t) - 1
+    return max(0.0, float(inside))
+
+
+def _simulated(n: int, sd: float, gap: float, edge: float, alpha: float, direction: bool) -> float:
+    """Share of simulated experiments of n rounds that reach the verdict wanted; the same each time it is asked."""
+    w = walsh(gap + sd * np.random.default_rng(n).standard_normal((2000, n)))
+    k, _ = signed_rank_cut(n, alpha / 2 if direction else alpha)
+    if k < 0:
+        return 0.0
+    low, high = w[:, k], w[:, -1 - k]
+    return float((low > 0).mean() if direction else ((low > -edge) & (high < edge)).mean())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Whether a running experiment may stop.
+
+    Attributes
+    ----------
+    stop : bool
+        Every contrast is settled or futile, or no rounds are left.
+    settled, futile, open : tuple of int
+        Places of the contrasts: with a plain verdict; that the rounds left will not settle; that more rounds may.
+    more_rounds : int
+        About how many more rounds settle all that are open; at most the rounds left.
+    family : Family
+        The verdicts so far. They hold at every look: measuring on never takes back what the data allow to be said.
+    """
+
+    stop: bool
+    settled: tuple[int, ...]
+    futile: tuple[int, ...]
+    open: tuple[int, ...]
+    more_rounds: int
+    family: Family
+
+    @property
+    def words(self) -> str:
+        """The decision in a sentence."""
+        state = f"{len(self.settled)} of {plural(len(self.family), 'contrast')} settled"
+        if self.futile:
+            state += f", {len(self.futile)} that the rounds left will not settle"
+        if self.stop:
+            return f"stop: {state}"
+        return f"go on: {state}; about {plural(self.more_rounds, 'more round')}"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (c.words, name)
+            for name in ("settled", "futile", "open")
+            for c in map(self.family.__getitem__, getattr(self, name))
+        ]
+        return html_table(("contrast", "state"), rows, self.words)
+
+
+def until_decided(
+    runs: pd.DataFrame,
+    contrasts: Iterable[Contrast | Mapping[str, Any]],
+    *,
+    rounds_left: int,
+    alpha: float = 0.05,
+    width: float | None = None,
+) -> Progress:
+    """Decide after a round whether to measure on.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        All runs so far, as `judge` takes them.
+    contrasts : iterable of dict or Contrast
+        As declared.
+    rounds_left : int
+        Rounds (of several deployments: deployments) that the budget still allows.
+    alpha : float, default 0.05
+        Share of reports that may hold a false verdict, at all looks together.
+    width : float, optional
+        Settled is then a contrast whose interval reaches no farther than this share to either side of the ratio,
+        whatever its verdict.
+
+    Returns
+    -------
+    Progress
+
+    Raises
+    ------
+    StatsError
+        As `judge`.
+
+    Notes
+    -----
+    `judge` with the sequential design; looking costs nothing, and the number of looks need not be known.
+    """
+    family = judge(runs, contrasts, alpha=alpha, design="sequential")
+    groups: dict[str, list[int]] = {"settled": [], "futile": [], "open": []}
+    more = 0
+    for i, c in enumerate(family):
+        wide = max(c.high / c.ratio, c.ratio / c.low) if c.low > 0 else math.inf
+        if c.settled if width is None else wide <= 1 + width:
+            groups["settled"].append(i)
+        elif c.more_rounds > rounds_left or (c.verdict == Verdict.NONE and not c.more_rounds and c.n):
+            groups["futile"].append(i)
+        else:
+            groups["open"].append(i)
+            more = max(more, c.more_rounds, 1)
+    return Progress(
+        stop=not groups["open"] or rounds_left <= 0,
+        settled=tuple(groups["settled"]),
+        futile=tuple(groups["futile"]),
+        open=tuple(groups["open"]),
+        more_rounds=min(more, max(rounds_left, 0)),
+        family=family,
+    )

@@ -1,0 +1,384 @@
+"""What was measured on each side of a contrast: one value a round, what failed, and what is missing."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..experiment.factors import factor as known
+from ..experiment.factors import level_words
+from .contrasts import Question
+from .result import Floats, plural
+from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable, Values
+
+__all__ = ["WORST", "Measured", "Side", "Sides"]
+
+WORST = 12.0
+"""Log ratio of a failed run: farther than any measured one."""
+FEW_BEYOND = 10
+"""A percentile with fewer packets beyond it is no property of the network yet."""
+
+
+def _beyond_plan(table: RunsTable, rounds: int) -> Mask:
+    """Runs of rounds that come after so many rounds of their deployment."""
+    blocks, first = np.unique(table.block, return_index=True)
+    deployment = table.deployment[first]
+    rank = np.concatenate([np.arange((deployment == d).sum()) for d in np.unique(deployment)])
+    return np.asarray(np.isin(table.block, blocks[rank >= rounds]))
+
+
+@dataclass(slots=True)
+class Side:
+    """One side by block: log of the value (NaN: none), whether it failed there, and which rows are in it."""
+
+    log: Floats
+    failed: Mask
+    present: Mask
+    rows: Rows
+    several: bool
+    nonpositive: int
+    step: float
+    median: float
+    key: frozenset[tuple[str, Any]]
+
+
+class Sides:
+    """Sides of contrasts, made once each."""
+
+    def __init__(self, table: RunsTable, rounds: int | None) -> None:
+        self.table = table
+        self.blocks = int(table.block.max()) + 1
+        first = np.unique(table.block, return_index=True)[1]
+        self.deployment = table.deployment[first]
+        self.experiment = table.experiment[first]
+        self.absent = self._absent(first, rounds)
+        self._made: dict[tuple[str, frozenset[tuple[str, Any]]], Side] = {}
+
+    def _absent(self, first: Rows, rounds: int | None) -> dict[int, int]:
+        """Rounds of each deployment that no run tells of: gaps in their numbers, and those planned and not measured."""
+        absent = {}
+        number = self.table.values("round")[first] if "round" in self.table.columns else np.zeros(first.size)
+        for d in np.unique(self.deployment):
+            have = number[self.deployment == d]
+            have = have[np.isfinite(have)]
+            span = int(have.max() - have.min()) + 1 if have.size and np.all(have == np.round(have)) else have.size
+            absent[int(d)] = max(span, rounds or 0, have.size) - have.size
+        return absent
+
+    def side(self, metric: str, factors: Factors) -> Side:
+        """One side of a contrast of this metric."""
+        key = frozenset((k, tuple(v) if isinstance(v, list) else v) for k, v in factors.items())
+        if (metric, key) not in self._made:
+            self._made[metric, key] = self._make(metric, factors, key)
+        return self._made[metric, key]
+
+    def _make(self, metric: str, factors: Factors, key: frozenset[tuple[str, Any]]) -> Side:
+        t = self.table
+        values = t.values(metric)
+        giving = t.codes("tool", "test")
+        gives = np.isin(giving, np.unique(giving[t.ok & np.isfinite(values)]))  # other tests have no such metric
+        mask = t.mask(factors) & (gives if gives.any() else True)
+        good = mask & t.ok & np.isfinite(values)
+        nonpositive = int((good & (values <= 0)).sum())
+        good &= values > 0
+        log = np.full(self.blocks, np.nan)
+        failed = np.zeros(self.blocks, dtype=bool)
+        bad = mask & ((t.failed & ~t.excluded) | t.retried | (t.ok & ~np.isfinite(values) & ~t.superseded))
+        failed[t.block[bad]] = True
+        rows = np.flatnonzero(good)
+        block, x = t.block[rows], np.log(values[rows])
+        several = rows.size > np.unique(block).size
+        if several:
+            x, short = self._levelled(block, t.condition[rows], x)
+            failed |= short
+        size = np.bincount(block, minlength=self.blocks)
+        total = np.bincount(block, weights=x, minlength=self.blocks)
+        log[size > 0] = total[size > 0] / size[size > 0]
+        present = np.zeros(self.blocks, dtype=bool)
+        present[t.block[mask]] = True
+        return Side(
+            log,
+            failed,
+            present,
+            rows,
+            several,
+            nonpositive,
+            _step(values[rows]),
+            float(np.median(values[rows])) if rows.size else math.nan,
+            key,
+        )
+
+    def _levelled(self, block: Rows, condition: Rows, x: Floats) -> tuple[Floats, Mask]:
+        """Bring the conditions (pairs) that a side is made of to one level; and the blocks in which one is missing."""
+        codes, which = np.unique(condition, return_inverse=True)
+        x = x.copy()
+        means = np.array([x[which == i].mean() for i in range(codes.size)])
+        x += means.mean() - means[which]
+        seen = np.zeros((self.blocks, codes.size), dtype=bool)
+        seen[block, which] = True
+        usual = seen.sum(axis=0) * 2 > seen.any(axis=1).sum()
+        return x, np.asarray(seen.any(axis=1) & ~seen[:, usual].all(axis=1))
+
+
+def _step(x: Values) -> float:
+    """Half a step of values that stand on one or two steps of what the tool resolves, as a share; else 0."""
+    levels = np.unique(x)
+    if levels.size > 2 or x.size < 3:
+        return 0.0
+    if levels.size == 2:
+        return float((levels[1] - levels[0]) / 2 / levels.mean())
+    value = float(levels[0])
+    digits = f"{value:.12g}".lower().partition("e")[0]
+    whole, _, part = digits.partition(".")
+    step = 10.0 ** -len(part) if part else 10.0 ** (len(whole) - len(whole.rstrip("0")))
+    return step / 2 / value if value and step < value else 0.0
+
+
+@dataclass(slots=True)
+class Measured:
+    """A contrast and what was measured for it."""
+
+    asked: Question
+    a: Side
+    b: Side | None
+    d: Floats
+    """Log ratios by block, in time order, of the blocks that have both sides."""
+    block: Rows
+    code: Rows
+    """Unit (deployment, or experiment where there are several) of every block of the table."""
+    unit_name: str
+    unknown: dict[int, int]
+    """Rounds of each unit of which neither side is known."""
+    gone: tuple[Mask, Mask]
+    """Blocks in which A failed or is missing, and B."""
+    failed: tuple[int, int]
+    scheduled: int
+    moved: bool
+    unblocked: tuple[Floats, Floats] | None = None
+    unit_means: bool = False
+    """Whether `unblocked` holds one value a deployment."""
+    refusal: str = ""
+    warnings: list[str] = field(default_factory=list)
+    names: tuple[str, str] = ("A", "B")
+    context: str = ""
+    scope: str = ""
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> Rows:
+        """Unit of each log ratio."""
+        return self.code[self.block]
+
+    @property
+    def dropped(self) -> int:
+        """Rounds without a value of both sides."""
+        return self.scheduled - int(self.d.size) if self.unblocked is None else 0
+
+    @property
+    def lost(self) -> int:
+        """Rounds in which a side failed, or of which nothing is known."""
+        return sum(self.failed) + sum(self.unknown.values())
+
+    @classmethod
+    def of(cls, sides: Sides, q: Question, paired: bool) -> Measured:
+        """What the table holds on a question."""
+        t = sides.table
+        t.values(q.metric)
+        a = sides.side(q.metric, q.a)
+        b = None if q.b is None else sides.side(q.metric, q.b)
+        fa, fb = a.failed, np.zeros_like(a.failed) if b is None else b.failed
+        have_b = np.isfinite(a.log) if b is None else np.isfinite(b.log)
+        ok = np.isfinite(a.log) & have_b
+        apart = b is not None and (not paired or "round" not in t.columns or not (a.present & b.present).any())
+        # a deployment (or an experiment) in which a side never ran was not asked about it
+        asked = np.isin(sides.deployment, np.unique(sides.deployment[a.present]))
+        if b is not None and not apart:
+            asked &= np.isin(sides.deployment, np.unique(sides.deployment[b.present]))
+        ok &= asked
+        block = np.flatnonzero(ok)
+        several = np.unique(sides.experiment[asked]).size > 1
+        code = sides.experiment if several else sides.deployment
+        # no row of one side: it failed; of neither: nobody knows
+        none_a = asked & ~a.present
+        none_b = asked & ~b.present if b is not None else np.zeros_like(none_a)
+        unsure = (none_a & none_b) if b is not None else none_a
+        gone_a, gone_b = (fa | none_a) & asked & ~unsure, (fb | none_b) & asked & ~unsure
+        both = gone_a & gone_b
+        gone_a, gone_b, unsure = gone_a & ~both, gone_b & ~both, unsure | both
+        unknown = dict.fromkeys(map(int, np.unique(code[asked])), 0)
+        for d in np.unique(sides.deployment[asked]):
+            unknown[int(code[sides.deployment == d][0])] += sides.absent[int(d)]
+        for u in code[unsure]:
+            unknown[int(u)] += 1
+        made = cls(
+            asked=q,
+            a=a,
+            b=b,
+            d=a.log[ok] - (math.log(q.threshold or 1) if b is None else b.log[ok]),
+            block=block,
+            code=code,
+            unit_name="experiment" if several else "deployment",
+            unknown=unknown if not apart else dict.fromkeys(unknown, 0),
+            failed=(int(gone_a.sum()), int(gone_b.sum())) if not apart else (int(fa.sum()), int(fb.sum())),
+            scheduled=int(asked.sum()) + sum(sides.absent[int(d)] for d in np.unique(sides.deployment[asked])),
+            moved=b is not None and _other_hosts(t, q, (a.rows, b.rows)),
+            gone=(gone_a, gone_b),
+        )
+        if apart and b is not None:
+            made.unblocked, made.unit_means = _apart(sides, a, b)
+        made._describe(sides)
+        return made
+
+    def ranked(self, unknown: int) -> tuple[Floats, Rows]:
+        """Log ratios and units with failed runs ranked worst; rounds nobody knows of speak for A (-1) or against."""
+        bad = {"lower": 1, "higher": -1}.get(self.asked.better or "", unknown)
+        parts, units = [], []
+        lost = self.gone[0] | self.gone[1]
+        keep = ~lost[self.block]
+        parts.append(self.d[keep])
+        units.append(self.unit[keep])
+        for gone, sign in zip(self.gone, (bad, -bad), strict=True):
+            parts.append(np.full(int(gone.sum()), sign * WORST))
+            units.append(self.code[gone])
+        for u, count in self.unknown.items():
+            parts.append(np.full(count, unknown * WORST))
+            units.append(np.full(count, u, dtype=np.intp))
+        return np.concatenate(parts), np.concatenate(units)
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        """Median of each side's runs."""
+        one, two = (side.median if side is not None else math.nan for side in (self.a, self.b))
+        return one, two
+
+    def _describe(self, sides: Sides) -> None:
+        """Names, scope, warnings, and what forbids a verdict."""
+        t, q = sides.table, self.asked
+        have = [self.a.rows] if self.b is None else [self.a.rows, self.b.rows]
+        names, self.context = _names(t, q, have)
+        self.names = (names[0], names[1] if self.b is not None else q.wanted)
+        named = {**q.a, **(q.b or {})}
+        for side, name in zip((self.a, self.b), names, strict=True):
+            if side is not None and not side.rows.size:
+                self.refusal = self.refusal or f"no run of {name} has a value of {q.metric}"
+            if side is not None:
+                self.warnings += _mixed(t, named, side, name)
+        if all(rows.size for rows in have):
+            self.warnings += _confounded(t, named, have)
+        below = self.a.nonpositive + (self.b.nonpositive if self.b is not None else 0)
+        if below:
+            self.refusal = self.refusal or f"{plural(below, 'value')} of zero or less: there is no ratio"
+        self.refusal = self.refusal or _few_packets(t, q, have, names)
+        every = np.concatenate(have)
+        self.hosts = tuple(
+            dict.fromkeys(
+                str(name)
+                for column in HOSTS
+                if column in t.columns
+                for name, code in t.levels(column)[1].items()
+                if name is not None and (t.levels(column)[0][every] == code).any()
+            )
+        )
+        n = len(self.unknown)
+        placed = any(c in t.columns for c in ("deployment", "experiment", *HOSTS))
+        self.scope = f"over {n} {self.unit_name}s" if n > 1 else "for these VMs" if placed else ""
+
+
+def _apart(sides: Sides, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:
+    """Logs of two sides that share no round: by deployment where both have several, else by round."""
+    made = []
+    for side in (a, b):
+        ok = np.isfinite(side.log)
+        made.append((side.log[ok], sides.deployment[ok]))
+    units = all(np.unique(d).size > 1 for _, d in made)
+    if units:
+        made = [(np.array([x[d == u].mean() for u in np.unique(d)]), d) for x, d in made]
+    return (made[0][0], made[1][0]), units
+
+
+def _other_hosts(table: RunsTable, q: Question, have: Sequence[Rows]) -> bool:
+    """Whether the sides were measured on different VMs, so that where these landed is part of the difference."""
+    if any(q.a.get(f) != (q.b or {}).get(f) for f in PLACES):
+        return True
+    for host in HOSTS:
+        if host in table.columns:
+            codes, _ = table.levels(host)
+            if not np.array_equal(np.unique(codes[have[0]]), np.unique(codes[have[1]])):
+                return True
+    return False
+
+
+def _mixed(table: RunsTable, given: Factors, side: Side, name: str) -> list[str]:
+    """Warn of a factor that varies inside a side."""
+    if not side.rows.size:
+        return []
+    named = dict(given) | (dict.fromkeys(table.factors) if "condition" in given else {})
+    inside = table.varying(side.rows, table.factors, named)
+    found = []
+    for factor, levels in inside.items():
+        shown = ", ".join(level_words(factor, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
+        how = "the geometric mean of a round's runs stands for it" if side.several else "rounds are not alike"
+        found.append(f"{factor} varies within {name} ({shown}): {how}; name {factor} in the contrast")
+    if side.several and not inside:
+        found.append(f"{name} has several runs in a round: their geometric mean stands for it")
+    return found
+
+
+def _confounded(table: RunsTable, given: Factors, have: Sequence[Rows]) -> list[str]:
+    """Warn of a second factor in which the sides differ."""
+    named = dict(given) | (dict.fromkeys(table.factors) if "condition" in given else {})
+    # which VMs the sides were measured on is told by the scope; where these are goes with the placement
+    implied = {c for c in table.context if set(known(c).follows) & named.keys()} | set(HOSTS)
+    implied |= {*PLACES, "client_zone_physical", "server_zone_physical"} if named.keys() & set(PLACES) else set()
+    columns = [c for c in (*table.factors, *table.context) if c not in implied]
+    both = [set(table.varying(rows, columns, named)) for rows in have]
+    found = []
+    for factor in table.varying(np.concatenate(have), columns, named):
+        if not any(factor in inside for inside in both) and len(have) == 2:
+            one, two = (level_words(factor, table.level_of(factor, rows[0])) for rows in have)
+            found.append(f"the sides also differ in {factor} ({one} and {two}): the difference may be due to that")
+    return found
+
+
+_COUNTS = ("packets_count", "messages_count")
+
+
+def _few_packets(table: RunsTable, q: Question, have: Sequence[Rows], names: tuple[str, str]) -> str:
+    """Say where too few packets lie beyond a percentile for it to be a property of the network."""
+    match = re.search(r"_p(9+|[0-9]{2})(?=_|$)", q.metric)
+    if match is None:
+        return ""
+    share = 1 - float(f"0.{match[1]}")
+    for rows, name in zip(have, names, strict=False):
+        for column in _COUNTS:
+            if column in table.columns:
+                count = table.values(column)[rows]
+                count = count[np.isfinite(count)]
+                if count.size and (fewest := float(count.min())) * share < FEW_BEYOND - 1e-9:
+                    return (
+                        f"a run of {name} has {fewest:.0f} packets, about {fewest * share:.2g} beyond this percentile; "
+                        f"at least {FEW_BEYOND} are needed: measure longer"
+                    )
+    return ""
+
+
+def _names(table: RunsTable, q: Question, have: Sequence[Rows]) -> tuple[tuple[str, str], str]:
+    """Names of both sides from what differs between them, and the words for what they share."""
+    sides = [dict(q.a), dict(q.a if q.b is None else q.b)]
+    factors = list(dict.fromkeys([*sides[0], *sides[1]]))
+    for side, rows in zip(sides, have, strict=False):
+        # a factor that only the other side names: the runs themselves tell its level here
+        for factor in factors:
+            if factor not in side and rows.size and not table.varying(rows, [factor], {}):
+                side[factor] = table.level_of(factor, rows[0])
+    one, two = sides
+    moved = [f for f in factors if q.b is None or (f in one) != (f in two) or one.get(f) != two.get(f)]
+    a, b = (", ".join(level_words(f, side[f]) for f in moved if f in side) or "all" for side in sides)
+    measured = np.flatnonzero(table.ok & np.isfinite(table.values(q.metric)))
+    telling = table.varying(measured, factors, {})
+    return (a, b), ", ".join(level_words(f, one[f]) for f in factors if f not in moved and f in telling)

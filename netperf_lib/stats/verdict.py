@@ -1,0 +1,829 @@
+"""From the table of runs to verdicts: one function that reports, plans, stopping rules and validation all call."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import numpy as np
+import numpy.typing as npt
+import scipy.special
+
+from ..errors import StatsError
+from ..experiment.factors import level_words
+from ..experiment.model import Contrast
+from .comparison import About, Better, Comparison, Family, Verdict
+from .contrasts import Question, question
+from .dependence import Dependence, carry_over, dependence, place_effect
+from .evidence import (
+    ABOVE,
+    EQUIVALENT,
+    OPEN,
+    Decision,
+    Estimate,
+    Rounds,
+    Unblocked,
+    Units,
+    autocorrelation_factor,
+    decide,
+    more_rounds,
+    rounds_required,
+    two_groups,
+    without_far,
+)
+from .result import Floats, check_share, numbers, percent, plural, quantity
+from .runs_table import Factors, Mask, RunsTable
+from .sequential import nominal_level
+from .sides import Measured, Sides
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Design", "compare", "compare_samples", "judge"]
+
+Design = Literal["fixed", "sequential"]
+
+LOST = 0.25
+"""With a larger share of rounds lost there is no verdict: the Hodges-Lehmann estimate breaks down at 29 %."""
+PLACINGS = 22
+"""Placings to see without a far one: a tenth that lands elsewhere is then missed in a tenth of the cases."""
+FAR_PLACING = math.log(1.25)
+
+
+def judge(
+    runs: pd.DataFrame,
+    contrasts: Iterable[Contrast | Question | Mapping[str, Any]],
+    *,
+    alpha: float = 0.05,
+    design: Design | None = None,
+    rounds: int | None = None,
+    paired: bool = True,
+) -> Family:
+    """Judge the declared contrasts of a report from its table of runs.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row a run and attempt. Columns: ``experiment``, ``deployment``, ``round``, ``order``, ``attempt``,
+        ``status``, ``tool``, ``test``, the factors, the metrics; runs that failed have null metrics. A column that is
+        missing has a default (one experiment, one deployment, first attempt, ok); every other column with several
+        levels is a factor.
+    contrasts : iterable of dict or Contrast
+        As in the yaml: ``{"metric": …, "a": {factor: level}, "b": {factor: level}, "margin": 0.1}``, or against a
+        threshold: ``{"metric": …, "a": {…}, "below": "1 ms"}``, ``{"metric": …, "a": {…}, "at_least": "900 Mbit/s"}``,
+        ``{"metric": …, "a": {…}, "at_least": "90 %", "of": "10 Gbit/s"}`` (a number is in the unit of the metric).
+        Margin: a share or a percentage, default 0.05. ``"declared": False``: an interval and no verdict; it takes no
+        share of `alpha`.
+    alpha : float, default 0.05
+        Share of reports that may hold a false verdict.
+    design : {"fixed", "sequential"}, optional
+        "fixed": the number of rounds was chosen before the data, and this is the only look. "sequential": rounds are
+        added until the contrasts are settled; intervals then hold at all looks together, so that adding rounds is
+        always allowed. Default: the column ``design`` of `runs` where there is one, else "fixed".
+    rounds : int, optional
+        Rounds planned in each deployment: those not measured count as lost, and in a fixed design those beyond it
+        decide nothing.
+    paired : bool, default True
+        False: the runs were not measured in rounds; labelled "unblocked".
+
+    Returns
+    -------
+    Family
+        `Family.verdicts` in the order of `contrasts`.
+
+    Raises
+    ------
+    StatsError
+        No such column, a contrast that is none, or a table without runs.
+
+    Notes
+    -----
+    One deployment: log ratios by round, the Hodges-Lehmann estimate and the signed-rank interval (`evidence.Rounds`).
+    Several deployments (or experiments): one such estimate each, and Student's t over them (`evidence.Units`); rounds
+    of different deployments or experiments are never merged. Alpha is shared among the contrasts, and a contrast that
+    lies wholly beyond its margin hands its share on (`evidence.decide`).
+
+    A verdict is given only where it also holds (a) with failed or repeated runs ranked worst, (b) without the rounds
+    that lie far from the rest; and not where more than a quarter of the rounds is lost, where rounds depend on their
+    neighbours, where too few packets lie beyond a percentile, or where fewer deployments were made than could show an
+    occasional far placing.
+    """
+    table = RunsTable(getattr(runs, "runs", runs))
+    check_share(alpha, "alpha", below=0.5)
+    asked = [question(c) for c in contrasts]
+    if design is None:
+        told = set(map(str, table.runs["design"].dropna())) if "design" in table.columns else set()
+        design = "sequential" if "sequential" in told else "fixed"
+    if design not in ("fixed", "sequential"):
+        raise StatsError(f"design must be 'fixed' or 'sequential'; got {design!r}")
+    warnings = []
+    if rounds is not None and design == "fixed":
+        late = _beyond_plan(table, rounds)
+        if late.any():
+            table.ok &= ~late
+            table.failed &= ~late
+            warnings.append(
+                f"{plural(np.unique(table.block[late]).size, 'round')} beyond the {rounds} planned decide nothing: "
+                "to add rounds until contrasts are settled, measure with a sequential design"
+            )
+    sides = Sides(table, rounds)
+    measured = [Measured.of(sides, q, paired) for q in asked]
+    made: list[Comparison | None] = [None] * len(measured)
+    declared = [i for i, q in enumerate(asked) if q.declared]
+    for members in [declared, *([i] for i, q in enumerate(asked) if not q.declared)]:
+        for i, c in zip(members, _judged([measured[i] for i in members], sides, alpha, design), strict=True):
+            made[i] = c
+    return Family(
+        comparisons=tuple(c for c in made if c is not None),
+        ok=int(table.ok.sum()),
+        failed=int(table.failed.sum()),
+        excluded=int(table.excluded.sum()),
+        alpha=alpha,
+        declared=len(declared),
+        warnings=tuple(warnings),
+    )
+
+
+def _beyond_plan(table: RunsTable, rounds: int) -> Mask:
+    """Runs of rounds that come after so many rounds of their deployment."""
+    blocks, first = np.unique(table.block, return_index=True)
+    deployment = table.deployment[first]
+    rank = np.concatenate([np.arange((deployment == d).sum()) for d in np.unique(deployment)])
+    return np.asarray(np.isin(table.block, blocks[rank >= rounds]))
+
+
+# --- how far rounds can be trusted ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Trust:
+    """How far the rounds of a contrast can be trusted."""
+
+    factor: float = 1.0
+    reach: float = 0.0
+    groups: Mask | None = None
+    """Which of two groups each round belongs to."""
+    alarm: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    def depends(self, found: Dependence, own: float) -> None:
+        self.factor = autocorrelation_factor(max(found.rho, own))
+        if found.alarm:
+            self.alarm = (
+                f"the rounds are not independent (neighbours resemble each other, p = {found.p:.2g}): "
+                "measure with more time between rounds"
+            )
+        elif self.factor > 1.5:
+            self.warnings.append(
+                f"neighbouring rounds resemble each other: {self.factor:.1f} rounds count as one, the interval is wider"
+            )
+
+
+def _trusts(family: Sequence[Measured], sides: Sides) -> list[_Trust]:
+    """What the rounds of a family depend on, and steps and states of their values."""
+    found = [_Trust() for _ in family]
+    for i, (m, trust) in enumerate(zip(family, found, strict=True)):
+        trust.reach = m.a.step + (m.b.step if m.b is not None else 0.0)
+        if m.b is None and m.unblocked is None and len(m.unknown) == 1:
+            alone = dependence(m.d[:, None])
+            trust.depends(alone, float(alone.own[0]) if alone.own.size else 0.0)
+        if m.unblocked is not None and len(m.unknown) <= 2:
+            x, y = (dependence(v[:, None]) for v in m.unblocked)
+            trust.depends(x if x.p < y.p else y, max(float(v.own.max(initial=0.0)) for v in (x, y)))
+        found[i] = trust
+    for metric in dict.fromkeys(m.asked.metric for m in family):
+        mine = [i for i, m in enumerate(family) if m.asked.metric == metric and m.b is not None and m.d.size]
+        mine = [i for i in mine if family[i].unblocked is None]
+        if mine:
+            _trust_pairs([family[i] for i in mine], [found[i] for i in mine], sides)
+    for m, trust in zip(family, found, strict=True):
+        if trust.groups is None and len(m.unknown) == 1 and m.unblocked is None:
+            at = two_groups(m.d)
+            trust.groups = None if at is None else m.d > at
+    return found
+
+
+def _trust_pairs(family: Sequence[Measured], found: Sequence[_Trust], sides: Sides) -> None:
+    """The same for the contrasts of one metric, whose conditions are looked at together."""
+    t = sides.table
+    members = {side.key: side for m in family for side in (m.a, m.b) if side is not None}
+    keys = list(members)
+    logs = np.stack([members[k].log for k in keys], axis=1)
+    whole = np.asarray(np.isfinite(logs).all(axis=1))
+    if whole.sum() < 6:
+        return
+    logs = logs[whole]
+    single = np.unique(sides.deployment[whole]).size == 1
+    together = dependence(logs) if single else Dependence(0.0, np.zeros(len(keys)), 1.0)
+    previous, place = _sequence(t, [members[k].rows for k in keys], whole)
+    carried = carry_over(logs, previous)
+    drift = place_effect(logs, place)
+    names = _condition_names(t, carried)
+    states = _states(logs) if single else {}
+    for m, trust in zip(family, found, strict=True):
+        a, b = keys.index(m.a.key), keys.index(m.b.key if m.b is not None else m.a.key)
+        trust.depends(together, max(together.own[a], together.own[b]))
+        for code, effect in carried.items():
+            bias = effect * float((previous[:, a] == code).mean() - (previous[:, b] == code).mean())
+            trust.reach += 2 * abs(bias)
+            trust.warnings.append(
+                f"what is measured right after {names[code]} is {percent(abs(math.expm1(effect)))} "
+                f"{'higher' if effect > 0 else 'lower'}: the interval is wider for it; pause longer between trials"
+            )
+        if drift:
+            bias = drift * float((place[:, a] - place[:, b]).mean())
+            trust.reach += 2 * abs(bias)
+            trust.warnings.append(
+                f"values change by {percent(abs(math.expm1(drift)))} from one place in the round to the next: "
+                "the interval is wider for it"
+            )
+        for c in (a, b):
+            if c in states:
+                labels = np.zeros(whole.size, dtype=bool)
+                labels[np.flatnonzero(whole)] = states[c]
+                trust.groups = labels[m.block]
+
+
+def _sequence(t: RunsTable, rows: Sequence[npt.NDArray[np.intp]], whole: Mask) -> tuple[Any, Floats]:
+    """Condition measured before, and place in the round, of each condition in each whole round."""
+    before, place = t.before(), t.place()
+    previous = np.full((whole.size, len(rows)), -1, dtype=np.intp)
+    places = np.full((whole.size, len(rows)), np.nan)
+    for i, mine in enumerate(rows):
+        previous[t.block[mine], i] = before[mine]
+        places[t.block[mine], i] = place[mine]
+    return previous[whole], places[whole]
+
+
+def _condition_names(t: RunsTable, codes: Iterable[int]) -> dict[int, str]:
+    """What a sentence calls a condition: the levels of what varies."""
+    every = np.arange(len(t.runs))
+    varying = list(t.varying(every, t.factors, {}))
+    found = {}
+    for code in codes:
+        row = np.flatnonzero(t.condition == code)[0]
+        found[code] = ", ".join(level_words(f, t.level_of(f, row)) for f in varying) or "the other condition"
+    return found
+
+
+def _states(logs: Floats) -> dict[int, Mask]:
+    """Conditions whose rounds fall into two groups, against the other conditions of their rounds."""
+    if logs.shape[1] < 3:
+        return {}
+    level = logs - np.median(logs, axis=0)
+    found = {}
+    for c in range(logs.shape[1]):
+        rest = level[:, c] - np.median(np.delete(level, c, axis=1), axis=1)
+        at = two_groups(rest)
+        if at is not None:
+            found[c] = rest > at
+    return found
+
+
+# --- judging ----------------------------------------------------------------------------------------------------------
+
+
+def _estimates(family: Sequence[Measured], trusts: Sequence[_Trust], logs: Sequence[tuple[Floats, Any]]) -> list[Any]:
+    """Estimates of a family from these log ratios and their units; None where there are none."""
+    made: list[Any] = []
+    by_unit: dict[int, Floats] = {}
+    for i, (m, trust, (d, unit)) in enumerate(zip(family, trusts, logs, strict=True)):
+        if m.unblocked is not None:
+            made.append(Unblocked(*m.unblocked, units=m.unit_means, factor=trust.factor, reach=trust.reach))
+        elif not d.size:
+            made.append(None)
+        elif len(m.unknown) > 1:
+            by_unit[i] = np.array([_middle(d[unit == u]) for u in np.unique(unit)])
+            made.append(None)
+        else:
+            groups: tuple[Floats, ...] = ()
+            if trust.groups is not None and trust.groups.size == d.size:
+                groups = (d[trust.groups], d[~trust.groups])
+            made.append(Rounds(d, trust.factor, groups, trust.reach))
+    for i, y in by_unit.items():
+        variance, df = _pooled(i, by_unit)
+        made[i] = Units(y, variance, df, trusts[i].reach)
+    return made
+
+
+def _middle(d: Floats) -> float:
+    return Rounds(d).middle
+
+
+def _pooled(i: int, every: Mapping[int, Floats]) -> tuple[float, float]:
+    """Variance of a unit of contrast `i`: that of the whole family, unless its own is clearly larger.
+
+    Never less than its own. Contrasts with a common baseline share a part of it, so each other one counts half.
+    """
+    y = every[i]
+    if y.size < 2:
+        return math.inf, 0.0
+    own, df = float(y.var(ddof=1)), y.size - 1.0
+    others = [v for j, v in every.items() if j != i and v.size > 1]
+    if not others:
+        return own, df
+    rest = float(np.mean([v.var(ddof=1) for v in others]))
+    more = sum(v.size - 1.0 for v in others) / 2
+    if own > rest * float(scipy.special.fdtri(df, more, 0.9)) or own <= 0:
+        return own, df
+    return max(own, (own * df + rest * more) / (df + more)), df + more
+
+
+def _judged(family: Sequence[Measured], sides: Sides, alpha: float, design: Design) -> list[Comparison]:
+    """Judge measured contrasts that share alpha."""
+    trusts = _trusts(family, sides)
+    edges = [m.asked.edge for m in family]
+    logs = [(m.d, m.unit) for m in family]
+    sequential = design == "sequential"
+
+    def decided(logs: Sequence[tuple[Floats, Any]]) -> tuple[list[Any], list[Decision]]:
+        estimates = _estimates(family, trusts, logs)
+        usable = [e if not m.refusal else None for e, m in zip(estimates, family, strict=True)]
+        return estimates, decide(usable, edges, alpha, sequential=sequential)
+
+    estimates, main = decided(logs)
+    doubts: list[str] = ["" for _ in family]
+    if any(m.lost for m in family):
+        for unknown in (1, -1) if any(_both_ways(m) for m in family) else (1,):
+            ranked = [m.ranked(unknown) if m.lost and m.unblocked is None else (m.d, m.unit) for m in family]
+            for i, d in enumerate(decided(ranked)[1]):
+                if d.code != main[i].code and family[i].lost:
+                    doubts[i] = "the verdict does not hold when failed runs are ranked worst"
+    near = [without_far(m.d) if len(m.unknown) == 1 and m.unblocked is None and m.d.size else None for m in family]
+    if any(v is not None and not v.all() for v in near):
+        core = [(m.d, m.unit) if v is None else (m.d[v], m.unit[v]) for m, v in zip(family, near, strict=True)]
+        for i, d in enumerate(decided(core)[1]):
+            v = near[i]
+            if d.code != main[i].code and v is not None and not v.all():
+                doubts[i] = doubts[i] or (
+                    f"{plural(int((~v).sum()), 'round')} of {v.size} lie far from the rest, and without them the "
+                    "verdict would be another"
+                )
+    placings = sum(len(np.unique(m.unit)) for m in {id(s): m for m in family for s in (m.a, m.b)}.values() if m.moved)
+    return [
+        _comparison(m, t, e, d, doubt, alpha, len(family), design, placings)
+        for m, t, e, d, doubt in zip(family, trusts, estimates, main, doubts, strict=True)
+    ]
+
+
+def _both_ways(m: Measured) -> bool:
+    return bool(sum(m.unknown.values())) or m.asked.better is None
+
+
+def _beyond_doubt(m: Measured) -> int:
+    """1 or -1 where every round lies on one side of no difference, by more than the rounds differ from each other."""
+    d = m.d
+    if d.size < 6 or m.unblocked is not None or len(m.unknown) > 1:
+        return 0
+    spread = float(d.max() - d.min())
+    return 1 if d.min() > spread else -1 if d.max() < -spread else 0
+
+
+def _comparison(
+    m: Measured,
+    trust: _Trust,
+    estimate: Estimate | None,
+    decision: Decision,
+    doubt: str,
+    alpha: float,
+    size: int,
+    design: Design,
+    placings: int,
+) -> Comparison:
+    """Put a decision into words, or say why there is none."""
+    q = m.asked
+    family = int(decision.share)
+    n = estimate.n if estimate is not None else 0
+    unit = m.unit_name if len(m.unknown) > 1 else "round" if m.unblocked is None else "run"
+    side = " a side" if m.unblocked is not None else ""
+    warnings = list(m.warnings)
+    low, high, confidence = decision.low, decision.high, decision.confidence
+    code, reason, more = decision.code, "", 0
+    verdict = Verdict.NONE
+    need = _least(m, alpha, size, design)
+    lost = m.lost / max(1, m.scheduled)
+    warnings += _failures(m)
+    if m.refusal or estimate is None:
+        reason = m.refusal or "no round has a value of both sides"
+    elif n < need:
+        more = need - n
+        shared = f" for a family of {size} contrasts" if size > 1 else ""
+        reason = f"{plural(n, unit)}{side}, at least {need} are needed{shared} ({more} more)"
+    elif lost > LOST and m.unblocked is None:
+        reason = f"{percent(lost)} of {m.scheduled} rounds failed or are missing: too many for a verdict"
+    elif trust.alarm and not (code and _beyond_doubt(m) == code):
+        reason = trust.alarm
+    elif doubt and code != OPEN:
+        reason = doubt
+    elif code == EQUIVALENT and (unseen := _unseen(m, placings)):
+        reason, more = unseen
+    else:
+        verdict, reason = _verdict(code, low, high, q)
+        if verdict == Verdict.INCONCLUSIVE and estimate is not None:
+            more = more_rounds(n, estimate.middle, (high - low) / 2, q.edge)
+            reason = _settle(more, f"{unit}s{side}")
+    if trust.groups is not None:
+        few = int(min(trust.groups.sum(), (~trust.groups).sum()))
+        warnings.append(
+            f"the rounds fall into two groups ({few} and {trust.groups.size - few}), and the interval covers both: "
+            "look for a path or host that changes its state"
+        )
+    warnings += trust.warnings
+    if m.unblocked is not None:
+        warnings.append("unblocked: what drifted between the two sides' measurements is part of the difference")
+    if not q.declared:
+        refused = verdict == Verdict.NONE and reason and q.better is not None
+        reason = f"{reason}; nor was it declared before the data" if refused else "not declared before the data"
+        verdict, more = Verdict.NONE, 0
+    if not math.isfinite(low + high) and estimate is not None and n and m.unblocked is None and len(m.unknown) == 1:
+        low, high, confidence = float(m.d.min()), float(m.d.max()), 1 - 2.0 ** (1 - n)
+    middle = estimate.middle if estimate is not None and n else math.nan
+    if m.refusal and not math.isfinite(middle):
+        low, high, confidence = -math.inf, math.inf, 0.0
+    return Comparison(
+        verdict=verdict,
+        ratio=math.exp(middle),
+        low=math.exp(low),
+        high=math.exp(high),
+        n=n,
+        reason=reason,
+        more_rounds=more,
+        confidence=confidence,
+        method=_method(m, trust, design),
+        assumptions=_assumptions(m),
+        warnings=tuple(dict.fromkeys(warnings)),
+        margin=q.margin,
+        alpha=alpha,
+        family=family,
+        better=q.better,
+        unit=unit,
+        dropped=m.dropped,
+        failed=m.failed,
+        declared=q.declared,
+        metric=q.metric,
+        quantity=quantity(q.metric),
+        names=m.names,
+        context=m.context,
+        scope=m.scope,
+        medians=m.medians,
+        hosts=m.hosts,
+        estimand=_estimand(m),
+        question=q.question,
+        threshold=q.threshold,
+        design=design,
+    )
+
+
+def _least(m: Measured, alpha: float, family: int, design: Design) -> int:
+    """Fewest rounds (deployments, runs a side) with which a verdict is possible."""
+    if len(m.unknown) > 1:
+        return 2
+    need = rounds_required(alpha, family)
+    if design == "sequential":
+        while nominal_level(need, alpha / family) < 2.0 ** (1 - need):
+            need += 1
+    return need
+
+
+def _verdict(code: int, low: float, high: float, q: Question) -> tuple[Verdict, str]:
+    """The user's word for a code, and what there is to say about it."""
+    if code == EQUIVALENT:
+        sure = low > 0 or high < 0
+        return Verdict.EQUIVALENT, "a difference is certain, and smaller than the margin" if sure else ""
+    if code == OPEN:
+        return Verdict.INCONCLUSIVE, ""
+    if q.better is None:
+        return Verdict.NONE, "it differs, but neither direction is better"
+    return (Verdict.BETTER if (code == ABOVE) == (q.better == "higher") else Verdict.WORSE), ""
+
+
+def _settle(more: int, what: str) -> str:
+    """Say how many more of `what` would settle a contrast."""
+    if more <= 300:
+        return f"about {more} more {what} would settle it"
+    return f"about {float(f'{more:.1e}'):,.0f} more {what} would settle it: find what makes the runs vary first"
+
+
+def _failures(m: Measured) -> list[str]:
+    """What failed, on which side, and whether the sides differ in it."""
+    found = []
+    a, b = m.failed
+    if a or b:
+        n = m.scheduled
+        text = f"failed or repeated: {m.names[0]} in {a} of {plural(n, 'round')}"
+        if m.b is not None:
+            text += f", {m.names[1]} in {b}"
+            p = _fisher(a, b, n)
+            if p < 0.05:
+                text += f": the sides differ in how often they fail (p = {p:.2g})"
+        found.append(text)
+    if unknown := sum(m.unknown.values()):
+        found.append(f"{plural(unknown, 'round')} of {m.scheduled} without a run of either side")
+    if m.dropped:
+        found.append(f"{plural(m.dropped, 'round')} of {m.scheduled} dropped: a value is missing")
+    return found
+
+
+def _fisher(a: int, b: int, n: int) -> float:
+    """Fisher's exact two-sided p for a of n against b of n."""
+    total = math.comb(2 * n, a + b)
+    chances = [math.comb(n, k) * math.comb(n, a + b - k) / total for k in range(max(0, a + b - n), min(n, a + b) + 1)]
+    here = math.comb(n, a) * math.comb(n, b) / total
+    return min(1.0, sum(c for c in chances if c <= here * (1 + 1e-9)))
+
+
+def _unseen(m: Measured, placings: int) -> tuple[str, int] | None:
+    """Why an equivalence over placings cannot be claimed, and how many more deployments it takes."""
+    if len(m.unknown) < 2 or not m.moved:
+        return None
+    y = np.array([_middle(m.d[m.unit == u]) for u in np.unique(m.unit)])
+    far = np.abs(y - np.median(y)) > FAR_PLACING
+    if far.any():
+        return f"{plural(int(far.sum()), m.unit_name)} of {y.size} landed far from the rest", 0
+    if placings < PLACINGS:
+        each = max(1, round(placings / y.size))
+        more = math.ceil((PLACINGS - placings) / each)
+        reason = (
+            f"these {y.size} {m.unit_name}s agree within the margin, but one placing in ten that lands far from the "
+            f"others would be missed in {percent(0.9**placings)} of such experiments ({more} more {m.unit_name}s)"
+        )
+        return reason, more
+    return None
+
+
+def _method(m: Measured, trust: _Trust, design: Design) -> str:
+    looks = ", valid at every look" if design == "sequential" else ""
+    if m.unblocked is not None:
+        return f"unblocked, {'Welch over deployments' if m.unit_means else 'Mann-Whitney shift'}{looks}"
+    if len(m.unknown) > 1:
+        return f"paired by {m.unit_name}, Student's t over them{looks}"
+    exact = "exact " if trust.factor == 1 and not trust.reach and trust.groups is None and not looks else ""
+    return f"paired by round, Hodges-Lehmann, {exact}signed rank{looks}"
+
+
+def _estimand(m: Measured) -> str:
+    if m.b is None:
+        what = "typical value of a round against the threshold"
+    elif m.unblocked is not None:
+        what = "typical ratio of a run of A to a run of B"
+    else:
+        what = "typical ratio within a round"
+    return f"geometric mean over {m.unit_name}s of the {what}" if len(m.unknown) > 1 else what
+
+
+def _assumptions(m: Measured) -> tuple[str, ...]:
+    if m.unblocked is not None:
+        return "runs are independent", "both sides have spreads of the same shape", "nothing drifted between them"
+    if len(m.unknown) > 1:
+        return f"each {m.unit_name} is an independent draw of where VMs land", f"{m.unit_name} means are near normal"
+    return "rounds are independent blocks", "log ratios are spread symmetrically", "the paths stay as they were"
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def compare_samples(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    margin: float = 0.05,
+    alpha: float = 0.05,
+    family: int = 1,
+    better: Better | None = "higher",
+    paired: bool = True,
+    **about: Unpack[About],
+) -> Comparison:
+    """Compare condition A with condition B, given as arrays.
+
+    Parameters
+    ----------
+    a, b : array_like, shape (rounds,)
+        One value a run, in time order. Paired: position i of both is round i; a round in which a side has no value
+        is dropped and counted.
+    margin : float, default 0.05
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent.
+    alpha : float, default 0.05
+        Share of families that may hold a false verdict.
+    family : int, default 1
+        Number of contrasts that share `alpha` (Bonferroni).
+    better : {"higher", "lower"} or None
+        Which direction is good; None: neither, so that a difference gets no verdict.
+    paired : bool, default True
+        False: the values were not measured in common rounds. The verdict then carries whatever drifted between the
+        two sides, and says so.
+    **about
+        For the words: `declared` (False: found by looking at the data; an interval and no verdict), `metric`,
+        `quantity`, `names`, `context`, `scope`; see `Comparison`.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    StatsError
+        Sides of different length, values that are no numbers, or an option out of its range.
+
+    Notes
+    -----
+    What `judge` does for one deployment, without what only a table tells: which runs failed, what ran before.
+
+    Examples
+    --------
+    >>> a = [58, 57, 59, 58, 58, 60, 57, 58]
+    >>> b = [84, 85, 86, 84, 87, 88, 85, 85]
+    >>> compare_samples(a, b, better="lower", quantity="one-way latency", names=("ppg", "same-zone")).words
+    'ppg: 32 % lower one-way latency than same-zone, at least 31 %'
+    """
+    check_share(margin, "margin")
+    check_share(alpha, "alpha", below=0.5)
+    if family < 1 or int(family) != family:
+        raise StatsError(f"family must be the number of contrasts that share alpha, 1 or more; got {family!r}")
+    if better not in ("higher", "lower", None):
+        raise StatsError(f"better must be 'higher', 'lower' or None; got {better!r}")
+    x, y = numbers(a, "a"), numbers(b, "b")
+    if paired and x.size != y.size:
+        raise StatsError(
+            f"a holds {plural(x.size, 'value')} and b {y.size}: paired values belong to the same rounds; "
+            "give both in round order with NaN where a round is missing, or say paired=False"
+        )
+    if not paired:
+        x, y = x[np.isfinite(x)], y[np.isfinite(y)]
+    import pandas as pd
+
+    values = np.concatenate([x, y])
+    if not values.size:
+        values, x = np.array([np.nan]), np.array([np.nan])
+    runs = pd.DataFrame(
+        {
+            "round": np.concatenate([np.arange(x.size), np.arange(y.size)]),
+            "side": ["a"] * x.size + ["b"] * y.size,
+            "value": values,
+            "status": np.where(np.isfinite(values), "ok", "failed"),
+        }
+    )
+    asked = {
+        "metric": "value",
+        "a": {"side": "a"},
+        "b": {"side": "b"},
+        "margin": margin,
+        "better": better or "neither",
+        "declared": about.get("declared", True),
+    }
+    # Bonferroni: the share of this contrast alone
+    [c] = judge(runs, [asked], alpha=alpha / family, paired=paired)
+    shared = f" for a family of {family} contrasts" if family > 1 else ""
+    reason = c.reason.replace(" are needed (", f" are needed{shared} (") if shared else c.reason
+    given: dict[str, Any] = {"names": ("A", "B"), "metric": "", "quantity": "value", "scope": "", **about}
+    return dataclasses.replace(c, alpha=alpha, family=int(family), reason=reason, **given)
+
+
+def compare(
+    runs: pd.DataFrame,
+    metric: str | None = None,
+    *,
+    by: str | None = None,
+    baseline: Any = None,
+    margin: float | None = None,
+    contrasts: Iterable[Contrast | Question | Mapping[str, Any]] | None = None,
+    where: Factors | None = None,
+    alpha: float | None = None,
+    paired: bool = True,
+    looked: bool | None = None,
+) -> Family:
+    """Judge contrasts of an experiment.
+
+    Without `by` and `contrasts`: those that the experiment declared (of `metric`, when given). Every declared contrast
+    of the experiment, shown or not, shares `alpha`; a contrast that was not declared gets an interval and no verdict.
+
+    Parameters
+    ----------
+    runs : DataFrame, or what `read` gives
+        The table of runs, as `load` gives it; the declared experiment is in ``runs.attrs["experiment"]``.
+    metric : str, optional
+        Column to compare; needed with `by`.
+    by : str, optional
+        Factor whose levels are compared with each other, for example ``"placement"``.
+    baseline : optional
+        Level of `by` that the others are compared with; without it every two levels are.
+    margin : float, optional
+        Margin of the contrasts made by `by`; default 0.05, or that of the declared contrast.
+    contrasts : iterable of Contrast or dict, optional
+        Contrasts to judge instead. Where the experiment declares none, these are taken as its declaration.
+    where : dict, optional
+        Factors and levels that both sides share.
+    alpha : float, optional
+        Share of reports that may hold a false verdict; default: as the experiment says, 0.05.
+    paired : bool, default True
+        False for runs that were not measured in rounds; labelled "unblocked".
+    looked : bool, optional
+        True: rounds were added while looking at the results (the sequential design). Default:
+        ``runs.attrs["looked"]``, else the column ``design``, else False.
+
+    Returns
+    -------
+    Family
+
+    Raises
+    ------
+    StatsError
+        No such column, nothing to compare, or a table without runs.
+
+    See Also
+    --------
+    judge : What this calls, and what it does.
+    """
+    runs = getattr(runs, "runs", runs)
+    experiment: Mapping[str, Any] = getattr(runs, "attrs", {}).get("experiment") or {}
+    declared = [question(c) for c in experiment.get("contrasts") or ()]
+    alpha = alpha if alpha is not None else float(experiment.get("alpha") or 0.05)
+    looked = getattr(runs, "attrs", {}).get("looked") if looked is None else looked
+    design: Design | None = "sequential" if looked or experiment.get("design") == "sequential" else None
+    warnings: list[str] = []
+    if contrasts is not None:
+        chosen = [question(c) for c in contrasts]
+        if not declared:
+            declared = chosen
+            warnings.append("the contrasts were named with the analysis, not declared with the experiment")
+    elif by is not None:
+        if metric is None:
+            raise StatsError(f"compare(runs, by={by!r}) needs a metric, for example metric='throughput_bps'")
+        chosen = _by(RunsTable(runs), metric, by, baseline, dict(where or {}), margin)
+    else:
+        RunsTable(runs)  # refuses what is no table of runs
+        chosen = [q for q in declared if metric is None or q.metric == metric]
+        if not chosen:
+            known = ", ".join(sorted({q.metric for q in declared}))
+            raise StatsError(
+                f"the experiment declares no contrast{f' of {metric}' if metric else ''}"
+                f"{f' (declared: {known})' if known else ''}: name a factor, for example "
+                f"compare(runs, {metric or 'throughput_bps'!r}, by='placement')"
+            )
+    wanted: dict[Any, Question] = {}
+    extra = []
+    for q in declared:
+        wanted[q.key] = q
+    shown = []
+    for q in chosen:
+        q = q.within(dict(where or {}))
+        twin = wanted.get(q.key)
+        size = twin.margin if twin is not None and margin is None else margin if margin is not None else q.margin
+        # another margin is another question
+        is_declared = twin is not None and math.isclose(size, twin.margin)
+        q = dataclasses.replace(q, margin=size, declared=is_declared)
+        if is_declared:
+            wanted[q.key] = q  # asked in this direction
+        else:
+            extra.append(q)
+        shown.append(q)
+    every = [*wanted.values(), *extra]
+    rounds = experiment.get("rounds")
+    made = judge(runs, every, alpha=alpha, design=design, rounds=rounds, paired=paired)
+    place = {id(q): i for i, q in enumerate(every)}
+    claims = runs.attrs.get("failed_claims") or ()
+    return dataclasses.replace(
+        made,
+        comparisons=tuple(_with_claims(made[place[id(q)]], claims) for q in shown),
+        declared=len(wanted),
+        experiment=str(experiment.get("name") or ""),
+        warnings=(*warnings, *made.warnings),
+        notice=runs.attrs.get("notice"),
+    )
+
+
+def _with_claims(c: Comparison, claims: Iterable[Mapping[str, Any]]) -> Comparison:
+    """Warn where a claim about the hosts of a contrast turned out false: the verdict rests on it."""
+    told = [
+        f"it rests on a claim that does not hold: {claim['claim']}"
+        + (f" ({claim['evidence']})" if claim.get("evidence") else "")
+        for claim in claims
+        if claim["host"] is None or claim["host"] in c.hosts
+    ]
+    return dataclasses.replace(c, warnings=(*told, *c.warnings)) if told else c
+
+
+def _by(table: RunsTable, metric: str, by: str, baseline: Any, where: Factors, margin: float | None) -> list[Question]:
+    table.values(metric)
+    codes, names = table.levels(by)
+    use = table.mask(where) & np.isfinite(table.values(metric)) & table.ok
+    here = [level for level, code in names.items() if (codes[use] == code).any()]
+    numeric = all(isinstance(v, int | float) or v is None for v in here)
+    levels = sorted(here, key=lambda v: (v is None, v or 0) if numeric else (v is None, str(v)))
+    if len(levels) < 2:
+        raise StatsError(f"{by} has {plural(len(levels), 'level')} with a value of {metric}: nothing to compare")
+    if baseline is not None and baseline not in levels:
+        known = ", ".join(str(v) for v in levels)
+        raise StatsError(f"no run with a value of {metric} has {by}={baseline!r} (levels: {known})")
+    two = (
+        [(v, baseline) for v in levels if v != baseline] if baseline is not None else itertools.combinations(levels, 2)
+    )
+    size = 0.05 if margin is None else margin
+    return [Question(metric=metric, a={by: _scalar(a)}, b={by: _scalar(b)}, margin=size) for a, b in two]
+
+
+def _scalar(v: Any) -> Any:
+    return v.item() if isinstance(v, np.generic) else v
