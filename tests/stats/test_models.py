@@ -222,14 +222,14 @@ def test_the_largest_number_may_not_be_the_best():
 
 
 def test_few_rounds_of_streams_are_refused_and_missing_ones_counted():
-    data = scaling(9)
+    data = scaling(8)
     data.iloc[2, 3] = np.nan
     found = stats.streams(data)
-    assert (found.n, found.enough is not None) == (8, True)
+    assert (found.n, found.enough is not None) == (7, True)
     data.iloc[4, 3] = np.nan
     found = stats.streams(data)
     assert found.enough is None
-    assert "7 whole rounds, at least 8 are needed (1 more)" in found.words
+    assert "6 whole rounds, at least 7 are needed (1 more)" in found.words
     with pytest.raises(StatsError, match="above zero"):
         stats.streams({1: [0.0] * 8, 2: [1.0] * 8})
     with pytest.raises(StatsError, match="numbers of streams"):
