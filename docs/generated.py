@@ -61,14 +61,77 @@ def experiment() -> str:
     return "# Experiment files\n\n`npl schema` prints the same as JSON Schema.\n\n" + "\n".join(parts)
 
 
-PAGES = {"metrics": metrics, "experiment": experiment}
+def _legal(kind: Any) -> str:
+    return ", ".join(f"`{v}`" for v in kind) if isinstance(kind, tuple) else getattr(kind, "__name__", str(kind))
+
+
+def options() -> str:
+    """Return the page of the options of every tool and every source of hosts."""
+    from netperf_lib import hosts
+    from netperf_lib.tools import TOOLS
+
+    parts = ["# Options", "", "## Tests", "", "`options:` of a test, by tool.", ""]
+    for name, tool in TOOLS.items():
+        tests = ", ".join(f"`{t}`" for t in tool.TESTS)
+        rows = [(f"`{o.name}`", _legal(o.type), "–" if o.default is None else o.default, o.help) for o in tool.OPTIONS]
+        parts += [f"### {name}", "", f"Tests: {tests}.", "", _table(("option", "type", "default", "meaning"), rows)]
+    parts += ["## Hosts", "", "`hosts.options` of an experiment, by source.", ""]
+    for name in hosts.sources():
+        schema = hosts.source(name).Options.model_json_schema()
+        parts.append(_fields(name, schema).replace("## ", "### ", 1))
+        parts += [
+            _fields(f"{name}: {part}", fields).replace("## ", "#### ", 1)
+            for part, fields in schema.get("$defs", {}).items()
+            if "properties" in fields
+        ]
+    return "\n".join(parts)
+
+
+def factors() -> str:
+    """Return the page of the known factors."""
+    from netperf_lib.experiment.factors import FACTORS
+
+    rows = [
+        (f"`{f.name}`", f.label or f.name, f.kind, f.role, ", ".join(map(str, f.order)) or "–")
+        for f in FACTORS.values()
+    ]
+    return (
+        "# Factors\n\nEvery factor, option and label of a run is a dimension of the table of runs. About these "
+        "something more is known; a label of your own needs no entry.\n\n"
+        + _table(("name", "called", "kind", "role", "order of levels"), rows)
+    )
+
+
+def api() -> str:
+    """Return the page of the names at the top of the package."""
+    import inspect
+
+    import netperf_lib as npl
+
+    parts = ["Python", "======", "", ".. currentmodule:: netperf_lib", "", "``import netperf_lib as npl``", ""]
+    for name in npl.__all__:
+        value = getattr(npl, name)
+        if inspect.isfunction(value):
+            parts += [f".. autofunction:: {name}", ""]
+        elif inspect.isclass(value):
+            parts += [f".. autoclass:: {name}", ""]
+    return "\n".join(parts)
+
+
+PAGES = {
+    "metrics.md": metrics,
+    "experiment.md": experiment,
+    "options.md": options,
+    "factors.md": factors,
+    "api.rst": api,
+}
 
 
 def _write(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "reference" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
-        place, text = folder / f"{name}.md", page()
+        place, text = folder / name, page()
         if not place.exists() or place.read_text("utf-8") != text:
             place.write_text(text, "utf-8")
 

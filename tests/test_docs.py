@@ -1,0 +1,84 @@
+"""README and documentation: commands that exist, code that runs, links that lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from netperf_lib.cli import npl
+
+from .conftest import REPO
+
+PAGES = [REPO / "README.md", *sorted((REPO / "docs").rglob("*.md"))]
+PAGES = [p for p in PAGES if "_build" not in p.parts and "generated" not in p.parts]
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    return re.findall(rf"(?ms)^```(?:{'|'.join(languages)})\n(.*?)^```", page.read_text("utf-8"))
+
+
+def commands() -> list[tuple[str, str]]:
+    """Every command line of npl, with its page."""
+    found = []
+    for page in PAGES:
+        for block in blocks(page, "console"):
+            for line in re.findall(r"(?m)^\$ (.*)$", block):
+                for part in re.split(r"&&|[|>] ", line.split(" #")[0]):
+                    words = part.split()
+                    if words and words[0].endswith("npl"):
+                        found.append((page.relative_to(REPO).as_posix(), part.strip()))
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), commands())
+def test_a_command_is_one_that_npl_takes(page: str, line: str) -> None:
+    words = shlex.split(line)[1:]
+    command: click.Command = npl
+    context = click.Context(npl, info_name="npl")
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words[0])
+        assert found is not None, f"{page}: no verb {words[0]!r}"
+        command, words = found, words[1:]
+    command.make_context(command.name or "npl", words, parent=context)
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.relative_to(REPO).as_posix()
+)
+def test_python_runs_as_it_stands(page: Path) -> None:
+    for code in blocks(page, "python"):
+        done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(REPO).as_posix())
+def test_links_lead_to_files(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), target
+
+
+def test_make_targets_that_are_named_exist() -> None:
+    targets = set(re.findall(r"(?m)^([a-z-]+):", (REPO / "Makefile").read_text("utf-8")))
+    for page in PAGES:
+        named = re.findall(r"`make ([a-z-]+)", page.read_text("utf-8"))
+        for block in blocks(page, "console"):
+            named += re.findall(r"(?m)^\$ make ([a-z-]+)", block)
+        assert set(named) <= targets, page
+
+
+def test_readme_is_short() -> None:
+    assert len((REPO / "README.md").read_text("utf-8").split()) <= 900
+
+
+def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    done = subprocess.run([*command, str(REPO / "docs"), str(tmp_path / "html")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "throughput_bps" in (tmp_path / "html" / "reference" / "generated" / "metrics.html").read_text("utf-8")
