@@ -213,19 +213,71 @@ def verify(folder: str, workers: int | None, scheduler: str | None, as_json: boo
         sys.exit(1)
 
 
+def _levels(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Read FACTOR=LEVEL."""
+    wrong = [g for g in given if "=" not in g]
+    if wrong:
+        raise click.BadParameter(f"{wrong[0]!r}: write FACTOR=LEVEL, for example deployment=1")
+    return dict(g.split("=", 1) for g in given)
+
+
 @npl.command()
 @click.argument("folder")
+@click.argument("after", required=False)
+@click.option("--metric", help="Only this metric.")
+@click.option("--by", help="One folder: the factor whose levels are compared. Two: the factors that make conditions.")
+@click.option("--margin", callback=_share, metavar="PERCENT", help="What counts as equivalent, for example 5%.")
+@click.option("--where", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="Only these runs.")
+@click.option("--where-after", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="The same, of AFTER.")
+@click.option("--fail-on", multiple=True, type=click.Choice(["worse", "inconclusive", "no verdict"]))
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML here.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
 @as_json
-def compare(folder: str, as_json: bool) -> None:
-    """Print the verdicts on the contrasts that the experiment declares."""
-    from .data.load import load
-    from .stats.verdict import compare as do
+def compare(
+    folder: str,
+    after: str | None,
+    fail_on: tuple[str, ...],
+    junit: Path | None,
+    as_csv: bool,
+    as_json: bool,
+    by: str | None,
+    where_after: dict[str, str],
+    **options: Any,
+) -> None:
+    """Print the verdicts on the contrasts that FOLDER declares, or compare FOLDER with AFTER, condition by condition.
 
-    family = do(load(folder))
+    With --by and one folder: levels and ratios of what was not declared, without a verdict. With --fail-on the exit
+    code is 3 where a verdict is one of those named.
+    """
+    from .questions import gate
+    from .questions.before_after import BeforeAfter
+    from .questions.before_after import compare as do
+
+    factors = by.split(",") if by else None
+    found = do(folder, after, by=factors, where_after=where_after or None, **options)
+    family = found.family if isinstance(found, BeforeAfter) else found
+    if junit is not None:
+        junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
-        click.echo(json.dumps(family.to_dict(), indent=2, default=str))
+        click.echo(json.dumps(found.to_dict(), indent=2, default=str))
+    elif as_csv:
+        click.echo(found.to_frame().to_csv(index=False), nl=False)
     else:
-        out.print(family.__rich__())
+        out.print(found.__rich__())
+    if fail_on:
+        gate.check(family, fail_on)
+
+
+@npl.command()
+@click.argument("folder")
+@click.option("--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True)
+@click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to (default: here).")
+def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None) -> None:
+    """Write runs, intervals, levels and verdicts for those who go on in a spreadsheet."""
+    from .questions.export import export as do
+
+    for place in do(folder, to, into or Path()):
+        click.echo(place)
 
 
 @npl.command()

@@ -1,0 +1,460 @@
+"""Two measurements, condition by condition: levels of both, their ratio, and a verdict.
+
+What separates the two sides is time, and whatever else changed between them, so the runs are compared unpaired and
+every answer says so. The family is all conditions that both sides share.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..data.load import Fleet, Results, read
+from ..errors import StatsError
+from ..experiment.factors import dimensions, level_words, plain
+from ..metrics import METRICS, format_value
+from ..stats import Comparison, Family, Level, judge, level
+from ..stats.verdict import compare as compare_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["HEADLINES", "BeforeAfter", "Row", "before_after", "compare"]
+
+HEADLINES = (
+    "latency_oneway_us",
+    "latency_oneway_loaded_us",
+    "rtt_us",
+    "rtt_p99_us",
+    "throughput_bps",
+    "throughput_sent_bps",
+    "transaction_rate_per_s",
+)
+"""Metrics that are compared when none are named: those that both sides measured."""
+_SIDE = "measurement"
+_APART = frozenset({"client", "server", "client_vm_size", "server_vm_size"})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One condition and metric: the level before, the level after, and what the data say of the ratio."""
+
+    condition: str
+    metric: str
+    before: Level
+    after: Level
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BeforeAfter:
+    """What changed between two measurements.
+
+    Attributes
+    ----------
+    names : tuple of str
+        What the sides are called: the measurement before, and the one after.
+    rows : tuple of Row
+        Every condition and metric that both sides have.
+    family : Family
+        The comparisons of the rows, judged together.
+    only : tuple of tuple of str
+        Conditions that only the side before has, and only the side after.
+    changed : dict
+        Factors that have no level in common: what was changed, with the levels of both sides in words.
+    when : str
+        Times of the two sides, in words; empty where they are not known.
+    """
+
+    names: tuple[str, str]
+    rows: tuple[Row, ...]
+    family: Family
+    only: tuple[tuple[str, ...], tuple[str, ...]]
+    changed: dict[str, tuple[str, str]]
+    when: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know about the comparison, a sentence each."""
+        notes = [
+            f"{self.names[1]} against {self.names[0]}: runs are not paired, and time separates the sides"
+            + (f" ({self.when})" if self.when else "")
+            + ", so a difference may have causes that were not changed on purpose."
+        ]
+        notes += [f"Changed: {factor}: {a} before, {b} after." for factor, (a, b) in self.changed.items()]
+        for name, conditions in zip(self.names, self.only, strict=True):
+            if conditions:
+                notes.append(f"Only in {name}: {'; '.join(conditions)}.")
+        return [*notes, *self.family.warnings]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each condition and metric.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `condition`, `metric`, `before`, `before_low`, `before_high`, `before_n`, the same of `after`,
+            `ratio`, `low`, `high`, `verdict`, `words`. Levels are in the unit of the metric, ratios are after / before.
+        """
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for row in self.rows:
+            found: dict[str, Any] = {"condition": row.condition, "metric": row.metric}
+            for side, at in (("before", row.before), ("after", row.after)):
+                found |= {side: at.median, f"{side}_low": at.low, f"{side}_high": at.high, f"{side}_n": at.n}
+            c = row.comparison
+            found |= {"ratio": c.ratio, "low": c.low, "high": c.high, "verdict": str(c.verdict), "words": c.words}
+            rows.append(found)
+        return pd.DataFrame(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in types that JSON knows; NaN is null."""
+        rows = [
+            {k: None if isinstance(v, float) and not math.isfinite(v) else plain(v) for k, v in row.items()}
+            for row in self.to_frame().to_dict("records")
+        ]
+        return {
+            "before": self.names[0],
+            "after": self.names[1],
+            "notes": self.notes,
+            "only_before": list(self.only[0]),
+            "only_after": list(self.only[1]),
+            "alpha": self.family.alpha,
+            "comparisons": rows,
+        }
+
+    HEAD = ("condition", "metric", "before", "after", "after / before", "verdict")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the cells of the table that people read; its head is `HEAD`."""
+        found: list[tuple[str, ...]] = []
+        for row in self.rows:
+            unit, c = METRICS[row.metric].unit, row.comparison
+            ratio = f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})" if math.isfinite(c.ratio) else "–"
+            sides = (_level_words(row.before, unit), _level_words(row.after, unit))
+            found.append((row.condition, METRICS[row.metric].label, *sides, ratio, str(c.verdict)))
+        return found
+
+    def __repr__(self) -> str:
+        lines = [" | ".join(cells) for cells in (self.HEAD, *self.cells())]
+        return "\n".join([*lines, *self.notes])
+
+    def __rich__(self) -> Any:
+        """Return the table for the terminal."""
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(*self.HEAD, caption="\n".join(map(escape, self.notes)), caption_justify="left")
+        colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
+        for cells in self.cells():
+            verdict = f"[{colour.get(cells[-1], 'default')}]{cells[-1]}[/]"
+            table.add_row(*map(escape, cells[:-1]), verdict)
+        return table
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        table = pd.DataFrame(self.cells(), columns=list(self.HEAD)).to_html(index=False, border=0)
+        return table + "".join(f"<p>{note}</p>" for note in self.notes)
+
+
+def _level_words(at: Level, unit: str) -> str:
+    if at.n == 0:
+        return "–"
+    if at.n == 1:
+        return f"{format_value(at.median, unit)} (1 run, no interval)"
+    low, high = format_value(at.low, unit), format_value(at.high, unit)
+    sure = "" if at.confidence >= 0.95 else f", {100 * at.confidence:.0f} %"
+    return f"{format_value(at.median, unit)} ({low} to {high}{sure}, n = {at.n})"
+
+
+def before_after(
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    *,
+    names: tuple[str, str] = ("before", "after"),
+    metrics: Sequence[str] | None = None,
+    by: Sequence[str] | None = None,
+    margin: float = 0.05,
+    alpha: float = 0.05,
+) -> BeforeAfter:
+    """Compare two tables of runs, condition by condition.
+
+    Parameters
+    ----------
+    before, after : DataFrame
+        Runs of the two sides, as `netperf_lib.read` gives them.
+    names : tuple of str
+        What the sides are called.
+    metrics : sequence of str, optional
+        Metrics to compare; by default those of `HEADLINES` that both sides measured.
+    by : sequence of str, optional
+        Factors that tell the conditions apart; by default every factor that varies and that the sides share.
+    margin : float, default 0.05
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent.
+    alpha : float, default 0.05
+        Share of such tables that may hold a false verdict.
+
+    Returns
+    -------
+    BeforeAfter
+        Empty where the sides share no condition: then `only` lists what each has.
+
+    Raises
+    ------
+    StatsError
+        A side has no run, or a factor or metric is not there.
+    """
+    import pandas as pd
+
+    for name, side in zip(names, (before, after), strict=True):
+        if not len(side):
+            raise StatsError(f"{name}: there are no runs to compare")
+    wanted = _metrics(before, after, metrics)
+    factors, changed = _factors(before, after, by)
+    sides = [_keyed(side, factors) for side in (before, after)]
+    keys = [dict.fromkeys(side["_key"]) for side in sides]
+    varying = [f for i, f in enumerate(factors) if len({k[i] for some in keys for k in some}) > 1]
+    every = {k for some in keys for k in some}
+    shown = _fewest(every, [factors.index(f) for f in varying]) or [0][: len(factors)]
+
+    def words(key: tuple[Any, ...]) -> str:
+        return ", ".join(level_words(factors[i], key[i]) for i in shown) or "all runs"
+
+    shared = [key for key in keys[0] if key in keys[1]]
+    columns = dict.fromkeys(
+        [*factors, *dimensions([*before.columns, *after.columns]), *wanted, "status", "attempt", "order"]
+    )
+    parts: list[pd.DataFrame] = []
+    first = 0
+    for name, side in zip(names, sides, strict=True):
+        rounds = _rounds(side)
+        part = side.reindex(columns=[c for c in columns if c in side.columns]).copy()
+        part[_SIDE], part["round"] = name, rounds + first
+        parts.append(part)
+        first += int(rounds.max()) + 1
+    stacked = pd.concat(parts, ignore_index=True)
+    asked: list[dict[str, Any]] = []
+    found: list[tuple[str, str, Level, Level]] = []
+    for key in shared:
+        condition = {f: v for f, v in zip(factors, key, strict=True) if f in varying}
+        for metric in wanted:
+            values = [_values(side, key, metric) for side in sides]
+            if all(len(v) for v in values):
+                a, b = ({**condition, _SIDE: name} for name in (names[1], names[0]))
+                asked.append({"metric": metric, "a": a, "b": b, "margin": margin})
+                found.append((words(key), metric, level(values[0], metric=metric), level(values[1], metric=metric)))
+    family = judge(stacked, asked, alpha=alpha, paired=False)
+    named = [
+        replace(c, names=(names[1], names[0]), context=row[0]) for row, c in zip(found, family.comparisons, strict=True)
+    ]
+    family = replace(family, comparisons=tuple(named))
+    rows = tuple(Row(*row, comparison=c) for row, c in zip(found, named, strict=True))
+    only = tuple(tuple(words(k) for k in mine if k not in other) for mine, other in (keys, keys[::-1]))
+    return BeforeAfter(
+        names=names,
+        rows=rows,
+        family=family,
+        only=(only[0], only[1]),
+        changed=changed,
+        when=_when(before, after),
+    )
+
+
+def _fewest(keys: set[tuple[Any, ...]], positions: list[int]) -> list[int]:
+    """Positions that still tell the keys apart when those that add nothing are left out, the least known first."""
+    kept = list(positions)
+    for position in reversed(positions):
+        fewer = [p for p in kept if p != position]
+        if len({tuple(k[p] for p in fewer) for k in keys}) == len({tuple(k[p] for p in kept) for k in keys}):
+            kept = fewer
+    return kept
+
+
+def _metrics(before: pd.DataFrame, after: pd.DataFrame, metrics: Sequence[str] | None) -> list[str]:
+    def measured(side: pd.DataFrame, metric: str) -> bool:
+        return metric in side.columns and bool(side[metric].notna().any())
+
+    wanted = list(metrics or HEADLINES)
+    lacking = [m for m in wanted if m not in METRICS]
+    if lacking:
+        raise StatsError(f"{lacking[0]!r} is no metric; metrics are for example {', '.join(HEADLINES)}")
+    return [m for m in wanted if measured(before, m) and measured(after, m)]
+
+
+def _factors(
+    before: pd.DataFrame, after: pd.DataFrame, by: Sequence[str] | None
+) -> tuple[list[str], dict[str, tuple[str, str]]]:
+    """Factors that tell conditions apart on both sides, and those that changed between them."""
+    if by is not None:
+        for factor in by:
+            if factor not in before.columns or factor not in after.columns:
+                raise StatsError(
+                    f"{factor!r} is no column of both sides; known are {', '.join(dimensions(before.columns))}"
+                )
+        return list(by), {}
+    kept: list[str] = []
+    changed: dict[str, tuple[str, str]] = {}
+    everywhere = dimensions([*before.columns, *(c for c in after.columns if c not in before.columns)])
+    for factor in everywhere:
+        levels = [_levels(side, factor) for side in (before, after)]
+        if levels[0] & levels[1]:
+            kept.append(factor)
+        elif factor not in _APART:
+            told = [", ".join(sorted(level_words(factor, v) for v in side)) for side in levels]
+            changed[factor] = (told[0], told[1])
+    return kept, changed
+
+
+def _levels(side: pd.DataFrame, factor: str) -> set[Any]:
+    return {plain(v) for v in side[factor].unique()} if factor in side.columns else {None}
+
+
+def _rounds(side: pd.DataFrame) -> pd.Series[int]:
+    """Number the rounds of a side from 0; a run that belongs to no round is one of its own."""
+    import pandas as pd
+
+    keys = [c for c in ("experiment", "deployment", "round") if c in side.columns]
+    if "round" not in keys or side["round"].isna().any():
+        return pd.Series(range(len(side)), index=side.index)
+    return side.groupby(keys, dropna=False).ngroup()
+
+
+def _keyed(side: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
+    columns = [[plain(v) for v in side[f]] if f in side.columns else [None] * len(side) for f in factors]
+    keys: list[Any] = list(zip(*columns, strict=True)) if factors else [()] * len(side)
+    return side.assign(_key=keys)
+
+
+def _values(side: pd.DataFrame, key: tuple[Any, ...], metric: str) -> pd.Series[float]:
+    mine = side[[k == key for k in side["_key"]]]
+    if "status" in mine.columns:
+        mine = mine[mine["status"] == "ok"]
+    return mine[metric].dropna()
+
+
+def _when(before: pd.DataFrame, after: pd.DataFrame) -> str:
+    days = []
+    for side in (before, after):
+        times = side["started_utc"].dropna() if "started_utc" in side.columns else ()
+        if not len(times):
+            return ""
+        days.append(f"{min(times):%-d %B %Y}")
+    return f"{days[0]} and {days[1]}" if days[0] != days[1] else f"both on {days[0]}"
+
+
+def compare(
+    data: Results | pd.DataFrame | str,
+    after: Results | pd.DataFrame | str | None = None,
+    *,
+    metric: str | None = None,
+    by: str | Sequence[str] | None = None,
+    where: Mapping[str, Any] | None = None,
+    where_after: Mapping[str, Any] | None = None,
+    margin: float | None = None,
+    alpha: float | None = None,
+    **options: Any,
+) -> Family | BeforeAfter:
+    """Compare the conditions of one experiment, or two experiments condition by condition.
+
+    Parameters
+    ----------
+    data : Results, DataFrame or path
+        An experiment, as `netperf_lib.read` gives it, its table of runs, or its folder.
+    after : Results, DataFrame or path, optional
+        A second one: the two are then compared, `data` being the side before.
+    metric : str, optional
+        Only this metric.
+    by : str or sequence of str, optional
+        One experiment: the factor whose levels are compared; such comparisons were not declared and get no verdict.
+        Two: the factors that tell conditions apart.
+    where, where_after : dict, optional
+        Only runs with these levels; `where_after` of the side after, by default as `where`.
+    margin, alpha : float, optional
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent; the share of answers that may hold a false verdict.
+        Default: as declared, else 0.05.
+    **options
+        Further parameters of `netperf_lib.stats.compare`, for one experiment.
+
+    Returns
+    -------
+    Family or BeforeAfter
+        The declared comparisons of one experiment, or a row for each condition of two.
+
+    Raises
+    ------
+    UsageError
+        There is nothing to compare, or a factor or metric is not known.
+
+    Examples
+    --------
+    >>> import netperf_lib as npl
+    >>> len(npl.compare("data/recorded/lab-full"))  # doctest: +SKIP
+    7
+    """
+    if after is not None:
+        first, second = _runs(data, where), _runs(after, where if where_after is None else where_after)
+        names = (_name(data, where), _name(after, where if where_after is None else where_after))
+        return before_after(
+            first,
+            second,
+            names=names if names[0] != names[1] else (f"{names[0]} (before)", f"{names[1]} (after)"),
+            metrics=None if metric is None else [metric],
+            by=[by] if isinstance(by, str) else by,
+            margin=0.05 if margin is None else margin,
+            alpha=0.05 if alpha is None else alpha,
+        )
+    results = _read(data)
+    runs = _table(results)
+    options |= {"where": dict(where or {}), "margin": margin, "alpha": alpha}
+    if isinstance(results, Results) and by is None and results.added and "contrasts" not in options:
+        added = [c for c in results.added if metric in (None, c.metric)]
+        shown = [{**c.model_dump(), "declared": False} for c in added]
+        declared = [c.model_dump() for c in results.contrasts if metric in (None, c.metric)]
+        made = judge(runs, [*declared, *shown], alpha=results.alpha if alpha is None else alpha)
+        return replace(made, experiment=results.name, notice=results.notice)
+    if by is not None and not isinstance(by, str):
+        if len(by) != 1:
+            raise StatsError("one experiment is compared by one factor; use `where` for the levels of others")
+        by = by[0]
+    return compare_runs(runs, metric, by=by, **options)
+
+
+def _read(data: Results | pd.DataFrame | str) -> Results | Fleet | pd.DataFrame:
+    return read(data) if isinstance(data, str | os.PathLike) else data
+
+
+def _table(data: Results | Fleet | pd.DataFrame) -> pd.DataFrame:
+    return data.runs if isinstance(data, Results | Fleet) else data
+
+
+def _runs(data: Results | pd.DataFrame | str, where: Mapping[str, Any] | None) -> pd.DataFrame:
+    runs = _table(_read(data))
+    for factor, wanted in (where or {}).items():
+        if factor not in runs.columns:
+            raise StatsError(f"{factor!r} is no column of the runs; known are {', '.join(dimensions(runs.columns))}")
+        runs = runs[[_same(plain(v), wanted) for v in runs[factor]]]
+    return runs
+
+
+def _same(level: Any, wanted: Any) -> bool:
+    return level == wanted or str(level).lower() == str(wanted).lower()
+
+
+def _name(data: Results | pd.DataFrame | str, where: Mapping[str, Any] | None) -> str:
+    if isinstance(data, str | os.PathLike):
+        name = os.fspath(data).rstrip("/").rpartition("/")[2]
+    else:
+        name = data.name if isinstance(data, Results) else "runs"
+    slice_ = ", ".join(f"{k}={v}" for k, v in (where or {}).items())
+    return f"{name} ({slice_})" if slice_ else name

@@ -1,0 +1,118 @@
+"""Tables of an experiment for a spreadsheet: runs, intervals, levels and verdicts."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..data.load import Fleet, Results, read
+from ..errors import StatsError, UsageError
+from ..experiment.factors import dimensions, plain
+from ..stats import level
+from .before_after import HEADLINES, compare
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["export"]
+
+
+def export(
+    data: Results | Fleet | str, to: Literal["csv", "xlsx", "parquet"] = "csv", into: str | os.PathLike[str] = "."
+) -> list[Path]:
+    """Write the tables of an experiment.
+
+    Parameters
+    ----------
+    data : Results, Fleet or path
+        What `netperf_lib.read` gives, or its folder.
+    to : {"csv", "xlsx", "parquet"}
+        One file for each table; ``xlsx`` is one workbook with a sheet for each.
+    into : path
+        Folder to write to.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    UsageError
+        The format is not known, or its package is not installed.
+    """
+    results = read(data) if isinstance(data, str | os.PathLike) else data
+    name = results.name if isinstance(results, Results) else "fleet"
+    tables = {"runs": results.runs, "levels": _levels(results.runs)}
+    if isinstance(results, Results):
+        tables["intervals"] = results.intervals
+        with suppress(StatsError):  # nothing was declared
+            tables["verdicts"] = compare(results).to_frame()
+    folder = Path(into)
+    folder.mkdir(parents=True, exist_ok=True)
+    if to == "xlsx":
+        return [_workbook(folder / f"{name}.xlsx", tables)]
+    if to not in ("csv", "parquet"):
+        raise UsageError(f"unknown format {to!r} (known: csv, xlsx, parquet)")
+    places = []
+    for table, frame in tables.items():
+        place = folder / f"{name}-{table}.{to}"
+        flat = _flat(frame)
+        if to == "csv":
+            flat.to_csv(place, index=False)
+        else:
+            flat.to_parquet(place, index=False)
+        places.append(place)
+    return places
+
+
+def _levels(runs: pd.DataFrame) -> pd.DataFrame:
+    """Median and interval of each condition and headline metric."""
+    import pandas as pd
+
+    ok = runs[runs["status"] == "ok"]
+    factors = [f for f in dimensions(runs.columns) if len(ok[f].unique()) > 1] or ["tool"]
+    rows: list[dict[str, Any]] = []
+    for key, some in ok.groupby(factors, dropna=False, sort=False):
+        for metric in HEADLINES:
+            values = some[metric].dropna() if metric in some else ()
+            if len(values):
+                at = level(values, metric=metric)
+                found = {f: plain(v) for f, v in zip(factors, key, strict=True)}
+                found |= {"metric": metric, "median": at.median, "low": at.low, "high": at.high}
+                rows.append(found | {"confidence": at.confidence, "n": at.n})
+    return pd.DataFrame(rows, columns=[*factors, "metric", "median", "low", "high", "confidence", "n"])
+
+
+def _flat(frame: pd.DataFrame) -> pd.DataFrame:
+    """Lists become text, and times lose their zone (they are in UTC), so that every spreadsheet takes them."""
+    import pandas as pd
+
+    flat = frame.copy()
+    flat.attrs = {}
+    for column in flat.columns:
+        if isinstance(flat[column].dtype, pd.DatetimeTZDtype):
+            flat[column] = flat[column].dt.tz_convert("UTC").dt.tz_localize(None)
+        elif flat[column].dtype == object:
+            flat[column] = [
+                v if v is None or isinstance(v, str | int | float | bool) else _text(v) for v in flat[column]
+            ]
+    return flat
+
+
+def _text(value: Any) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list | tuple) or hasattr(value, "tolist") else str(value)
+
+
+def _workbook(place: Path, tables: dict[str, pd.DataFrame]) -> Path:
+    import pandas as pd
+
+    try:
+        with pd.ExcelWriter(place, engine="openpyxl") as writer:
+            for table, frame in tables.items():
+                _flat(frame).to_excel(writer, sheet_name=table, index=False)
+    except ModuleNotFoundError:
+        raise UsageError("xlsx needs the package openpyxl: pip install openpyxl, or export to csv") from None
+    return place

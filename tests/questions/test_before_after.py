@@ -1,0 +1,174 @@
+"""Two measurements, condition by condition; a gate on the verdicts; tables for a spreadsheet."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netperf_lib.data.load import Results, read
+from netperf_lib.errors import StatsError
+from netperf_lib.questions import gate
+from netperf_lib.questions.before_after import BeforeAfter, before_after, compare
+from netperf_lib.questions.export import export
+
+RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
+
+
+def runs(seed: int, *, scale: float = 1.0, rounds: int = 12, **fixed: object) -> pd.DataFrame:
+    """A measurement of two placements: one-way latencies of 40 and 60 µs, times `scale` in ppg, 2 % noise."""
+    random = np.random.default_rng(seed)
+    rows = [
+        {"placement": p, "tool": "qperf", "test": "tcp_lat", "deployment": 1, "round": r, "status": "ok"}
+        | {"latency_oneway_us": level * random.lognormal(0, 0.02)}
+        | fixed
+        for r in range(1, rounds + 1)
+        for p, level in (("ppg", 40.0 * scale), ("same-zone", 60.0))
+    ]
+    return pd.DataFrame(rows)
+
+
+def verdicts(found: BeforeAfter) -> dict[str, str]:
+    return {row.condition: str(row.comparison.verdict) for row in found}
+
+
+def test_what_changed_and_what_did_not() -> None:
+    found = before_after(runs(1), runs(2, scale=1.3), margin=0.1)
+    assert verdicts(found) == {"ppg": "worse", "same-zone": "equivalent"}
+    row = found.rows[0]
+    assert row.before.median == pytest.approx(40, rel=0.03)
+    assert row.after.median == pytest.approx(52, rel=0.03)
+    assert row.comparison.low <= 1.3 <= row.comparison.high
+    assert "better" in verdicts(before_after(runs(1, scale=1.3), runs(2), margin=0.1)).values()
+
+
+def test_the_same_twice_is_never_a_difference() -> None:
+    found = [v for seed in range(40) for v in verdicts(before_after(runs(seed), runs(seed + 100))).values()]
+    assert sum(v in ("better", "worse") for v in found) <= 4
+
+
+def test_rounds_of_the_two_sides_are_not_paired() -> None:
+    """A drift that both sides share would make a paired interval far too narrow for sides measured at other times."""
+    drift = np.linspace(1, 1.5, 12).repeat(2)
+    a, b = runs(1), runs(2)
+    for side in (a, b):
+        side["latency_oneway_us"] *= drift
+    found = before_after(a, b)
+    assert all(row.comparison.high / row.comparison.low > 1.1 for row in found)
+    assert any("not paired" in note for note in found.notes)
+
+
+def test_what_only_one_side_has_is_listed() -> None:
+    b = runs(2)
+    found = before_after(runs(1), b[b["placement"] == "ppg"])
+    assert [row.condition for row in found] == ["ppg"]
+    assert found.only == (("same-zone",), ())
+
+
+def test_a_factor_without_a_common_level_is_what_was_changed() -> None:
+    found = before_after(runs(1, tcp_buffer_bytes=1 << 20), runs(2, tcp_buffer_bytes=1 << 26))
+    assert set(verdicts(found)) == {"ppg", "same-zone"}
+    assert found.changed["tcp_buffer_bytes"] == ("1 MiB TCP buffer", "64 MiB TCP buffer")
+
+
+def test_one_run_a_side_has_a_value_and_no_verdict() -> None:
+    found = before_after(runs(1, rounds=1), runs(2, rounds=1))
+    assert set(verdicts(found).values()) == {"no verdict"}
+    assert "1 run" in repr(found)
+
+
+def test_runs_without_rounds_are_each_on_their_own() -> None:
+    a, b = runs(1).assign(round=pd.NA), runs(2, scale=1.3).assign(round=pd.NA)
+    assert verdicts(before_after(a, b))["ppg"] == "worse"
+
+
+def test_nothing_to_compare() -> None:
+    with pytest.raises(StatsError):
+        before_after(runs(1), runs(2).iloc[:0])
+    with pytest.raises(StatsError, match="rack"):
+        before_after(runs(1), runs(2), by=["rack"])
+    assert len(before_after(runs(1, protocol="tcp"), runs(2, protocol="udp"), by=["protocol"])) == 0
+
+
+def test_slices_of_one_experiment() -> None:
+    both = pd.concat([runs(1), runs(2, scale=1.3).assign(deployment=2)])
+    found = compare(both, both, where={"deployment": "1"}, where_after={"deployment": "2"})
+    assert isinstance(found, BeforeAfter)
+    assert found.names == ("runs (deployment=1)", "runs (deployment=2)")
+    assert verdicts(found)["ppg"] == "worse"
+
+
+def test_one_experiment_gives_its_declared_contrasts() -> None:
+    results = read(RECORDED)
+    assert isinstance(results, Results)
+    assert [c.metric for c in compare(results)] == [c.metric for c in results.contrasts]
+
+
+def test_everything_for_a_machine_is_json() -> None:
+    found = before_after(runs(1, rounds=1), runs(2, rounds=1))
+    document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert {c["verdict"] for c in document["comparisons"]} == {"no verdict"}
+
+
+# -- gate --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gate_opens_only_on_verdicts_that_pass() -> None:
+    slower = before_after(runs(1), runs(2, scale=1.3), margin=0.1).family
+    gate.check(before_after(runs(1), runs(2), margin=0.2).family, ["worse"])
+    with pytest.raises(gate.GateError, match="ppg"):
+        gate.check(slower, ["worse"])
+    with pytest.raises(gate.GateError):  # a gate that saw nothing
+        gate.check(before_after(runs(1, protocol="tcp"), runs(2, protocol="udp"), by=["protocol"]).family, ["worse"])
+    with pytest.raises(gate.GateError):
+        gate.check(before_after(runs(1, rounds=1), runs(2, rounds=1)).family, ["worse"])
+
+
+def test_junit_has_a_case_for_each_comparison() -> None:
+    suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2, scale=1.3), margin=0.1).family, ["worse"]))
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.find("failure") is not None for case in suite.iter("testcase")] == [True, False]
+
+
+def test_exit_codes_and_formats(tmp_path: Path) -> None:
+    def npl(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "netperf_lib", *map(str, words)], capture_output=True, text=True)
+
+    twice = ("compare", RECORDED, RECORDED, "--metric", "throughput_bps", "--by", "placement,streams,tcp_buffer_bytes")
+    done = npl(*twice, "--csv")
+    assert done.returncode == 0, done.stderr
+    assert set(pd.read_csv(io.StringIO(done.stdout))["verdict"]) <= {"equivalent", "inconclusive"}
+    refused = npl(*twice, "--margin", "0.1%", "--fail-on", "inconclusive", "--junit", tmp_path / "verdicts.xml")
+    assert refused.returncode == 3
+    assert refused.stderr.startswith("npl: gate")
+    assert ET.parse(tmp_path / "verdicts.xml").getroot().tag == "testsuite"
+    assert npl("compare", RECORDED, tmp_path / "nowhere").returncode == 1
+    assert npl("compare", RECORDED, RECORDED, "--where", "deployment").returncode == 2
+    ad_hoc = npl("compare", RECORDED, "--by", "placement", "--metric", "latency_oneway_us", "--json")
+    assert {c["verdict"] for c in json.loads(ad_hoc.stdout)["comparisons"]} == {"no verdict"}
+
+
+# -- export ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("to", ["csv", "parquet", "xlsx"])
+def test_tables_for_a_spreadsheet(tmp_path: Path, to: str) -> None:
+    places = export(str(RECORDED), to, tmp_path)  # type: ignore[arg-type]
+    readers = {"csv": pd.read_csv, "parquet": pd.read_parquet}
+    if to == "xlsx":
+        sheets = pd.read_excel(places[0], sheet_name=None)
+    else:
+        sheets = {p.stem.rpartition("-")[2]: readers[to](p) for p in places}
+    assert {"runs", "intervals", "levels", "verdicts"} <= set(sheets)
+    assert len(sheets["runs"]) == 252
+    levels = sheets["levels"]
+    assert (levels["low"] <= levels["median"]).all()
+    assert (levels["median"] <= levels["high"]).all()
+    assert len(sheets["verdicts"]) == 7
