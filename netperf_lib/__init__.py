@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from . import plots as plots
     from . import stats as stats
     from .data.histogram import Histogram as Histogram
+    from .data.imports import import_logs as import_logs
     from .data.ingest import ingest as ingest
     from .data.layout import Store as Store
     from .data.layout import experiments as experiments
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .pipeline import recorded as recorded
     from .pipeline import run as run
     from .pipeline import up as up
+    from .questions.before_after import compare as compare
     from .questions.conditions import counts as counts
     from .questions.conditions import end as end
     from .questions.conditions import label as label
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from .questions.conditions import select as select
     from .questions.conditions import shift as shift
     from .questions.conditions import shift_table as shift_table
+    from .questions.export import export as export
     from .questions.fleet import change_points as change_points
     from .questions.fleet import latencies as latencies
     from .questions.fleet import series as series
@@ -70,7 +73,6 @@ if TYPE_CHECKING:
     from .stats import rounds_required as rounds_required
     from .stats import streams as streams
     from .stats import warmup as warmup
-    from .stats.verdict import compare as compare
 
 __version__ = "0.1.0"
 
@@ -85,7 +87,7 @@ _HOME = {
     "change_points": "questions.fleet",
     "check": "reporting.lessons",
     "collect": "pipeline",
-    "compare": "stats.verdict",
+    "compare": "questions.before_after",
     "contrasts": "questions.words",
     "counts": "questions.conditions",
     "cover": "reporting.cover",
@@ -94,10 +96,12 @@ _HOME = {
     "down": "pipeline",
     "end": "questions.conditions",
     "experiments": "data.layout",
+    "export": "questions.export",
     "explore": "reporting.explore",
     "findings": "reporting.blocks",
     "format_value": "metrics",
     "headline": "questions.words",
+    "import_logs": "data.imports",
     "ingest": "data.ingest",
     "label": "questions.conditions",
     "latencies": "questions.fleet",

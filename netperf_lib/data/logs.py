@@ -375,6 +375,8 @@ def _writing(tables: str, first: int) -> Iterator[Callable[[list[ParsedRun]], No
                 writers["runs"].add(pa.Table.from_pylist([row | dict(run.metrics)], schema=SCHEMAS["runs"]))
 
         yield add
+        for writer in writers.values():
+            writer.close({})
 
 
 _PARAMETERS = "protocol direction streams message_bytes tcp_buffer_bytes duration_s omit_s congestion_control".split()

@@ -372,7 +372,7 @@ def compare(
     data : Results, DataFrame or path
         An experiment, as `netperf_lib.read` gives it, its table of runs, or its folder.
     after : Results, DataFrame or path, optional
-        A second one: the two are then compared, `data` being the side before.
+        A second one: the two are then compared, `data` being the side before. The name of a metric here is `metric`.
     metric : str, optional
         Only this metric.
     by : str or sequence of str, optional
@@ -402,6 +402,8 @@ def compare(
     >>> len(npl.compare("data/recorded/lab-full"))  # doctest: +SKIP
     7
     """
+    if isinstance(after, str) and after in METRICS:
+        metric, after = after, None
     if after is not None:
         first, second = _runs(data, where), _runs(after, where if where_after is None else where_after)
         names = (_name(data, where), _name(after, where if where_after is None else where_after))
