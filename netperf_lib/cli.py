@@ -53,12 +53,15 @@ until_precise = click.option(
     metavar="PERCENT",
     help="Stop when every contrast is known within ± this, for example 2%.",
 )
+until_decided = click.option(
+    "--until-decided", is_flag=True, help="Stop when every contrast is settled, or cannot be in the rounds declared."
+)
 anew = click.option("--anew", is_flag=True, help="Set a complete or different measurement of this name aside first.")
 
 
 def measuring(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of those that measure, named as the parameters of the function that it calls."""
-    for option in (until_precise, install, anew, seed, duration, rounds, root, experiment_file):
+    for option in (until_decided, until_precise, install, anew, seed, duration, rounds, root, experiment_file):
         command = option(command)
     return command
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "collect",
+    "decided",
     "down",
     "down_all",
     "dry_run",
     "leftovers",
     "plan",
-    "precise_enough",
     "preflight",
     "recorded",
     "run",
@@ -86,6 +87,7 @@ def run(
     anew: bool = False,
     install: bool = False,
     until_precise: float | None = None,
+    until_decided: bool = False,
     or_recorded: bool = False,
     pdf: PathLike | None = None,
     say: Callable[[str], None] = print,
@@ -110,6 +112,9 @@ def run(
         Install tools that a host lacks.
     until_precise : float, optional
         Stop after the round in which every declared contrast is known within ± this share (0.02: 2 %).
+    until_decided : bool
+        Stop after the round in which every declared contrast is settled, or futile within the rounds declared. The
+        verdicts are then those of a sequential design, which stay valid however often one looks.
     or_recorded : bool
         Where the hosts cannot be had here, say why and report on the `recorded` experiment.
     pdf : path, optional
@@ -135,6 +140,7 @@ def run(
             anew=anew,
             install=install,
             until_precise=until_precise,
+            until_decided=until_decided,
             say=say,
         )
     except HostError as error:
@@ -187,6 +193,7 @@ def collect(
     anew: bool = False,
     install: bool = False,
     until_precise: float | None = None,
+    until_decided: bool = False,
     say: Callable[[str], None] = print,
 ) -> Store:
     """Measure an experiment; the same call goes on where a killed one stopped. Parameters as in `run`.
@@ -200,9 +207,10 @@ def collect(
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
         say(f"The measurement made before is kept in {aside}")
-    enough = None if until_precise is None else precise_enough(store, declared, until_precise)
+    looked = until_decided or until_precise is not None
+    enough = decided(store, declared, until_precise) if looked else None
     with report_disk_full(store), store.lock():  # before any host is touched: those that run may be another collector's
-        scheduled = _schedule(store, declared, seed, looked=until_precise is not None)
+        scheduled = _schedule(store, declared, seed, looked=looked)
         for number in range(1, declared.deployments + 1):
             if is_complete(scheduled, store, number=number):
                 say(f"Deployment {number}: nothing is left to measure.")
@@ -214,36 +222,50 @@ def collect(
                 store.write_deployment(number, deployment)
                 if deployment.notice:
                     say(deployment.notice)
-                tally = measure(scheduled, deployment, store, number=number, install=install, enough=enough)
+                spent = partial(_spent, declared, store, scheduled)
+                tally = measure(
+                    scheduled, deployment, store, number=number, install=install, enough=enough, spent=spent
+                )
                 say(f"{tally}.")
         if why := failures(scheduled, store):
             raise CollectError(why)
     return store
 
 
-def precise_enough(store: Store, experiment: Experiment, width: float) -> Callable[[], str | None]:
-    """Make the rule that ends measuring when every declared contrast is known within ± `width`.
+def _spent(experiment: Experiment, store: Store, scheduled: Plan, _elapsed_s: float) -> str | None:
+    """Say so when what the hosts cost has reached the budget."""
+    if experiment.budget is None:
+        return None
+    done = len(store.run_ids()) / max(1, len(scheduled.trials))
+    return hosts.budget_reached(experiment, state=store.hosts_dir, done=min(1.0, done))
+
+
+def decided(store: Store, experiment: Experiment, width: float | None = None) -> Callable[[], str | None]:
+    """Make the rule that ends measuring: every declared contrast is settled or futile, or known within ± `width`.
 
     Raises
     ------
     UsageError
         There are no contrasts, or `width` is not between 0 and 1.
     """
-    if not 0 < width < 1:
+    if width is not None and not 0 < width < 1:
         raise UsageError(f"until precise {width:g}: must be above 0 and below 1, such as 0.02")
     if not experiment.contrasts:
-        raise UsageError(f"{experiment.name}: declares no contrasts, so that nothing can become precise")
+        raise UsageError(f"{experiment.name}: declares no contrasts, so that nothing can be decided")
 
     def enough() -> str | None:
         from .stats import until_decided
 
         runs = load(store.location)
         latest = runs[runs["deployment"] == runs["deployment"].max()]  # of several, each is measured to the end
+        rounds_left = experiment.rounds - int(latest["round"].max())
         progress = until_decided(
-            latest, experiment.contrasts, rounds_left=experiment.rounds, alpha=experiment.alpha, width=width
+            latest, experiment.contrasts, rounds_left=rounds_left, alpha=experiment.alpha, width=width
         )
-        done = len(progress.settled) == len(progress.family)
-        return "every contrast is known precisely enough" if done else None
+        if width is not None:
+            precise = len(progress.settled) == len(progress.family)
+            return "every contrast is known precisely enough" if precise else None
+        return progress.words if progress.stop else None
 
     return enough
 

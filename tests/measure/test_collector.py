@@ -28,7 +28,7 @@ from netperf_lib.hosts import lab
 from netperf_lib.measure import session, ssh
 from netperf_lib.measure.collector import Tally, collect
 from netperf_lib.measure.progress import Progress
-from netperf_lib.pipeline import precise_enough
+from netperf_lib.pipeline import decided
 
 from ..sshd import free_port, wait_until
 
@@ -243,13 +243,13 @@ def test_measuring_stops_when_every_contrast_is_precise(deployment: Deployment, 
     contrast = {"metric": "throughput_bps", "a": {"streams": 1}, "b": {"streams": 2}}
     declared = experiment(pairs=[NEAR], tests=[THROUGHPUT | {"streams": [1, 2]}], contrasts=[contrast], rounds=40)
     with pytest.raises(UsageError):
-        precise_enough(store, declared, 2)
-    tally = measure(declared, deployment, store, enough=precise_enough(store, declared, 0.99))
+        decided(store, declared, 2)
+    tally = measure(declared, deployment, store, enough=decided(store, declared, 0.99))
     assert tally.stopped_after_round is not None
     assert 5 < tally.stopped_after_round < 40
     assert tally.ok == 2 * tally.stopped_after_round
     with pytest.raises(UsageError, match="no contrasts"):
-        precise_enough(store, experiment(), 0.02)
+        decided(store, experiment(), 0.02)
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------

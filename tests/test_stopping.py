@@ -1,0 +1,56 @@
+"""When to stop measuring: every contrast settled, futile, or known precisely enough."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from netperf_lib.data.layout import Store
+from netperf_lib.errors import UsageError
+from netperf_lib.pipeline import decided
+
+from .conftest import REPO
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    place = tmp_path_factory.mktemp("root") / "lab-full"
+    shutil.copytree(REPO / "data" / "recorded" / "lab-full", place)
+    return Store.at(place)
+
+
+def test_contrasts_that_are_settled_end_the_measurement_before_its_last_round(store: Store) -> None:
+    declared = store.declared()
+    clear = tuple(c for c in declared.contrasts if "cross-region" in str(c.a) and c.metric == "latency_oneway_us")
+    assert clear
+    experiment = declared.model_copy(update={"contrasts": clear, "rounds": 100})
+    why = decided(store, experiment)()
+    assert why is not None
+    assert "1 of 1" in why
+
+
+def test_an_open_contrast_is_measured_on(store: Store) -> None:
+    """A margin of 1 % is much narrower than what twelve rounds on the lab tell, but within reach of 10,000."""
+    declared = store.declared()
+    near = tuple(
+        c.model_copy(update={"margin": 0.01})
+        for c in declared.contrasts
+        if "cross-zone" in str(c.a) and c.metric == "latency_oneway_us"
+    )
+    assert near
+    assert decided(store, declared.model_copy(update={"contrasts": near, "rounds": 10_000}))() is None
+
+
+def test_what_is_precise_enough_depends_on_the_width(store: Store) -> None:
+    declared = store.declared()
+    assert decided(store, declared, 0.9)() is not None
+    assert decided(store, declared, 0.0001)() is None
+
+
+def test_without_contrasts_nothing_can_be_decided(store: Store) -> None:
+    declared = store.declared()
+    with pytest.raises(UsageError):
+        decided(store, declared.model_copy(update={"contrasts": ()}))
+    with pytest.raises(UsageError):
+        decided(store, declared, 2)
