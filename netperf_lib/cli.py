@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -127,6 +128,29 @@ def plan(as_json: bool, **options: Any) -> None:
 
     found = do(**options)
     click.echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))
+
+
+@npl.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--hosts", type=click.Choice(["lab", "inventory", "azure"]), help="Where the hosts come from.")
+@click.option("--question", type=click.Choice(["placement", "streams"]), help="What is asked.")
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds to measure.")
+def init(file: Path, hosts: str | None, question: str | None, rounds: int | None) -> None:
+    """Write a commented experiment to start from; what is not given as an option is asked."""
+    from .experiment.starter import HOSTS, QUESTIONS, starter
+
+    if file.exists():
+        raise click.UsageError(f"{file} exists; choose another name")
+
+    def ask(text: str, default: Any, **options: Any) -> Any:
+        return click.prompt(text, default=default, err=True, **options) if sys.stdin.isatty() else default
+
+    chosen = hosts or ask("Where are the hosts?", "lab", type=click.Choice(list(HOSTS)))
+    asked = question or ask("What do you ask about?", "placement", type=click.Choice(list(QUESTIONS)))
+    number = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
+    file.write_text(starter(name, chosen, asked, number), "utf-8")
+    click.echo(f"{file}: edit it, then `npl plan {file}`")
 
 
 @npl.command()

@@ -42,6 +42,10 @@ class RunsTable:
         runs = runs.copy(deep=False)
         runs.attrs = {}  # pandas copies them, deeply, at each look at a column
         self.runs = runs.sort_values(order, kind="stable") if order else runs
+        self.blocked = "round" not in runs or not runs["round"].isna().any()
+        """Whether every run belongs to a round; where one does not (imported logs), each run is a round of its own."""
+        if not self.blocked:
+            self.runs = self.runs.assign(round=np.arange(len(runs)))
         self.columns = frozenset(str(c) for c in runs.columns)
         self.factors = [c for c in dimensions(runs.columns) if self._is_factor(c)]
         """What makes up a condition: a group in which one of these varies, unnamed, mixes conditions."""

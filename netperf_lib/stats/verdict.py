@@ -113,6 +113,7 @@ def judge(
     occasional far placing.
     """
     table = RunsTable(getattr(runs, "runs", runs))
+    paired = paired and table.blocked
     check_share(alpha, "alpha", below=0.5)
     asked = [question(c) for c in contrasts]
     if design is None:
@@ -781,7 +782,8 @@ def compare(
             extra.append(q)
         shown.append(q)
     every = [*wanted.values(), *extra]
-    rounds = experiment.get("rounds")
+    imported = (experiment.get("hosts") or {}).get("source") == "imported"  # no rounds were planned
+    rounds = None if imported else experiment.get("rounds")
     made = judge(runs, every, alpha=alpha, design=design, rounds=rounds, paired=paired)
     place = {id(q): i for i, q in enumerate(every)}
     claims = runs.attrs.get("failed_claims") or ()

@@ -14,6 +14,7 @@ import pytest
 
 from netperf_lib.data.imports import import_logs, labels_template, overview, understand
 from netperf_lib.errors import StoreError, UsageError
+from netperf_lib.questions.before_after import compare
 
 LOGS = Path(__file__).parents[1] / "logs"
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "azure-westeurope-d16v3"
@@ -217,3 +218,17 @@ def test_the_command_line_imports_shows_and_writes_a_template(tmp_path: Path) ->
     missing = npl("import", tmp_path / "nowhere", "--into", tmp_path / "other")
     assert missing.returncode == 2
     assert "Traceback" not in missing.stderr
+
+
+def test_logs_without_rounds_are_compared_unblocked(tmp_path: Path) -> None:
+    text, labels = QPERF.read_text(), []
+    for placement, level in (("ppg", 39.4), ("same-zone", 58.2)):
+        for number in range(12):
+            name = f"{placement}-{number}.txt"
+            (tmp_path / name).write_text(text.replace("39.4", f"{level + number * 7 % 12 / 10:.1f}"))
+            labels.append({"file": name, "placement": placement})
+    logs = sorted(tmp_path.glob("*.txt"))
+    mine = import_logs(logs, labels=pd.DataFrame(labels), into=tmp_path / "mine", contrasts=[PPG])
+    (found,) = compare(mine)
+    assert found.verdict == "better"
+    assert "unblocked" in found.method or any("unblocked" in w for w in found.warnings)

@@ -1,0 +1,106 @@
+"""A commented experiment file to start from."""
+
+from __future__ import annotations
+
+__all__ = ["HOSTS", "QUESTIONS", "starter"]
+
+HOSTS = {
+    "lab": """\
+hosts:
+  source: lab # emulated hosts on this machine: nothing to prepare, and nothing about a real network
+""",
+    "inventory": """\
+hosts:
+  source: inventory # machines that you reach with ssh; user, port, key and jump host are left to your configuration
+  options:
+    hosts: # address: where ssh connects to; data_address: where the tests send to
+      client: {address: client.example.net, data_address: 10.0.0.4}
+      near: {address: near.example.net, data_address: 10.0.0.5}
+      far: {address: far.example.net, data_address: 10.0.0.6}
+""",
+    "azure": """\
+hosts:
+  source: azure # `npl up --check` looks at login, sizes, quota and cost and makes nothing
+  options:
+    region: westeurope
+    remote_region: northeurope
+    zones: ["1", "2"]
+    vm_size: Standard_D8s_v5
+    image: Canonical:ubuntu-24_04-lts:server:latest
+    expires_h: 6 # a tag; `npl down --all --expired` finds what was forgotten
+""",
+}
+"""Where the hosts come from, in YAML."""
+
+_PAIRS = {
+    "lab": (
+        "{client: client, server: zone, placement: same-zone, accelerated: true}",
+        "{client: client, server: xzone, placement: cross-zone, accelerated: true}",
+    ),
+    "inventory": (
+        "{client: client, server: near, placement: same-zone}",
+        "{client: client, server: far, placement: cross-zone}",
+    ),
+    "azure": (
+        "{client: client, server: zone, placement: same-zone, accelerated: true}",
+        "{client: client, server: xzone, placement: cross-zone, accelerated: true}",
+    ),
+}
+
+QUESTIONS = {
+    "placement": (
+        "Does the placement make a difference?",
+        """\
+  - {tool: qperf, test: tcp_lat, duration_s: 5} # half a round trip
+  - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1}
+""",
+        "{factor: placement, baseline: same-zone, metrics: [latency_oneway_us, throughput_bps], margin: 10 %}",
+    ),
+    "streams": (
+        "Do parallel streams give more throughput?",
+        """\
+  - {tool: iperf3, test: tcp, duration_s: 10, omit_s: 1, streams: [1, 4, 16], placements: [cross-zone]}
+""",
+        "{factor: streams, baseline: 1, metrics: [throughput_bps], margin: 10 %}",
+    ),
+}
+"""What is asked: a title, the tests in YAML, and the family of contrasts."""
+
+
+def starter(name: str, hosts: str = "lab", question: str = "placement", rounds: int = 10) -> str:
+    """Return a commented experiment file.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment.
+    hosts : str
+        One of `HOSTS`.
+    question : str
+        One of `QUESTIONS`.
+    rounds : int
+        Rounds to measure.
+
+    Returns
+    -------
+    str
+        YAML that `load_experiment` takes as it stands.
+    """
+    title, tests, family = QUESTIONS[question]
+    pairs = "".join(f"  - {pair}\n" for pair in _PAIRS[hosts])
+    return f"""\
+# `npl plan FILE` says what this takes, `npl run FILE` measures and reports, `npl schema` helps an editor.
+name: {name}
+title: {title}
+{HOSTS[hosts]}
+# An ordered pair of hosts and the placement that it stands for; any name is a placement.
+pairs:
+{pairs}
+# Every pair runs every test, once in each round, in random order.
+tests:
+{tests}
+rounds: {rounds}
+
+# What is compared, declared before the data: the first run freezes it. Within the margin counts as equivalent.
+compare: {family}
+"""

@@ -1,0 +1,37 @@
+"""Experiment files to start from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netperf_lib import hosts
+from netperf_lib.experiment.starter import HOSTS, QUESTIONS, starter
+from netperf_lib.experiment.yaml import load_experiment
+
+
+@pytest.mark.parametrize("source", list(HOSTS))
+@pytest.mark.parametrize("question", list(QUESTIONS))
+def test_every_starter_can_be_planned_as_it_stands(tmp_path: Path, source: str, question: str) -> None:
+    place = tmp_path / "mine.yaml"
+    place.write_text(starter("mine", source, question, 12))
+    declared = load_experiment(place)
+    hosts.options(declared)
+    assert declared.rounds == 12
+    assert declared.contrasts
+
+
+def test_init_writes_what_plan_takes_and_overwrites_nothing(tmp_path: Path) -> None:
+    def npl(*words: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "netperf_lib", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+    place = tmp_path / "my question.yaml"
+    assert npl("init", place, "--question", "streams").returncode == 0
+    assert "name: my-question" in place.read_text()
+    planned = npl("plan", place)
+    assert planned.returncode == 0, planned.stderr
+    assert npl("init", place).returncode == 2
