@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -256,7 +256,7 @@ class Report(_Declared):
 class HostsSpec(_Declared):
     """Where the hosts come from."""
 
-    source: Name
+    source: Literal["lab", "inventory", "azure", "imported"]
     """`lab`, `inventory` or `azure`; `imported` stands for logs that were there before: nothing is measured."""
     options: dict[str, Any] = {}
     """What that source needs, which it declares and checks itself."""

@@ -402,7 +402,7 @@ def compare(
     >>> len(npl.compare("data/recorded/lab-full"))  # doctest: +SKIP
     7
     """
-    if isinstance(after, str) and after in METRICS:
+    if isinstance(after, str) and (after in METRICS or not ("/" in after or os.path.exists(after))):  # noqa: PTH110
         metric, after = after, None
     if after is not None:
         first, second = _runs(data, where), _runs(after, where if where_after is None else where_after)
