@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import plots as plots
+    from . import questions as questions
     from . import stats as stats
     from .data.histogram import Histogram as Histogram
     from .data.imports import import_logs as import_logs
@@ -42,13 +43,17 @@ if TYPE_CHECKING:
     from .questions.conditions import select as select
     from .questions.conditions import shift as shift
     from .questions.conditions import shift_table as shift_table
+    from .questions.details import ask_windows as ask_windows
     from .questions.export import export as export
     from .questions.fleet import change_points as change_points
     from .questions.fleet import latencies as latencies
     from .questions.fleet import series as series
     from .questions.fleet import trend as trend
     from .questions.fleet import zone_matrix as zone_matrix
-    from .questions.published import published_levels as published_levels
+    from .questions.history import ask_history as ask_history
+    from .questions.pairs import ask_pairs as ask_pairs
+    from .questions.question import ask as ask
+    from .questions.question import headline_metrics as headline_metrics
     from .questions.words import contrasts as contrasts
     from .questions.words import headline as headline
     from .reporting import page as page
@@ -80,6 +85,10 @@ __version__ = "0.1.0"
 _HOME = {
     "Histogram": "data.histogram",
     "Store": "data.layout",
+    "ask": "questions.question",
+    "ask_history": "questions.history",
+    "ask_pairs": "questions.pairs",
+    "ask_windows": "questions.details",
     "buffer_needed": "stats",
     "buffers": "stats",
     "by_round": "stats",
@@ -102,6 +111,7 @@ _HOME = {
     "format_value": "metrics",
     "headline": "questions.words",
     "import_logs": "data.imports",
+    "headline_metrics": "questions.question",
     "ingest": "data.ingest",
     "label": "questions.conditions",
     "latencies": "questions.fleet",
@@ -116,7 +126,6 @@ _HOME = {
     "plan": "pipeline",
     "proofs": "reporting.cover",
     "provenance": "reporting.cover",
-    "published_levels": "questions.published",
     "read": "data.load",
     "recorded": "pipeline",
     "report": "reporting",
@@ -140,7 +149,7 @@ _HOME = {
     "workshop": "reporting.lessons",
     "zone_matrix": "questions.fleet",
 }
-_PARTS = {"page": "reporting.page", "plots": "plots", "stats": "stats"}
+_PARTS = {"page": "reporting.page", "plots": "plots", "questions": "questions", "stats": "stats"}
 __all__ = sorted([*_HOME, *_PARTS])
 
 

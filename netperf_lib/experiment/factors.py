@@ -306,7 +306,8 @@ def factor(name: str) -> Factor:
     >>> factor("rack").level_words("b7")
     'rack b7'
     """
-    return FACTORS.get(name) or Factor(name=name)
+    # a condition is the name that `select` gives to a combination of levels: no column of the tables
+    return FACTORS.get(name) or Factor(name=name, words=_itself if name == "condition" else None)
 
 
 def level_words(name: str, level: Any) -> str:

@@ -1,28 +1,33 @@
-"""Figures: a tidy table in, a figure out.
+"""Figures: the table of runs in; a figure out, or the axes that were given.
 
 Every figure names its units on the axes, tells n and method in its caption, is legible in print and to colour-blind
 readers, and says in words what it shows to those who cannot see it.
 """
 
-from .figure import Plot
-from .places import levels, zone_pairs
+from .figure import Nothing, Plot
+from .places import levels, matrix
 from .ratios import forest, shift
-from .rounds import drift, intervals, paired, rounds
+from .rounds import drift, intervals, paired, rounds, under_load
 from .tails import ecdf
 from .throughput import roofline, share, streams
+from .time import by_clock, over_time
 
 __all__ = [
+    "Nothing",
     "Plot",
+    "by_clock",
     "drift",
     "ecdf",
     "forest",
     "intervals",
     "levels",
+    "matrix",
+    "over_time",
     "paired",
     "roofline",
     "rounds",
     "share",
     "shift",
     "streams",
-    "zone_pairs",
+    "under_load",
 ]

@@ -11,13 +11,13 @@ import importlib
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib as mpl
 import numpy as np
@@ -28,6 +28,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from ..errors import NothingToReport
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..questions.words import MIME
@@ -39,11 +40,15 @@ __all__ = [
     "INK",
     "MUTE",
     "VERDICTS",
+    "Drawn",
+    "Inset",
+    "Nothing",
     "Plot",
     "axis",
     "clusters",
     "colours",
     "conditions",
+    "drawing",
     "each",
     "legend",
     "legend_height",
@@ -178,10 +183,63 @@ class Plot(Figure):
         }
 
 
+class Nothing:
+    """In place of a figure where there is nothing to draw: a sentence that says why."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words[:1].upper() + words[1:].rstrip(".") + "."
+
+    def __repr__(self) -> str:
+        return self.words
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {
+            "text/plain": self.words,
+            "text/markdown": self.words,
+            MIME: {"kind": "words", "text": self.words},
+        }
+
+
+class Inset:
+    """Axes of the caller's in place of a figure: they get no caption, and a legend inside."""
+
+    def __init__(self, axes: Axes) -> None:
+        self.axes, self.caption, self.alt = axes, "", ""
+
+
+Drawn: TypeAlias = Any
+"""What a plot function returns: a figure; the caller's axes; or a sentence where there is nothing to draw."""
+
+
+def drawing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a plot function draw on axes of the caller's, and say so where there is nothing to draw.
+
+    Without ``ax`` the function returns a `Plot`, which knows its caption; with ``ax`` it returns those axes.
+    """
+
+    @wraps(function)
+    def draw(*args: Any, **options: Any) -> Any:
+        axes = options.get("ax")
+        try:
+            figure = function(*args, **options)
+        except NothingToReport as nothing:
+            if axes is None:
+                return Nothing(str(nothing))
+            axes.set_axis_off()
+            axes.text(0.5, 0.5, str(nothing), ha="center", va="center", wrap=True, transform=axes.transAxes)
+            return axes
+        return figure.axes if isinstance(figure, Inset) else figure
+
+    return draw
+
+
 @contextmanager
-def plot(height: float, caption: str, alt: str, **grid: Any) -> Iterator[tuple[Plot, Any]]:
-    """Begin a figure of this height in inches, in the style of all of them; gives it and its axes."""
+def plot(height: float, caption: str, alt: str, ax: Axes | None = None, **grid: Any) -> Iterator[tuple[Any, Any]]:
+    """Begin a figure of this height in inches, in the style of all of them; gives it and its axes, or those given."""
     with mpl.rc_context(STYLE):
+        if ax is not None:
+            yield Inset(ax), ax
+            return
         figure = Plot(figsize=(WIDTH, height), layout="constrained")
         figure.caption, figure.alt = caption, alt
         yield figure, figure.subplots(**grid)
@@ -283,8 +341,11 @@ def legend_height(names: Sequence[str]) -> float:
     return 0.17 * (math.ceil(len(names) / _columns(names)) - 1)
 
 
-def legend(figure: Plot, colours: dict[str, tuple[str, str]]) -> None:
+def legend(figure: Plot | Inset, colours: dict[str, tuple[str, str]]) -> None:
     """One legend above everything, in the order of the conditions."""
     handles = [Line2D([], [], color=c, marker=m, ls="", ms=5, mec="white", mew=0.5) for c, m in colours.values()]
+    if isinstance(figure, Inset):
+        figure.axes.legend(handles, list(colours))
+        return
     columns = _columns(list(colours))
     figure.legend(handles, list(colours), loc="outside upper left", ncols=columns, handletextpad=0.1, columnspacing=1.2)

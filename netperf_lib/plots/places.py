@@ -1,21 +1,31 @@
-"""Levels by place: any number of conditions side by side, and zones against zones."""
+"""Levels by place: any number of conditions side by side, and every pair of ends as a matrix."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
+from ..errors import NothingToReport
 from ..metrics import format_value
 from ..metrics import metric as metric_of
-from .figure import Plot, axis, colours, each, legend, legend_height, plot
+from ..questions.conditions import conditioned, interval_words
+from ..questions.conditions import levels as levels_of
+from .figure import INK, MUTE, Drawn, axis, colours, drawing, each, legend, legend_height, plot
 
-__all__ = ["levels", "zone_pairs"]
+__all__ = ["levels", "matrix"]
+
+BLUES = LinearSegmentedColormap.from_list("netperf", ["#eef4fb", "#c3dbf0", "#86b9e0", "#4190c7", "#1565a5", "#0b3c70"])
+"""One hue from light to dark: order survives grey print and every kind of colour blindness."""
 
 
-def levels(table: pd.DataFrame, metric: str) -> Plot:
+@drawing
+def levels(table: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     """Median and interval of every condition, one under the other.
 
     Parameters
@@ -25,23 +35,29 @@ def levels(table: pd.DataFrame, metric: str) -> Plot:
         where there is one, tells who measured.
     metric : str
         What the numbers are.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
     """
+    table = table if "median" in table else levels_of(conditioned(table, metric), metric)
     info = metric_of(metric)
     names = [str(n) for n in table["condition"]]
     groups = [str(s) for s in table["source"]] if "source" in table else names
     painted = colours(list(dict.fromkeys(groups)))
     told = "; ".join(f"{n} {format_value(float(m), info.unit)}" for n, m in zip(names, table["median"], strict=True))
     rows: Any = list(table.itertuples())
+    if table.empty:
+        raise NothingToReport(f"there is no value of {info.label[0].lower()}{info.label[1:]}")
     several = (table["n"] > 1).any()
+    deployments = table.attrs.get("deployments", 1)
     caption = (
         f"{info.label}: median of the runs"
-        + (" and its interval by order statistics" if several else "")
+        + (f" and {interval_words((int(n) for n in table['n']), deployments=deployments)}" if several else "")
         + f". n = {each(int(n) for n in table['n'])} runs a row."
     )
     several_sources = "source" in table and len(painted) > 1
     row_height = min(0.25, 7.4 / len(names))  # a figure fits a page, whatever it shows
     height = 0.85 + row_height * len(names) + (legend_height(list(painted)) + 0.2 if several_sources else 0)
-    with plot(height, caption, told + ".") as (fig, axes):
+    with plot(height, caption, told + ".", ax=ax) as (fig, axes):
         for y, (row, group) in enumerate(zip(rows, groups, strict=True)):
             colour, marker = painted[group]
             ends = [float(v) for v in (row.low, row.high) if v is not None and not pd.isna(v)]
@@ -61,53 +77,93 @@ def levels(table: pd.DataFrame, metric: str) -> Plot:
     return fig
 
 
-def zone_pairs(runs: pd.DataFrame, metric: str) -> Plot:
-    """Medians by zone of the client and zone of the server: each direction is a cell of its own.
+@drawing
+def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axes | None = None) -> Drawn:
+    """Medians by client (row) and server (column): each direction is a cell of its own.
 
     Parameters
     ----------
-    runs : DataFrame
-        One row a run, with ``client_zone`` and ``server_zone`` (and ``…_zone_physical`` where they are known).
+    table : DataFrame
+        ``client``, ``server``, ``n``, ``median``, ``low``, ``high``, as ``ask_pairs(runs, metric).levels``.
     metric : str
-        Column.
-    """
-    import seaborn as sns  # it takes seconds to import, and only this figure needs it
+        What the numbers are.
+    intervals : bool
+        Write the interval below each median.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
 
+    Examples
+    --------
+    >>> npl.plots.matrix(npl.ask_pairs(exp.runs, "latency_oneway_us").levels, "latency_oneway_us")
+    """
     info = metric_of(metric)
-    physical = runs["client_zone_physical"].notna().all() and runs["server_zone_physical"].notna().all()
-    end = "_physical" if physical else ""
-    sides = [f"client_zone{end}", f"server_zone{end}"]
-    kept = runs[runs[sides[0]].notna() & runs[sides[1]].notna()]
-    grid = kept.pivot_table(index=sides[0], columns=sides[1], values=metric, aggfunc="median", observed=True).astype(
-        float
-    )
-    count = kept.groupby(sides, observed=True)[metric].count()
-    words = grid.map(lambda v: format_value(v, info.unit))
-    told = "; ".join(
-        f"{a} to {b} {words.loc[a, b]}" for a in grid.index for b in grid.columns if words.loc[a, b] != "–"
+    if table.empty:
+        raise NothingToReport("there is no pair with a value")
+    rows, columns = ([str(v) for v in sorted(table[side].unique(), key=_natural)] for side in ("client", "server"))
+    pairs: Any = list(table.itertuples())
+    cells = {(str(r.client), str(r.server)): r for r in pairs}
+    grid = np.full((len(rows), len(columns)), np.nan)
+    for (a, b), row in cells.items():
+        grid[rows.index(a), columns.index(b)] = float(row.median)
+    told = "; ".join(f"{a} to {b} {format_value(float(r.median), info.unit)}" for (a, b), r in cells.items())
+    words = (
+        interval_words((int(n) for n in table["n"]), deployments=table.attrs.get("deployments", 1)) if intervals else ""
     )
     caption = (
-        f"{info.label} by zone of the client (row) and of the server (column): median of the runs. "
-        + ("Zones are physical ones. " if physical else "Zones are logical: their numbers are the subscription's own. ")
-        + f"n = {each(count)} runs a cell."
+        f"{info.label} by client (row) and server (column): median of the runs"
+        + (f", and below it {words}" if intervals else "")
+        + f". n = {each(int(n) for n in table['n'])} runs a cell. Darker is "
+        + {"lower": "slower", "higher": "faster"}.get(info.better or "", "more")
+        + "; an empty cell was not measured."
     )
-    middle = float(kept[metric].astype(float).median())
-    with plot(1.2 + 0.55 * len(grid), caption, told + ".") as (fig, axes):
-        sns.heatmap(  # type: ignore[no-untyped-call]  # seaborn has no types
+    middle = float(np.nanmedian(grid))
+    # noise of a few per cent must not look like a difference
+    low, high = min(float(np.nanmin(grid)), 0.9 * middle), max(float(np.nanmax(grid)), 1.1 * middle)
+    norm: Any = LogNorm(low, high) if low > 0 and high / low > 8 else Normalize(low, high)
+    height = 0.75 + (0.52 if intervals else 0.42) * len(rows)
+    with plot(height, caption, told + ".", ax=ax) as (fig, axes):
+        axes.pcolormesh(
+            np.arange(len(columns) + 1),
+            np.arange(len(rows) + 1),
             grid,
-            ax=axes,
-            annot=words.to_numpy(),
-            fmt="",
-            cmap="cividis_r" if info.better == "lower" else "cividis",
-            linewidths=2,
-            linecolor="white",
-            vmin=min(float(np.nanmin(grid.to_numpy())), 0.85 * middle),  # so that noise does not look like a difference
-            vmax=max(float(np.nanmax(grid.to_numpy())), 1.15 * middle),
-            annot_kws={"fontsize": 9},
-            cbar=False,  # every cell tells its value
+            cmap=BLUES,
+            norm=norm,
+            edgecolors="white",
+            linewidth=2,
         )
-        axes.set_xlabel("Zone of the server")
-        axes.set_ylabel("Zone of the client")
-        axes.tick_params(length=0, rotation=0)
+        for (a, b), row in cells.items():
+            x, y = columns.index(b) + 0.5, rows.index(a) + 0.5
+            dark = norm(float(row.median)) > 0.55
+            text = format_value(float(row.median), info.unit)
+            ends = [row.low, row.high]
+            if intervals and not any(v is None or pd.isna(v) for v in ends):
+                text += "\n" + " … ".join(format_value(float(v), info.unit) for v in ends)
+            axes.text(
+                x,
+                y,
+                text,
+                ha="center",
+                va="center",
+                color="white" if dark else INK,
+                fontsize=9 if len(columns) < 7 else 7.5,
+                linespacing=1.35,
+            )
+        for i, j in zip(*np.where(np.isnan(grid)), strict=True):
+            axes.text(j + 0.5, i + 0.5, "–", ha="center", va="center", color=MUTE)
+        axes.set_xlim(0, len(columns))
+        axes.set_ylim(len(rows), 0)
+        axes.set_xticks(np.arange(len(columns)) + 0.5, columns)
+        axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
+        axes.xaxis.tick_top()
+        axes.xaxis.set_label_position("top")
+        axes.set_xlabel("Server")
+        axes.set_ylabel("Client")
+        axes.tick_params(length=0)
         axes.grid(visible=False)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
     return fig
+
+
+def _natural(name: Any) -> list[Any]:
+    return [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", str(name))]

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from ..errors import NothingToReport
 from ..questions.words import effect
 from ..stats.tail import FEW
-from .figure import INK, MUTE, VERDICTS, Plot, each, plot
+from .figure import INK, MUTE, VERDICTS, Drawn, drawing, each, plot
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from ..stats import Comparison, Quantiles
 
 __all__ = ["forest", "shift"]
@@ -32,7 +35,8 @@ def _ratio_text(v: float) -> str:
     return "equal" if abs(change) < 0.05 else f"{change:+.0f} %".replace("-", "−")
 
 
-def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None) -> Plot:
+@drawing
+def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Drawn:
     """Ratios with their intervals, against the margin within which conditions count as equivalent.
 
     Parameters
@@ -41,8 +45,12 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None) 
         As `compare` gives it.
     names : sequence of str, optional
         What to call the contrasts.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
     """
     every = list(family)
+    if not every:
+        raise NothingToReport("no contrast was declared, and there is nothing to compare")
     shown = [(c, names[i] if names else f"{c.names[0]} / {c.names[1]}") for i, c in enumerate(every)]
     finite = [(c, n) for c, n in shown if math.isfinite(c.ratio) and c.ratio > 0]
     margins = sorted({c.margin for c in every})
@@ -57,10 +65,10 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None) 
         "Ratio of the first to the second condition with its interval (Hodges–Lehmann estimate, exact signed-rank "
         f"interval at the confidence that the family of contrasts asks for); shaded: the margin of {band} within which "
         f"conditions count as equivalent. n = {units} {every[0].unit if every else 'round'}s a contrast. "
-        "Log scale." + (" An arrow: too far away for this axis; the number tells." if beyond else "")
+        "Log scale." + (" Arrows mark ratios outside the axis; see the number at the right." if beyond else "")
     )
     alt = "; ".join(c.words for c in every) + "."
-    with plot(0.9 + 0.34 * max(len(shown), 1), caption, alt) as (figure, axes):
+    with plot(0.9 + 0.34 * max(len(shown), 1), caption, alt, ax=ax) as (figure, axes):
         for y, (c, _) in enumerate(shown):
             axes.fill_betweenx(
                 [y - 0.42, y + 0.42], 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.13, lw=0
@@ -119,14 +127,19 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
     return sorted(ticks)
 
 
-def shift(quantiles: Quantiles) -> Plot:
+@drawing
+def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Drawn:
     """Shift function: by how much two distributions differ, from the fastest packets to the slowest.
 
     Parameters
     ----------
     quantiles : Quantiles
         As `netperf_lib.shift` gives it.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
     """
+    if quantiles is None:
+        raise NothingToReport("there is one condition, and no difference to show")
     comparisons = list(quantiles)
     a, b = comparisons[0].names
     margin = comparisons[0].margin
@@ -136,7 +149,7 @@ def shift(quantiles: Quantiles) -> Plot:
         f"the margin of {100 * margin:.3g} %. Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
         f"n = {each(c.n for c in comparisons)} rounds."
     )
-    with plot(2.9, caption, f"Ratio by percentile: {told}.") as (fig, axes):
+    with plot(2.9, caption, f"Ratio by percentile: {told}.", ax=ax) as (fig, axes):
         axes.axhspan(1 / (1 + margin), 1 + margin, color="#0072b2", alpha=0.13, lw=0)
         axes.axhline(1, color=INK, lw=0.8)
         for x, (p, c) in enumerate(zip(quantiles.percentiles, comparisons, strict=True)):

@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from ..errors import NothingToReport
 from ..metrics import format_value
 from ..metrics import metric as metric_of
+from ..questions.conditions import conditioned, interval_words, label, select
 from ..stats import level, units_of
 from .figure import (
     INK,
     MUTE,
-    Plot,
+    Drawn,
     axis,
     clusters,
     colours,
     conditions,
+    drawing,
     each,
     legend,
     legend_height,
@@ -26,7 +30,7 @@ from .figure import (
     round_label,
 )
 
-__all__ = ["drift", "intervals", "paired", "rounds"]
+__all__ = ["drift", "intervals", "paired", "rounds", "under_load"]
 
 SPARSE = 5
 """Points up to which a line shows each of them."""
@@ -34,7 +38,10 @@ PAUSE = 10
 """A pause this many times longer than usual between two runs breaks the line of the drift."""
 
 
-def rounds(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> Plot:
+@drawing
+def rounds(
+    runs: pd.DataFrame, metric: str, *, hue: str | None = None, confidence: float = 0.95, ax: Axes | None = None
+) -> Drawn:
     """Every run in time order, and beside it where each condition lies.
 
     Conditions that lie far apart get panels of their own, each with its own axis.
@@ -42,12 +49,22 @@ def rounds(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> Plot
     Parameters
     ----------
     runs : DataFrame
-        One row a run, with ``deployment``, ``round`` and ``condition``, as `select` gives it.
+        The table of runs, or what `select` made of it.
     metric : str
         Column on the vertical axis.
+    hue : str, optional
+        Factor whose levels get a colour each; default: every condition.
     confidence : float
         Of the interval of the median.
+    ax : Axes, optional
+        Where to draw the runs, all in one panel; default: a figure of its own, with the medians and a caption.
+
+    Examples
+    --------
+    >>> npl.plots.rounds(exp.runs, "latency_oneway_us", hue="placement")
     """
+    runs = select(runs, metric, factors=[hue]) if hue else conditioned(runs, metric)
+    runs = runs.assign(condition=runs["condition"].cat.remove_unused_categories())
     names = [str(n) for n in runs["condition"].cat.categories]
     info = metric_of(metric)
     values = {n: runs.loc[runs["condition"] == n, metric].astype(float) for n in names}
@@ -55,15 +72,25 @@ def rounds(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> Plot
     told = "; ".join(f"{n} {format_value(v.median, info.unit)}" for n, v in found.items())
     groups = clusters({n: v.median for n, v in found.items()})
     caption = (
-        f"{info.label}: every run in time order (left), and the median of each condition with its "
-        f"{100 * confidence:g} % interval (right; {next(iter(found.values())).method}). "
-        f"n = {each(v.n for v in found.values())} {next(iter(found.values())).unit}s a condition."
+        f"{info.label}: every run in time order (left), and the median of each condition with "
+        f"{interval_words((len(v) for v in values.values()), confidence, len(set(units_of(runs))))} (right). "
+        f"n = {each(len(v) for v in values.values())} runs a condition."
         + (" The panels have different scales." if len(groups) > 1 else "")
     )
     heights = [1.0 + 0.35 * len(g) for g in groups]
     time = runs.groupby(["deployment", "round"], sort=True).ngroup() + 1
     grid = {"width_ratios": [3.4, 1], "height_ratios": heights}
-    shape = {"nrows": len(groups), "ncols": 2, "squeeze": False, "sharey": "row", "gridspec_kw": grid}
+    shape: dict[str, Any] = {"nrows": len(groups), "ncols": 2, "squeeze": False, "sharey": "row", "gridspec_kw": grid}
+    if ax is not None:
+        with plot(0, "", "", ax=ax) as (inset, _):
+            painted = colours(names)
+            for name, (colour, marker) in painted.items():
+                mine = runs["condition"] == name
+                ax.plot(time[mine], values[name], marker, ls="-", lw=0.8, color=colour, ms=4.5, mec="white", mew=0.5)
+            axis(ax, metric, [x for v in values.values() for x in v])
+            ax.set_xlabel(round_label(runs))
+            legend(inset, painted)
+        return inset
     with plot(max(2.7, 0.75 + 0.85 * sum(heights)) + legend_height(names), caption, f"Medians: {told}.", **shape) as (
         figure,
         axes,
@@ -99,7 +126,8 @@ def rounds(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> Plot
     return figure
 
 
-def paired(runs: pd.DataFrame, metric: str) -> Plot:
+@drawing
+def paired(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     """The runs of a round joined by a line, so that what a round has in common is seen.
 
     Parameters
@@ -108,11 +136,16 @@ def paired(runs: pd.DataFrame, metric: str) -> Plot:
         One row a run, with ``deployment``, ``round`` and ``condition``; two conditions or more.
     metric : str
         Column on the vertical axis.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
     """
+    runs = conditioned(runs, metric)
     info = metric_of(metric)
-    wide = runs.pivot_table(
-        index=["deployment", "round"], columns="condition", values=metric, aggfunc="median", observed=True
-    ).astype(float)
+    wide = (
+        runs.assign(condition=runs["condition"].cat.remove_unused_categories())
+        .pivot_table(index=["deployment", "round"], columns="condition", values=metric, aggfunc="median", observed=True)
+        .astype(float)
+    )
     names = [str(c) for c in wide.columns]
     whole = wide.dropna()
     told = "; ".join(f"{n} {format_value(float(wide[n].median()), info.unit)}" for n in names)
@@ -120,7 +153,7 @@ def paired(runs: pd.DataFrame, metric: str) -> Plot:
         f"{info.label}: each line is a round, each large mark the median of a condition. "
         f"n = {len(whole)} rounds with every condition."
     )
-    with plot(3.0, caption, f"Medians: {told}.") as (fig, axes):
+    with plot(3.0, caption, f"Medians: {told}.", ax=ax) as (fig, axes):
         for row in whole.to_numpy():
             axes.plot(range(len(names)), row, color="#9aa3ae", lw=0.8, alpha=0.8)
         for x, (name, (colour, marker)) in enumerate(colours(names).items()):
@@ -141,7 +174,8 @@ def _change(ratio: float) -> str:
     return "0 %" if abs(change) < 1e-9 else f"{change:+.3g} %".replace("-", "−")
 
 
-def drift(runs: pd.DataFrame, metric: str) -> Plot:
+@drawing
+def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     """Every run against the median of its condition, over the clock: drift and disturbance that all conditions share.
 
     Parameters
@@ -150,9 +184,14 @@ def drift(runs: pd.DataFrame, metric: str) -> Plot:
         One row a run, with ``started_utc`` and ``condition``.
     metric : str
         Column.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
     """
+    runs = conditioned(runs, metric)
     info = metric_of(metric)
     kept = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc")
+    if kept.empty:
+        raise NothingToReport(f"no run with a value of {metric} says when it started")
     values = kept[metric].astype(float)
     relative = values / values.groupby(kept["condition"], observed=True).transform("median")
     minutes = (kept["started_utc"] - kept["started_utc"].min()).dt.total_seconds() / 60
@@ -165,7 +204,7 @@ def drift(runs: pd.DataFrame, metric: str) -> Plot:
         f"a running median over {width} runs. n = {len(kept)} runs. Level: no drift."
     )
     alt = f"The largest deviation of a run from its condition is {100 * worst:.0f} %."
-    with plot(2.7 + legend_height(names), caption, alt) as (fig, axes):
+    with plot(2.7 + legend_height(names), caption, alt, ax=ax) as (fig, axes):
         axes.axhline(1, color=INK, lw=0.8)
         for name, (colour, marker) in colours(names).items():
             mine = (kept["condition"] == name).to_numpy()
@@ -182,16 +221,25 @@ def drift(runs: pd.DataFrame, metric: str) -> Plot:
     return fig
 
 
-def intervals(table: pd.DataFrame, *, cut_s: float | None = None) -> Plot:
+@drawing
+def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: float | None = None) -> Drawn:
     """The seconds within the runs: mean curve of each condition, warm-up shaded, retransmits below.
 
     Parameters
     ----------
     table : DataFrame
-        The table of intervals with a column ``condition``; rows of stream -1 (the sum) are used where there are any.
+        The table of intervals; rows of stream -1 (the sum) are used where there are any.
+    runs : DataFrame, optional
+        As `select` gives it: whose intervals are drawn. Not needed where `table` has a column ``condition``.
     cut_s : float, optional
         End of the warm-up, as `warmup` finds it.
     """
+    if not len(table):
+        raise NothingToReport("no tool reported intervals")
+    table = table if "condition" in table else label(table, runs if runs is not None else table)
+    table = table[~table["omitted"].fillna(False).astype(bool) & table["throughput_bps"].notna()]
+    if not len(table):
+        raise NothingToReport("no tool reported intervals of these runs")
     sums = table[table["stream"] == -1] if (table["stream"] == -1).any() else table
     each_interval = sums.groupby(["condition", "run_id", "start_s", "end_s"], observed=True)
     measures = ["throughput_bps", "retransmits_count"]
@@ -240,3 +288,22 @@ def intervals(table: pd.DataFrame, *, cut_s: float | None = None) -> Plot:
         grid[-1][0].set_xlim(0, float(runs["end_s"].max()))
         legend(fig, painted)
     return fig
+
+
+@drawing
+def under_load(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
+    """The same tool on the same path, idle and while another tool fills it.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs, or what `select` made of it.
+    metric : str
+        Column.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
+    """
+    runs = runs.drop(columns="condition", errors="ignore")
+    if not (runs["during"].notna().any() and runs["during"].isna().any()):
+        raise NothingToReport("no latency was measured while another tool filled the path (`during` in a test)")
+    return rounds(select(runs, metric, about="during"), metric, ax=ax)

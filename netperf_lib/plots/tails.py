@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from ..errors import NothingToReport
 from ..metrics import format_value
+from ..questions.conditions import label
 from ..stats.tail import FEW
-from .figure import MUTE, Plot, colours, conditions, each, legend, legend_height, plot
+from .figure import MUTE, Drawn, colours, conditions, drawing, each, legend, legend_height, plot
 
 __all__ = ["ecdf"]
 
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
 
 
-def ecdf(percentiles: pd.DataFrame) -> Plot:
+@drawing
+def ecdf(percentiles: pd.DataFrame, runs: pd.DataFrame | None = None, *, ax: Axes | None = None) -> Drawn:
     """Share of packets that are slower, on a log axis: each nine of the percentile takes the same room.
 
     Parameters
     ----------
     percentiles : DataFrame
-        The table of percentiles with a column ``condition``; one basis.
+        The table of percentiles.
+    runs : DataFrame, optional
+        As `select` gives it: whose percentiles are drawn. Not needed where `percentiles` has a column ``condition``.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
     """
+    if runs is not None:
+        percentiles = label(percentiles, runs)
+    if not len(percentiles):
+        raise NothingToReport("no tool reported percentiles")
     basis = "; ".join(BASIS.get(str(b), str(b)) for b in percentiles["basis"].unique())
     kept = percentiles[percentiles["percentile"] < 100]
     names = conditions(kept)
     painted = colours(names)
-    runs = kept.groupby("condition", observed=True)["run_id"].nunique()
+    counts = kept.groupby("condition", observed=True)["run_id"].nunique()
     middle = (
         kept.groupby(["condition", "percentile"], observed=True)
         .agg(latency_us=("latency_us", "median"), beyond=("beyond", "min"))
@@ -38,9 +50,9 @@ def ecdf(percentiles: pd.DataFrame) -> Plot:
     caption = (
         f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
         f"percentile of a run (thin lines: every run); open where fewer than {FEW} packets of a run lie beyond it. "
-        f"n = {each(runs)} runs a condition."
+        f"n = {each(counts)} runs a condition."
     )
-    with plot(3.4 + legend_height(names), caption, f"99th percentile: {told}.") as (fig, axes):
+    with plot(3.4 + legend_height(names), caption, f"99th percentile: {told}.", ax=ax) as (fig, axes):
         for name, (colour, marker) in painted.items():
             mine = kept[kept["condition"].astype(str) == name]
             for _, run in mine.sort_values("percentile").groupby("run_id"):

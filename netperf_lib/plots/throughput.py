@@ -10,17 +10,28 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from ..errors import NothingToReport
 from ..metrics import format_value
+from ..questions.conditions import conditioned, interval_words
 from ..stats import level, units_of
-from .figure import INK, MUTE, Plot, axis, colours, conditions, each, legend, legend_height, plot
+from .figure import INK, MUTE, Drawn, axis, colours, conditions, drawing, each, legend, legend_height, plot
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from ..stats import Streams
 
 __all__ = ["roofline", "share", "streams"]
 
 
-def streams(runs: pd.DataFrame, fits: Mapping[str, Streams] | None = None, *, metric: str = "throughput_bps") -> Plot:
+@drawing
+def streams(
+    runs: pd.DataFrame,
+    fits: Mapping[str, Streams] | None = None,
+    *,
+    metric: str = "throughput_bps",
+    ax: Axes | None = None,
+) -> Drawn:
     """Throughput against the number of parallel streams, with the band that counts as saturated.
 
     Parameters
@@ -31,14 +42,18 @@ def streams(runs: pd.DataFrame, fits: Mapping[str, Streams] | None = None, *, me
         What `netperf_lib.streams` said of a condition: its band is shaded and its number marked.
     metric : str
         Column on the vertical axis.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
     """
     fits = fits or {}
+    runs = conditioned(runs, metric)
     names = conditions(runs)
     painted = colours(names)
     counts = runs.groupby(["condition", "streams"], observed=True)[metric].count()
+    words = interval_words(counts, deployments=len(set(units_of(runs))))
     shares = sorted({f"{100 * f.share:g} %" for f in fits.values()})
     caption = (
-        "Throughput against parallel streams: every round (thin), median and 95 % interval by order statistics (thick)"
+        f"Throughput against parallel streams: every round (thin), median and {words} (thick)"
         + (
             f"; shaded: at least {' or '.join(shares)} of the best median, ringed: the fewest streams shown to reach it"
             if fits
@@ -47,7 +62,7 @@ def streams(runs: pd.DataFrame, fits: Mapping[str, Streams] | None = None, *, me
         + f". n = {each(counts)} runs a point."
     )
     told = []
-    with plot(3.1 + legend_height(names), caption, "") as (fig, axes):
+    with plot(3.1 + legend_height(names), caption, "", ax=ax) as (fig, axes):
         for name, (colour, marker) in painted.items():
             mine = runs[runs["condition"].astype(str) == name]
             for _, one in mine.sort_values("streams").groupby(["deployment", "round"]):
@@ -81,7 +96,10 @@ def streams(runs: pd.DataFrame, fits: Mapping[str, Streams] | None = None, *, me
 WINDOWS = (64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20, 256 * 2**20)
 
 
-def roofline(runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str = "throughput_bps") -> Plot:
+@drawing
+def roofline(
+    runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str = "throughput_bps", ax: Axes | None = None
+) -> Drawn:
     """Throughput against round-trip time, with the roofs that a window puts over a stream: window / RTT.
 
     Parameters
@@ -90,8 +108,13 @@ def roofline(runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str 
         One row a run, with ``condition`` and ``streams``; throughput is divided by the number of streams.
     rtt, throughput : str
         Columns.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
     """
+    runs = conditioned(runs, throughput)
     kept = runs[runs[rtt].notna() & runs[throughput].notna()]
+    if kept.empty:
+        raise NothingToReport("the tool did not report the round-trip time under load; there is no roof to draw")
     x = kept[rtt].astype(float)
     y = kept[throughput].astype(float) / kept["streams"].astype(float).fillna(1)
     names = conditions(kept)
@@ -104,7 +127,7 @@ def roofline(runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str 
         "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
         f"roofs by something else. n = {each(counts)} runs a condition."
     )
-    with plot(3.5 + legend_height(names), caption, told + ".") as (fig, axes):
+    with plot(3.5 + legend_height(names), caption, told + ".", ax=ax) as (fig, axes):
         left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
         bottom, top = float(y.min()) / 3, float(y.max()) * 4
         for window in WINDOWS:
@@ -135,7 +158,10 @@ def roofline(runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str 
     return fig
 
 
-def share(levels: pd.DataFrame, advertised_bps: float, *, what: str = "advertised bandwidth") -> Plot:
+@drawing
+def share(
+    levels: pd.DataFrame, advertised_bps: float | None, *, what: str = "advertised bandwidth", ax: Axes | None = None
+) -> Drawn:
     """Median throughput of each condition as a share of what the machine was sold with.
 
     Parameters
@@ -146,18 +172,23 @@ def share(levels: pd.DataFrame, advertised_bps: float, *, what: str = "advertise
         What counts as all.
     what : str
         What it is called.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
     """
+    if not advertised_bps:
+        raise NothingToReport("no advertised bandwidth is known: declare bandwidth_mbps, or give advertised_gbps")
     names = [str(n) for n in levels["condition"]]
     rows: Any = list(levels.itertuples())
     told = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))
+    words = interval_words((int(n) for n in levels["n"]), deployments=levels.attrs.get("deployments", 1))
     caption = (
-        f"Median throughput as a share of the {what} of {format_value(advertised_bps, 'bps')}, with the interval of "
-        f"the median by order statistics. n = {each(levels['n'])} runs a condition."
+        f"Median throughput as a share of the {what} of {format_value(advertised_bps, 'bps')}, with "
+        f"{words}. n = {each(levels['n'])} runs a condition."
     )
-    with plot(0.9 + 0.34 * len(names), caption, told + ".") as (fig, axes):
+    with plot(0.9 + 0.34 * len(names), caption, told + ".", ax=ax) as (fig, axes):
         for y, (row, (colour, marker)) in enumerate(zip(rows, colours(names).values(), strict=True)):
             axes.barh([y], [row.median / advertised_bps], color=colour, alpha=0.28, height=0.6, lw=0)
-            ends = [float(v) / advertised_bps for v in (row.low, row.high) if v is not None]
+            ends = [float(v) / advertised_bps for v in (row.low, row.high) if v is not None and not pd.isna(v)]
             if len(ends) == 2 and all(math.isfinite(v) for v in ends):
                 axes.plot(ends, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
             axes.plot([row.median / advertised_bps], [y], marker, color=colour, ms=6.5, mec="white", mew=0.6)

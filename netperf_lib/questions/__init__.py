@@ -1,1 +1,32 @@
-"""What one question asks of the table of runs, and the words of its answer."""
+"""What one question asks of the table of runs, and the words of its answer: what notebooks and command line share.
+
+`ask` takes a factor and a metric; `ask_pairs`, `ask_history` and `ask_windows` answer the questions that are more than
+that; `pages` lists the questions that an experiment can answer.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .conditions import *  # noqa: F403
+    from .contents import *  # noqa: F403
+    from .details import *  # noqa: F403
+    from .history import *  # noqa: F403
+    from .pairs import *  # noqa: F403
+    from .published_figures import *  # noqa: F403
+    from .question import *  # noqa: F403
+    from .words import *  # noqa: F403
+
+_MODULES = ("question", "contents", "pairs", "history", "details", "conditions", "published_figures", "words")
+
+
+def __getattr__(name: str) -> Any:
+    # imported when first used: the command line needs none of them to answer
+    if not name.startswith("_"):
+        for module in _MODULES:
+            found = importlib.import_module(f".{module}", __name__)
+            if name in found.__all__:
+                return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import dimensions, factor, sort_levels
+from ..metrics import METRICS
 from ..metrics import metric as metric_of
 from ..stats import Quantiles, level, tails, units_of
 from ..tools.parsed import Percentile
@@ -18,20 +19,28 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Counts",
+    "condition_factors",
+    "conditioned",
     "counts",
     "describe",
     "end",
+    "interval_words",
     "label",
     "levels",
     "metric_label",
     "named",
     "ok_runs",
+    "pooled",
     "require",
     "select",
     "shift",
     "shift_table",
     "status_counts",
 ]
+
+LENGTHS = ("duration_s", "omit_s")
+"""How long a test takes is no part of what it measures."""
+HOSTS = ("client", "server")
 
 
 def select(
@@ -107,6 +116,7 @@ def select(
             raise NothingToReport(f"{along} does not vary in any condition with a value of {metric}")
         names = named(kept, [f for f in factors if f != along])
     first = kept.assign(condition=names).drop_duplicates("condition")
+
     columns = [f for f in factors if f in first]
     place = {row["condition"]: [factor(f).key(row[f]) for f in columns] for row in first.to_dict("records")}
     order = sorted(place, key=place.__getitem__)
@@ -117,7 +127,7 @@ def select(
 
 def condition_factors(runs: pd.DataFrame) -> list[str]:
     """Columns that make up a condition: every factor but the lengths of a test, which change nothing measured."""
-    return [f for f in dimensions(runs.columns) if f not in ("duration_s", "omit_s")]
+    return [f for f in dimensions(runs.columns) if f not in LENGTHS]
 
 
 def _plain(column: Any) -> Any:
@@ -130,8 +140,8 @@ def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
     plain = {f: _plain(runs[f]) for f in factors if f in runs}
     varying = [f for f, column in plain.items() if len(column.unique()) > 1]
     if not varying:
-        return [str(runs["placement"].iloc[0])] * len(runs)
-    for redundant in ("server", "client", "direction"):
+        return [str(runs["placement"].iloc[0])] * len(runs) if len(runs) else []
+    for redundant in ("server", "client", "direction", "protocol", "test"):
         rest = [f for f in varying if f != redundant]
         if rest and redundant in varying and _distinct(plain, rest) == _distinct(plain, varying):
             varying = rest
@@ -229,10 +239,12 @@ def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = 0.05) ->
     )
 
 
-def shift_table(quantiles: Quantiles) -> pd.DataFrame:
+def shift_table(quantiles: Quantiles | None) -> pd.DataFrame:
     """What `shift` found, a row a percentile, in words that a table can hold."""
     import pandas as pd
 
+    if quantiles is None:
+        return pd.DataFrame(columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
     rows = [
         [f"{p:g}", effect(c.ratio), span(c), c.n, "few" if p in quantiles.flagged else "enough"]
         for p, c in zip(quantiles.percentiles, quantiles, strict=True)
@@ -240,34 +252,116 @@ def shift_table(quantiles: Quantiles) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
 
 
-def levels(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> pd.DataFrame:
-    """Level of every condition: the median of the runs and its interval.
+def levels(
+    runs: pd.DataFrame, metric: str, *, by: str | Sequence[str] | None = None, confidence: float = 0.95
+) -> pd.DataFrame:
+    """Level of every condition: the median of the runs, and its interval with the confidence that it really has.
 
     Parameters
     ----------
     runs : DataFrame
-        As `select` gives it.
+        The table of runs, or what `select` made of it.
     metric : str
         Column.
+    by : str or sequence of str, optional
+        Factors that make a condition; default: the column ``condition``, else every factor that varies.
     confidence : float
-        Of the interval; fewer runs than it needs give none.
+        Wanted of the interval. Six runs are needed for 95 %; with fewer the interval is the range of the runs, and
+        ``confidence`` tells how often such a range holds the median: 75 % of the time with three runs.
 
     Returns
     -------
     DataFrame
-        ``condition``, ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``; in the unit of the metric.
+        ``condition``, ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest`` in the unit of the metric, and
+        ``confidence``. A single run has no interval.
+
+    Examples
+    --------
+    >>> npl.levels(exp.runs, "latency_oneway_us", by="placement")
     """
     import math
 
     import pandas as pd
 
+    if by is not None:
+        runs = select(runs, metric, factors=[by] if isinstance(by, str) else by)
+    runs = conditioned(runs, metric)
     rows = []
     for name, group in runs.groupby("condition", observed=True, sort=True):
-        values = group[metric].astype(float)
-        found = level(values, confidence, metric=metric, units=units_of(group))
-        ends = [v if math.isfinite(v) else None for v in (found.low, found.high)]
-        rows.append([str(name), len(values), found.median, *ends, values.min(), values.max()])
-    return pd.DataFrame(rows, columns=["condition", "n", "median", "low", "high", "smallest", "largest"])
+        values = group[metric].astype(float).dropna()
+        if not len(values):
+            continue
+        found = level(values, confidence, metric=metric, units=units_of(group.loc[values.index]))
+        ends = [v if len(values) > 1 and math.isfinite(v) else None for v in (found.low, found.high)]
+        sure = found.confidence if len(values) > 1 else None
+        rows.append([str(name), len(values), found.median, *ends, values.min(), values.max(), sure])
+    heads = ["condition", "n", "median", "low", "high", "smallest", "largest", "confidence"]
+    table = pd.DataFrame(rows, columns=heads)
+    table.attrs["deployments"] = len(set(units_of(runs)))
+    return table
+
+
+def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int = 1) -> str:
+    """What the interval of a level is, for a caption: with few runs it is their range, at a lower confidence."""
+    if deployments > 1:
+        return f"its {100 * confidence:g} % interval (Student's t over the medians of {deployments} deployments)"
+    counts = sorted(set(n))
+    few = [k for k in counts if k > 1 and 1 - 0.5 ** (k - 1) < confidence]
+    whole = [k for k in counts if k > 1 and k not in few]
+    usual = f"its {100 * confidence:g} % interval by order statistics"
+    if not few:
+        return usual if whole else "no interval (one run each)"
+    sure = list(dict.fromkeys(f"{100 * (1 - 0.5 ** (k - 1)):.3g} %" for k in (few[0], few[-1])))
+    range_words = f"the range of the runs, which covers the median with {' to '.join(sure)} confidence"
+    return f"{usual}, or, below {whole[0]} runs, {range_words}" if whole else range_words
+
+
+def conditioned(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The runs as `select` gives them: those of a table that has no column ``condition`` are selected here."""
+    return runs if "condition" in runs else select(runs, metric)
+
+
+def pooled(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each condition and round: the geometric mean over the pairs of hosts that were measured in it.
+
+    A question about placement is one about every pair of that placement; pairs in one round are no independent
+    rounds. Runs that are alone in their round stay as they are.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As `select` gives it.
+
+    Returns
+    -------
+    DataFrame
+        ``client`` and ``server`` name all hosts. ``attrs["pooled"]`` is the largest number of pairs in a round.
+    """
+    import numpy as np
+
+    keys = ["deployment", "round", "condition"]
+    sizes = runs.groupby(keys, observed=True)["client"].transform("size")
+    attrs = dict(runs.attrs)
+    if not len(runs) or sizes.max() == 1:
+        return runs
+    numbers = [m for m in METRICS if m in runs and runs[m].notna().any()]
+    groups = runs.groupby(keys, observed=True, sort=False)
+
+    def mean(values: Any) -> float:
+        x = values.dropna().to_numpy(dtype=float)
+        if not x.size:
+            return float("nan")
+        return float(np.exp(np.log(x).mean())) if (x > 0).all() else float(x.mean())
+
+    table = groups.first().reset_index()
+    for name in numbers:
+        table[name] = groups[name].agg(mean).to_numpy()
+    for side in HOSTS:
+        table[side] = groups[side].agg(lambda v: "+".join(sorted(set(map(str, v))))).to_numpy()
+    pairs = runs[[*keys, *HOSTS]].drop_duplicates().groupby(keys, observed=True).size()
+    table = table[[*runs.columns]].sort_values([c for c in ("deployment", "round", "order") if c in table])
+    table.attrs = attrs | {"pooled": int(pairs.max())}
+    return table
 
 
 def metric_label(metric: str) -> str:

@@ -130,6 +130,8 @@ def callout(text: str, *, title: str | None = None, level: str = "note") -> Show
 
 
 LEVEL = ("median", "low", "high", "smallest", "largest")
+SHARE = ("confidence", "variation", "slowest")
+"""Columns that are shares."""
 """Columns of a table of levels that have the unit of the metric."""
 
 
@@ -157,7 +159,7 @@ def table(
     columns: Mapping[str, str] | None = None,
     index: bool = False,
 ) -> Shown:
-    """Show a table, all of its rows; a missing value is a dash.
+    """Show a table, all of its rows; a missing value is a dash. A table without rows is not shown.
 
     Parameters
     ----------
@@ -174,11 +176,14 @@ def table(
     """
     import pandas as pd
 
+    if frame.empty:  # what was not measured is not shown
+        return say("")
     if index:
         frame = frame.reset_index()
     names = dict(columns) if columns else {str(c): _heading(str(c)) for c in frame.columns}
     plain = frame.rename(columns=str)[list(names)]
-    units = {c: METRICS[c].unit if c in METRICS else None for c in names}
+    units = {c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names}
+    units |= {c: "bps" for c in ("slowest_stream", "fastest_stream") if c in names}
     if metric is not None:
         units |= {c: METRICS[metric].unit for c in LEVEL if c in names}
     rows = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,17 +19,17 @@ import yaml
 
 from ..data.ingest import current
 from ..data.layout import Store
+from ..data.load import load
 from ..data.shipped import PACKAGE, shipped
 from ..errors import NothingToReport, ReportError, UsageError
+from ..questions.contents import pages as pages_of
 from ..questions.words import MIME
-from .book import APPENDIX, FIRST, combine
+from .book import combine
 
 __all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
 
 PathLike = str | os.PathLike[str]
 NOTHING = NothingToReport.__name__
-ON_DEMAND = ("explore", "published")
-"""Notebooks that are no part of a report unless somebody asks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +69,26 @@ def notebooks() -> dict[str, Path]:
     raise ReportError("no notebook came with this installation of netperf_lib; install it again")
 
 
-def _chosen(wanted: Sequence[PathLike] | None) -> list[Path]:
-    """The notebooks asked for: by name, or the file of one's own."""
+def _pages(store: Store, wanted: Sequence[PathLike] | None, given: Mapping[str, Any]) -> list[_Page]:
+    """The notebooks asked for, by name or file; by default one page for each question that the data can answer."""
     known = notebooks()
     if wanted is None:
-        asked = [name for name in known if name not in (FIRST, *ON_DEMAND, *APPENDIX)]
-        return [known[name] for name in (FIRST, *asked, *APPENDIX) if name in known]
-    found = []
+        found = pages_of(load(store.location))
+        metric = given.get("metric")
+        asked = [p for p in found if metric is None or p.parameters.get("metric") in (None, metric)]
+        checked = _checked([known[p.notebook] for p in asked], given)
+        return [_Page(known[p.notebook], p.key, p.parameters | checked[known[p.notebook]], p.title) for p in asked]
+    books = []
     for each in wanted:
         name = os.fspath(each)
         if name in known:
-            found.append(known[name])
+            books.append(known[name])
         elif name.endswith(".ipynb") and Path(name).is_file():
-            found.append(Path(name))
+            books.append(Path(name))
         else:
             raise UsageError(f"no notebook {name!r} (known: {', '.join(known)}; or the path of an .ipynb file)")
-    return found
+    checked = _checked(books, given)
+    return [_Page(book, book.stem, checked[book]) for book in books]
 
 
 def _read(notebook: Path) -> Any:
@@ -189,6 +194,10 @@ class _Page:
     """One notebook of a report on its way: executed, then converted."""
 
     notebook: Path
+    key: str
+    """Name of its files."""
+    parameters: dict[str, Any]
+    title: str = ""
     executed: Any = None
     error: str | None = None
     file: Future[Path] | None = None
@@ -236,33 +245,31 @@ def report(
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
     store = Store.at(experiment_path)
-    pages = [_Page(book) for book in _chosen(notebooks)]
-    given = _checked([p.notebook for p in pages], parameters or {})
     folder = _folder(store)
     if folder == store.reports_dir:
         current(store, "runs")
+    pages = _pages(store, notebooks, parameters or {})
     tell = progress or (lambda done, every, name: None)
     steps = len(pages) + (len(pages) > 1)
     # typesetting needs no kernel: it goes on beside the execution of the next notebook
     with ThreadPoolExecutor(max_workers=1) as typesetter, _warm_kernel() as kernel:
         for done, page in enumerate(pages):
-            book = page.notebook
-            tell(done, steps, book.stem)
-            final = folder / f"{book.stem}.{to}"
+            tell(done, steps, page.key)
+            final = folder / f"{page.key}.{to}"
             final.unlink(missing_ok=True)
-            _execute(page, folder, given[book] | {"experiment": store.location}, kernel)
+            _execute(page, folder, page.parameters | {"experiment": store.location}, kernel)
             page.file = typesetter.submit(_convert, page.executed, final, to, code)
         tell(len(pages), steps, "report")
         files = [page.file for page in pages if page.file]
         if len(pages) > 1:
-            whole = combine({p.notebook.stem: p.executed for p in pages})
+            whole = combine({p.key: p.executed for p in pages})
             (folder / f"report.{to}").unlink(missing_ok=True)
             files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code))
         made = [file.result() for file in files]
     tell(steps, steps, "report")
     if folder == store.reports_dir:
-        store.publish([*made, *(folder / p.notebook.name for p in pages)])
-    if errors := [f"{p.notebook.stem}: {p.error}" for p in pages if p.error]:
+        store.publish([*made, *(folder / f"{p.key}.ipynb" for p in pages)])
+    if errors := [f"{p.key}: {p.error}" for p in pages if p.error]:
         error = ReportError(f"{'; '.join(errors)}; the other pages were made: {made[-1]}")
         error.made = made
         raise error
@@ -341,7 +348,7 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Any) -> N
 
     papermill: Any = importlib.import_module("papermill.execute")
     book = page.notebook
-    executed = folder / book.name
+    executed = folder / f"{page.key}.ipynb"
     executed.unlink(missing_ok=True)
     declared = parameters_of(book)
     # the library's notebooks leave nothing behind; one of somebody's own gets a kernel, and its own kind of kernel
@@ -379,8 +386,11 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Any) -> N
         page.error += f"; the executed notebook is {executed}"
     defaults = {name: p.default for name, p in declared.items()}
     values = done.metadata.get("papermill", {}).get("parameters", {})
-    done.metadata["netperf"] = {"parameters": {book.stem: defaults | values}}
+    done.metadata["netperf"] = {"parameters": {page.key: defaults | values}}
     _close(done, page.error)
+    if page.title:
+        head = next(c for c in done.cells if c.cell_type == "markdown")
+        head.source = re.sub(r"\A#[^\n]*", f"# {page.title}", head.source)
 
 
 def _ends(cell: Any) -> str | None:

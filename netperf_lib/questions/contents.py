@@ -1,0 +1,144 @@
+"""Which pages an experiment's report has: a notebook for each question that the data can answer, and its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..experiment.factors import dimensions, factor
+from ..metrics import metric as metric_of
+from .conditions import LENGTHS, ok_runs
+from .details import PLACES
+from .pairs import has_pairs
+from .question import headline_metrics
+from .words import contrasts, factor_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Page", "pages"]
+
+SPECIAL = {
+    "placement": "01-placement",
+    "accelerated": "02-accelerated",
+    "streams": "03-streams",
+    "tcp_buffer_bytes": "04-tcp-buffers",
+    "during": "06-tails",
+}
+"""Factors whose notebook says more than that of any factor."""
+ONLY_THROUGHPUT = ("03-streams", "04-tcp-buffers")
+UNASKED = (*LENGTHS, "client", "server", "tool", "test", "protocol", "direction", "interval_s", "samples", "full_rtt")
+"""What varies between tests by their nature, and is no question."""
+SHORT = {
+    "latency_oneway_us": "latency",
+    "rtt_us": "rtt",
+    "throughput_bps": "throughput",
+    "throughput_sent_bps": "throughput",
+    "transaction_rate_per_s": "transactions",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A notebook, executed once.
+
+    Attributes
+    ----------
+    notebook : str
+        Name of a notebook of the library.
+    parameters : dict
+        What it is executed with.
+    title : str
+        Heading of the page; empty: that of the notebook.
+    key : str
+        Name of its files: unique in a report.
+    """
+
+    notebook: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    title: str = ""
+
+    @property
+    def key(self) -> str:
+        """Name of its files: ``01-placement-throughput``."""
+        parts = [self.notebook]
+        if "factor" in self.parameters:
+            parts.append(str(self.parameters["factor"]))
+        if "metric" in self.parameters:
+            parts.append(SHORT.get(self.parameters["metric"], str(self.parameters["metric"])))
+        return "-".join(parts)
+
+
+def pages(runs: pd.DataFrame) -> list[Page]:
+    """The pages that an experiment can fill: each factor that varies, by each headline metric that it varies in.
+
+    What was declared is always there; what was not measured is left out.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+
+    Returns
+    -------
+    list of Page
+        In the order of a report: the summary, the questions, the quality of the data.
+
+    Examples
+    --------
+    >>> [page.key for page in pages(exp.runs)]
+    ['summary', '01-placement-latency', '01-placement-throughput', '03-streams-throughput', '07-quality']
+    """
+    kept = ok_runs(runs)
+    metrics = headline_metrics(kept)
+    declared = contrasts(runs)
+    found = [Page("summary")] if declared else []
+    placements = set(kept["placement"].dropna())
+    if has_pairs(kept):
+        found += [Page("pairs", {"metric": m}, _title("Every pair", m)) for m in metrics]
+    for name in dimensions(kept.columns):
+        if name in UNASKED:
+            continue
+        for metric in metrics:
+            with_value = kept[kept[metric].notna()]
+            levels = with_value[name].drop_duplicates()
+            asked = any(factor_of(c) == name and c.metric == metric for c in declared)
+            if len(levels) < 2 and not asked:
+                continue
+            if not asked and not _asked_by_itself(with_value, name):
+                continue
+            if name == "placement":
+                # a report with paths answers both on the pages of the paths
+                if not placements - set(PLACES) and len(set(with_value["placement"].dropna()) & set(PLACES)) > 1:
+                    found.append(Page("01-placement", {"metric": metric}, _title("Placement", metric)))
+                continue
+            book = SPECIAL.get(name, "factor")
+            if book == "06-tails" or (book in ONLY_THROUGHPUT and not metric.startswith("throughput")):
+                continue
+            parameters = {"metric": metric} | ({"factor": name} if book == "factor" else {})
+            if book == "04-tcp-buffers":
+                parameters = {}
+            label = factor(name).label or name.replace("_", " ")
+            found.append(Page(book, parameters, _title(label[:1].upper() + label[1:], metric)))
+    if placements - set(PLACES) and len(placements) > 1:
+        found += [
+            Page("05-paths", {"metric": m}, _title("Paths", m))
+            for m in metrics
+            if len(set(kept.loc[kept[m].notna(), "placement"])) > 1
+        ]
+    if "latency_oneway_p99_us" in kept and kept[["latency_oneway_p99_us", "rtt_p99_us"]].notna().any(axis=None):
+        found.append(Page("06-tails"))
+    started = kept["started_utc"].dropna()
+    if len(started) > 1 and (started.max() - started.min()).total_seconds() >= 6 * 3600:
+        found += [Page("time", {"metric": m}, _title("Over time", m)) for m in metrics]
+    return [*found, Page("07-quality")]
+
+
+def _asked_by_itself(runs: pd.DataFrame, name: str) -> bool:
+    """Whether a factor varies within a tool, and not merely because two tools differ in it."""
+    return any(len(group[name].drop_duplicates()) > 1 for _, group in runs.groupby("tool"))
+
+
+def _title(what: str, metric: str) -> str:
+    quantity = metric_of(metric).label
+    return f"{what}: {quantity[:1].lower()}{quantity[1:]}"

@@ -1,0 +1,353 @@
+"""What single pages ask beyond factor and metric: network cards, advertised bandwidth, load, steadiness, windows."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NothingToReport, StatsError
+from ..metrics import format_value
+from ..metrics import metric as metric_of
+from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, by_round, diagnose, streams, warmup
+from ..stats.verdict import compare
+from .conditions import label, levels, ok_runs, select
+from .conditions import shift as shift_of
+from .question import headline_metrics
+from .words import contrasts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PLACES = ("ppg", "same-zone", "cross-zone", "cross-region")
+"""Placements that are places; any other name is a path."""
+
+__all__ = [
+    "Warmup",
+    "Windows",
+    "advertised_bps",
+    "ask_windows",
+    "idle_and_loaded",
+    "interval_rows",
+    "ladders",
+    "levels_words",
+    "network_cards",
+    "notes",
+    "places",
+    "spread_words",
+    "steadiness",
+    "tail_metric",
+    "tail_shift",
+    "under_load_levels",
+    "warmup_of",
+]
+
+
+def network_cards(runs: pd.DataFrame) -> pd.DataFrame:
+    """What the guests saw of their network card, by condition; no row where they saw nothing.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As `select` gives it.
+    """
+    found = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
+    found = found.dropna(how="all").reset_index()
+    return found.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
+
+
+def advertised_bps(runs: pd.DataFrame, gbps: float | None = None) -> float | None:
+    """Bandwidth that the VMs are sold with: as given, else as the experiment declares it for their sizes.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    gbps : float, optional
+        Gbit/s; overrides what is declared.
+
+    Returns
+    -------
+    float or None
+        Bits per second, of the smallest VM; None where nothing is declared.
+    """
+    if gbps:
+        return gbps * 1e9
+    options: dict[str, Any] = ((runs.attrs.get("experiment") or {}).get("hosts") or {}).get("options") or {}
+    declared = options.get("bandwidth_mbps") or {}
+    if isinstance(declared, int | float):
+        return float(declared) * 1e6
+    sizes = {s for side in ("client_vm_size", "server_vm_size") if side in runs for s in runs[side].dropna().unique()}
+    known = [float(declared[s]) for s in sizes if s in declared] or [float(v) for v in declared.values()]
+    return min(known) * 1e6 if known else None
+
+
+def notes(runs: pd.DataFrame) -> pd.DataFrame:
+    """What to know of every declared contrast before relying on it; no row where none is declared."""
+    import pandas as pd
+
+    declared = contrasts(runs)
+    found = [
+        [
+            " / ".join(c.names),
+            c.quantity,
+            c.n,
+            c.verdict,
+            "; ".join([*c.warnings, *([c.reason] if c.reason else [])]) or "nothing to note",
+        ]
+        for c in (compare(runs, contrasts=declared) if declared else ())
+    ]
+    return pd.DataFrame(found, columns=["contrast", "metric", "rounds", "verdict", "notes"])
+
+
+def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:
+    """Conditions whose runs drift, break or depend on each other, in sentences."""
+    lines = []
+    for metric in metrics:
+        for condition, group in select(runs, metric).groupby("condition", observed=True):
+            found = diagnose(group[metric].astype(float), order=group["order"].astype(float))
+            if found.warnings:
+                lines.append(f"- {metric_of(metric).label}, **{condition}**: {found.words}.")
+    if not metrics:
+        return "No complete run has a value to look at."
+    return "\n".join(lines) or "No condition shows drift, breaks or dependence beyond chance."
+
+
+def places(runs: pd.DataFrame) -> list[str] | None:
+    """Placements that are places, where there are several: ``ppg`` to ``cross-region``; else None, which is all."""
+    found = [p for p in PLACES if p in set(ok_runs(runs)["placement"].dropna())]
+    return found if len(found) > 1 else None
+
+
+def ladders(runs: pd.DataFrame, metric: str, *, share: float, advertised_bps: float | None) -> dict[str, Streams]:
+    """What `netperf_lib.streams` says of each condition; one that cannot be fitted is left out.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        As ``select(runs, metric, along="streams")`` gives it.
+    metric : str
+        A throughput.
+    share : float
+        Share of the best throughput that counts as saturated.
+    advertised_bps : float or None
+        Bandwidth that the VM is sold with.
+    """
+    found = {}
+    for name, group in runs.groupby("condition", observed=True):
+        with contextlib.suppress(StatsError):
+            found[str(name)] = streams(by_round(group, metric, "streams"), share=share, advertised_bps=advertised_bps)
+    return found
+
+
+def levels_words(table: pd.DataFrame, metric: str) -> str:
+    """The levels of conditions in a sentence, for a headline."""
+    info = metric_of(metric)
+    shown = ", ".join(
+        f"{format_value(float(m), info.unit)} ({c})" for c, m in zip(table["condition"], table["median"], strict=True)
+    )
+    return f"{info.label}: {shown}."
+
+
+def spread_words(runs: pd.DataFrame) -> str:
+    """By how much single runs of one and the same condition differ, in the first headline metric."""
+    metric = next(iter(headline_metrics(runs)), None)
+    if metric is None:
+        return "This experiment has no complete run to compare them with."
+    chosen = select(runs, metric)
+    spread = chosen.groupby("condition", observed=True)[metric].agg(lambda v: v.max() / v.min() - 1)
+    quantity = metric_of(metric).label
+    return (
+        f"In this experiment the {quantity[:1].lower()}{quantity[1:]} of runs of one and the same condition differs by "
+        f"up to {100 * spread.max():.2g} % ({spread.idxmax()}), and by {100 * spread.median():.2g} % in the condition "
+        "in the middle. Two published figures that differ by less may be the same condition measured twice."
+    )
+
+
+def interval_rows(runs: pd.DataFrame, intervals: pd.DataFrame) -> pd.DataFrame:
+    """Intervals of the complete runs with a throughput, with their conditions; no row where there are none."""
+    metric = next((m for m in headline_metrics(runs) if m.startswith("throughput")), None)
+    if metric is None or not len(intervals):
+        return intervals.head(0)
+    kept = intervals[~intervals["omitted"].fillna(False).astype(bool) & intervals["throughput_bps"].notna()]
+    try:
+        return label(kept, select(runs, metric))
+    except NothingToReport:
+        return intervals.head(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    """The cut of the warm-up, None where none could be found, and the sentence about it."""
+
+    cut_s: float | None
+    words: str
+
+
+def warmup_of(intervals: pd.DataFrame) -> Warmup:
+    """How long the warm-up takes, from labelled intervals."""
+    if not len(intervals):
+        return Warmup(None, "")
+    try:
+        found = warmup(intervals, extra_s=0)
+    except StatsError as error:
+        return Warmup(None, f"The warm-up is not known: {error}.")
+    return Warmup(None if found.flagged else found.cut_s, f"{found.words[:1].upper()}{found.words[1:]}.")
+
+
+def under_load_levels(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Levels of the path idle and while another tool fills it; no row where that was not measured."""
+    try:
+        return (
+            levels(select(runs.drop(columns="condition"), metric, about="during"), metric)
+            if _busy(runs)
+            else (levels(runs.head(0), metric))
+        )
+    except NothingToReport:
+        return levels(runs.head(0), metric)
+
+
+def _busy(runs: pd.DataFrame) -> bool:
+    busy = runs["during"].notna()
+    return bool(busy.any() and not busy.all())
+
+
+def tail_metric(runs: pd.DataFrame) -> str:
+    """The percentile that is judged: the 99th of one-way latency, else of the round trip."""
+    kept = ok_runs(runs)
+    for name in ("latency_oneway_p99_us", "rtt_p99_us"):
+        if kept[name].notna().any():
+            return name
+    return "latency_oneway_p99_us"
+
+
+def tail_shift(percentiles: pd.DataFrame, runs: pd.DataFrame, *, margin: float = 0.1) -> Quantiles | None:
+    """How the first two conditions differ at every percentile; None where there is one condition."""
+    names = [str(c) for c in runs["condition"].cat.categories]
+    if len(names) < 2:
+        return None
+    try:
+        return shift_of(label(percentiles, runs), names[0], names[1], margin=margin)
+    except NothingToReport:
+        return None
+
+
+def idle_and_loaded(runs: pd.DataFrame) -> pd.DataFrame:
+    """Round-trip time of each path, idle and while a transfer fills it: medians of the runs.
+
+    The idle one is twice the one-way latency where no round trip was measured; the one under load is TCP's own
+    estimate. They come from different tools, so that the factor is rough.
+
+    Returns
+    -------
+    DataFrame
+        ``path``, ``idle``, ``under_load``, ``factor`` as text; no row where no path has both.
+    """
+    import pandas as pd
+
+    kept = ok_runs(runs)
+    kept = kept[kept["during"].isna()]
+    by = ["placement", "accelerated"]
+    idle_of = kept["rtt_us"].fillna(2 * kept["latency_oneway_us"])
+    idle = idle_of.groupby([kept[b] for b in by], dropna=False).median()
+    loaded = kept["rtt_loaded_us"].groupby([kept[b] for b in by], dropna=False).median()
+    both = pd.DataFrame({"idle": idle, "under_load": loaded}).dropna().reset_index().sort_values("idle")
+    each: Any = both.itertuples()
+    rows = [
+        [
+            r.placement + (", no accelerated networking" if str(r.accelerated) == "False" else ""),
+            format_value(float(r.idle), "us"),
+            format_value(float(r.under_load), "us"),
+            f"×{r.under_load / r.idle:.1f}",
+        ]
+        for r in each
+    ]
+    return pd.DataFrame(rows, columns=["path", "idle", "under_load", "factor"])
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Whether a window holds a stream back, and which buffer a path needs.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        Runs of one stream, with the size of the default buffer filled in where the hosts told it.
+    fit : Buffers or None
+        The model; None where fewer than two sizes are known.
+    needs : DataFrame
+        ``path``, ``rtt_loaded_us``, ``buffer``: what a stream needs for the target.
+    words : str
+        The model, in sentences.
+    settings : str
+        The lines of sysctl for the path that needs most; empty where no round trip is known.
+    """
+
+    runs: pd.DataFrame
+    fit: Buffers | None
+    needs: pd.DataFrame
+    words: str
+    settings: str
+
+
+def ask_windows(
+    runs: pd.DataFrame, target_gbps: float, *, eta: float | None = None, tool: str | None = None
+) -> Windows:
+    """Ask which TCP buffer a stream needs.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    target_gbps : float
+        Throughput wanted of one stream, Gbit/s.
+    eta : float, optional
+        Share of a buffer that is in flight; default: as the data show, else one half.
+    tool : str, optional
+        Only runs of this tool.
+
+    Raises
+    ------
+    NothingToReport
+        There is no run of one stream with a throughput.
+    """
+    import pandas as pd
+
+    metric = "throughput_bps"
+    single = select(runs, metric, tool=tool, streams=1)
+    default = "tcp_buffer_default_bytes"
+    filled = single.copy()
+    filled.attrs = single.attrs
+    told = ""
+    if default in single and single[default].notna().any():
+        filled["tcp_buffer_bytes"] = single["tcp_buffer_bytes"].fillna(single[default])
+        sizes = single.loc[single["tcp_buffer_bytes"].isna(), default].dropna().unique()
+        if len(sizes):
+            told = (
+                f" The default buffer of these hosts is {' or '.join(format_value(float(s), 'bytes') for s in sizes)}."
+            )
+    loaded = filled[filled["rtt_loaded_us"].notna() & filled["tcp_buffer_bytes"].notna()]
+    sizes_by_path = loaded.groupby("placement")["tcp_buffer_bytes"].nunique()
+    fit, words = None, "The model of the window is not fitted: it needs two buffer sizes with a round-trip time."
+    if len(sizes_by_path) and sizes_by_path.max() > 1:
+        path = sizes_by_path.idxmax()
+        try:
+            fit = buffers(loaded[loaded["placement"] == path])
+            words = f"On {path}: {fit.words}."
+        except (StatsError, ValueError) as error:
+            words = f"The model of the window is not fitted: {error}."
+    used = eta or (fit.eta.median if fit and fit.eta else 0.5)
+    rtts = filled[filled["rtt_loaded_us"].notna()]
+    rows, most = [], None
+    # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one counts
+    by_buffer = rtts.groupby(["placement", rtts["tcp_buffer_bytes"].fillna(0)])["rtt_loaded_us"].median()
+    for name, rtt in by_buffer.groupby("placement").min().items() if len(by_buffer) else ():
+        need = buffer_needed(target_gbps * 1e9, float(rtt), used)
+        rows.append([str(name), float(rtt), format_value(need.buffer_bytes, "bytes")])
+        most = max(most or (0.0, "", ()), (need.buffer_bytes, str(name), tuple(need.sysctl)))
+    wanted = format_value(target_gbps * 1e9, "bps")
+    settings = (
+        f"For {wanted} over **{most[1]}** set on both ends:\n\n```\n" + "\n".join(most[2]) + "\n```" if most else ""
+    )
+    needs = pd.DataFrame(rows, columns=["path", "rtt_loaded_us", "buffer"])
+    return Windows(filled, fit, needs, words + told, settings)

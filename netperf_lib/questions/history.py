@@ -1,0 +1,187 @@
+"""A metric over the time of one experiment or many: by the clock, hour and weekday, with trend and changes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import NothingToReport, StatsError
+from ..metrics import format_value
+from ..metrics import metric as metric_of
+from .conditions import select
+from .fleet import ChangePoint, Trend, change_points, series, trend
+from .question import headline_metrics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["History", "ask_history"]
+
+ALPHA = 0.01
+"""False-alarm rate of the change points of one page."""
+PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", "10 minutes", 0.2))
+"""Periods that runs are put together in: name of pandas, words, and the least span in days."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How a metric went over time.
+
+    Attributes
+    ----------
+    metric : str
+    runs : DataFrame
+        The runs with a start time and ``condition``.
+    period : str
+        What a median stands for: ``"day"``, ``"hour"``.
+    series : dict of str to Series
+        Median of each period, by condition.
+    trends : dict of str to Trend
+        Only conditions with at least ten periods.
+    changes : dict of str to list of ChangePoint
+    alpha : float
+        False-alarm rate over all conditions together.
+    """
+
+    metric: str
+    runs: pd.DataFrame
+    period: str
+    series: dict[str, pd.Series[float]]
+    trends: dict[str, Trend]
+    changes: dict[str, list[ChangePoint]]
+    alpha: float
+
+    @property
+    def _days(self) -> float:
+        started = self.runs["started_utc"]
+        return float((started.max() - started.min()).total_seconds() / 86_400)
+
+    @property
+    def _length(self) -> str:
+        days = self._days
+        return f"{days:.3g} days" if days >= 2 else f"{24 * days:.3g} hours" if days >= 2 / 24 else "the time measured"
+
+    @property
+    def span(self) -> str:
+        """From when to when, and how many runs."""
+        started = self.runs["started_utc"]
+        return f"{len(self.runs)} runs from {started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC"
+
+    @property
+    def headline(self) -> str:
+        """The first thing to say: what changed, else where the level lies."""
+        info = metric_of(self.metric)
+        changed = {name: points for name, points in self.changes.items() if points}
+        if changed:
+            name, points = max(changed.items(), key=lambda item: max(abs(math.log(p.ratio)) for p in item[1]))
+            p = max(points, key=lambda p: abs(math.log(p.ratio)))
+            return (
+                f"{info.label} of {name} changed from {format_value(p.before, info.unit)} to "
+                f"{format_value(p.after, info.unit)} on {p.at:%d %B %Y, %H:%M} UTC."
+            )
+        middle = self.runs.groupby("condition", observed=True)[self.metric].median()
+        levels = ", ".join(f"{format_value(float(v), info.unit)} ({name})" for name, v in middle.items())
+        known = "no change of level" if self.trends else "too short for a trend"
+        return f"{info.label}: {levels}; {known} in {self.span}."
+
+    @property
+    def words(self) -> str:
+        """Trends and changes, in sentences."""
+        unit = metric_of(self.metric).unit
+        lines = []
+        for name, found in self.trends.items():
+            # over the time that was measured: a month would be an extrapolation of hours
+            share = self._days / 30
+            drift = f"{_percent(found.per_month**share)} in {self._length}"
+            ends = " to ".join(_percent(v**share) for v in (found.low, found.high))
+            sure = "a trend" if not found.low <= 1 <= found.high else "no trend beyond chance"
+            lines.append(
+                f"- **{name}**: {sure} ({drift}; {100 * found.confidence:g} % interval {ends}; {found.periods} periods "
+                f"of one {self.period})."
+            )
+        lines += [
+            f"- **{name}** changed on {p.at:%Y-%m-%d %H:%M} UTC from {format_value(p.before, unit)} to "
+            f"{format_value(p.after, unit)} (×{p.ratio:.3g})."
+            for name, points in self.changes.items()
+            for p in points
+        ]
+        if self.trends and not any(self.changes.values()):
+            lines.append("- No change of level was found.")
+        if self.trends:
+            lines.append(
+                f"- Where nothing changes, at most {100 * self.alpha:g} % of such pages report a change of level "
+                "(somewhat more where neighbouring periods resemble each other)."
+            )
+        else:
+            lines.append("- Too few periods for a trend: ten are needed.")
+        return "\n".join(lines)
+
+    def by(self, part: str) -> pd.DataFrame:
+        """Median and quartiles by hour of the day or weekday (UTC).
+
+        Parameters
+        ----------
+        part : {"hour", "weekday"}
+
+        Returns
+        -------
+        DataFrame
+            ``condition``, ``part`` (0 to 23, or 0 for Monday to 6), ``n``, ``median``, ``low``, ``high`` (quartiles).
+        """
+        import pandas as pd
+
+        clock = self.runs["started_utc"].dt
+        keyed = self.runs.assign(part=clock.hour if part == "hour" else clock.day_of_week)
+        grouped = keyed.groupby(["condition", "part"], observed=True)[self.metric]
+        found = grouped.agg(
+            n="size", median="median", low=lambda v: v.quantile(0.25), high=lambda v: v.quantile(0.75)
+        ).reset_index()
+        return pd.DataFrame(found)
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.2g} %".replace("-", "−") if 0.5 < ratio < 2 else f"×{ratio:.3g}"
+
+
+def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None = None) -> History:
+    """Ask how a metric went over time.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Runs of one experiment, or of many of the same name, as `load` gives them.
+    metric : str, optional
+        Default: the first headline metric.
+    tool : str, optional
+        Only runs of this tool; default: the tool with most runs.
+
+    Raises
+    ------
+    NothingToReport
+        No run of the metric says when it started.
+
+    Examples
+    --------
+    >>> npl.ask_history(exp.runs, "rtt_us").words
+    """
+    metric = metric or next(iter(headline_metrics(runs)), "latency_oneway_us")
+    chosen = select(runs, metric, tool=tool)
+    attrs = chosen.attrs
+    chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
+    if chosen.empty:
+        raise NothingToReport(f"no run with a value of {metric} says when it started")
+    chosen.attrs = attrs
+    days = (chosen["started_utc"].max() - chosen["started_utc"].min()).total_seconds() / 86_400
+    every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
+    names = [str(c) for c in chosen["condition"].cat.categories if (chosen["condition"] == c).any()]
+    found = {name: series(chosen[chosen["condition"] == name], metric, every=every) for name in names}
+    alpha = ALPHA / len(names)
+    trends, changes = {}, {}
+    for name, values in found.items():
+        try:
+            trends[name] = trend(values)
+        except StatsError:
+            continue  # fewer than ten periods
+        changes[name] = change_points(values, alpha=alpha, permutations=max(999, round(2 / alpha)))
+    return History(metric, chosen, period, found, trends, changes, ALPHA)

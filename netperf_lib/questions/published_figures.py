@@ -1,0 +1,185 @@
+"""What others published, beside one's own: figures of single runs, as printed and as numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ..data.logs import load_published, parse
+from ..data.shipped import shipped
+from ..errors import NetperfError, NothingToReport, UsageError
+from ..metrics import format_value, to_bps, to_bytes, to_us
+from .conditions import levels, select
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "published",
+    "published_levels",
+    "published_logs_words",
+    "published_metrics",
+    "published_table",
+    "published_words",
+]
+
+METRICS = {
+    "one-way latency": "latency_oneway_us",
+    "round-trip latency": "rtt_us",
+    "throughput at the receiver": "throughput_bps",
+    "throughput at the sender": "throughput_sent_bps",
+    "cwnd": "cwnd_max_bytes",
+}
+"""What a published figure calls a metric, and what it is here."""
+HEADS = {
+    "path": "Path",
+    "condition": "Condition",
+    "accelerated": "Accelerated",
+    "streams": "Streams",
+    "tool": "Tool",
+    "metric": "Metric",
+    "printed": "Printed",
+    "note": "Note",
+}
+
+
+def published(source: str | None = None) -> pd.DataFrame:
+    """Published figures, of one source or of all.
+
+    Raises
+    ------
+    NothingToReport
+        There is no such source; the text names those that there are.
+    """
+    figures = load_published()
+    sources = sorted(figures["source"].unique())
+    if source is not None and source not in sources:
+        raise NothingToReport(f"there is no source {source!r}; the sources are {', '.join(sources)}")
+    return figures if source is None else figures[figures["source"] == source]
+
+
+def published_words(figures: pd.DataFrame) -> str:
+    """How many figures from how many sources, in a sentence."""
+    logged = int(figures["raw_log"].notna().sum())
+    return (
+        f"{len(figures)} published figures from {figures['source'].nunique()} sources, {logged} of them with the log "
+        "that they were taken from."
+    )
+
+
+def published_metrics(figures: pd.DataFrame) -> list[str]:
+    """Metrics that the figures are of."""
+    return [ours for name, ours in METRICS.items() if (figures["metric"] == name).any()]
+
+
+def published_table(figures: pd.DataFrame) -> pd.DataFrame:
+    """Figures as they were printed, with the columns that the source fills."""
+    listed = figures.assign(printed=(figures["value"] + " " + figures["unit"].fillna("")).str.strip())
+    names = [c for c in HEADS if listed[c].notna().any()]
+    return listed[names].rename(columns=HEADS)
+
+
+def published_logs_words(figures: pd.DataFrame) -> str:
+    """What the raw logs say beyond the printed figure: steadiness by the second, and how streams share."""
+    import pandas as pd
+
+    lines = []
+    for row in figures[figures["raw_log"].notna() & figures["tool"].eq("iperf2")].itertuples():
+        file: Any = row.raw_log
+        try:
+            runs = parse(shipped("data") / "published" / file)
+        except NetperfError:
+            continue
+        for run in runs:
+            table = pd.DataFrame(run.intervals)
+            if table.empty or "throughput_bps" not in table:
+                continue
+            table = table[table["throughput_bps"].notna() & (table["end_s"] - table["start_s"] < 1.5)]
+            single = table[table["stream"] != -1]
+            means = single.groupby("stream")["throughput_bps"].mean()
+            total = (
+                table.groupby("start_s")["throughput_bps"].sum()
+                if len(means) <= 1 and not (table["stream"] == -1).any()
+                else (table.loc[table["stream"] == -1, "throughput_bps"])
+            )
+            words = ""
+            if len(total) > 1:
+                low, high = (format_value(float(v), "bps") for v in (total.min(), total.max()))
+                words = f"the seconds lie between {low} and {high}"
+                words += f" ({100 * (total.max() - total.min()) / total.mean():.2g} % of their mean)"
+            if len(means) > 1:
+                ends = " to ".join(format_value(float(v), "bps") for v in (means.min(), means.max()))
+                words += f"{', and ' if words else ''}{len(means)} streams carry {ends} each"
+            if words:
+                several = "" if str(row.streams) == "1" else f", {row.streams} streams"
+                lines.append(f"- {row.path}{several}: {words}.")
+    return "\n".join(["The logs say more than the figures:\n", *lines]) if lines else ""
+
+
+def _number(value: str, unit: str) -> tuple[float, float] | None:
+    """Lower and upper end of a printed figure, in the library's units; None where it is no such number."""
+    found = re.fullmatch(r"([\d.]+)(?:\s*-\s*([\d.]+))?", value.strip())
+    if not found:
+        return None
+    ends = [float(found[1]), float(found[2] or found[1])]
+    rate, size = re.fullmatch(r"([KMGT]?)bit/s", unit), re.fullmatch(r"([KMGT]?)B", unit)
+    if rate or size:
+        scaled = [to_bps(v, rate[1], "bit") if rate else to_bytes(v, size[1] if size else "") for v in ends]
+    else:
+        scaled = [to_us(v, unit) for v in ends]
+    return scaled[0], scaled[1]
+
+
+def published_levels(figures: pd.DataFrame, metric: str, runs: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Published figures of a metric as levels, and one's own below them.
+
+    Parameters
+    ----------
+    figures : DataFrame
+        As `load_published` gives it.
+    metric : str
+        Of the table of runs.
+    runs : DataFrame, optional
+        One's own table of runs.
+
+    Returns
+    -------
+    DataFrame
+        ``condition``, ``n``, ``median``, ``low``, ``high``, ``source``: a published figure has n 1 and no interval.
+
+    Raises
+    ------
+    UsageError
+        Nobody published this metric.
+    """
+    import pandas as pd
+
+    names = [name for name, ours in METRICS.items() if ours == metric]
+    if not names:
+        raise UsageError(f"no published figure is of {metric!r} (published: {', '.join(METRICS.values())})")
+    rows: list[dict[str, Any]] = []
+    for r in figures[figures["metric"].isin(names)].itertuples():
+        row: Any = r
+        ends = _number(str(row.value), str(row.unit))
+        if ends is None:
+            continue
+        words = [str(row.path)]
+        if not pd.isna(row.condition):
+            words.append(str(row.condition))
+        if not pd.isna(row.accelerated):
+            words.append("accelerated networking" if row.accelerated else "no accelerated networking")
+        if not pd.isna(row.streams) and row.streams != 1:
+            words.append(f"{row.streams} streams")
+        span = (None, None) if ends[0] == ends[1] else ends
+        rows.append(
+            {"condition": ", ".join(words), "n": 1, "median": sum(ends) / 2, "low": span[0], "high": span[1]}
+            | {"source": str(row.source)}
+        )
+    own = []
+    if runs is not None:
+        try:
+            own = levels(select(runs, metric), metric).assign(source="this experiment").to_dict("records")
+        except NothingToReport:
+            own = []
+    kept = ["condition", "n", "median", "low", "high", "source"]
+    return pd.DataFrame([*rows, *own], columns=kept)
