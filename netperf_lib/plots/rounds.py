@@ -67,8 +67,9 @@ def rounds(
     runs = runs.assign(condition=runs["condition"].cat.remove_unused_categories())
     names = [str(n) for n in runs["condition"].cat.categories]
     info = metric_of(metric)
-    values = {n: runs.loc[runs["condition"] == n, metric].astype(float) for n in names}
-    found = {n: level(v, confidence, metric=metric, units=units_of(runs.loc[v.index])) for n, v in values.items()}
+    groups_of = {n: runs[runs["condition"] == n] for n in names}
+    values = {n: g[metric].astype(float) for n, g in groups_of.items()}
+    found = {n: level(values[n], confidence, metric=metric, units=units_of(g)) for n, g in groups_of.items()}
     told = "; ".join(f"{n} {format_value(v.median, info.unit)}" for n, v in found.items())
     groups = clusters({n: v.median for n, v in found.items()})
     caption = (

@@ -288,10 +288,11 @@ def levels(
     runs = conditioned(runs, metric)
     rows = []
     for name, group in runs.groupby("condition", observed=True, sort=True):
-        values = group[metric].astype(float).dropna()
-        if not len(values):
+        group = group[group[metric].notna()]
+        if not len(group):
             continue
-        found = level(values, confidence, metric=metric, units=units_of(group.loc[values.index]))
+        values = group[metric].astype(float)
+        found = level(values, confidence, metric=metric, units=units_of(group))
         ends = [v if len(values) > 1 and math.isfinite(v) else None for v in (found.low, found.high)]
         sure = found.confidence if len(values) > 1 else None
         rows.append([str(name), len(values), found.median, *ends, values.min(), values.max(), sure])

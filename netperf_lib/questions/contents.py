@@ -117,8 +117,10 @@ def pages(runs: pd.DataFrame) -> list[Page]:
                 continue
             parameters = {"metric": metric} | ({"factor": name} if book == "factor" else {})
             if book == "04-tcp-buffers":
+                if metric != "throughput_bps":  # the notebook asks about the receiver's
+                    continue
                 parameters = {}
-            label = factor(name).label or name.replace("_", " ")
+            label = "TCP buffers" if book == "04-tcp-buffers" else factor(name).label or name.replace("_", " ")
             found.append(Page(book, parameters, _title(label[:1].upper() + label[1:], metric)))
     if placements - set(PLACES) and len(placements) > 1:
         found += [

@@ -130,9 +130,9 @@ def callout(text: str, *, title: str | None = None, level: str = "note") -> Show
 
 
 LEVEL = ("median", "low", "high", "smallest", "largest")
+"""Columns of a table of levels that have the unit of the metric."""
 SHARE = ("confidence", "variation", "slowest")
 """Columns that are shares."""
-"""Columns of a table of levels that have the unit of the metric."""
 
 
 def _cell(value: Any, unit: str | None) -> str:

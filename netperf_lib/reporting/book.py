@@ -20,12 +20,16 @@ APPENDIX = ("07-quality",)
 ALONE = ("## What to do",)
 """Sections of a notebook that the front of a report gives already: the table of answers says what to do."""
 
+CLOSING = ("## What this does not say", "## What to do")
+"""Sections that are the same on every page of a notebook: the first page of a report says them for all."""
+
 
 def combine(books: Mapping[str, Any]) -> Any:
     """Join executed notebooks.
 
     A finding is told twice: in the table at the front, and in the chapter that holds its evidence. So where the
-    summary gives the verdicts, the chapters repeat neither that table nor a headline.
+    summary gives the verdicts, the chapters repeat neither that table nor a headline;
+    comparisons that were not declared stand in their chapter alone.
 
     Parameters
     ----------
@@ -44,6 +48,7 @@ def combine(books: Mapping[str, Any]) -> Any:
     parameters: dict[str, Any] = {}
     unasked: dict[str, str] = {}
     last: Any = None
+    said: set[str] = set()
     judged = FIRST in books and "nothing" not in books[FIRST].metadata["netperf"]
     for name, book in books.items():
         cells = copy.deepcopy(book.cells)
@@ -58,7 +63,13 @@ def combine(books: Mapping[str, Any]) -> Any:
             _promote(cells)
         else:
             if judged:
-                cells = _without_sections(c for c in cells if not _shows(c, "verdicts", "cover"))
+                told = _contrasts(books[FIRST].cells)
+                cells = _without_sections(
+                    c
+                    for c in cells
+                    if not _shows(c, "cover") and not (_shows(c, "verdicts") and _contrasts([c]) <= told)
+                )
+            cells = _said_once(cells, said)
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
                 chapter.metadata["netperf_chapter"] = True
         whole.cells += cells
@@ -86,6 +97,18 @@ def _without_sections(cells: Iterable[Any]) -> list[Any]:
     return kept
 
 
+def _said_once(cells: Iterable[Any], said: set[str]) -> list[Any]:
+    """Leave out a closing section that an earlier page of the same notebook has; adds those that it keeps to `said`."""
+    kept = []
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            parts = [p for p in re.split(r"(?m)^(?=## )", cell.source) if p.strip() not in said]
+            said |= {p.strip() for p in parts if p.startswith(CLOSING)}
+            cell.source = "".join(parts)
+        kept.append(cell)
+    return kept
+
+
 def _heading(cells: Any) -> str | None:
     first = next((c.source for c in cells if c.cell_type == "markdown"), "")
     found = re.match(r"\s*#\s+(.+)", first)
@@ -99,6 +122,12 @@ def _promote(cells: Any) -> None:
         cell.source = re.sub(r"(?m)^##", "#", cell.source)
     if words:
         words[0].source = ""  # its question is the subtitle of the cover
+
+
+def _contrasts(cells: Iterable[Any]) -> set[tuple[str, ...]]:
+    """Rows of the tables of verdicts, without the last column, which says what to do."""
+    data = (o.get("data", {}).get(MIME, {}) for c in cells for o in c.get("outputs", ()))
+    return {tuple(map(str, row[:-1])) for block in data if block.get("kind") == "verdicts" for row in block["rows"]}
 
 
 def _shows(cell: Any, *kinds: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import logging
 import os
 import re
 import shutil
@@ -252,7 +253,7 @@ def report(
     tell = progress or (lambda done, every, name: None)
     steps = len(pages) + (len(pages) > 1)
     # typesetting needs no kernel: it goes on beside the execution of the next notebook
-    with ThreadPoolExecutor(max_workers=1) as typesetter, _warm_kernel() as kernel:
+    with ThreadPoolExecutor(max_workers=1) as typesetter, _warm_kernel() as kernel, _quiet():
         for done, page in enumerate(pages):
             tell(done, steps, page.key)
             final = folder / f"{page.key}.{to}"
@@ -300,6 +301,18 @@ def _warm_kernel() -> Iterator[Any]:
         # all output has arrived by then, and a kernel that is asked to end politely may stumble over its own closed
         # sockets, and say so on the terminal
         kernel.shutdown_kernel(now=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without papermill's warnings: it calls a parameter unknown whose type is a union; `_checked` knows them all."""
+    logger = logging.getLogger("papermill")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 QUIET = ["--IPKernelApp.log_level=50"]

@@ -45,7 +45,7 @@ SECOND: list[tuple[str, dict[str, Any]]] = [
 @pytest.fixture(scope="module")
 def reports(recorded: Path) -> dict[str, Path]:
     steps: list[tuple[int, int]] = []
-    pdfs = npl.report(recorded, progress=lambda done, every: steps.append((done, every)))
+    pdfs = npl.report(recorded, progress=lambda done, every, _: steps.append((done, every)))
     assert steps[-1] == (len(pdfs), len(pdfs))
     return {p.stem: p for p in pdfs}
 
@@ -116,7 +116,7 @@ def test_the_combined_report_opens_with_the_verdicts_and_ends_with_its_origin(re
     assert "What the network gives" in first
     assert "Does a proximity placement group lower" in " ".join(first.split())
     assert "SHA-256" in "".join(p.extract_text() for p in reader.pages[-3:])
-    assert squeezed("parameters of 07-quality").upper() in squeezed(last).upper()
+    assert "07-quality" in last
 
 
 def test_every_chapter_is_in_the_contents(reports: dict[str, Path]) -> None:
