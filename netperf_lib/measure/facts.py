@@ -23,7 +23,7 @@ nic=$(ip -o addr show 2>/dev/null | grep -F " $address/" | head -n 1 | { read -r
 part kernel; uname -r
 part machine; uname -m
 part os; cat /etc/os-release
-part cpu; grep -m 1 'model name' /proc/cpuinfo; nproc
+part cpu; grep -m 1 'model name' /proc/cpuinfo; (unset OMP_NUM_THREADS OMP_THREAD_LIMIT; nproc)
 part memory; grep MemTotal /proc/meminfo
 part clocksource; cat /sys/devices/system/clocksource/clocksource0/current_clocksource
 part vendor; cat /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name

@@ -190,7 +190,7 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     """
     runs = conditioned(runs, metric)
     info = metric_of(metric)
-    kept = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc")
+    kept = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc", ignore_index=True)
     if kept.empty:
         raise NothingToReport(f"no run with a value of {metric} says when it started")
     values = kept[metric].astype(float)

@@ -258,7 +258,8 @@ def until_decided(
     more = 0
     for i, c in enumerate(family):
         wide = max(c.high / c.ratio, c.ratio / c.low) if c.low > 0 else math.inf
-        if c.settled if width is None else wide <= 1 + width:
+        known = c.confidence >= 1 - alpha  # with few rounds an interval is the range, which has less
+        if c.settled if width is None else known and wide <= 1 + width:
             groups["settled"].append(i)
         elif c.more_rounds > rounds_left or (c.verdict == Verdict.NONE and not c.more_rounds and c.n):
             groups["futile"].append(i)

@@ -225,7 +225,9 @@ def test_logs_without_rounds_are_compared_unblocked(tmp_path: Path) -> None:
     for placement, level in (("ppg", 39.4), ("same-zone", 58.2)):
         for number in range(12):
             name = f"{placement}-{number}.txt"
-            (tmp_path / name).write_text(text.replace("39.4", f"{level + number * 7 % 12 / 10:.1f}"))
+            latency = level + number * 7 % 12 / 10
+            messages = f"{1000 / latency:.1f}"  # what qperf prints beside it says the same
+            (tmp_path / name).write_text(text.replace("39.4", f"{latency:.1f}").replace("25.3", messages))
             labels.append({"file": name, "placement": placement})
     logs = sorted(tmp_path.glob("*.txt"))
     mine = import_logs(logs, labels=pd.DataFrame(labels), into=tmp_path / "mine", contrasts=[PPG])

@@ -193,7 +193,9 @@ def test_a_killed_ingest_is_gone_on_with(made: Path, fresh: Path) -> None:
 def test_two_ingests_at_once_write_the_same_bytes(made: Path, fresh: Path) -> None:
     code = f"import netperf_lib as npl; print(npl.ingest({str(fresh)!r}))"
     processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
-    assert all(int(p.communicate(timeout=120)[0]) in (RUNS, 0) for p in processes)
+    read = [int(p.communicate(timeout=120)[0]) for p in processes]
+    assert all(0 <= n <= RUNS for n in read)  # the one that looks later finds parts already written
+    assert sum(read) >= RUNS
     for part in made.glob("*/tables/*/*"):
         assert (fresh / part.relative_to(made)).read_bytes() == part.read_bytes()
     assert not list(fresh.glob("*/tables/*/.*"))
