@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ..errors import NetperfError, ParseError, StoreError, UsageError
-from ..experiment.factors import FACTORS
+from ..experiment.factors import FACTORS, is_reserved
 from ..experiment.model import Contrast, Experiment
 from ..metrics import metric, to_bytes
 from ..tools.parsed import ParsedRun
@@ -110,8 +110,12 @@ class Labels:
                 f"{source}: there is no column {FILE!r}; it names the log of a row, or a pattern such as a*"
             )
         for name in names:
+            if name in (*COLUMNS, FILE, RUN):
+                continue
             near = difflib.get_close_matches(name, [*COLUMNS, FILE, RUN], n=1, cutoff=_CLOSE)
-            if name not in (*COLUMNS, FILE, RUN) and near:
+            if is_reserved(name):
+                problems.append(f"{source}: column {name!r} is a name of the library's own; call the label otherwise")
+            elif near:
                 problems.append(f"{source}: unknown column {name!r}; did you mean {near[0]!r}?")
         _refuse(problems)
         cells = table.astype(object).where(table.notna(), None).to_dict("records")
@@ -244,6 +248,8 @@ def _path_reader(pattern: str) -> Any:
         raise UsageError(
             f"the pattern {pattern!r} names no label; write for example {{placement}}/{{tool}}-r{{round}}.txt"
         )
+    own = [name for name in names if is_reserved(name) and name not in COLUMNS]
+    _refuse([f"{name!r} in the pattern is a name of the library's own; call the label otherwise" for name in own])
     expression = ""
     seen: set[str] = set()
     for part in re.split(r"(\{\w+\}|\*)", pattern):

@@ -287,16 +287,16 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
     row |= {name: record.get(name) for name in ("attempt", "notice")}
     row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
     row |= {name: facts.get(name) for name in ("kernel", "congestion_control", "nic_driver", "vf_up")}
+    row.setdefault("tcp_buffer_default_bytes", _default_buffer(record))
     row["congestion_control"] = row.get("congestion") or row["congestion_control"]  # what the run used
     row["command"] = " ".join(map(str, record["commands"]["client"]))
     row["started_utc"] = _utc(record.get("started_utc"))
     # what the log says; else what the program said of itself, "qperf 0.4.11"
     version = re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or ""))
     row["tool_version"] = (main and main.tool_version) or (version and version.group())
-    for name in ("protocol", "direction", "message_bytes"):
-        said = main.parameters.get(name) if main else None
-        if said is not None and (name != "message_bytes" or row.get(name) is None):
-            row[name] = said
+    for name in ("protocol", "direction"):
+        if main and main.parameters.get(name) is not None:
+            row[name] = main.parameters[name]
     row["warnings"] = [*(record.get("warnings") or ()), *(w for p in parsed for w in p.warnings)]
     if record["status"] != "ok":
         row["status"], row["error"] = record["status"], record.get("error")
@@ -308,6 +308,17 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
         for run in (*reversed(parsed), main):  # the test's own tool has the last word
             row |= {name: value for name, value in run.metrics.items() if name in METRICS} if run else {}
     return row
+
+
+def _default_buffer(record: Mapping[str, Any]) -> int | None:
+    """What a stream may have in flight with the settings of the hosts: the smaller limit of sender and receiver."""
+    ends = ("client", "tcp_wmem"), ("server", "tcp_rmem")
+    if record["trial"].get("reverse"):
+        ends = ("server", "tcp_wmem"), ("client", "tcp_rmem")
+    facts = record.get("facts") or {}
+    found = [str(((facts.get(h) or {}).get("sysctl") or {}).get(f"net.ipv4.{n}") or "").split() for h, n in ends]
+    sizes = [int(f[2]) for f in found if len(f) == 3 and f[2].isdecimal()]
+    return min(sizes) if len(sizes) == 2 else None
 
 
 def _utc(text: Any) -> pd.Timestamp | None:

@@ -33,6 +33,7 @@ __all__ = [
     "factor",
     "factors_of",
     "is_latency",
+    "is_reserved",
     "level_words",
     "plain",
     "read_rate",
@@ -275,6 +276,14 @@ def _list() -> dict[str, Factor]:
         *_pair("zone", "zone"),
         Factor(name="advertised_bps", label="advertised bandwidth", kind="number", unit="bps", role="host"),
         Factor(name="congestion_control", label="congestion control", role="observed", follows=("congestion",)),
+        Factor(
+            name="tcp_buffer_default_bytes",
+            label="default TCP buffer",
+            kind="integer",
+            unit="bytes",
+            role="observed",
+            follows=("tcp_buffer_bytes",),
+        ),
         Factor(name="kernel", role="observed"),
         Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
         Factor(name="nic_driver", label="network driver", role="observed"),
@@ -294,6 +303,11 @@ NOT_FACTORS = frozenset(
     "declaration_sha256 parser_version started_utc ended_utc warnings excluded condition".split()
 )
 """Columns of the table of runs that identify or describe a run and are no dimension of it."""
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a column of the table of runs that is no factor has this name: a label would be lost in it."""
+    return name in NOT_FACTORS or name in METRICS
 
 
 def factor(name: str) -> Factor:

@@ -15,9 +15,8 @@ from pydantic import BaseModel, ValidationError
 
 from .. import tools
 from ..errors import ExperimentError, UsageError
-from ..metrics import METRICS
 from .contrasts import expand, problems
-from .factors import FACTORS, NOT_FACTORS
+from .factors import FACTORS, is_reserved
 from .model import Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
 from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 
@@ -294,7 +293,7 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
                 )
     for number, pair in enumerate(experiment.pairs):
         for label in pair.labels:
-            if label in _RESERVED or label in METRICS:
+            if is_reserved(label) or (label in FACTORS and label != "gateway_sku"):
                 yield ("pairs", number, "labels", label), "is a name of the library's own; call the label otherwise"
     total = conditions_count(experiment) * experiment.rounds * experiment.deployments
     if total > MOST_TRIALS:
@@ -310,9 +309,6 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
             what = f"{spec.tool} {spec.test} from {pair.client} to {pair.server}"
             yield loc, f"{what} is declared twice with equal factors; leave one out"
         seen.add(condition)
-
-
-_RESERVED = (NOT_FACTORS | set(FACTORS)) - {"gateway_sku"}
 
 
 def _unrunnable(trial: Trial) -> Iterator[str]:

@@ -82,6 +82,13 @@ def test_wrong_labels_are_refused(table: dict[str, list[object]], said: str) -> 
         understand(QPERF, labels=pd.DataFrame(table))
 
 
+@pytest.mark.parametrize("name", ["status", "order", "throughput_bps"])
+def test_a_label_called_like_a_column_of_the_runs_is_refused(folder: Path, name: str) -> None:
+    for given in ({"labels": pd.DataFrame({"file": ["*"], name: ["x"]})}, {"pattern": f"{{placement}}/{{{name}}}.txt"}):
+        with pytest.raises(UsageError, match=name):
+            understand(folder, **given)  # type: ignore[arg-type]
+
+
 def test_all_problems_come_at_once(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no benchmark here\n")
     shutil.copy(QPERF, tmp_path / "a.txt")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
 
 import netperf_lib as npl
 from netperf_lib.data.tables import run_row, runs_table
@@ -116,6 +117,30 @@ def test_every_column_of_a_run_is_a_dimension_a_metric_or_a_known_mark_of_the_ru
     runs = runs_table([])
     own = dimensions(runs.column_names, roles=("condition", "host", "observed"))
     assert own == list(FACTORS)
+
+
+def test_a_declared_default_stays_a_level_whatever_size_the_log_names() -> None:
+    trial = {"client": "a", "server": "b", "tool": "qperf", "test": "tcp_lat", "message_bytes": None}
+    parsed = ParsedRun(tool="qperf", status="ok", metrics={}, parameters={"message_bytes": 1})
+    row = run_row({"trial": trial, "status": "ok", "commands": {"client": []}}, [parsed], None)
+    assert row["message_bytes"] is None
+
+
+@pytest.mark.parametrize(("reverse", "limit"), [(None, 4_194_304), (True, 2_621_440)])
+def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(reverse: bool | None, limit: int) -> None:
+    sysctls = {
+        "client": {"net.ipv4.tcp_wmem": "4096 16384 4194304", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
+        "server": {"net.ipv4.tcp_wmem": "4096 16384 2621440", "net.ipv4.tcp_rmem": "4096 131072 6291456"},
+    }
+    record: dict[str, Any] = {
+        "trial": {"tool": "iperf3", "test": "tcp", "reverse": reverse},
+        "facts": {side: {"sysctl": found} for side, found in sysctls.items()},
+        "status": "failed",
+        "commands": {"client": []},
+    }
+    assert run_row(record, [], None)["tcp_buffer_default_bytes"] == limit
+    del record["facts"]["server"]
+    assert run_row(record, [], None)["tcp_buffer_default_bytes"] is None
 
 
 def test_the_residue_names_what_a_projection_leaves_out() -> None:
