@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .draft import CONTRADICTION, Damaged, Draft, drafted
 from .microsecond_bins import histogram
 from .parsed import ParsedRun
 
@@ -26,55 +27,34 @@ def sightings(text: str) -> Iterator[int]:
 
 def read(text: str) -> list[ParsedRun]:
     """Read one block."""
+    return [drafted(Draft(NAME), _fill, text)]
+
+
+def _fill(run: Draft, text: str) -> None:
     found: dict[str, str] = {}
-    each: dict[tuple[str, str], tuple[float, float]] = {}  # events: in a second, in an iteration
-    lines = text.split("\n")
-    for row in lines[: 40 if len(lines) > 40 else None]:
+    each: set[tuple[float, float]] = set()  # events: in a second, in an iteration
+    for row in text.split("\n")[:40]:
         if (m := _LINE.fullmatch(row)) and m[1] not in found:
             found[m[1]] = m[2]
             if m[3]:
-                each[m[2], m[3]] = float(m[2]), float(m[3])
+                each.add((float(m[2]), float(m[3])))
         if m and m[1] == _LAST:
             break
-
-    def failed(error: str) -> list[ParsedRun]:
-        return [ParsedRun(tool=NAME, status="failed", error=error)]
-
-    if "Latency(usec)" not in found:
-        return failed("no line 'Latency(usec)': the log ends before its result, or that line is damaged")
-    if not re.fullmatch(r"\d+\.\d\d", found["Latency(usec)"]):
-        return failed(f"not a latency with two decimals: {found['Latency(usec)']!r}")
-    mean = float(found["Latency(usec)"])
+    told = found.get("Latency(usec)", "missing: the log ends before its result")
+    if not re.fullmatch(r"\d+\.\d\d", told):
+        raise Damaged(f"'Latency(usec)' is not a latency with two decimals: {told}")
+    mean = float(told)
     if mean == 0:
-        return failed("the latency is 0.00: nothing was measured")
-    parameters: dict[str, str | int | float | bool] = {}
-    if re.fullmatch(r"TCP|UDP", found.get("Protocol", "")):
-        parameters["protocol"] = found["Protocol"].lower()
-    if found.get("MsgSize(byte)", "").isdecimal():
-        parameters["message_bytes"] = int(found["MsgSize(byte)"])
-    metrics: dict[str, float] = {"rtt_us": mean}
-    warnings = []
-    if not found.get("Iterations", "").isdecimal():
-        warnings.append("the number of iterations is missing")
-    else:
-        metrics["messages_count"] = int(found["Iterations"])
-    times = [1e6 * share / rate for rate, share in each.values() if rate]  # of an iteration; some logs count otherwise
+        raise Damaged("the latency is 0.00: nothing was measured")
+    protocol, size, count = (found.get(k, "") for k in ("Protocol", "MsgSize(byte)", "Iterations"))
+    run.parameters = {
+        "protocol": protocol.lower() if protocol in ("TCP", "UDP") else None,
+        "message_bytes": int(size) if size.isdecimal() else None,
+    }
+    run.metrics = {"rtt_us": mean, "messages_count": int(count) if count.isdecimal() else None}
+    if not count.isdecimal():
+        run.warnings.append("the number of iterations is missing")
+    times = [1e6 * share / rate for rate, share in each if rate]  # of an iteration; some logs count otherwise
     if len(times) > 1 and max(times) < 1.02 * min(times) and not 0.96 < mean / times[0] < 1.04:
-        return failed(f"the figures contradict each other: {mean:g} us, and {times[0]:.1f} us by the rates of events")
-    try:
-        points, named, warning = histogram(text, mean, metrics.get("messages_count"), "rtt")
-    except ValueError as e:
-        return failed(f"the figures contradict each other: {e}")
-    if warning:
-        warnings.append(warning)
-    return [
-        ParsedRun(
-            tool=NAME,
-            status="ok",
-            metrics=metrics | named,
-            parameters=parameters,
-            percentiles=points,
-            percentile_basis="rtt" if points else None,
-            warnings=tuple(warnings),
-        )
-    ]
+        raise Damaged(f"{CONTRADICTION}{mean:g} us, and {times[0]:.1f} us by the rates of events")
+    histogram(run, text, mean, run.metrics["messages_count"])

@@ -6,82 +6,61 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
+from .draft import CONTRADICTION, Damaged, Draft
 from .parsed import Percentile
 
 _TABLE = re.compile(r"^Interval\(usec\)[ \t]+Frequency[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
 _ROW = re.compile(r"[ \t]*(\d+)[ \t]+(\d+)[ \t]*")
-POINTS = {
-    50.0: "p50",
-    75.0: "p75",
-    90.0: "p90",
-    95.0: "p95",
-    99.0: "p99",
-    99.9: "p999",
-    99.99: "p9999",
-    99.999: "p99999",
-}
+POINTS = {p: "p" + f"{p:g}".replace(".", "") for p in (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999)}
 """Percentiles that are given, and their names in metrics."""
 
 
-def histogram(
-    text: str, mean: float | None, count: float | None, basis: str
-) -> tuple[tuple[Percentile, ...], dict[str, float], str | None]:
-    """Percentiles from the table "Interval(usec) Frequency", where there is one that can tell them.
+def histogram(run: Draft, text: str, mean: float, count: float | None) -> None:
+    """Take percentiles from the table "Interval(usec) Frequency", where there is one that can tell them.
 
-    Returns
-    -------
-    percentiles : tuple of Percentile
-        Lower edges of the bins, when all bins are one microsecond wide and the counts are those of all messages.
-    metrics : dict
-        The same by name.
-    warning : str or None
-        Why a table that is there was not used.
+    They are lower edges of the bins, when all bins are one microsecond wide and the counts are those of all messages.
 
     Raises
     ------
-    ValueError
+    Damaged
         The table contradicts the other figures.
     """
     m = _TABLE.search(text)
     if not m:
-        return (), {}, None
+        return
     bins: list[tuple[int, int]] = []
     for row in m[1].split("\n"):
         if not row.strip():
             break
         r = _ROW.fullmatch(row)
         if not r:
-            return (), {}, f"no percentiles: the histogram is not whole, {row.strip()[:60]!r} stands in it"
+            run.warnings.append(f"no percentiles: the histogram is not whole, {row.strip()[:60]!r} stands in it")
+            return
         bins.append((int(r[1]), int(r[2])))
     total = sum(n for _, n in bins)
-    if not total:
-        return (), {}, "no percentiles: the histogram counts nothing"
-    if count is not None and total != count:
-        raise ValueError(f"the histogram counts {total} messages, the log {count:.0f}")
-    edges = [e for e, _ in bins]
-    for a, b in pairwise(edges):
-        if b != a + 1:
-            return (), {}, f"no percentiles: bins of one microsecond are needed, here {b} follows {a}"
+    if total and count is not None and total != count:
+        raise Damaged(f"{CONTRADICTION}the histogram counts {total} messages, the log {count:.0f}")
+    if not total or any(b != a + 1 for (a, _), (b, _) in pairwise(bins)):
+        run.warnings.append("no percentiles: the histogram has gaps, or counts nothing")
+        return
     low = sum(e * n for e, n in bins) / total
-    if mean is not None and not low - 0.01 <= mean <= low + 1.01:
-        raise ValueError(f"the mean of the histogram is about {low + 0.5:.1f} us, not {mean:g}")
-    points = percentiles(bins)
-    return points, {f"{basis}_{POINTS[p.percentile]}_us": p.latency_us for p in points}, None
+    if not low - 0.01 <= mean <= low + 1.01:
+        raise Damaged(f"{CONTRADICTION}the mean of the histogram is about {low + 0.5:.1f} us, not {mean:g}")
+    percentiles(run, bins)
 
 
-def percentiles(bins: Iterable[tuple[int, int]]) -> tuple[Percentile, ...]:
-    """Percentiles of counted latencies, as lagscope finds them (latencies_stats.c, `get_percentile_latency`)."""
+def percentiles(run: Draft, bins: Iterable[tuple[int, int]]) -> None:
+    """Take percentiles of counted latencies, as lagscope finds them (latencies_stats.c, `get_percentile_latency`)."""
     table = sorted(bins)
     total = sum(n for _, n in table)
     points = []
     for p in POINTS:
         place = int(p * (total + 1) / 100 - 1)
-        if place < 0:
-            continue
         seen = 0
-        for edge, n in table:
+        for edge, n in table if place >= 0 else ():
             seen += n
             if seen > place:
                 points.append(Percentile(p, float(edge), total - 1 - place))
                 break
-    return tuple(points)
+    run.percentiles, run.basis = tuple(points), "rtt"
+    run.metrics |= {f"rtt_{POINTS[p.percentile]}_us": p.latency_us for p in points}

@@ -9,14 +9,13 @@ connect/request/response tests the connection as well: then they are not kept.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
-from typing import Any
 
-from .parsed import Columns, ParsedRun, Percentile
+from .draft import CONTRADICTION, Damaged, Draft, Figure, drafted, interval_columns
+from .parsed import ParsedRun, Percentile
 
 NAME = "netperf"
 MARKS = (" TEST from ", "THROUGHPUT=", "_LATENCY=", "TRANSACTION_RATE=", "establish control", "netperf: ", "netperf -")
@@ -32,36 +31,52 @@ _KEY = re.compile(r"^[ \t]*([A-Z][A-Z0-9_]*)=.*\n*", re.MULTILINE)
 _COMPLAINT = re.compile(
     r"^(?:establish control: are you sure.*|netperf: .*(?:fail|cannot|error|invalid).*)", re.MULTILINE
 )
-_RATE = re.compile(r"(10\^[369]bits|[KMG]?Bytes|Trans)/s(?:ec)?")
-_FACTORS = {
-    "10^3bits": 1e3,
-    "10^6bits": 1e6,
-    "10^9bits": 1e9,
-    "Bytes": 8.0,
-    "KBytes": 8.0 * 2**10,
-    "MBytes": 8.0 * 2**20,
-    "GBytes": 8.0 * 2**30,
-}
-
-
 _COMMAND = re.compile(r"^.*\bnetperf (?P<options>-.*)$", re.MULTILINE)
-_TESTS = {
-    "STREAM": "STREAM",
-    "MAERTS": "MAERTS",
-    "SENDFILE": "SENDFILE",
-    "RR": "REQUEST/RESPONSE",
-    "CRR": "Connect/Request/Response",
-    "CC": "Connect/Close",
+_TESTS = {"RR": "REQUEST/RESPONSE", "CRR": "Connect/Request/Response", "CC": "Connect/Close"}
+"""Tests as a banner calls them, by the name on a command line, where that is another one."""
+_FACTORS = {"10^3bits": 1e3, "10^6bits": 1e6, "10^9bits": 1e9}
+_FACTORS |= {"Bytes": 8.0, "KBytes": 8.0 * 2**10, "MBytes": 8.0 * 2**20, "GBytes": 8.0 * 2**30}
+_UNIT = re.compile(r"(10\^[369]bits|[KMG]?Bytes|Trans)/s(?:ec)?")
+_TITLES = {
+    f"{title} Latency Microseconds": f"{key}_LATENCY"
+    for title, key in (
+        *(("Mean", "MEAN"), ("Minimum", "MIN"), ("Maximum", "MAX"), ("Stddev", "STDDEV")),
+        *(("50th Percentile", "P50"), ("90th Percentile", "P90"), ("99th Percentile", "P99")),
+    )
+} | {
+    "Throughput": "THROUGHPUT",
+    "Throughput Units": "THROUGHPUT_UNITS",
+    "Elapsed Time (sec)": "ELAPSED_TIME",
+    "Local CPU Util %": "LOCAL_CPU_UTIL",
+    "Remote CPU Util %": "REMOTE_CPU_UTIL",
+    "Local Transport Retransmissions": "LOCAL_TRANSPORT_RETRANS",
+    "Local Send Throughput": "LOCAL_SEND_THROUGHPUT",
+    "Remote Recv Throughput": "REMOTE_RECV_THROUGHPUT",
+    "Transaction Rate Tran/s": "TRANSACTION_RATE",
 }
-"""Tests as a banner calls them, by the name on a command line."""
+_KEYS = frozenset(_TITLES.values())
+_KNOWN_TITLES = {*_TITLES, "Throughput Confidence Width (%)", "Confidence Iterations Run"} | {
+    "Remote Transport Retransmissions",
+    "Transport MSS bytes",
+}
+"""With these titles a row that is longer than its titles can be trusted."""
+_LATENCIES = {"rtt_us": "MEAN", "rtt_stdev_us": "STDDEV"} | {
+    f"rtt_{key.lower()}_us": key for key in ("MIN", "P50", "P90", "P99", "MAX")
+}
+"""Mean and deviation, and then the others in the order of their size."""
+_MOST_TITLE_LINES = 8
+"""No title for people goes over more lines than this, empty ones counted."""
+
+
+# --- where runs are ---------------------------------------------------------------------------------------------------
 
 
 def sightings(text: str) -> Iterator[int]:
     """Offsets of banners; of the command, the first key or the complaint where no banner is before it."""
     starts = [m.start() for m in _BANNER.finditer(text)]
-    commands = [m.start() for m in _COMMAND.finditer(text)]
+    commands = {m.start() for m in _COMMAND.finditer(text)}
     for at, end in pairwise(sorted({*commands, *starts, len(text)})):
-        if at in commands and _without_banner(text[at:end]) and end not in starts:
+        if at in commands and end not in starts and _without_banner(text[at:end]):
             starts.append(at)
     for at in _keyed_blocks(text):
         before = max((s for s in starts if s < at), default=None)
@@ -76,217 +91,144 @@ def sightings(text: str) -> Iterator[int]:
 
 def _keyed_blocks(text: str) -> Iterator[int]:
     """Offsets of blocks of ``NAME=value`` lines: a block ends where other lines follow, or a name comes again."""
-    start, end = 0, -1
-    names: set[str] = set()
+    blocks: list[tuple[int, set[str]]] = []
+    end = -1
     for m in _KEY.finditer(text):
-        if m.start() != end or m[1] in names:
-            if names & _TITLES_OF_KEYS:
-                yield start
-            start, names = m.start(), set()
-        names.add(m[1])
+        if m.start() != end or m[1] in blocks[-1][1]:
+            blocks.append((m.start(), set()))
+        blocks[-1][1].add(m[1])
         end = m.end()
-    if names & _TITLES_OF_KEYS:
-        yield start
+    return (start for start, names in blocks if names & _KEYS)
 
 
 def _without_banner(text: str) -> bool:
     """Whether a result follows the command at the start of a text."""
-    test, _ = _asked(text)
     try:
-        return bool(_figures(text.partition("\n")[2], test)[0])
-    except ValueError:
+        return bool(_result(Draft(NAME, test=_asked(text)[0]), text.partition("\n")[2]))
+    except Damaged:
         return False
 
 
 def _asked(text: str) -> tuple[str, str | None]:
     """The test and the server that the command in the first line asks for."""
-    m = _COMMAND.match(text)
-    options = m["options"] if m else ""
+    options = m["options"] if (m := _COMMAND.match(text)) else ""
     name = re.search(r"-t ?(TCP|UDP|SCTP)_(\w+)", options)
     server = re.search(r"-H ?(\S+)", options)
-    test = f"{name[1]} {_TESTS.get(name[2], name[2])}" if name else "TCP STREAM"
-    return test, server[1] if server else None
+    return f"{name[1]} {_TESTS.get(name[2], name[2])}" if name else "TCP STREAM", server[1] if server else None
+
+
+# --- one run ----------------------------------------------------------------------------------------------------------
 
 
 def read(text: str) -> list[ParsedRun]:
     """Read one run; without banners (``-P 0``) those that follow it as further rows of its table."""
     runs: list[ParsedRun] = []
-    while text:
-        run, text = _read(text)
-        line = runs[-1].line + 1 if runs else 1
-        runs.append(replace(run, line=line))
+    waiting = [text]
+    while waiting:
+        text = waiting.pop()
+        runs.append(drafted(Draft(NAME, line=len(runs) + 1), partial(_fill, further=waiting), text))
     return runs
 
 
-def _read(text: str) -> tuple[ParsedRun, str]:
-    """Read one run; return with it the text of another one, whose row stands under it, or nothing."""
+def _fill(run: Draft, text: str, further: list[str]) -> None:
+    """Read one run; the text of another one, whose row stands under it, goes to `further`."""
     banner = _BANNER.match(text)
-    parameters: dict[str, str | int | float | bool] = {}
-    test, server, burst = None, None, 0
+    body, burst = text, 0
     if banner:
-        test, server = banner["name"].strip(), banner["server"]
-        if m := re.match(r".*: first burst (\d+)", text[banner.end() :]):
+        run.test, run.parameters["server"] = banner["name"].strip(), banner["server"]
+        body = text[banner.end() :]
+        if m := re.match(r".*: first burst (\d+)", body):
             burst = int(m[1])
     elif _COMMAND.match(text):
-        test, server = _asked(text)
-    if server:
-        parameters["server"] = server
-    if m := re.match(r"TCP|UDP|SCTP", test or ""):
-        parameters["protocol"] = m[0].lower()
-    if test and "MAERTS" in test:
-        parameters["direction"] = "reverse"
-    further = ""
-
-    def result(**what: Any) -> tuple[ParsedRun, str]:
-        return ParsedRun(tool=NAME, test=test, parameters=parameters, **what), further
-
-    body = text[banner.end() :] if banner else text.partition("\n")[2] if test else text
-    intervals = _interim(text, "reverse" if "MAERTS" in (test or "") else "forward")
-    try:
-        figures, notes = _figures(body, test or "")
-        further = figures.pop("further", "")
-        if further:
-            further = text[: len(text) - len(body)] + further
-        metrics, points = _metrics(figures, test or "", notes, burst)
-    except ValueError as e:
-        return result(status="failed", error=str(e))
-    if not figures:
+        run.test, run.parameters["server"] = _asked(text)
+        body = text.partition("\n")[2]
+    test = run.test or ""
+    if m := re.match(r"TCP|UDP|SCTP", test):
+        run.parameters["protocol"] = m[0].lower()
+    run.parameters["direction"] = "reverse" if "MAERTS" in test else None
+    _interim(run, text, "reverse" if "MAERTS" in test else "forward")
+    found = _result(run, body)
+    if rest := found.pop("further", ""):
+        further.append(text[: len(text) - len(body)] + rest)
+    if not found:
         if said := _COMPLAINT.search(text):
-            return result(status="failed", error=said[0].strip())
-        if intervals["start_s"]:
-            return result(status="partial", error="the log ends before its result", intervals=intervals)
-        return result(status="failed", error="no result: the log ends before it")
-    if not metrics:
-        error = "; ".join(notes) or "nothing was measured: every figure is missing or -1"
-        return result(status="failed", error=error)
-    if "message" in figures:
-        parameters["message_bytes"] = int(figures["message"])
-    notes += [
+            raise Damaged(said[0].strip())
+        raise Damaged("no result: the log ends before it", "partial" if run.intervals else "failed")
+    _metrics(run, found, test, burst)
+    if all(v is None for v in run.metrics.values()):
+        raise Damaged("; ".join(run.warnings) or "nothing was measured: every figure is missing or -1")
+    run.warnings += [
         w.strip() for w in re.findall(r"^!!! (Desired confidence .*|Confidence intervals: .*)", text, re.MULTILINE)
     ]
-    return result(
-        status="ok",
-        metrics=metrics,
-        percentiles=points,
-        percentile_basis="rtt" if points else None,
-        intervals=intervals if intervals["start_s"] else {},
-        warnings=tuple(notes),
-    )
 
 
-def _bps(number: str, unit: str, line: str, digits: str = r"\d\d") -> float:
-    """Convert a rate of data.
+# --- the four ways to print a result: each gives the names of omni ----------------------------------------------------
+
+
+def _result(run: Draft, body: str) -> dict[str, str]:
+    """Read the result by omni's names, and what only tables have: ``message``, ``packets``, ``received`` …
 
     Raises
     ------
-    ValueError
-        A unit that netperf does not print.
-    """
-    m = _RATE.fullmatch(unit)
-    if not m or m[1] == "Trans" or not re.fullmatch(rf"\d+\.{digits}", number):
-        raise ValueError(f"unknown unit {unit!r} or damaged number {number!r} in {line.strip()!r}")
-    return round(float(number) * _FACTORS[m[1]], 3)
-
-
-# --- the three ways to print a result ---------------------------------------------------------------------------------
-
-
-def _figures(body: str, test: str) -> tuple[dict[str, Any], list[str]]:
-    """Read the result by name: those of omni in capitals, and ``bps``, ``sent_bps``, ``rate``, ``seconds`` …
-
-    Raises
-    ------
-    ValueError
+    Damaged
         A result that is there and cannot be read.
     """
     lines = body.split("\n")
     # a line without its end may be cut, unless its last figure shows that it is whole
     cut = re.search(r"\.\d\d\d?$|/s$", lines[-1]) is None
     whole = lines[:-1] if cut else lines
-    keyed = any(m[1] in _TITLES_OF_KEYS for line in whole if (m := _KEY.match(line)))
+    keyed = _keyed(whole)
     titles = next((i for i, x in enumerate(whole) if not _TITLES.keys().isdisjoint(map(str.strip, x.split(",")))), None)
-    if keyed and (titles is not None or any(re.match(r"[ \t>]*bytes +bytes", x, re.IGNORECASE) for x in whole)):
-        raise ValueError("results in two forms: two processes wrote into one log")
-    if keyed:
-        return _keyed(whole) | {"keyed": True}, []
-    found = _table(whole, test)
+    units = next((i for i, x in enumerate(whole) if re.match(r"[ \t>]*bytes +bytes", x, re.IGNORECASE)), None)
+    table = _table(run.test or "", whole, units) if units is not None and not keyed else {}
+    if (keyed and (titles, units) != (None, None)) or (table and titles is not None):
+        raise Damaged("results in two forms: two processes wrote into one log")
+    if keyed or table:
+        return keyed or table
     if titles is not None:
-        if found:
-            raise ValueError("results in two forms: two processes wrote into one log")
-        return _separated(lines[titles:], cut=cut)
-    if found:
-        return found, []
+        return _separated(run, lines[titles:], cut=cut)
     for i, line in enumerate(whole):
         if re.match(r"[ \t]*[A-Z0-9]", line) and (found := _columns(whole[i:])):
-            return found, []
-    return {}, []
+            return found
+    return {}
 
 
-_TITLES = {
-    "Throughput": "THROUGHPUT",
-    "Throughput Units": "THROUGHPUT_UNITS",
-    "Elapsed Time (sec)": "ELAPSED_TIME",
-    "Mean Latency Microseconds": "MEAN_LATENCY",
-    "Minimum Latency Microseconds": "MIN_LATENCY",
-    "Maximum Latency Microseconds": "MAX_LATENCY",
-    "Stddev Latency Microseconds": "STDDEV_LATENCY",
-    "50th Percentile Latency Microseconds": "P50_LATENCY",
-    "90th Percentile Latency Microseconds": "P90_LATENCY",
-    "99th Percentile Latency Microseconds": "P99_LATENCY",
-    "Local CPU Util %": "LOCAL_CPU_UTIL",
-    "Remote CPU Util %": "REMOTE_CPU_UTIL",
-    "Local Transport Retransmissions": "LOCAL_TRANSPORT_RETRANS",
-    "Local Send Throughput": "LOCAL_SEND_THROUGHPUT",
-    "Remote Recv Throughput": "REMOTE_RECV_THROUGHPUT",
-    "Transaction Rate Tran/s": "TRANSACTION_RATE",
-}
-_TITLES_OF_KEYS = frozenset(_TITLES.values())
-
-
-_OTHER_TITLES = {
-    "Throughput Confidence Width (%)",
-    "Confidence Iterations Run",
-    "Remote Transport Retransmissions",
-    "Transport MSS bytes",
-}
-"""Titles that are known and not used: with these a row that is longer than its titles can be trusted."""
-_KNOWN_TITLES = {*_TITLES, *_OTHER_TITLES}
-_MOST_TITLE_LINES = 8
-"""No title for people goes over more lines than this, empty ones counted."""
-
-
-def _keyed(lines: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _keyed(lines: list[str]) -> dict[str, str]:
+    found = {"keyed": ""}
     for line in lines:
         m = re.fullmatch(r"[ \t]*([A-Z0-9_]+)=(.*?)[ \t]*", line)
         if m and found.setdefault(m[1], m[2]) != m[2]:
-            raise ValueError(f"two different values of {m[1]}")
-    return found
+            raise Damaged(f"two different values of {m[1]}")
+    return found if found.keys() & _KEYS else {}
 
 
-def _separated(lines: list[str], *, cut: bool) -> tuple[dict[str, Any], list[str]]:
+def _first_row(lines: list[str], end: str) -> int:
+    """Index of the first line that begins with a number before `end`, or 0."""
+    return next((i for i, line in enumerate(lines) if re.match(rf"[ \t]*-?\d+(?:\.\d+)?(?:{end}|$)", line)), 0)
+
+
+def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
     """Read titles and values with commas; titles may be wrapped by an editor, and the last line may be `cut`."""
-    row = next((i for i, line in enumerate(lines) if re.match(r"[ \t]*-?\d+(?:\.\d+)?(?:,|[ \t]*$)", line)), None)
-    if row is None:
-        return {}, []
+    row = _first_row(lines, r"[ \t]*,|[ \t]+")
+    if not row:
+        return {}
     titles = [t.strip() for t in " ".join(lines[:row]).split(",")]
     values = lines[row].split(",")
-    notes = []
     if cut and row == len(lines) - 1 and len(values) == len(titles):
-        notes.append(f"the log ends without the end of its line: {titles.pop()!r} may be cut and is left out")
+        run.warnings.append(f"the log ends without the end of its line: {titles.pop()!r} may be cut and is left out")
         values.pop()
     decimals = len(values) == 2 * len(titles) and "." not in lines[row]  # commas of another country
     if decimals or len(values) < len(titles) or (len(values) > len(titles) and not set(titles) <= _KNOWN_TITLES):
-        raise ValueError(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
+        raise Damaged(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
     if len(values) > len(titles):
-        notes.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
-    return {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}, notes
+        run.warnings.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
+    return {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}
 
 
-def _columns(lines: list[str]) -> dict[str, Any]:
+def _columns(lines: list[str]) -> dict[str, str]:
     """Read the columns for people: a title goes over several lines, at the place of its value."""
-    row = next((i for i, line in enumerate(lines) if re.match(r"[ \t]*-?\d+(?:\.\d+)?(?:[ \t]|$)", line)), None)
-    if not row or row > _MOST_TITLE_LINES:
+    row = _first_row(lines, r"[ \t]")
+    if not 0 < row <= _MOST_TITLE_LINES:
         return {}
     starts = [m.start() for m in re.finditer(r"\S+", lines[0])]
     spans = list(zip(starts, [*starts[1:], None], strict=True))
@@ -295,82 +237,80 @@ def _columns(lines: list[str]) -> dict[str, Any]:
         return {}
     values = [lines[row][a:b].strip() for a, b in spans]
     if any(not re.fullmatch(r"-?[\d.]+|[\w^/]+", v) for v in values):
-        raise ValueError(f"the columns do not stand under their titles: {lines[row].strip()!r}")
+        raise Damaged(f"the columns do not stand under their titles: {lines[row].strip()!r}")
     return {_TITLES.get(t, t): v for t, v in zip(titles, values, strict=True)}
 
 
-def _table(lines: list[str], test: str) -> dict[str, Any]:
+_CLASSIC = {
+    "answered": "- - message answer ELAPSED_TIME TRANSACTION_RATE LOCAL_CPU_UTIL REMOTE_CPU_UTIL - -".split(),
+    "datagrams": "- message ELAPSED_TIME packets - LOCAL_SEND_THROUGHPUT LOCAL_CPU_UTIL -".split(),
+    "stream": "- - message ELAPSED_TIME THROUGHPUT LOCAL_CPU_UTIL REMOTE_CPU_UTIL - -".split(),
+}
+"""Columns of the classic tables, by omni's names; those of processors only with ``-c`` or ``-C``."""
+
+
+def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     """Read the table of a classic test: the row of numbers under the line of units."""
-    at = next((i for i, line in enumerate(lines) if re.match(r"[ \t>]*bytes +bytes", line, re.IGNORECASE)), None)
-    if at is None:
+    rows = [line.strip(" \t>").split() for line in lines[at + 1 :] if line.strip()]
+    if not rows or not rows[0] or not rows[0][0][0].isdigit():
         return {}
-    rows = [line for line in lines[at + 1 :] if line.strip()]
-    if not rows or not re.match(r"[ \t>]*\d", rows[0]):
-        return {}
-    values = rows[0].strip(" \t>").split()
-    numeric = [all(re.fullmatch(r"-?\d+(?:\.\d+)?", v) for v in row.strip(" \t>").split()) for row in rows]
-    second = rows[1].split() if len(rows) > 1 and numeric[1] else []
-    # decimals that are always two show that the row is whole
+    told = " ".join(rows[0])
+    numeric = [all(re.fullmatch(r"-?\d+(?:\.\d+)?", v) for v in row) for row in rows]
     if not numeric[0]:
-        raise ValueError(f"not readable: {rows[0].strip()!r}")
+        raise Damaged(f"not readable: {told!r}")
     units = lines[at].strip(" \t>").split()
-    names: tuple[str, ...]
-    two_rows = False
-    if "REQUEST/RESPONSE" in test.upper():
-        by_bits = "per sec" not in lines[at]  # -f
-        if lines[at].count("per sec") != 1 and not any(map(_RATE.fullmatch, units)):
-            raise ValueError(f"unknown units: {lines[at].strip()!r}")
-        rate = "answered" if by_bits else "rate"
-        names = ("", "", "message", "answer", "seconds", rate, "cpu_local", "cpu_remote", "", "")
-        two_rows = len(second) == 2
-    elif _sends_datagrams(test):
-        names = ("", "message", "seconds", "packets", "", "sent", "cpu_local", "")
-        two_rows = True
-    else:
-        names = ("", "", "message", "seconds", "throughput", "cpu_local", "cpu_remote", "", "")
-    needed = max(i for i, n in enumerate(names) if n in ("rate", "answered", "sent", "throughput")) + 1
-    if not needed <= len(values) <= (len(names) if "%" in units else needed):
-        raise ValueError(f"not a row of {test}: {rows[0].strip()!r}")
-    found: dict[str, Any] = {n: v for n, v in zip(names, values, strict=False) if n}
-    # with the processors beside it the rate of datagrams has one digit; the columns behind it show that it is whole
-    digits = r"\d\d?" if "sent" in found and "%" in units else r"\d\d"
-    for name in ("seconds", "rate", "answered", "sent", "throughput"):
-        if name in found and not re.fullmatch(r"\d+\." + (r"\d\d" if name == "seconds" else digits), found[name]):
-            raise ValueError(f"damaged number {found[name]!r} in {rows[0].strip()!r}")
-    rest = rows[1 + two_rows :]
-    if rest and len(rest[0].split()) == len(values) and numeric[1 + two_rows]:  # -P 0: the row of another run
+    unit = next((u for u in units if _UNIT.fullmatch(u)), units[-1])
+    kind = "answered" if "REQUEST/RESPONSE" in test.upper() else "datagrams" if _sends_datagrams(test) else "stream"
+    by_bits = kind == "answered" and "per sec" not in lines[at]  # -f
+    if kind == "answered" and not (by_bits and _UNIT.fullmatch(unit)) and lines[at].count("per sec") != 1:
+        raise Damaged(f"unknown units: {lines[at].strip()!r}")
+    names = _CLASSIC[kind]
+    rate = next(n for n in names if n.endswith(("THROUGHPUT", "RATE")))
+    needed = names.index(rate) + 1
+    if not needed <= len(rows[0]) <= (len(names) if "%" in units else needed):
+        raise Damaged(f"not a row of {test}: {told!r}")
+    found = {n: v for n, v in zip(names, rows[0], strict=False) if n != "-"}
+    # decimals that are always two show that the row is whole; with the processors beside it the rate of datagrams has
+    # one, and the columns behind it show that it is whole
+    digits = r"\d\d?" if kind == "datagrams" and "%" in units else r"\d\d"
+    if not re.fullmatch(r"\d+\.\d\d", found["ELAPSED_TIME"]) or not re.fullmatch(rf"\d+\.{digits}", found[rate]):
+        raise Damaged(f"a damaged number in {told!r}")
+    two_rows = kind == "datagrams" or (kind == "answered" and len(rows) > 1 and numeric[1] and len(rows[1]) == 2)
+    rest = lines[at + 1 :]
+    for _ in range(1 + two_rows):  # -P 0: below stands the row of another run
+        rest = rest[next((i for i, line in enumerate(rest) if line.strip()), 0) + 1 :]
+    if len(rows) > 1 + two_rows and len(rows[1 + two_rows]) == len(rows[0]) and numeric[1 + two_rows]:
         found["further"] = "\n".join(["", *lines[: at + 1], *rest, ""])
-    unit = next((u for u in units if _RATE.fullmatch(u)), units[-1])
-    if "throughput" in found:
-        found["bps"] = _bps(found["throughput"], unit, lines[at])
-    if "answered" in found:
-        size = float(found["message"]) + float(found["answer"])
-        found["rate"] = f"{_bps(found['answered'], unit, lines[at]) / 8 / size:.2f}"
+    found["THROUGHPUT_UNITS"] = unit
+    if by_bits:
+        bps = _bps(found[rate], unit).value
+        found["TRANSACTION_RATE"] = f"{bps / 8 / (float(found['message']) + float(found['answer'])):.2f}"
         found["note"] = "the rate of transactions is computed from the throughput (-f)"
-    if "sent" in found:
-        found["sent_bps"] = _bps(found["sent"], unit, lines[at], digits)
-        if len(second) < 4:
-            raise ValueError("the row of the receiver is missing")
-        found |= {"received_packets": second[2], "bps": _bps(second[3], unit, lines[at], digits)}
-        size, seconds = float(found["message"]), float(found["seconds"])
-        half = (0.01 if re.search(r"\.\d\d$", found["sent"]) else 0.06) * seconds * _FACTORS["10^6bits"]
-        for packets, bps in ((float(found["packets"]), found["sent_bps"]), (float(second[2]), found["bps"])):
-            if abs(packets * size * 8 - bps * seconds) > bps * 0.02 + size * 8 + half:
-                raise ValueError(f"{packets:.0f} messages of {size:.0f} bytes in {seconds:g} s, {bps / 1e6:.2f} Mbit/s")
-    verbose = next(
-        (i for i, line in enumerate(lines) if line.startswith("Send   Recv    Send   Recv    usec/Tran")), None
-    )
-    trips = lines[verbose + 1 : verbose + 2] if verbose else []
-    if "rate" in found and trips and re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", trips[0]):  # -v 2
-        trip, told = trips[0].split()[4:6]
-        waiting = max(1, round(float(trip) * float(told) / 1e6))  # -b: so many requests are on their way
-        if abs(float(told) - float(found["rate"])) > (0.01 if "answered" not in found else 0.01 * float(told)) or abs(
-            float(trip) * float(told) - 1e6 * waiting
-        ) > 0.001 * float(told):
-            raise ValueError(f"the figures contradict each other, the log is damaged: {trips[0].strip()!r}")
-        if waiting == 1:
-            found["trip_us"] = trip
+    if kind == "datagrams":
+        if len(rows) < 2 or not numeric[1] or len(rows[1]) < 4:
+            raise Damaged("the row of the receiver is missing")
+        found |= {"received": rows[1][2], "REMOTE_RECV_THROUGHPUT": rows[1][3]}
+        size, seconds = float(found["message"]), Figure.printed(found["ELAPSED_TIME"])
+        for packets, moved in ((found["packets"], found[rate]), (rows[1][2], rows[1][3])):
+            if not (_bps(moved, unit, digits) * seconds).agrees(Figure(float(packets) * size * 8), 0.02, size * 8):
+                raise Damaged(f"{packets} messages of {size:.0f} bytes in {seconds.value:g} s, {moved} {unit}")
+    if kind == "answered":
+        _round_trips(found, lines, by_bits=by_bits)
     return found
+
+
+def _round_trips(found: dict[str, str], lines: list[str], *, by_bits: bool) -> None:
+    """Take the round-trip time of ``-v 2`` where one request was on its way at a time."""
+    at = next((i for i, line in enumerate(lines) if line.startswith("Send   Recv    Send   Recv    usec/Tran")), None)
+    row = lines[at + 1] if at is not None and at + 1 < len(lines) else ""
+    if re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", row):
+        trip, told = map(float, row.split()[4:6])
+        waiting = max(1, round(trip * told / 1e6))  # -b: so many requests are on their way
+        off = abs(told - float(found["TRANSACTION_RATE"]))
+        if off > (0.01 * told if by_bits else 0.01) or abs(trip * told - 1e6 * waiting) > 0.001 * told:
+            raise Damaged(f"{CONTRADICTION}{row.strip()!r}")
+        if waiting == 1:
+            found["MEAN_LATENCY"] = row.split()[4]
 
 
 def _sends_datagrams(test: str) -> bool:
@@ -380,95 +320,89 @@ def _sends_datagrams(test: str) -> bool:
 # --- names and units of the library -----------------------------------------------------------------------------------
 
 
-def _number(text: Any) -> float | None:
+def _bps(number: str, unit: str, digits: str = r"\d\d?") -> Figure:
+    """Convert a rate of data; raises `Damaged` for what netperf does not print."""
+    m = _UNIT.fullmatch(unit)
+    if not m or m[1] == "Trans" or not re.fullmatch(rf"\d+\.{digits}", number):
+        raise Damaged(f"unknown unit {unit!r} or damaged number {number!r}")
+    figure = Figure.printed(number, _FACTORS[m[1]])
+    return Figure(round(figure.value, 3), figure.half)
+
+
+def _number(text: str | None) -> float | None:
     """Give a number; None for what is missing and for -1, netperf's word for it."""
-    if text is None or not re.fullmatch(r"-?\d+(?:\.\d+)?", str(text)):
-        return None
-    value = float(text)
-    return None if value < 0 else value
+    return float(text) if text is not None and re.fullmatch(r"\d+(?:\.\d+)?", text) else None
 
 
-def _metrics(
-    found: Mapping[str, Any], test: str, notes: list[str], burst: int
-) -> tuple[dict[str, float], tuple[Percentile, ...]]:
-    notes += [found["note"]] if "note" in found else []
-    metrics: dict[str, float | None] = {
-        "throughput_bps": found.get("bps"),
-        "throughput_sent_bps": found.get("sent_bps"),
-        "transaction_rate_per_s": _number(found.get("rate")),
-        "rtt_us": _number(found.get("trip_us")),
-        "duration_measured_s": _number(found.get("seconds", found.get("ELAPSED_TIME"))),
-        "retransmits_count": _number(found.get("LOCAL_TRANSPORT_RETRANS")),
-        "packets_count": _number(found.get("packets")),
+def _metrics(run: Draft, found: dict[str, str], test: str, burst: int) -> None:
+    def value(key: str, factor: float = 1.0) -> float | None:
+        number = _number(found.get(key))
+        return number if number is None or factor == 1 else round(number * factor, 7)
+
+    def count(key: str) -> int | None:
+        return None if (number := value(key)) is None else int(number)
+
+    run.warnings += [found["note"]] if "note" in found else []
+    run.parameters["message_bytes"] = count("message")
+    run.metrics |= {
+        "duration_measured_s": value("ELAPSED_TIME"),
+        "retransmits_count": count("LOCAL_TRANSPORT_RETRANS"),
+        "packets_count": count("packets"),
+        "cpu_client_ratio": value("LOCAL_CPU_UTIL", 0.01),
+        "cpu_server_ratio": value("REMOTE_CPU_UTIL", 0.01),
     }
-    for name, key in (("cpu_client_ratio", "local"), ("cpu_server_ratio", "remote")):
-        share = _number(found.get(f"cpu_{key}", found.get(f"{key.upper()}_CPU_UTIL")))
-        metrics[name] = None if share is None else round(share / 100, 7)
-    received = _number(found.get("received_packets"))
-    if received is not None and metrics["packets_count"]:
-        lost = metrics["packets_count"] - received
-        metrics |= {"lost_count": lost, "lost_ratio": lost / metrics["packets_count"]}
-    points: tuple[Percentile, ...] = ()
+    sent, received = count("packets"), count("received")
+    if received is not None and sent:
+        run.metrics |= {"lost_count": sent - received, "lost_ratio": (sent - received) / sent}
     answered = "REQUEST/RESPONSE" in test.upper()
     number, unit = found.get("THROUGHPUT"), found.get("THROUGHPUT_UNITS")
     if unit == "Trans/s" and re.search("STREAM|MAERTS|SENDFILE", test):
-        raise ValueError(f"transactions in a {test}: two processes wrote into one log")
+        raise Damaged(f"transactions in a {test}: two processes wrote into one log")
     if unit == "Trans/s" or answered:
         rate = number if unit == "Trans/s" else found.get("TRANSACTION_RATE")
         if rate is not None and re.fullmatch(r"\d+\.\d\d\d?", rate):
-            metrics["transaction_rate_per_s"] = float(rate)
+            run.metrics["transaction_rate_per_s"] = float(rate)
         elif number is not None:
-            notes.append(f"a throughput of {number} {unit or 'without its unit'} is no rate of transactions: left out")
-    elif number is not None and unit is None:
-        notes.append(f"a throughput of {number} without its unit is left out; ask for THROUGHPUT_UNITS beside it")
-    elif number is not None and unit is not None:  # counted at this end: over UDP that is what was sent
-        name = "throughput_sent_bps" if _sends_datagrams(test) else "throughput_bps"
-        metrics[name] = _bps(number, unit, f"{number} {unit}")
-        for name, key in (("throughput_sent_bps", "LOCAL_SEND"), ("throughput_bps", "REMOTE_RECV")):
-            if _number(found.get(f"{key}_THROUGHPUT")) is not None:
-                metrics[name] = _bps(found[f"{key}_THROUGHPUT"], unit, f"{found[f'{key}_THROUGHPUT']} {unit}")
-        if not test:
-            notes.append("no banner tells the test: taken for a transfer over TCP")
-    latencies = {
-        name: _number(found.get(f"{key}_LATENCY"))
-        for name, key in (
-            ("rtt_us", "MEAN"),
-            ("rtt_min_us", "MIN"),
-            ("rtt_p50_us", "P50"),
-            ("rtt_p90_us", "P90"),
-            ("rtt_p99_us", "P99"),
-            ("rtt_max_us", "MAX"),
-            ("rtt_stdev_us", "STDDEV"),
-        )
-    }
+            said = f"a throughput of {number} {unit or 'without its unit'} is no rate of transactions: left out"
+            run.warnings.append(said)
+    elif unit is None and number is not None:
+        run.warnings.append(f"a throughput of {number} without its unit is left out; ask for THROUGHPUT_UNITS, too")
+    elif unit is not None:  # counted at this end: over UDP that is what was sent
+        here = "throughput_sent_bps" if _sends_datagrams(test) else "throughput_bps"
+        names = {"": here, "LOCAL_SEND_": "throughput_sent_bps", "REMOTE_RECV_": "throughput_bps"}
+        for key, name in names.items():
+            if _number(told := found.get(f"{key}THROUGHPUT")) is not None and told:
+                run.metrics[name] = _bps(told, unit, r"\d\d?" if "received" in found else r"\d\d").value
+        if not test and number is not None:
+            run.warnings.append("no banner tells the test: taken for a transfer over TCP")
+    latencies = {name: value(f"{key}_LATENCY") for name, key in _LATENCIES.items()}
     if any(v is not None for v in latencies.values()):
         if "CONNECT" in test.upper():
-            notes.append("the latencies hold the time to connect: left out")
+            run.warnings.append("the latencies hold the time to connect: left out")
         elif not answered and unit != "Trans/s":
-            what = (
-                "are those of the send call, not of the network" if test or unit else "are of a test that is not told"
-            )
-            notes.append(f"the latencies {what}: left out")
+            what = "of the send call, not of the network" if test or unit else "of a test that is not told"
+            run.warnings.append(f"the latencies are those {what}: left out")
         else:
-            ordered = [v for k, v in latencies.items() if v is not None and k not in ("rtt_us", "rtt_stdev_us")]
-            most = latencies["rtt_max_us"] or math.inf
-            if ordered != sorted(ordered) or max(latencies["rtt_us"] or 0, latencies["rtt_stdev_us"] or 0) > most:
-                raise ValueError("the figures contradict each other, the log is damaged: latencies out of order")
-            mean, transactions = latencies["rtt_us"], metrics["transaction_rate_per_s"]
-            # one transaction after the other, or as many at a time as the burst is long
-            if mean and transactions and not 0.5 < mean * transactions / 1e6 / (1 + burst) < 1.1:
-                raise ValueError(
-                    f"the figures contradict each other: {mean:g} us, {transactions:g} transactions a second"
-                )
-            metrics |= latencies
-            gone = [k for k, v in latencies.items() if v is None]
-            if gone and found.get("keyed"):  # names are given one by one, so that a lost line leaves no trace
-                notes.append(f"without {', '.join(gone)}")
-            points = tuple(
-                Percentile(float(p), v) for p in (50, 90, 99) if (v := latencies[f"rtt_p{p}_us"]) is not None
-            )
-    kept = {k: int(v) if k.endswith("_count") else v for k, v in metrics.items() if v is not None}
-    return kept, points
+            _latencies(run, latencies, burst)
+    # names are given one by one, so that a lost line leaves no trace
+    wanted = [*_LATENCIES, "transaction_rate_per_s"] if "keyed" in found and (answered or unit == "Trans/s") else []
+    if gone := [k for k in wanted if run.metrics.get(k) is None]:
+        run.warnings.append(f"without {', '.join(gone)}")
+
+
+def _latencies(run: Draft, latencies: dict[str, float | None], burst: int) -> None:
+    mean, deviation, *others = latencies.values()
+    ordered = [v for v in others if v is not None]
+    most = latencies["rtt_max_us"]
+    if ordered != sorted(ordered) or (most is not None and most < max(mean or 0, deviation or 0)):
+        raise Damaged(f"{CONTRADICTION}latencies out of order")
+    rate = run.metrics.get("transaction_rate_per_s")
+    # one transaction after the other, or as many at a time as the burst is long
+    if mean and rate and not 0.5 < mean * rate / 1e6 / (1 + burst) < 1.1:
+        raise Damaged(f"{CONTRADICTION}{mean:g} us, {rate:g} transactions a second")
+    run.metrics |= latencies
+    points = ((p, latencies[f"rtt_p{p}_us"]) for p in (50, 90, 99))
+    run.percentiles, run.basis = tuple(Percentile(float(p), v) for p, v in points if v is not None), "rtt"
 
 
 _INTERIM = re.compile(
@@ -476,19 +410,14 @@ _INTERIM = re.compile(
 )
 
 
-def _interim(text: str, direction: str) -> Columns:
+def _interim(run: Draft, text: str, direction: str) -> None:
     """Read the interim results of a transfer (``-D``); those of transactions have no place in the table."""
-    rows = [(float(n), m[1], float(s), float(t)) for n, u, s, t in _INTERIM.findall(text) if (m := _RATE.fullmatch(u))]
+    rows = [(float(n), m[1], float(s), float(t)) for n, u, s, t in _INTERIM.findall(text) if (m := _UNIT.fullmatch(u))]
     rows = [r for r in rows if r[1] != "Trans"]
     start = rows[0][3] - rows[0][2] if rows else 0.0
-    return {
-        "stream": [-1] * len(rows),
-        "direction": [direction] * len(rows),
-        "start_s": [max(0.0, round(t - s - start, 3)) for _, _, s, t in rows],
-        "end_s": [round(t - start, 3) for _, _, _, t in rows],
-        "omitted": [False] * len(rows),
-        "throughput_bps": [round(n * _FACTORS[u], 3) for n, u, _, _ in rows],
-        "retransmits_count": [None] * len(rows),
-        "rtt_loaded_us": [None] * len(rows),
-        "cwnd_bytes": [None] * len(rows),
-    }
+    run.intervals = interval_columns(
+        [max(0.0, round(t - s - start, 3)) for _, _, s, t in rows],
+        [round(t - start, 3) for _, _, _, t in rows],
+        direction=direction,
+        throughput_bps=[round(n * _FACTORS[u], 3) for n, u, _, _ in rows],
+    )

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from decimal import Decimal
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ..metrics import to_bps, to_bytes, to_us
+from .draft import CONTRADICTION, Damaged, Draft, Figure, drafted
 from .interface import Commands
 from .options import Option, checked
 from .parsed import ParsedRun
@@ -88,9 +88,7 @@ def sightings(text: str) -> Iterator[int]:
     """Offsets of the first block of each call: blocks that directly follow each other are one call's."""
     after: int | None = None
     for m in _HEADER.finditer(text):
-        if after is None or not _ONLY_LINES.fullmatch(text, after + 1, m.start()):
-            if m["known"] == "conf":
-                continue
+        if (after is None or not _ONLY_LINES.fullmatch(text, after + 1, m.start())) and m["known"] != "conf":
             yield m.start()
         after = None if m["known"] == "conf" else m.end()
 
@@ -99,17 +97,19 @@ def read(text: str) -> list[ParsedRun]:
     """Read the blocks of one call."""
     headers = list(_HEADER.finditer(text))
     runs: list[ParsedRun] = []
-    for m, following in zip(headers, [*headers[1:], None], strict=True):
+    for m, end in zip(headers, [*(h.start() for h in headers[1:]), len(text)], strict=True):
         group = next(g for g in ("known", "other", "bad") if m[g])
-        line = text.count("\n", 0, m.start(group)) + 1
-        rest = text[m.end() : following.start() if following else len(text)]
+        draft = Draft(NAME, text.count("\n", 0, m.start(group)) + 1, test=m[group])
+        rest = text[m.end() : end]
         if m["known"] == "conf":
             version = re.search(r"loc_qperf[ \t]*=[ \t]+(\d+(?:\.\d+)+)[ \t]*\n", rest)
             runs = [replace(r, tool_version=version[1]) for r in runs] if version else runs
         elif m["bad"]:
-            runs.append(ParsedRun(tool=NAME, test=m[group], status="failed", error=m[0].strip(), line=line))
+            runs.append(draft.run("failed", m[0].strip()))
         else:
-            runs += _block(m[group], m[0][: m.start(group) - m.start()], rest, line)
+            orphans: list[ParsedRun] = []
+            before = m[0][: m.start(group) - m.start()].splitlines()
+            runs += [drafted(draft, partial(_fill, before=before, orphans=orphans), rest), *orphans]
     mixed = any(r.error and _FOREIGN in r.error for r in runs)
     return [_compared(run, runs, mixed=mixed) for run in runs]
 
@@ -130,196 +130,104 @@ def _compared(run: ParsedRun, runs: list[ParsedRun], *, mixed: bool) -> ParsedRu
 
 # --- one block --------------------------------------------------------------------------------------------------------
 
-
-class _Figure(NamedTuple):
-    """A printed number in base units (bytes, bits per second, µs, …) and half of its last digit."""
-
-    value: float
-    half: float
-
-    @property
-    def low(self) -> float:
-        return self.value - self.half
-
-    @property
-    def high(self) -> float:
-        return self.value + self.half
-
-
 _NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?: ([^\s(]\S*(?: cpus)?))?(?: \(([\d,]+)\))?")
-_ANY_SIZE = {
-    None,
-    "ns",
-    "ns/GB",
-    "bytes",
-    "bytes/sec",
-    "bits/sec",
-    "/sec",
-    "% cpus",
-    "sec",
-    "TB",
-    "TB/sec",
-    "Tb/sec",
-    "trillion",
+_PREFIXES = ("", "K", "M", "G", "T")
+_COUNTS = ("", "thousand", "million", "billion", "trillion")
+_UNITS: dict[str, dict[str, float]] = {
+    "time": {u: to_us(1, u) for u in ("ns", "us", "ms", "sec")},
+    "band": {f"{p}{'B' if p else 'bytes'}/sec": to_bps(1, p, "byte") for p in _PREFIXES}
+    | {f"{p}{'b' if p else 'bits'}/sec": to_bps(1, p, "bit") for p in _PREFIXES},
+    "rate": {f"{p}/sec": to_bytes(1, p) for p in _PREFIXES},
+    "cost": {f"{u}/GB": to_us(1, u) for u in ("ns", "us", "ms", "sec")},
+    "share": {"% cpus": 0.01},
+    "size": {f"{p}{i}B" if p else "bytes": to_bytes(1, p and p + i) for p in _PREFIXES for i in ("", "i")},
+    "count": {name: to_bytes(1, p) for name, p in zip(_COUNTS, _PREFIXES, strict=True)},
 }
+"""By what a figure is: its units, in µs, bit/s, 1/s, µs a GB, CPUs, bytes."""
+_ANY_SIZE = {"", "ns", "ns/GB", "bytes", "bytes/sec", "bits/sec", "/sec", "% cpus", "sec", "TB", "TB/sec", "Tb/sec"}
+_ANY_SIZE.add("trillion")
 """The units of ``-uu``, and the largest ones: only with these a number may be above 1000."""
-_COUNTS = {None: 1.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-
-
+_KINDS = {
+    **dict.fromkeys(("latency", "time", "timeout", "real_time", "cpu_time"), "time"),
+    **dict.fromkeys(("msg_size", "sock_buf_size", "bytes"), "size"),
+} | {"bw": "band", "msg_rate": "rate", "cpus_used": "share", "cost": "cost", "msgs": "count"}
+_ENDS = re.compile(r"^(?:loc_|rem_)?(?:send_|recv_)?")
 _ORDER = {"latency": 0, "bw": 0, "send_bw": 0, "recv_bw": 1, "msg_rate": 2, "send_cost": 4, "recv_cost": 5}
 _PARAMETER, _LATER = 3, 6
 """qperf prints the result, what was asked for, and then the rest."""
 
 
-def _rank(key: str) -> int:
-    return _ORDER.get(key, _LATER if re.match("loc_|rem_|send_|recv_", key) else _PARAMETER)
-
-
-@lru_cache(maxsize=256)
-def _kind(key: str) -> str:
-    """What a name's value is; empty where it is of no use here."""
-    base = re.sub(r"^(?:loc|rem|send|recv)_", "", key)
-    base = re.sub(r"^(?:send|recv)_", "", base)
-    return {
-        "latency": "time",
-        "time": "time",
-        "timeout": "time",
-        "real_time": "time",
-        "cpu_time": "time",
-        "bw": "band",
-        "msg_rate": "rate",
-        "cpus_used": "share",
-        "cost": "cost",
-        "msg_size": "size",
-        "sock_buf_size": "size",
-        "bytes": "size",
-        "msgs": "count",
-    }.get(base, "")
-
-
-class _Unit(NamedTuple):
-    factor: float
-    exact: Decimal
-    """The factor: 8.03 GB/sec is 64 240 000 000 bit/s, not 64 239 999 999.99999."""
-
-
-@lru_cache(maxsize=256)
-def _unit(kind: str, unit: str | None) -> _Unit:
-    """Return what a unit is in base units.
-
-    Raises
-    ------
-    ValueError
-        Not a unit that qperf prints for this kind of figure.
-    """
-    match kind, unit:
-        case "time", "ns" | "us" | "ms" | "sec":
-            factor = to_us(1, unit)
-        case "band", str() if u := re.fullmatch(r"(bytes|[KMGT]B|bits|[KMGT]b)/sec", unit):
-            prefix = u[1][0] if len(u[1]) == 2 else ""
-            factor = to_bps(1, prefix, "byte" if u[1][-1] == "B" or u[1] == "bytes" else "bit")
-        case "rate", str() if u := re.fullmatch(r"([KMGT]?)/sec", unit):
-            factor = to_bytes(1, u[1])
-        case "cost", "ns/GB" | "us/GB" | "ms/GB" | "sec/GB":
-            factor = to_us(1, unit.removesuffix("/GB"))
-        case "share", "% cpus":
-            factor = 0.01
-        case "size", str() if u := re.fullmatch(r"bytes|([KMGT]i?)B", unit):
-            factor = to_bytes(1, u[1] or "")
-        case "count", None | "thousand" | "million" | "billion" | "trillion":
-            factor = _COUNTS[unit]
-        case _:
-            raise ValueError(f"unknown unit {unit or ''!r}")
-    return _Unit(factor, Decimal(repr(factor)))
-
-
-def _figure(kind: str, text: str) -> _Figure:
-    """Read ``1.23 million``, ``64 KiB (65,536)``, ``840 Mb/sec`` …
-
-    Raises
-    ------
-    ValueError
-        Not a number, or not a unit that qperf prints for this kind of figure.
-    """
+def _figure(kind: str, text: str) -> Figure:
+    """Read ``1.23 million``, ``64 KiB (65,536)``, ``840 Mb/sec`` …; raises `Damaged` for what qperf does not print."""
     m = _NUMBER.fullmatch(text)
-    if not m:
-        raise ValueError("not a number with a unit")
-    whole, fraction, unit, exact = m.groups()
-    number = whole.replace(",", "") + (fraction or "")
-    factor, exact_factor = _unit(kind, unit)
-    value = float(number)
-    if value > 1000 and unit not in _ANY_SIZE and not (kind == "size" and exact):
-        raise ValueError(f"qperf writes {number} {unit} in the next larger unit")
-    if factor != 1:
-        value = float(Decimal(number) * exact_factor)
+    if not m or (m[3] or "") not in _UNITS[kind]:
+        raise Damaged("not a number with a unit" if not m else f"unknown unit {m[3] or ''!r}")
+    number, unit, exact = m[1].replace(",", "") + (m[2] or ""), m[3] or "", m[4]
+    factor = _UNITS[kind][unit]
+    if float(number) > 1000 and unit not in _ANY_SIZE and not (kind == "size" and exact):
+        raise Damaged(f"qperf writes {number} {unit} in the next larger unit")
+    printed = Figure.printed(number, factor)
+    # 8.03 GB/sec are 64 240 000 000 bit/s, not 64 239 999 999.99999
+    value = float(number) if factor == 1 else float(f"{printed.value:.12g}")
     if exact and float(exact.replace(",", "")) != value:
-        raise ValueError("the exact value in brackets is another one")
+        raise Damaged("the exact value in brackets is another one")
     counted = kind in ("size", "count") and factor == 1
-    return _Figure(value, 0.0 if counted or exact else 0.5 * 10.0 ** -(len(fraction or ".") - 1) * factor)
+    return Figure(value, 0.0 if counted or exact else printed.half)
 
 
-def _block(test: str, before: str, body: str, line: int) -> list[ParsedRun]:
-    """Read one block; figures that follow without a header of their own become a failed run."""
-
-    def failed(error: str) -> ParsedRun:
-        return ParsedRun(tool=NAME, test=test, status="failed", error=error, line=line)
-
-    found: dict[str, _Figure] = {}
+def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) -> None:
+    """Read one block; figures that follow without a header of their own become a failed run in `orphans`."""
+    found: dict[str, Figure] = {}
     words: list[str] = []  # lines that are no figures
-    orphans: list[ParsedRun] = []
     seen: set[str] = set()
     rank = 0
     columns: set[int] = set()  # of the equals sign, which qperf aligns
     rows = body.split("\n")
-    whole = body.endswith("\n")
     for i, row in enumerate(rows):
         m = _LINE.fullmatch(row)
         if not m:
-            if row.strip(" \t>"):
-                words.append(row.strip())
+            words += [row.strip()] if row.strip(" \t>") else []
             continue
         key, value = m[1], m[2].rstrip(" \t")
-        kind = _kind(key)
+        kind = _KINDS.get(_ENDS.sub("", key))
         if words and found and kind:
-            lost = f"line {words[-1]!r} is not readable"
-            if key in seen:
-                error = f"figures of a test whose name is not readable: {words[-1]!r}"
-                orphans.append(ParsedRun(tool=NAME, status="failed", error=error, line=line + i))
-                break
-            return [failed(lost)]
+            if key not in seen:
+                raise Damaged(f"line {words[-1]!r} is not readable")
+            error = f"figures of a test whose name is not readable: {words[-1]!r}"
+            orphans.append(Draft(NAME, run.line + i).run("failed", error))
+            break
         if key in seen:
-            return [failed(f"two lines for {key!r}: {row.strip()!r} is the second")]
-        if _rank(key) < rank:
-            return [failed(f"{_FOREIGN}: {row.strip()!r} is not where qperf prints it")]
-        rank = _rank(key)
+            raise Damaged(f"two lines for {key!r}: {row.strip()!r} is the second")
+        now = _ORDER.get(key, _LATER if _ENDS.match(key)[0] else _PARAMETER)  # type: ignore[index] # it always matches
+        if now < rank:
+            raise Damaged(f"{_FOREIGN}: {row.strip()!r} is not where qperf prints it")
+        rank = now
         seen.add(key)
         if kind:
             # two blanks and more, unless somebody squeezed them
             columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
             try:
                 found[key] = _figure(kind, value)
-            except ValueError as e:
-                return [failed(f"{e} in {row.strip()!r}")]
-            if i == len(rows) - 1 and not whole and kind == "count":
+            except Damaged as e:
+                raise Damaged(f"{e} in {row.strip()!r}") from None
+            if i == len(rows) - 1 and kind == "count":
                 del found[key]  # the last digits of a bare number may be cut off
     if not found:
-        told = [w for w in [*before.splitlines(), *words] if _COMPLAINT.search(w)]
-        return [failed(told[0] if told else f"no result: nothing follows the name of the test, {test}")]
+        told = [w for w in [*before, *words] if _COMPLAINT.search(w)]
+        raise Damaged(told[0] if told else f"no result: nothing follows the name of the test, {run.test}")
     if len(columns) > 1:
-        return [failed(f"{_FOREIGN}: they are not aligned")]
-    lacking = _lacking(test, found) or _foreign(test, seen)
-    if lacking:
-        return [failed(f"the log is cut or damaged: {lacking}")]
-    wrong = _contradiction(found)
-    if wrong:
-        return [failed(f"the figures contradict each other, the log is damaged: {wrong}")]
-    run = _run(test, found, line)
+        raise Damaged(f"{_FOREIGN}: they are not aligned")
+    test = run.test or ""
+    if lacking := _lacking(test, seen):
+        raise Damaged(f"the log is cut or damaged: {lacking}")
+    if wrong := _contradiction(found):
+        raise Damaged(CONTRADICTION + wrong)
+    _metrics(run, test, found)
     if gone := _companions(test, seen):
-        run = replace(run, warnings=(f"lines are missing: {', '.join(gone)}",))
-    return [run, *orphans]
+        run.warnings.append(f"lines are missing: {', '.join(gone)}")
 
 
-_ENDS = {"loc": "rem", "rem": "loc", "send": "recv", "recv": "send", "bytes": "msgs", "msgs": "bytes"}
+_PARTNERS = {"loc": "rem", "rem": "loc", "send": "recv", "recv": "send", "bytes": "msgs", "msgs": "bytes"}
 
 
 def _companions(test: str, seen: set[str]) -> list[str]:
@@ -328,33 +236,31 @@ def _companions(test: str, seen: set[str]) -> list[str]:
     for key in seen:
         parts = key.split("_")
         if test.endswith("_bw") and len(parts) == 3 and parts[0] in ("loc", "rem"):  # one end sends, one receives
-            others.add("_".join(_ENDS.get(part, part) for part in parts[:2]) + f"_{parts[2]}")
-            continue
-        for i, part in enumerate(parts):
-            if part in _ENDS and len(parts) > 1 and parts[-1] in ("used", "cost", "bytes", "msgs"):
-                others.add("_".join([*parts[:i], _ENDS[part], *parts[i + 1 :]]))
+            others.add("_".join(_PARTNERS.get(part, part) for part in parts[:2]) + f"_{parts[2]}")
+        elif len(parts) > 1 and parts[-1] in ("used", "cost", "bytes", "msgs"):
+            swaps = ((i, _PARTNERS[part]) for i, part in enumerate(parts) if part in _PARTNERS)
+            others |= {"_".join([*parts[:i], other, *parts[i + 1 :]]) for i, other in swaps}
+    counted = any(key.endswith(("_msgs", "_used")) for key in seen)
+    if _ONE_WAY.fullmatch(test) and counted != ("msg_rate" in seen):  # a rate is printed with what it is worked out of
+        others.add("what follows msg_rate" if not counted else "msg_rate")
     return sorted(others - seen)
 
 
-def _lacking(test: str, found: Mapping[str, _Figure]) -> str | None:
+_ONE_WAY = re.compile(r"(?:tcp|udp|sctp|sdp|rds|rc|uc|ud)_(?:bw|lat)")
+
+
+def _lacking(test: str, seen: set[str]) -> str | None:
     """Tell what a test of this name always prints and is not there, or never prints and is there."""
-    ways = {"bw", "send_bw", "recv_bw"} & found.keys()
-    if test.endswith("_lat"):
-        return f"a latency test prints no {min(ways)}" if ways else None if "latency" in found else "no latency"
-    if test.endswith("_bw"):
-        if "latency" in found:
-            return "a bandwidth test prints no latency"
-        return None if "bw" in found or len(ways) == 2 else "no recv_bw" if ways == {"send_bw"} else "no bw"
-    return None
-
-
-def _foreign(test: str, seen: set[str]) -> str | None:
-    """Tell which figure is of a test that goes the other number of ways; one way has a sender and a receiver."""
-    if not re.fullmatch(r"(?:tcp|udp|sctp|sdp|rds|rc|uc|ud)_(?:bw|lat)", test):
-        return None
-    others = r"(?:loc|rem)_cpus_used" if test.endswith("_bw") else r"(?:send|recv)_(?:cpus_used|cost)"
-    key = next((k for k in seen if re.match(others, k)), None)
-    return f"{_FOREIGN}: {key}" if key else None
+    bandwidth = test.endswith("_bw")
+    ways = {"bw", "send_bw", "recv_bw"} & seen
+    if test.endswith("_lat") and (ways or "latency" not in seen):
+        return f"a latency test prints no {min(ways)}" if ways else "no latency"
+    if bandwidth and ("latency" in seen or not ("bw" in seen or len(ways) == 2)):
+        return "a bandwidth test prints no latency" if "latency" in seen else "no bw, or no recv_bw"
+    # of a test that goes the other number of ways; one way has a sender and a receiver
+    others = r"(?:loc|rem)_cpus_used" if bandwidth else r"(?:send|recv)_(?:cpus_used|cost)"
+    foreign = next((k for k in seen if re.match(others, k)), None) if _ONE_WAY.fullmatch(test) else None
+    return f"{_FOREIGN}: {foreign}" if foreign else None
 
 
 _COMPLAINT = re.compile(
@@ -364,30 +270,22 @@ _ROUND_TRIP = {"rc_rdma_read_lat"}
 """Tests that time a request until its answer; the others count both directions of a ping-pong."""
 
 
-def _run(test: str, found: Mapping[str, _Figure], line: int) -> ParsedRun:
+def _metrics(run: Draft, test: str, found: Mapping[str, Figure]) -> None:
     def value(*keys: str) -> float | None:
-        for k in keys:
-            if k in found:
-                return found[k].value
-        return None
+        return next((found[k].value for k in keys if k in found), None)
 
     def total(direction: str, what: str) -> int | None:
-        one_way, both = f"{direction}_{what}", (f"loc_{direction}_{what}", f"rem_{direction}_{what}")
-        there = [found[k].value for k in (one_way, *both) if k in found]
+        there = [found[k].value for k in _each_end(direction, what) if k in found]
         if test.endswith("_lat") and len(there) < 2:  # each end counts its own
             return None
         return round(sum(there)) if there else None
 
-    latency = value("latency")
-    received, sent = value("recv_bw", "bw"), value("send_bw")
+    latency, received, sent = value("latency"), value("recv_bw", "bw"), value("send_bw")
     if latency == 0 or (latency is None and not received and not sent and not value("msg_rate")):
-        error = "no message arrived: qperf prints 0 where it has nothing to divide by"
-        return ParsedRun(tool=NAME, test=test, status="failed", error=error, line=line)
-
-    basis = "rtt" if test in _ROUND_TRIP else "latency_oneway"
-    real = value("loc_real_time", "send_real_time")
-    metrics = {
-        f"{basis}_us": latency,
+        raise Damaged("no message arrived: qperf prints 0 where it has nothing to divide by")
+    real, duration = value("loc_real_time", "send_real_time"), value("time")
+    run.metrics = {
+        "rtt_us" if test in _ROUND_TRIP else "latency_oneway_us": latency,
         "throughput_bps": received,
         "throughput_sent_bps": sent,
         "message_rate_per_s": value("msg_rate"),
@@ -398,38 +296,27 @@ def _run(test: str, found: Mapping[str, _Figure], line: int) -> ParsedRun:
         "cpu_server_ratio": value("rem_cpus_used", "recv_cpus_used"),
         "duration_measured_s": real / 1e6 if real else None,
     }
-    duration, size, buffer = value("time"), value("msg_size"), value("sock_buf_size")
-    protocol = test.partition("_")[0]
-    parameters = {
+    size, buffer, protocol = value("msg_size"), value("sock_buf_size"), test.partition("_")[0]
+    run.parameters = {
         "protocol": protocol if protocol in ("tcp", "udp", "sctp", "rds", "sdp") else None,
         "duration_s": duration / 1e6 if duration else None,
         "message_bytes": int(size) if size else None,
         "tcp_buffer_bytes": int(buffer) if buffer and protocol == "tcp" else None,
     }
-    return ParsedRun(
-        tool=NAME,
-        test=test,
-        status="ok",
-        line=line,
-        metrics={k: v for k, v in metrics.items() if v is not None},
-        parameters={k: v for k, v in parameters.items() if v is not None},
-    )
+
+
+def _each_end(direction: str, what: str) -> tuple[str, ...]:
+    """Keys of a count: of one end, or of both where both send."""
+    return f"{direction}_{what}", f"loc_{direction}_{what}", f"rem_{direction}_{what}"
 
 
 # --- do the figures agree? --------------------------------------------------------------------------------------------
 
 _TICK_US = 10_000.0
 """qperf reads the time in ticks of 10 ms."""
-_SIDES = tuple(
-    (f"{side}_bytes", f"{side}_msgs") for side in ("send", "recv", "loc_send", "loc_recv", "rem_send", "rem_recv")
-)
-
-_PROCESSORS = tuple(
-    (f"{side}_cpus_used", f"{side}_real_time", f"{side}_cpu_time") for side in ("loc", "rem", "send", "recv")
-)
 
 
-def _contradiction(found: Mapping[str, _Figure]) -> str | None:
+def _contradiction(found: Mapping[str, Figure]) -> str | None:
     """Tell which figures cannot stand together; None when all can.
 
     qperf divides the same few counts by the same two clocks. Every quotient that is printed beside its parts gives a
@@ -438,69 +325,66 @@ def _contradiction(found: Mapping[str, _Figure]) -> str | None:
     if len(found) < 2:
         return None
 
-    def all_of(*keys: str) -> _Figure | None:
-        parts = [found[k] for k in keys if k in found]
-        return _Figure(sum(p.value for p in parts), sum(p.half for p in parts)) if parts else None
+    def all_of(direction: str, what: str) -> Figure:
+        return Figure.sum([found[k] for k in _each_end(direction, what) if k in found])
 
-    messages = all_of("recv_msgs", "loc_recv_msgs", "rem_recv_msgs")
-    received = all_of("recv_bytes", "loc_recv_bytes", "rem_recv_bytes")
-    sent = all_of("send_bytes", "loc_send_bytes", "rem_send_bytes")
-    rate, latency = found.get("msg_rate"), found.get("latency")
-    bandwidth, sent_bandwidth = found.get("recv_bw", found.get("bw")), found.get("send_bw")
-
-    durations: list[tuple[str, float, float]] = []
-
-    def quotient(what: str, amount: _Figure | None, speed: _Figure | None, bits: int = 1) -> None:
-        if amount and speed and amount.low > 0 and speed.low > 0:
-            durations.append((what, amount.low * bits / speed.high * 1e6, amount.high * bits / speed.low * 1e6))
-
-    both_ends, by_latency = {"loc_recv_msgs", "rem_recv_msgs"} <= found.keys(), "latency x messages"
-    quotient("messages received over msg_rate", messages, rate)
-    quotient("bytes received over their rate", received, bandwidth, bits=8)
-    quotient("bytes sent over their rate", sent, sent_bandwidth, bits=8)
-    if latency and messages:
-        durations.append((by_latency, latency.low * messages.low, latency.high * messages.high))
-    for what, low, high in durations:
-        # rates of what both ends received are over the mean of two clocks, which may fall half-way between ticks
-        tick = _TICK_US / 2 if both_ends and what != by_latency else _TICK_US
-        if high - low < tick / 5 and math.floor(high / tick) * tick < low:
-            return f"{what} is {low / 1e6:.4f} s, not whole ticks of the clock"
-    durations += [(k, found[k].low, found[k].high) for k in found if k.endswith("real_time")]
-    if durations:
-        shortest, longest = min(durations, key=lambda d: d[2]), max(durations, key=lambda d: d[1])
-        if longest[1] > 1.1 * shortest[2] + 1e5:
-            return f"{longest[0]} gives {longest[1] / 1e6:.3g} s, {shortest[0]} gives {shortest[2] / 1e6:.3g} s"
-
-    def apart(product: float, *figures: _Figure) -> bool:
-        """Whether a product of figures is not 1, within their rounding and a few ticks of the clock."""
-        return abs(product - 1) > 0.03 + sum(f.half / f.value for f in figures)
-
-    if latency and rate and rate.value and latency.value and apart(latency.value * rate.value / 1e6, latency, rate):
+    messages = all_of("recv", "msgs")
+    rate, latency, size = found.get("msg_rate"), found.get("latency"), found.get("msg_size")
+    bandwidth, sent = found.get("recv_bw", found.get("bw")), found.get("send_bw")
+    both_ends = {"loc_recv_msgs", "rem_recv_msgs"} <= found.keys()
+    # rates of what both ends received are over the mean of two clocks, which may fall half-way between ticks
+    tick = _TICK_US / 2 if both_ends else _TICK_US
+    durations: list[tuple[str, Figure, float]] = []
+    for what, amount, speed, bits in (
+        ("messages received over msg_rate", messages, rate, 1),
+        ("bytes received over their rate", all_of("recv", "bytes"), bandwidth, 8),
+        ("bytes sent over their rate", all_of("send", "bytes"), sent, 8),
+    ):
+        if speed and amount.value > amount.half and speed.value > speed.half:
+            durations.append((what, amount * (bits * 1e6) / speed, tick))
+    if latency and messages.value:
+        durations.append(("latency x messages", latency * messages, _TICK_US))
+    for what, d, tick in durations:
+        if d.half < tick / 10 and math.floor((d.value + d.half) / tick) * tick < d.value - d.half:
+            return f"{what} is {d.value / 1e6:.4f} s, not whole ticks of the clock"
+    durations += [(k, found[k], tick) for k in found if k.endswith("real_time")]
+    if wrong := _spread(((what, d) for what, d, _ in durations), 0.1, 1e5):
+        return wrong
+    if latency and rate and not (latency * rate / 1e6).agrees(Figure(1), 0.03):
         return f"latency {latency.value:g} us and {rate.value:g} messages a second"
-    if sent_bandwidth and bandwidth and bandwidth.low > 1.1 * sent_bandwidth.high:
-        return f"more received than sent: {bandwidth.value:g} and {sent_bandwidth.value:g} bit/s"
-    for side, moved in (("send", sent_bandwidth or bandwidth), ("recv", bandwidth)):
+    if sent and bandwidth and bandwidth.value - bandwidth.half > 1.1 * (sent.value + sent.half):
+        return f"more received than sent: {bandwidth.value:g} and {sent.value:g} bit/s"
+    for side, moved in (("send", sent or bandwidth), ("recv", bandwidth)):
         cost, used = found.get(f"{side}_cost"), found.get(f"{side}_cpus_used")
-        if not (cost and used and moved and min(cost.value, used.value, moved.value) > 0):
-            continue
-        if apart(cost.value / 1e6 * moved.value / 8e9 / used.value, cost, used, moved):
+        figures = [f for f in (cost, moved, used) if f and f.value]
+        if len(figures) == 3 and not (figures[0] * figures[1] / 8e15 / figures[2]).agrees(Figure(1), 0.03):
             return f"{side}_cost x bw is not {side}_cpus_used"
-    sizes = [("msg_size", found["msg_size"])] if "msg_size" in found else []
-    for bytes_of, messages_of in _SIDES:
-        amount, count = found.get(bytes_of), found.get(messages_of)
-        if amount and count and count.low > 0:
-            low, high = amount.low / count.high, amount.high / count.low
-            sizes.append((f"{bytes_of} over {messages_of}", _Figure((low + high) / 2, (high - low) / 2)))
-    if bandwidth and rate and "msg_size" in found and rate.low > 0:
-        # over two clocks that differ by ticks
-        low, high = bandwidth.low / 8 / rate.high / 1.2, bandwidth.high / 8 / rate.low * 1.2
-        sizes.append(("bandwidth over msg_rate", _Figure((low + high) / 2, (high - low) / 2)))
-    if sizes:
-        smallest, largest = min(sizes, key=lambda s: s[1].high), max(sizes, key=lambda s: s[1].low)
-        if largest[1].low > smallest[1].high * (1 + 1e-12):
-            return f"{largest[0]} is {largest[1].value:.6g}, {smallest[0]} is {smallest[1].value:.6g}"
-    for names in _PROCESSORS:
-        used, real, cpu = map(found.get, names)
+    sizes = [("msg_size", size)] if size else []
+    for end in ("", "loc_", "rem_"):
+        for way in ("send", "recv"):
+            moved, count = found.get(f"{end}{way}_bytes"), found.get(f"{end}{way}_msgs")
+            if moved and count and count.value > count.half:
+                sizes.append((f"{end}{way}_bytes over {end}{way}_msgs", moved / count))
+    if bandwidth and rate and size and rate.value > rate.half:
+        each = bandwidth / 8 / rate  # over two clocks that differ by ticks
+        sizes.append(("bandwidth over msg_rate", Figure(each.value, each.half + 0.2 * each.value)))
+    if wrong := _spread(sizes, 1e-12, 0.0):
+        return wrong
+    for side in ("loc", "rem", "send", "recv"):
+        used, real, cpu = (found.get(f"{side}_{k}") for k in ("cpus_used", "real_time", "cpu_time"))
         if used and real and cpu and abs(used.value * real.value - cpu.value) > 0.02 * cpu.value + 2e4:
-            return f"{names[2]} is not {names[0]} of {names[1]}"
+            return f"{side}_cpu_time is not {side}_cpus_used of {side}_real_time"
+    return None
+
+
+def _spread(figures: Iterable[tuple[str, Figure]], relative: float, absolute: float) -> str | None:
+    """Tell which two of several figures for one thing are too far apart."""
+    known = list(figures)
+    if known:
+        (low, least), (high, most) = (
+            min(known, key=lambda f: f[1].value + f[1].half),
+            max(known, key=lambda f: f[1].value - f[1].half),
+        )
+        if most.value - most.half > (1 + relative) * (least.value + least.half) + absolute:
+            return f"{high} gives {most.value:.6g}, {low} gives {least.value:.6g}"
     return None

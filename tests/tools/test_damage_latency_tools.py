@@ -53,6 +53,7 @@ def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
     place = int(share * len(data))
     assume(not (chr(byte).isdecimal() and chr(data[place]) in "0123456789. "))
     assume(not (chr(byte) == " " and chr(data[place]).isdecimal()))
+    assume(not {byte, data[place]} <= set(b"KMGT"))  # another unit of a figure that is told once
     assert_nothing_new(read(data[:place] + bytes([byte]) + data[place + 1 :]), log)
 
 

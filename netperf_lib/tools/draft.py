@@ -1,0 +1,114 @@
+"""What the readers share: a run while it is read, printed figures with their rounding, a table of intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .parsed import Columns, ParsedRun, Percentile, Status
+
+CONTRADICTION = "the figures contradict each other, the log is damaged: "
+
+
+class Damaged(ValueError):  # noqa: N818 - not an error of the program: a finding about the log
+    """What a log says cannot be used; the message says why, and `status` what is left of the run."""
+
+    def __init__(self, error: str, status: Status = "failed") -> None:
+        super().__init__(error)
+        self.status: Status = status
+
+
+@dataclass(slots=True)
+class Draft:
+    """A run while its log is read: what is known of it stays known when the rest turns out to be damaged."""
+
+    tool: str
+    line: int = 1
+    version: str | None = None
+    test: str | None = None
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """As `ParsedRun.parameters`; what is None is left out."""
+    warnings: list[str] = field(default_factory=list)
+    intervals: Columns = field(default_factory=dict)
+    percentiles: tuple[Percentile, ...] = ()
+    basis: str | None = None
+
+    def run(self, status: Status = "ok", error: str | None = None) -> ParsedRun:
+        """Return the run; only one that is whole has metrics and percentiles."""
+        whole = status == "ok"
+        return ParsedRun(
+            tool=self.tool,
+            status=status,
+            tool_version=self.version,
+            test=self.test,
+            error=error,
+            warnings=tuple(dict.fromkeys(self.warnings)),
+            metrics={k: v for k, v in self.metrics.items() if v is not None} if whole else {},
+            parameters={k: v for k, v in self.parameters.items() if v is not None},
+            intervals=self.intervals if status != "failed" else {},
+            percentiles=self.percentiles if whole else (),
+            percentile_basis=self.basis if whole and self.percentiles else None,
+            line=self.line,
+        )
+
+
+def drafted(draft: Draft, fill: Callable[[Draft, str], None], text: str) -> ParsedRun:
+    """Have `fill` read a text into a draft; where it raises `Damaged` the run says so."""
+    try:
+        fill(draft, text)
+    except Damaged as e:
+        return draft.run(e.status, str(e))
+    return draft.run()
+
+
+def first_or_starts(starts: Iterable[int], *others: int | None) -> Iterator[int]:
+    """Offsets where runs start: those given, and of the other ones the first, where no run starts before it."""
+    found = sorted(starts)
+    other = min((o for o in others if o is not None), default=None)
+    if other is not None and not (found and found[0] <= other):
+        yield other
+    yield from found
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A printed number, and how far off it may be: half of its last digit."""
+
+    value: float
+    half: float = 0.0
+
+    @classmethod
+    def printed(cls, text: str, factor: float = 1.0) -> Figure:
+        """Read a number as it was printed, in a unit of `factor`."""
+        return cls(float(text) * factor, 0.5 * 10.0 ** -len(text.partition(".")[2]) * factor)
+
+    def __mul__(self, other: Figure | float) -> Figure:
+        b = other if isinstance(other, Figure) else Figure(other)
+        return Figure(self.value * b.value, self.half * abs(b.value) + b.half * (abs(self.value) + self.half))
+
+    def __truediv__(self, other: Figure | float) -> Figure:
+        b = other if isinstance(other, Figure) else Figure(other)
+        if abs(b.value) <= b.half:
+            return Figure(0.0, float("inf"))
+        share = self.value / b.value
+        return Figure(share, (self.half + abs(share) * b.half) / (abs(b.value) - b.half))
+
+    def agrees(self, other: Figure, relative: float = 0.0, absolute: float = 0.0) -> bool:
+        """Whether both can be the same number, within their rounding and some slack."""
+        slack = relative * max(abs(self.value), abs(other.value)) + absolute
+        return abs(self.value - other.value) <= 1.02 * (self.half + other.half) + slack
+
+    @staticmethod
+    def sum(figures: Sequence[Figure]) -> Figure:
+        """Add figures."""
+        return Figure(sum(f.value for f in figures), sum(f.half for f in figures))
+
+
+def interval_columns(start_s: list[float], end_s: list[float], **columns: Any) -> Columns:
+    """Return the table of intervals (`ParsedRun.intervals`): one value stands for all, what is not given is None."""
+    given = {"stream": -1, "direction": "forward", "omitted": False} | columns
+    names = "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split()
+    given |= {"start_s": start_s, "end_s": end_s}
+    return {n: v if isinstance(v := given.get(n), list) else [v] * len(start_s) for n in names} if start_s else {}
