@@ -248,9 +248,11 @@ class Report(_Declared):
     """What a report holds: notebooks and their parameters."""
 
     notebooks: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] | None = None
-    """Names of notebooks, or paths of your own (`.ipynb`), in this order; null: every one that fits the experiment."""
+    """Names of notebooks, or paths of your own (`.ipynb`), in this order; null: every one that fits the experiment.
+
+    A notebook that asks about a metric has a page for each that was measured."""
     parameters: dict[str, dict[str, str | int | float | bool | None]] = {}
-    """Parameters by notebook, for example `{streams: {metric: throughput_bps}}`."""
+    """Parameters by notebook, for example `{03-streams: {share: 0.9}}`."""
 
 
 class HostsSpec(_Declared):

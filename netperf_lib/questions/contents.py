@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..data.files import Location
+from ..data.layout import experiments
+from ..data.load import load
 from ..experiment.factors import dimensions, factor
 from ..metrics import metric as metric_of
 from .conditions import LENGTHS, ok_runs
 from .details import PLACES
+from .history import measurements, name_of
 from .pairs import has_pairs
 from .question import headline_metrics
 from .words import contrasts, factor_of
@@ -16,7 +20,7 @@ from .words import contrasts, factor_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Page", "pages"]
+__all__ = ["Page", "fleet_pages", "pages"]
 
 SPECIAL = {
     "placement": "01-placement",
@@ -64,6 +68,8 @@ class Page:
         parts = [self.notebook]
         if "factor" in self.parameters:
             parts.append(str(self.parameters["factor"]))
+        if "name" in self.parameters:
+            parts.append(str(self.parameters["name"]))
         if "metric" in self.parameters:
             parts.append(SHORT.get(self.parameters["metric"], str(self.parameters["metric"])))
         return "-".join(parts)
@@ -134,6 +140,15 @@ def pages(runs: pd.DataFrame) -> list[Page]:
     if len(started) > 1 and (started.max() - started.min()).total_seconds() >= 6 * 3600:
         found += [Page("time", {"metric": m}, _title("Over time", m)) for m in metrics]
     return [*found, Page("07-quality")]
+
+
+def fleet_pages(root: Location) -> list[Page]:
+    """The pages of a data root: each headline metric of each experiment, over the time of all its measurements."""
+    return [
+        Page("time", {"name": name, "metric": metric}, _title(name, metric))
+        for name in dict.fromkeys(map(name_of, experiments(root)))
+        for metric in headline_metrics(load(measurements(root, name)))
+    ]
 
 
 def _asked_by_itself(runs: pd.DataFrame, name: str) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..data.files import Location, split
+from ..data.layout import experiments
 from ..errors import NothingToReport, StatsError
 from ..metrics import format_value
 from ..metrics import metric as metric_of
@@ -16,7 +19,7 @@ from .question import headline_metrics
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["History", "ask_history"]
+__all__ = ["History", "ask_history", "measurements", "name_of"]
 
 ALPHA = 0.01
 """False-alarm rate of the change points of one page."""
@@ -142,6 +145,19 @@ class History:
 
 def _percent(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.2g} %".replace("-", "−") if 0.5 < ratio < 2 else f"×{ratio:.3g}"
+
+
+def name_of(place: Location) -> str:
+    """Name of an experiment from its folder; one that was set aside has the time of its first run behind its name."""
+    return re.sub(r"-\d{8}T\d{6}(-\d+)?$", "", split(place)[1])
+
+
+def measurements(place: Location, name: str | None = None) -> Location | list[str]:
+    """What makes one history: an experiment; of a data root, the measurements of this name, those set aside too."""
+    inside = experiments(place)
+    if name is not None and name not in map(name_of, inside):
+        raise NothingToReport(f"{place} holds no experiment {name!r}")
+    return [p for p in inside if name in (None, name_of(p))] or place
 
 
 def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None = None) -> History:

@@ -19,10 +19,11 @@ from typing import Any
 import yaml
 
 from ..data.ingest import current
-from ..data.layout import Store
+from ..data.layout import Store, experiments
 from ..data.load import load
 from ..data.shipped import PACKAGE, shipped
 from ..errors import NothingToReport, ReportError, UsageError
+from ..questions.contents import Page, fleet_pages
 from ..questions.contents import pages as pages_of
 from ..questions.words import MIME
 from .book import combine
@@ -70,26 +71,40 @@ def notebooks() -> dict[str, Path]:
     raise ReportError("no notebook came with this installation of netperf_lib; install it again")
 
 
-def _pages(store: Store, wanted: Sequence[PathLike] | None, given: Mapping[str, Any]) -> list[_Page]:
-    """The notebooks asked for, by name or file; by default one page for each question that the data can answer."""
+def _book(name: str) -> Path:
+    """A notebook by its name in the library, or by its file."""
     known = notebooks()
-    if wanted is None:
-        found = pages_of(load(store.location))
-        metric = given.get("metric")
-        asked = [p for p in found if metric is None or p.parameters.get("metric") in (None, metric)]
-        checked = _checked([known[p.notebook] for p in asked], given)
-        return [_Page(known[p.notebook], p.key, p.parameters | checked[known[p.notebook]], p.title) for p in asked]
-    books = []
-    for each in wanted:
-        name = os.fspath(each)
-        if name in known:
-            books.append(known[name])
-        elif name.endswith(".ipynb") and Path(name).is_file():
-            books.append(Path(name))
-        else:
-            raise UsageError(f"no notebook {name!r} (known: {', '.join(known)}; or the path of an .ipynb file)")
-    checked = _checked(books, given)
-    return [_Page(book, book.stem, checked[book]) for book in books]
+    if name in known:
+        return known[name]
+    if name.endswith(".ipynb") and Path(name).is_file():
+        return Path(name)
+    raise UsageError(f"no notebook {name!r} (known: {', '.join(known)}; or the path of an .ipynb file)")
+
+
+def _pages(
+    found: Sequence[Page],
+    wanted: Sequence[PathLike] | None,
+    own: Mapping[str, Mapping[str, Any]],
+    given: Mapping[str, Any],
+) -> list[_Page]:
+    """What is executed: of the pages `found` those of the notebooks `wanted`; a notebook without one is a page itself.
+
+    `own` are parameters by notebook, as the experiment declares them; `given` are those of the call and win.
+    """
+    names = [os.fspath(w) for w in wanted] if wanted else list(dict.fromkeys(p.notebook for p in found))
+    if strange := sorted(own.keys() - set(names)):
+        raise UsageError(f"report.parameters: {strange[0]!r} is not among the notebooks ({', '.join(names)})")
+    books = {name: _book(name) for name in names}
+    checked = _checked(list(books.values()), given)
+    made = []
+    for name, book in books.items():
+        set_ = _checked([book], own.get(name, {}))[book] | checked[book]
+        mine = [p for p in found if p.notebook == name]
+        fit = [p for p in mine if all(set_.get(k, v) == v for k, v in p.parameters.items())]
+        if not mine or (not fit and not given):
+            fit = [Page(book.stem)]
+        made += [_Page(book, p.key, p.parameters | set_, p.title) for p in fit]
+    return made
 
 
 def _read(notebook: Path) -> Any:
@@ -217,9 +232,10 @@ def report(
     Parameters
     ----------
     experiment_path : path
-        The experiment's folder.
+        The experiment's folder. Of a data root: every experiment in it over the time of all its measurements.
     notebooks : sequence of str or path, optional
-        Names of notebooks of the library, or files; default: all that answer a question.
+        Names of notebooks of the library, or files; default: as the experiment's ``report`` chooses, else a page for
+        each question that the data can answer.
     parameters : dict, optional
         Parameters of the notebooks by name. Text is read as the parameter's type.
     to : {"pdf", "html"}
@@ -232,8 +248,9 @@ def report(
     Returns
     -------
     list of Path
-        The reports, beside the executed notebooks, under the experiment's ``reports`` folder (under ``reports`` in the
-        working directory where that one cannot be written). Of several notebooks the last is the combined report.
+        The reports, beside the executed notebooks, in the folder ``reports`` of the experiment or data root (under
+        ``reports`` in the working directory where that one cannot be written). Of several pages the last is the
+        combined report.
 
     Raises
     ------
@@ -245,11 +262,20 @@ def report(
     """
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
-    store = Store.at(experiment_path)
-    folder = _folder(store)
-    if folder == store.reports_dir:
-        current(store, "runs")
-    pages = _pages(store, notebooks, parameters or {})
+    if experiments(experiment_path):
+        store, place = None, str(experiment_path)
+        folder = _folder(Path(place), "fleet")
+        pages = _pages([] if notebooks else fleet_pages(place), notebooks, {}, parameters or {})
+    else:
+        store = Store.at(experiment_path)
+        place, folder = store.location, _folder(store.path, store.experiment)
+        if folder == store.reports_dir:
+            current(store, "runs")
+        chosen = None if notebooks else store.declared().report
+        found = [] if notebooks else pages_of(load(place))
+        pages = _pages(
+            found, notebooks or (chosen and chosen.notebooks), chosen.parameters if chosen else {}, parameters or {}
+        )
     tell = progress or (lambda done, every, name: None)
     steps = len(pages) + (len(pages) > 1)
     # typesetting needs no kernel: it goes on beside the execution of the next notebook
@@ -258,7 +284,7 @@ def report(
             tell(done, steps, page.key)
             final = folder / f"{page.key}.{to}"
             final.unlink(missing_ok=True)
-            _execute(page, folder, page.parameters | {"experiment": store.location}, kernel)
+            _execute(page, folder, page.parameters | {"experiment": place}, kernel)
             page.file = typesetter.submit(_convert, page.executed, final, to, code)
         tell(len(pages), steps, "report")
         files = [page.file for page in pages if page.file]
@@ -268,7 +294,7 @@ def report(
             files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code))
         made = [file.result() for file in files]
     tell(steps, steps, "report")
-    if folder == store.reports_dir:
+    if store is not None and folder == store.reports_dir:
         store.publish([*made, *(folder / f"{p.key}.ipynb" for p in pages)])
     if errors := [f"{p.key}: {p.error}" for p in pages if p.error]:
         error = ReportError(f"{'; '.join(errors)}; the other pages were made: {made[-1]}")
@@ -277,11 +303,12 @@ def report(
     return made
 
 
-def _folder(store: Store) -> Path:
+def _folder(data: Path, name: str) -> Path:
     """Where reports go: beside the data, unless those belong to the installation or cannot be written."""
-    if not store.path.resolve().is_relative_to(PACKAGE) and os.access(store.path, os.W_OK):
-        return store.reports_dir
-    here = Path("reports", store.experiment).resolve()
+    if not data.resolve().is_relative_to(PACKAGE) and os.access(data, os.W_OK):
+        (data / "reports").mkdir(exist_ok=True)
+        return data / "reports"
+    here = Path("reports", name).resolve()
     here.mkdir(parents=True, exist_ok=True)
     return here
 

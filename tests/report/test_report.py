@@ -9,12 +9,14 @@ from typing import Any
 import nbformat
 import pypdf
 import pytest
+import yaml
 
 import netperf_lib as npl
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
-from netperf_lib.reporting.execute import parameters_of, parse_parameters
+from netperf_lib.questions.contents import fleet_pages
+from netperf_lib.reporting.execute import _pages, parameters_of, parse_parameters
 
 from . import made
 
@@ -263,3 +265,41 @@ def test_every_report_says_what_is_proven_of_the_hosts_and_what_is_not(tmp_path:
 
 def test_nothing_is_said_of_proofs_where_there_are_none(experiment: Path) -> None:
     assert "Placement:" not in str(npl.cover(npl.load(experiment)))
+
+
+def test_the_experiment_chooses_notebooks_and_their_parameters(experiment: Path, tmp_path: Path) -> None:
+    found = npl.questions.pages(npl.load(experiment))
+    mine = str(notebook(tmp_path, "1"))
+    wanted = ["summary", "01-placement", "03-streams", mine]
+    own = {"03-streams": {"share": 0.9}, "01-placement": {"metric": "throughput_bps"}}
+    chosen = _pages(found, wanted, own, {"share": "0.8"})
+    assert [p.key for p in chosen] == ["summary", "01-placement-throughput", "03-streams-throughput", "mine"]
+    assert chosen[2].parameters == {"metric": "throughput_bps", "share": 0.8}
+    both = _pages(found, ["01-placement"], {}, {})
+    assert [p.parameters["metric"] for p in both] == ["latency_oneway_us", "throughput_bps"]
+    for wrong in ({"03-streams": {"shar": 1}}, {"05-paths": {"metric": "x"}}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            _pages(found, ["03-streams"], wrong, {})
+
+
+def test_a_report_holds_what_the_experiment_asks_for(tmp_path: Path) -> None:
+    folder = made.experiment(tmp_path, rounds=6)
+    declared = yaml.safe_load((folder / "experiment.yaml").read_text())
+    mine = str(notebook(tmp_path, "print(limit)"))
+    declared["report"] = {"notebooks": [mine], "parameters": {mine: {"limit": 8}}}
+    (folder / "experiment.yaml").write_text(yaml.safe_dump(declared))
+    (pdf,) = npl.report(folder)
+    assert pdf.name == "mine.pdf"
+    assert "8" in text(pdf)
+
+
+def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measurements(tmp_path: Path) -> None:
+    for number, name in enumerate(("lab", "lab-20261120T090100", "other")):
+        made.experiment(tmp_path, rounds=4, seed=number, name=name)
+    assert [p.key for p in fleet_pages(tmp_path)] == [
+        f"time-{n}-{m}" for n in ("lab", "other") for m in ("latency", "throughput")
+    ]
+    pdf = npl.report(tmp_path, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
+    assert pdf == tmp_path / "reports" / "time-lab-throughput.pdf"
+    runs = npl.load([tmp_path / "lab", tmp_path / "lab-20261120T090100"])
+    assert f"{len(npl.ask_history(runs, 'throughput_bps').runs)} runs from 2026-11-20" in " ".join(text(pdf).split())
