@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..metrics import to_bps, to_bytes
+from .draft import Damaged, interval_columns
 from .parsed import Columns
 
 _ROW = re.compile(  # the figures may be missing: a row that has none is damaged, not another line's
@@ -36,10 +36,6 @@ _TRACES = (
     re.compile(r"Bytes\b"),
     re.compile(r"(?:bits|Bytes)/sec"),
 )
-
-
-class Unreadable(Exception):  # noqa: N818 - not an error of the program: a finding about the log
-    """A row that is one, and cannot be read."""
 
 
 @dataclass(slots=True)
@@ -84,7 +80,7 @@ def row(line: str, index: int = 0) -> Row | None:
 
     Raises
     ------
-    Unreadable
+    Damaged
         It is a row, and cut short, in unknown units, or contradicts itself.
     """
     if "sec" not in line and "Bytes" not in line:
@@ -93,7 +89,7 @@ def row(line: str, index: int = 0) -> Row | None:
     if m is None or m[5] is None:
         # One damaged byte breaks one trace of a row, or two; the others still show that there was one.
         if sum(t.search(line) is not None for t in _TRACES) >= 3 and "PDF" not in line:
-            raise Unreadable(f"a row is damaged, cut short or in an unknown unit: {line.strip()!r}")
+            raise Damaged(f"a row is damaged, cut short or in an unknown unit: {line.strip()!r}")
         return None
     stream, role, begins, ends, amount, amount_prefix, speed, speed_prefix, per, rest = m.groups()
     size, rate, start, end = float(amount), float(speed), float(begins), float(ends)
@@ -102,7 +98,7 @@ def row(line: str, index: int = 0) -> Row | None:
     size_bytes, rate_bps = size * factor, rate * rate_factor
     tolerance = 0.0
     if length < 0:
-        raise Unreadable(f"a row ends before it starts: {line.strip()!r}")
+        raise Damaged(f"a row ends before it starts: {line.strip()!r}")
     if length > 0 and (size or rate):
         half_size, half_rate = _half_ulp(amount), _half_ulp(speed)
         if size:
@@ -118,7 +114,7 @@ def row(line: str, index: int = 0) -> Row | None:
                 smallest = half_size * (factor if size else 1) * 8 / length
                 slack = 1.05 * max(smallest, half_rate * rate_factor)
             if abs(moved_bps - rate_bps) > slack:
-                raise Unreadable(f"the bytes of a row contradict its rate: {line.strip()!r}")
+                raise Damaged(f"the bytes of a row contradict its rate: {line.strip()!r}")
             if size and not rate:
                 rate_bps = moved_bps  # too slow for the unit that was asked for (-f)
         tolerance += clock
@@ -138,29 +134,22 @@ class Interval:
     cwnd_bytes: float | None = None
 
 
-def columns(intervals: Sequence[Interval], *, single: bool) -> Columns:
-    """Return the table of intervals; without sums (`single`) the rows of a direction's only stream are those, too."""
-    if not intervals:
-        return {}
-    # the rows of several streams are no sums
-    single = single and len({(i.direction, i.stream) for i in intervals}) == len({i.direction for i in intervals})
-    each = [i for i in intervals for _ in (0, 1)] if single else intervals
-    rows = [i.row for i in each]
-
-    def of_streams(values: list[Any]) -> list[Any]:
-        return [x for v in values for x in (v, None)] if single else values
-
-    return {
-        "stream": [s for i in intervals for s in (i.stream, -1)] if single else [i.stream for i in intervals],
-        "direction": [i.direction for i in each],
-        "start_s": [r.start_s for r in rows],
-        "end_s": [r.end_s for r in rows],
-        "omitted": [i.omitted for i in each],
-        "throughput_bps": [r.throughput_bps for r in rows],
-        "retransmits_count": [i.retransmits for i in each],
-        "rtt_loaded_us": of_streams([i.rtt_us if i.stream != -1 else None for i in intervals]),
-        "cwnd_bytes": of_streams([i.cwnd_bytes if i.stream != -1 else None for i in intervals]),
-    }
+def columns(intervals: Sequence[Interval]) -> Columns:
+    """Return the table of intervals; without sums the rows of a direction's only stream are those, too."""
+    ways = {i.direction for i in intervals}
+    single = all(i.stream != -1 for i in intervals) and len({(i.direction, i.stream) for i in intervals}) == len(ways)
+    each = [(n, i) for i in intervals for n in ((i.stream, -1) if single else (i.stream,))]
+    return interval_columns(
+        [i.row.start_s for _, i in each],
+        [i.row.end_s for _, i in each],
+        stream=[n for n, _ in each],
+        direction=[i.direction for _, i in each],
+        omitted=[i.omitted for _, i in each],
+        throughput_bps=[i.row.throughput_bps for _, i in each],
+        retransmits_count=[i.retransmits for _, i in each],
+        rtt_loaded_us=[i.rtt_us if n != -1 else None for n, i in each],
+        cwnd_bytes=[i.cwnd_bytes if n != -1 else None for n, i in each],
+    )
 
 
 def counter(text: str) -> int | None:

@@ -357,7 +357,8 @@ def _contradiction(found: Mapping[str, Figure]) -> str | None:
     for side, moved in (("send", sent or bandwidth), ("recv", bandwidth)):
         cost, used = found.get(f"{side}_cost"), found.get(f"{side}_cpus_used")
         figures = [f for f in (cost, moved, used) if f and f.value]
-        if len(figures) == 3 and not (figures[0] * figures[1] / 8e15 / figures[2]).agrees(Figure(1), 0.03):
+        # the ends of a busy host stop their clocks apart
+        if len(figures) == 3 and not (figures[0] * figures[1] / 8e15 / figures[2]).agrees(Figure(1), 0.1):
             return f"{side}_cost x bw is not {side}_cpus_used"
     sizes = [("msg_size", size)] if size else []
     for end in ("", "loc_", "rem_"):

@@ -9,40 +9,31 @@ import re
 from collections.abc import Iterator
 
 from ..parsed import ParsedRun
-from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps
-from .csv import read_csv
-from .csv import sightings as csv_sightings
+from . import csv
+from .commands import LOAD_TESTS as LOAD_TESTS
+from .commands import OPTIONS as OPTIONS
+from .commands import PACKAGE as PACKAGE
+from .commands import TESTS as TESTS
+from .commands import VERSION as VERSION
+from .commands import commands as commands
+from .commands import rate_bps as rate_bps
 from .starts import tests
+from .text import NAME as NAME
 from .text import read_text
 
-__all__ = [
-    "LOAD_TESTS",
-    "MARKS",
-    "NAME",
-    "OPTIONS",
-    "PACKAGE",
-    "TESTS",
-    "VERSION",
-    "commands",
-    "rate_bps",
-    "read",
-    "sightings",
-]
-
-NAME = "iperf2"
 MARKS = ("Client connecting to ", "Server listening on ", "connected with ", "connect failed", "iperf: ", ",0.0-")
 
 
 def sightings(text: str) -> Iterator[int]:
     """Offsets where a run starts."""
     if ",0.0-" in text:
-        yield from csv_sightings(text)
+        yield from csv.sightings(text)
     yield from (at for at, whole in tests(text) if whole)
 
 
 def read(text: str) -> list[ParsedRun]:
     """Read the tests of one program, in whichever format."""
     if re.match(r"\s*\d{14}", text):
-        return read_csv(text)
+        return csv.read_csv(text)
     several = text.count(" connected with ") > 1
     return read_text(text, [at for at, _ in tests(text)][1:] if several else [])

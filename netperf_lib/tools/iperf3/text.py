@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..iperf_rows import BYTES, LOSS, Interval, Row, Unreadable, columns, consistent, counter, row
+from ..draft import Damaged
+from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
 from ..parsed import ParsedRun
 
 NAME = "iperf3"
@@ -89,7 +90,7 @@ def read_text(text: str) -> list[ParsedRun]:
                 continue
             try:
                 found = row(line, index)
-            except Unreadable as e:
+            except Damaged as e:
                 log.damage = log.damage or str(e)
                 continue
             if found is not None:
@@ -237,7 +238,7 @@ def _run(log: _Log, text: str) -> ParsedRun:
     if error is None:
         try:
             metrics = _metrics(log)
-        except Unreadable as e:
+        except Damaged as e:
             error = str(e)
         else:
             if not metrics and log.intervals:
@@ -266,7 +267,7 @@ def _run(log: _Log, text: str) -> ParsedRun:
         warnings=tuple(log.warnings),
         metrics=metrics if error is None else {},
         parameters=parameters,
-        intervals=columns(log.intervals, single=not any(i.stream == -1 for i in log.intervals)),
+        intervals=columns(log.intervals),
     )
 
 
@@ -277,12 +278,12 @@ def _total(side: _Side | None, what: str) -> Row | None:
     rows = list(side.streams.values())
     if side.total is None:
         if len(rows) > 1:
-            raise Unreadable(f"the row [SUM] of the {what or 'result'} is missing: the log is cut short or damaged")
+            raise Damaged(f"the row [SUM] of the {what or 'result'} is missing: the log is cut short or damaged")
         return rows[0] if rows else None
     if rows and not consistent(
         side.total.rate_bps, [r.rate_bps for r in rows], 2 * max(r.tolerance for r in [*rows, side.total])
     ):
-        raise Unreadable(f"the row [SUM] contradicts its streams: {side.total.text.strip()!r}")
+        raise Damaged(f"the row [SUM] contradicts its streams: {side.total.text.strip()!r}")
     return side.total
 
 
@@ -291,14 +292,14 @@ def _metrics(log: _Log) -> dict[str, float]:
     directions = sorted({d for d, _ in log.sides})
     gaps = _gaps(log)
     if directions and (lost := {i.direction for i in log.intervals} - set(directions)):
-        raise Unreadable(f"the result of one direction is missing ({', '.join(lost)}): the log is cut short or damaged")
+        raise Damaged(f"the result of one direction is missing ({', '.join(lost)}): the log is cut short or damaged")
     for direction in directions:
         word = "_reverse" if log.bidir and direction == "reverse" else ""
         measured = {i.stream for i in log.intervals if i.direction == direction} - {-1}
         expected = len(measured) or (0 if log.bidir else log.connections)
         for side in (log.sides.get((direction, role)) for role in ("sender", "receiver", "")):
             if side is not None and expected and len(side.streams) != expected:
-                raise Unreadable(f"the result is of {len(side.streams)} streams, and the test of {expected}")
+                raise Damaged(f"the result is of {len(side.streams)} streams, and the test of {expected}")
         both = {role: log.sides.get((direction, role)) for role in ("sender", "receiver", "")}
         sent, received, plain = (_total(side, role) for role, side in both.items())
         if plain is not None and sent is None and received is None:
@@ -306,14 +307,14 @@ def _metrics(log: _Log) -> dict[str, float]:
             sent, received = (None, plain) if log.serving else (plain, None)
             loss: Row | None = plain
         elif received is None and not log.serving:
-            raise Unreadable("the receiver's row of the result is missing: the log is cut short or damaged")
+            raise Damaged("the receiver's row of the result is missing: the log is cut short or damaged")
         elif sent is None and not log.serving:
-            raise Unreadable("the sender's row of the result is missing: the log is cut short or damaged")
+            raise Damaged("the sender's row of the result is missing: the log is cut short or damaged")
         else:
             loss = received
             counts = [len(side.streams) for side in both.values() if side is not None and side.streams]
             if not log.serving and len(set(counts)) > 1:
-                raise Unreadable("a row of the result is missing: sender and receiver differ in their streams")
+                raise Damaged("a row of the result is missing: sender and receiver differ in their streams")
         for r, rate, size in (
             (sent, f"throughput{word}_sent_bps", f"sent{word}_bytes"),
             (received, f"throughput{word}_bps", f"transferred{word}_bytes"),
@@ -322,7 +323,7 @@ def _metrics(log: _Log) -> dict[str, float]:
                 continue
             if not r.rate_bps and not r.size_bytes:
                 if r is received and not log.serving:
-                    raise Unreadable("the receiver's figures are missing from the result")
+                    raise Damaged("the receiver's figures are missing from the result")
                 if r is received and any(i.row.size_bytes for i in log.intervals):
                     log.warnings.append("the total is given as 0 bytes: the throughput is left out")
                 continue
@@ -363,7 +364,7 @@ def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | Non
     """Compare the datagrams that were received, and those of the intervals, with those that were sent."""
     total, arrived = (counter(log.details[r.index].get("total", "-1")) if r else None for r in (sent, received))
     if total and arrived and arrived > total + 1:
-        raise Unreadable(f"{arrived} datagrams received, and {total} sent")
+        raise Damaged(f"{arrived} datagrams received, and {total} sent")
     mine = [i for i in log.intervals if i.direction == direction and not i.omitted]
     rows = [i for i in mine if i.stream == -1] or mine
     each = [log.details[i.row.index].get("packets") for i in rows]
@@ -373,7 +374,7 @@ def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | Non
     counted = sum(int(e) for e in each if e)
     covered = max(i.row.end_s for i in rows) - min(i.row.start_s for i in rows)
     if abs(covered - sent.length_s) < 0.05 and abs(counted - total) > 2 * len({i.stream for i in mine}) + 0.01 * total:
-        raise Unreadable(f"{counted} datagrams sent in the intervals, and {total} in all")
+        raise Damaged(f"{counted} datagrams sent in the intervals, and {total} in all")
 
 
 def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, count: int) -> bool:
@@ -381,17 +382,17 @@ def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, 
 
     Raises
     ------
-    Unreadable
+    Damaged
         It cannot be what iperf3 printed.
     """
     streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
     if side and side.streams and side.total is total and (None in streams or sum(s or 0 for s in streams) != count):
-        raise Unreadable(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
+        raise Damaged(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
     mine = [i for i in log.intervals if i.direction == direction and not i.omitted and i.row.length_s > 0]
     rows = [i for i in mine if i.stream == -1] or mine
     each = [i.retransmits for i in rows]
     if not log.serving and direction == "forward" and rows and None in each and not any(each):
-        raise Unreadable(f"the result has retransmits, and its intervals have none: {total.text.strip()!r}")
+        raise Damaged(f"the result has retransmits, and its intervals have none: {total.text.strip()!r}")
     covered = sum(i.row.length_s for i in rows)
     if each and None not in each and abs(covered - total.length_s) < 0.02 * len(rows) + 0.1:
         counted = sum(e for e in each if e is not None)
@@ -413,7 +414,7 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
         for key, value in (("lost", lost), ("total", packets)):
             parts = [counter(d[key]) for d in each if key in d]
             if None not in parts and sum(p for p in parts if p is not None) != value:
-                raise Unreadable(f"the datagrams contradict those of the streams: {total.text.strip()!r}")
+                raise Damaged(f"the datagrams contradict those of the streams: {total.text.strip()!r}")
     found[f"packets{word}_count"] = packets
     if lost is None or lost > packets:
         log.warnings.append(f"{details['lost']} of {details['total']} datagrams lost cannot be and is left out")
@@ -421,13 +422,13 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
         percent = 100 * lost / packets
         said = float(details["percent"])
         if abs(percent - said) > max(0.05 * percent, 1e-9) + 0.5 * (percent >= 10):
-            raise Unreadable(f"the loss contradicts itself: {total.text.strip()!r}")
+            raise Damaged(f"the loss contradicts itself: {total.text.strip()!r}")
         found[f"lost{word}_count"], found[f"lost{word}_ratio"] = lost, lost / packets
     jitter = float(details["jitter"])
     if side and side.total is total and each:
         mean = sum(float(d["jitter"]) for d in each if "jitter" in d) / len(each)
         if abs(mean - jitter) > 0.0011:
-            raise Unreadable(f"the jitter contradicts that of the streams: {total.text.strip()!r}")
+            raise Damaged(f"the jitter contradicts that of the streams: {total.text.strip()!r}")
     if jitter > 1e3 * max(total.length_s, 0):
         log.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
