@@ -58,18 +58,9 @@ if TYPE_CHECKING:
     from .questions.words import headline as headline
     from .reporting import page as page
     from .reporting import report as report
-    from .reporting.blocks import callout as callout
-    from .reporting.blocks import findings as findings
-    from .reporting.blocks import measured as measured
-    from .reporting.blocks import say as say
-    from .reporting.blocks import table as table
-    from .reporting.blocks import verdicts as verdicts
-    from .reporting.cover import cover as cover
-    from .reporting.cover import proofs as proofs
-    from .reporting.cover import provenance as provenance
+    from .reporting import workshop as workshop
+    from .reporting import workshop as workshop
     from .reporting.explore import explore as explore
-    from .reporting.lessons import check as check
-    from .reporting.lessons import workshop as workshop
     from .stats import buffer_needed as buffer_needed
     from .stats import buffers as buffers
     from .stats import by_round as by_round
@@ -92,14 +83,11 @@ _HOME = {
     "buffer_needed": "stats",
     "buffers": "stats",
     "by_round": "stats",
-    "callout": "reporting.blocks",
     "change_points": "questions.fleet",
-    "check": "reporting.lessons",
     "collect": "pipeline",
     "compare": "questions.before_after",
     "contrasts": "questions.words",
     "counts": "questions.conditions",
-    "cover": "reporting.cover",
     "diagnose": "stats",
     "doctor": "hosts.prerequisites",
     "down": "pipeline",
@@ -107,7 +95,6 @@ _HOME = {
     "experiments": "data.layout",
     "export": "questions.export",
     "explore": "reporting.explore",
-    "findings": "reporting.blocks",
     "format_value": "metrics",
     "headline": "questions.words",
     "import_logs": "data.imports",
@@ -119,20 +106,16 @@ _HOME = {
     "levels": "questions.conditions",
     "load": "data.load",
     "load_published": "data.logs",
-    "measured": "reporting.blocks",
     "metric_label": "questions.conditions",
     "parse": "data.logs",
     "parse_text": "data.logs",
     "plan": "pipeline",
-    "proofs": "reporting.cover",
-    "provenance": "reporting.cover",
     "read": "data.load",
     "recorded": "pipeline",
     "report": "reporting",
     "require": "questions.conditions",
     "rounds_required": "stats",
     "run": "pipeline",
-    "say": "reporting.blocks",
     "scan": "data.load",
     "select": "questions.conditions",
     "series": "questions.fleet",
@@ -140,16 +123,18 @@ _HOME = {
     "shift_table": "questions.conditions",
     "streams": "stats",
     "synth": "data.synth",
-    "table": "reporting.blocks",
     "trend": "questions.fleet",
     "up": "pipeline",
-    "verdicts": "reporting.blocks",
     "verify": "data.verify",
     "warmup": "stats",
-    "workshop": "reporting.lessons",
     "zone_matrix": "questions.fleet",
 }
-_PARTS = {"page": "reporting.page", "plots": "plots", "questions": "questions", "stats": "stats"}
+_PARTS = {
+    "page": "reporting.page",
+    "plots": "plots",
+    "questions": "questions",
+    "stats": "stats",
+}
 __all__ = sorted([*_HOME, *_PARTS])
 
 

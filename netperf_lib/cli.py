@@ -89,7 +89,7 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
 def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
     table = Table(title=title, title_justify="left")
     for name in rows[0] if rows else ():
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*("–" if v is None else escape(str(v)) for v in row.values()))
     return table
@@ -106,10 +106,12 @@ def doctor(as_json: bool) -> None:
         click.echo(json.dumps([asdict(f) for f in findings], indent=2))
     else:
         rows = [
-            {"": "ok" if f.ok else "missing", "what": f.what, "for": f.needed_for, "found": f.found, "get it": f.remedy}
-            for f in findings
+            {"": "ok" if f.ok else "missing", "what": f.what, "for": f.needed_for, "found": f.found} for f in findings
         ]
         out.print(_table(rows))
+        for f in findings:
+            if f.remedy:  # a line of its own: it is to be copied, and no table cuts it
+                click.echo(f"{f.what} ({f.needed_for}): {f.remedy}")
     if not all(f.ok for f in findings if f.needed_for != "Azure"):
         sys.exit(1)
 
@@ -473,7 +475,7 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
 
 @npl.group()
 def workshop() -> None:
-    """Teach with the local lab: five lessons with exercises that check themselves."""
+    """Teach with the local lab: lessons with exercises that check themselves."""
 
 
 @workshop.command("start")
@@ -483,9 +485,9 @@ def workshop() -> None:
 @click.option("--lab/--no-lab", default=True, show_default=True, help="Hold the local lab open meanwhile.")
 def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bool) -> None:
     """Copy the lessons into FOLDER and open JupyterLab there, with the lab running."""
-    from .reporting.lessons import workshop as do
+    from .reporting.workshop import start
 
-    sys.exit(do(folder, experiment=experiment, browser=browser, lab=lab, say=click.echo))
+    sys.exit(start(folder, experiment=experiment, browser=browser, lab=lab, say=click.echo))
 
 
 @npl.group()
@@ -562,7 +564,7 @@ def lab_shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
 def main() -> None:
     """Entry point: one line for what a user can cause, the exit code of the error's kind."""
     # a polite kill, or a terminal that goes, unwinds like Ctrl-C, so that what was placed is taken down
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # Windows has no SIGHUP
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:

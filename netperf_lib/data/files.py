@@ -485,7 +485,7 @@ def _store_errors(url: str) -> Iterator[None]:
     except ImportError as error:
         missing = error.name or re.sub(r"^Install (\S+).*", r"\1", str(error))
         raise StoreError(
-            f"{url}: the Python package {missing} is not installed; `pip install 'netperf_lib[azure]'` for abfs://, "
+            f"{url}: the Python package {missing} is not installed; `pip install adlfs` for abfs://, "
             f"`pip install {missing}` for other stores"
         ) from None
     except Exception as error:

@@ -262,6 +262,7 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
         if table == "runs":
             declared = _untouched(declared, frame)
         frame.attrs["experiment"] = declared.experiment.model_dump(mode="json")
+        frame.attrs["added"] = len(declared.added)
         frame.attrs["path"] = store.url
     return frame
 

@@ -91,7 +91,7 @@ class Engine:
         try:
             from distributed import Client
         except ImportError:
-            raise UsageError("Dask is not installed; `pip install 'netperf_lib[dask]'`") from None
+            raise UsageError("Dask is not installed; `pip install distributed`") from None
         try:
             client: Any = Client(scheduler, timeout=5, set_as_default=False)  # type: ignore[no-untyped-call]
             self._stack.enter_context(client)

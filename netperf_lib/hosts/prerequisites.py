@@ -32,7 +32,7 @@ class Finding:
 
 def _program(name: str, package: str, needed_for: str) -> Finding:
     place = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    apt = "" if os.geteuid() == 0 else "sudo "
+    apt = "" if getattr(os, "geteuid", lambda: 1)() == 0 else "sudo "
     return Finding(name, needed_for, place is not None, place or "not found", f"{apt}apt-get install {package}")
 
 
@@ -74,5 +74,5 @@ def doctor() -> list[Finding]:
     az = shutil.which("az")
     bundled = importlib.util.find_spec("azure") is not None and importlib.util.find_spec("azure.cli") is not None
     found = az or ("python -m azure.cli" if bundled else "not found")
-    findings.append(Finding("az", "Azure", bool(az or bundled), found, "pip install 'netperf_lib[azure]'"))
+    findings.append(Finding("az", "Azure", bool(az or bundled), found, "pip install azure-cli adlfs"))
     return findings

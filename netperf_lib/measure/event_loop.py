@@ -49,7 +49,7 @@ async def _watched(work: Coroutine[Any, Any, Result], stopped: Callable[[], Base
         told = True
         task.cancel()
 
-    before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGHUP)}
+    before = {n: signal.getsignal(n) for n in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))}
     mine = [n for n, handler in before.items() if handler not in (None, signal.SIG_IGN)]  # ignored: nohup does that
     for number in mine:
         loop.add_signal_handler(number, stop)

@@ -113,15 +113,16 @@ def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None =
     return [c for c in found if about in (None, factor_of(c)) and metric in (None, c.metric)]
 
 
-def effect(ratio: float, outward: int = 0) -> str:
+def effect(ratio: float, outward: int = 0, *, times: bool = False) -> str:
     """A ratio as a change: ``−31 %``, ``×4.2``, ``1/180``; a dash where there is none.
 
     An end of an interval is rounded outwards, down (−1) or up (1), so that the interval on the page never claims more
-    than the one that decided, and its inner end is the number of the sentence ("at least 25 %").
+    than the one that decided, and its inner end is the number of the sentence ("at least 25 %"). `times` writes a
+    ratio above 1 as ``×1.4``.
     """
     if not math.isfinite(ratio) or ratio <= 0:
         return "–"
-    if ratio >= 3:
+    if ratio >= 3 or (times and ratio >= 1):
         return f"×{_rounded(ratio, 1, outward)}" if ratio < 20 else f"×{_rounded(ratio, 0, outward)}"
     if ratio <= 0.1:
         return f"1/{_rounded(1 / ratio, 0, -outward)}"
@@ -141,7 +142,8 @@ def span(c: Comparison) -> str:
     """The interval of a comparison, as changes."""
     if not (math.isfinite(c.high) and c.low > 0):
         return "–"
-    return f"{effect(c.low, -1)} … {effect(c.high, 1)}"
+    times = c.ratio >= 3  # one way to write an effect and its interval
+    return f"{effect(c.low, -1, times=times)} … {effect(c.high, 1, times=times)}"
 
 
 def headline(family: Iterable[Comparison]) -> str:

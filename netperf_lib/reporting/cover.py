@@ -79,13 +79,15 @@ def cover(
         if first.date() == last.date()
         else (f"{first:%d %b} – {last:%d %b %Y}")
     )
+    added = runs.attrs.get("added") or 0
     name = str(experiment.get("name") or _some(_levels(runs, "experiment")))
     sizes = _levels(runs, "client_vm_size", "server_vm_size")
     source = (experiment.get("hosts") or {}).get("source")
     facts = [
         ["Experiment", name],
         ["Hosts", f"{len(_levels(runs, 'client', 'server'))}{f' ({source})' if source else ''}"],
-        ["VM size", _some(sizes, 2)] if sizes else ["Contrasts", f"{len(experiment.get('contrasts') or ())} declared"],
+        *([["VM size", _some(sizes, 2)]] if sizes else []),
+        ["Contrasts", f"{len(experiment.get('contrasts') or ())} declared{f', {added} added later' if added else ''}"],
         ["Regions", _some(_levels(runs, "client_region", "server_region"), 2)],
         ["Rounds", f"{runs['round'].nunique()} in {_plural(runs['deployment'].nunique(), 'deployment')}"],
         ["Runs", f"{ok} ok, {failed} failed" + (f", {excluded} excluded" if excluded else "")],
@@ -129,6 +131,8 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
         if deployments < DEPLOYMENTS
         else f"- The verdicts hold for {where} and the hours in which they were measured."
     ]
+    if added := runs.attrs.get("added"):
+        lines.append(f"- {_plural(added, 'contrast')} added after the first run: an interval, and no verdict.")
     notes: dict[str, list[str]] = {}
     for c in family:
         for note in c.warnings:

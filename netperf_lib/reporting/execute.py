@@ -319,7 +319,7 @@ def _warm_kernel() -> Iterator[Any]:
     from jupyter_client.manager import KernelManager
 
     kernel: Any = KernelManager(client_class="jupyter_client.asynchronous.AsyncKernelClient")
-    preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.cover; npl.say"
+    preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.page.cover"
     arguments = [*QUIET, f"--IPKernelApp.exec_lines={preload}"]
     kernel.start_kernel(extra_arguments=arguments)
     try:

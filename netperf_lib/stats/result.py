@@ -137,12 +137,12 @@ def percent(share: float) -> str:
     return f"{p:.{digits}f} %"
 
 
-def _size(ratio: float, *, cautious: bool = False) -> str:
+def _size(ratio: float, *, cautious: bool = False, times: bool = False) -> str:
     """Size of a ratio without its direction: ``32 %``, ``4.2 times``; `cautious` never rounds away from 1."""
-    if ratio >= 3:
+    if ratio >= 3 or times:
         step = 0.1 if ratio < 20 else 1
-        times = math.floor(ratio / step + 1e-9) * step if cautious else ratio
-        return f"{times:.1f} times" if step < 1 else f"{times:.0f} times"
+        value = math.floor(ratio / step + 1e-9) * step if cautious else ratio
+        return f"{value:.1f} times" if step < 1 else f"{value:.0f} times"
     size = 100 * abs(ratio - 1)
     digits = 1 if size < 9.95 or (ratio < 1 and size >= 98.5) else 0
     if cautious:
@@ -162,11 +162,11 @@ def direction(ratio: float) -> str:
 
 def difference(ratio: float, bound: float, a: str, b: str, what: str) -> str:
     """Say that `a` differs from `b`: the estimate, and the end of the interval that is nearer to no difference."""
-    size, least = _size(ratio), _size(bound, cautious=True)
-    if size.endswith("times"):
-        least += "" if least.endswith("times") else " higher"
-        return f"{a}: {size} the {what} of {b}, at least {least}"
-    return f"{a}: {size} {'higher' if ratio > 1 else 'lower'} {what} than {b}, at least {least}"
+    size = _size(ratio)
+    times = size.endswith("times")  # one way to write both numbers
+    least = _size(bound, cautious=True, times=times)
+    how = "the {} of" if times else f"{'higher' if ratio > 1 else 'lower'} {{}} than"
+    return f"{a}: {size} {how.format(what)} {b}, at least {least}"
 
 
 def spread(low: float, high: float) -> str:

@@ -203,7 +203,7 @@ def test_two_ingests_at_once_write_the_same_bytes(made: Path, fresh: Path) -> No
 
 @pytest.mark.slow
 def test_a_dask_cluster_of_which_a_worker_is_killed(made: Path, fresh: Path, small_batches: None) -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'netperf_lib[dask]'")
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
@@ -223,7 +223,7 @@ def test_a_dask_cluster_of_which_a_worker_is_killed(made: Path, fresh: Path, sma
 
 @pytest.mark.slow
 def test_a_scheduler_that_dies(tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'netperf_lib[dask]'")
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
     dask, quiet = [sys.executable, "-m", "dask"], {"stderr": subprocess.DEVNULL, "cwd": tmp_path}
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -35,7 +35,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    pytest.importorskip("adlfs", reason="adlfs is not installed: pip install 'netperf_lib[azure]'")
+    pytest.importorskip("adlfs", reason="adlfs is not installed: pip install adlfs")
     with azurite(tmp_path_factory.mktemp("azurite")) as string:
         yield string
 

@@ -31,7 +31,7 @@ ROOT = "abfs://measured/2026 #1"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    pytest.importorskip("adlfs", reason="adlfs is not installed: pip install 'netperf_lib[azure]'")
+    pytest.importorskip("adlfs", reason="adlfs is not installed: pip install adlfs")
     (tmp_path / "azurite").mkdir()
     monkeypatch.setenv("NETPERF_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pytest
 import netperf_lib as npl
 from netperf_lib.reporting import notebooks
 from netperf_lib.reporting.execute import parameters_of
-from netperf_lib.reporting.lessons import CHECKS, lay_out
+from netperf_lib.reporting.workshop import CHECKS, lay_out
 from tests.report import made
 
 from . import reference
@@ -191,7 +193,7 @@ def test_committed_without_outputs(place: Path) -> None:
 @pytest.mark.parametrize("place", committed(), ids=lambda p: p.stem)
 def test_notebooks_import_the_library_and_nothing_below_it(place: Path) -> None:
     for cell in nbformat.read(place, as_version=4).cells:
-        if cell.cell_type != "code":
+        if cell.cell_type != "code" or cell.source.startswith("%%"):
             continue
         python = "\n".join(line for line in cell.source.splitlines() if not line.startswith("!"))
         for node in ast.walk(ast.parse(python)):
@@ -214,44 +216,113 @@ def test_prose_holds_no_typed_number(name: str) -> None:
 LESSONS = sorted((REPO / "notebooks" / "workshop").glob("*.ipynb"))
 
 
+def checks(place: Path, shell: Any) -> list[Any]:
+    """What the checks of a lesson show, its cells executed in this process, without those that need a running lab."""
+    shell.reset(new_session=False)
+    shown = []
+    for cell in nbformat.read(place, as_version=4).cells:
+        if cell.cell_type == "code" and "live" not in cell.metadata.get("tags", []):
+            source = cell.source.replace('"results/lab"', "str(npl.recorded())")
+            done = shell.run_cell("import netperf_lib as npl\n" + source if source != cell.source else source)
+            assert done.success, (place.name, cell.source, done.error_in_exec)
+            if ".check(" in cell.source:
+                shown.append(done.result)
+    return shown
+
+
 @pytest.fixture(scope="module")
-def taught(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """What the checks of every lesson say, handed out and solved; cells that need a running lab are left out."""
-    folder = tmp_path_factory.mktemp("class")
-    copies = []
-    for place in LESSONS:
-        for copy, source in ((place.stem, place), (f"{place.stem}-solved", place.parent / "solutions" / place.name)):
-            book = nbformat.read(source, as_version=4)
-            book.cells = [c for c in book.cells if "live" not in c.metadata.get("tags", [])]
-            copies.append(folder / f"{copy}.ipynb")
-            nbformat.write(book, copies[-1])
-    said = {}
-    for pdf in npl.report(recorded, notebooks=copies):
-        callouts = blocks(pdf.with_suffix(".ipynb"), "callout")
-        titles = ("That holds", "Not yet", "Not answered yet", "No check here")
-        said[pdf.stem] = [c for c in callouts if c["title"] in titles]
-    return said
+def shell() -> Iterator[Any]:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
 
 
-@pytest.mark.parametrize("name", [p.stem for p in LESSONS])
-def test_a_lesson_waits_for_answers_and_its_solution_holds(name: str, taught: dict[str, list[dict[str, Any]]]) -> None:
-    waiting, solved = taught[name], taught[f"{name}-solved"]
+@pytest.mark.parametrize("place", LESSONS, ids=lambda p: p.stem)
+def test_a_lesson_waits_for_answers_and_its_solution_holds(
+    place: Path, shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    waiting, solved = checks(place, shell), checks(place.parent / "solutions" / place.name, shell)
     assert waiting
-    assert {c["title"] for c in waiting} == {"Not answered yet"}
+    assert {c.content["title"] for c in waiting} == {"Not answered yet"}
     assert len(solved) == len(waiting)
-    assert {c["title"] for c in solved} == {"That holds"}, solved
+    assert {c.content["title"] for c in solved} == {"That holds"}, solved
+
+
+@pytest.fixture(scope="module")
+def measured(recorded: Path) -> Iterator[Any]:
+    """The table of runs; what is right is computed from it once, for it takes its time."""
+    runs, before = npl.load(recorded), dict(CHECKS)
+    for name, asked in before.items():
+        right, slips = asked.truth(runs), asked.mistakes(runs)
+        CHECKS[name] = replace(asked, truth=lambda _, right=right: right, mistakes=lambda _, slips=slips: slips)
+    yield runs
+    CHECKS.update(before)
+
+
+def said(name: str, answer: Any, runs: Any) -> str:
+    return str(npl.workshop.check(name, answer, runs).content["title"])
+
+
+ALWAYS_WRONG = ("something else", -1, 1e12, True, {}, "nan", "1 or 2", "61.8 bananas")
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_a_wrong_answer_gets_a_hint_and_not_the_answer(name: str, recorded: Path) -> None:
-    runs = npl.load(recorded)
-    right = CHECKS[name].truth(runs)
-    for wrong in ("something else", -1, 1e12, [], "nan"):
-        said = npl.check(name, wrong, runs)
-        assert said.content["title"] == "Not yet", wrong
-        assert not isinstance(right, float) or f"{right:.3g}" not in said.text
-    assert npl.check(name, right, runs).content["title"] == "That holds"
-    assert npl.check(name, ..., runs).content["title"] == "Not answered yet"
+def test_a_wrong_answer_gets_a_hint_and_not_the_answer(name: str, measured: Any) -> None:
+    right = CHECKS[name].truth(measured)
+    for wrong in ALWAYS_WRONG:
+        words = npl.workshop.check(name, wrong, measured)
+        assert words.content["title"] == "Not yet", wrong
+        assert not isinstance(right, float) or f"{right:.3g}" not in words.text
+    assert said(name, ..., measured) == "Not answered yet"
+
+
+def test_what_was_meant_passes_and_its_neighbour_does_not(measured: Any) -> None:
+    chosen = npl.select(measured, "latency_oneway_us", about="placement", tool="qperf")
+    values = chosen[chosen["placement"] == "same-zone"]["latency_oneway_us"].astype(float)
+    median, mean = values.median(), values.mean()
+    assert abs(mean / median - 1) > 1e-4
+    for right in (median, f"{median:.2f} µs", f"{median:.2f} us", f"{median / 1000:.6f} ms", f"~{median:.2f}"):
+        assert said("placement.median", right, measured) == "That holds", right
+    for wrong in (mean, f"{mean:.3f} µs", median / 2, f"{median} ms", f"{median} MB"):
+        assert said("placement.median", wrong, measured) == "Not yet", wrong
+    rounds = CHECKS["runs.rounds"].truth(measured)
+    others = set(chosen["round"]) - rounds
+    assert rounds
+    for right in (rounds, sorted(rounds), ", ".join(map(str, sorted(rounds)))):
+        assert said("runs.rounds", right, measured) == "That holds", right
+    for wrong in (others, sorted(rounds)[1:], len(rounds), len(rounds) / chosen["round"].nunique(), "none"):
+        assert said("runs.rounds", wrong, measured) == "Not yet", wrong
+    flight = CHECKS["window.bytes"].truth(measured)
+    for right in (flight, f"{flight / 1e6:.2f} MB", f"{flight / 2**20:.2f} MiB"):
+        assert said("window.bytes", right, measured) == "That holds", right
+    for wrong in (flight / 2, flight * 8, f"{flight / 1e6:.2f}", f"{flight} µs"):
+        assert said("window.bytes", wrong, measured) == "Not yet", wrong
+    gain = CHECKS["window.gain"].truth(measured)
+    for right in (f"{100 * gain:.0f}%", f"{100 * gain:.0f} %", f"×{gain:.2f}", f"{gain:.2f} times"):
+        assert said("window.gain", right, measured) == "That holds", right
+    assert said("window.gain", 1 / gain, measured) == "Not yet"
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("ping.basis", ("2", "two", 2.0), ("0.5", "1/2", 1)),
+        ("ping.protocol", ("ICMP", "ICMP echo", "icmpv4", "ICMP."), ("TCP", "UDP", "TCP or ICMP", "not ICMP")),
+        ("placement.nearest", ("PPG", "the proximity placement group", "placement group"), ("zone", "ppg or zone")),
+        ("verdict.inconclusive", ("b)", "(B)", "B.", "answer b"), ("a", "b or c", "bc")),
+        ("verdict.scope", ("pair", "Pair.", "these VMs"), ("placement", "pair and placement")),
+    ],
+)
+def test_an_answer_is_read_as_it_was_meant(name: str, right: Any, wrong: Any, measured: Any) -> None:
+    assert {said(name, r, measured) for r in right} == {"That holds"}
+    assert {said(name, w, measured) for w in wrong} == {"Not yet"}
+
+
+def test_a_hint_holds_neither_the_answer_nor_its_formula() -> None:
+    for name, asked in CHECKS.items():
+        assert not re.search(r"[·*/=]|divide|multiply", asked.hint), name
 
 
 def test_lessons_are_laid_out_once_and_keep_what_was_written(tmp_path: Path, recorded: Path) -> None:

@@ -14,6 +14,7 @@ from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.words import effect, span
 from netperf_lib.reporting.blocks import CALLOUTS, MARKS
+from netperf_lib.stats.result import difference
 
 from . import made
 
@@ -70,6 +71,13 @@ def test_the_bound_in_the_sentence_is_an_end_of_the_interval_in_the_table(doubte
             least = re.search(r"at least ([\d.,]+)", c.words)
             assert least
             assert least[1] in re.findall(r"[\d.,]+", span(c)), (c.words, span(c))
+
+
+def test_an_effect_and_its_bound_are_written_in_one_way() -> None:
+    assert "151" not in difference(3.3, 2.51, "16 streams", "1 stream", "throughput")
+    assert difference(3.3, 2.51, "16 streams", "1 stream", "throughput").endswith("at least 2.5 times")
+    assert difference(2.9, 2.51, "16 streams", "1 stream", "throughput").endswith("at least 151 %")
+    assert effect(2.51, -1, times=True) == "×2.5"
 
 
 def test_an_interval_is_rounded_outwards() -> None:

@@ -249,8 +249,8 @@ def test_every_report_says_what_is_proven_of_the_hosts_and_what_is_not(tmp_path:
         1, Deployment(deployment_id="d1", source="azure", hosts=(host,), proofs=(peered,))
     )
     runs = npl.load(folder)
-    assert "Placement: 2 of 4 claims proven; 1 does NOT hold, 1 not shown" in str(npl.cover(runs))
-    for shown in (npl.proofs(runs), npl.provenance(runs)):
+    assert "Placement: 2 of 4 claims proven; 1 does NOT hold, 1 not shown" in str(npl.page.cover(runs))
+    for shown in (npl.page.proofs(runs), npl.page.provenance(runs)):
         html = shown.html
         for proof in (*proofs, peered):
             assert proof.claim in html
@@ -259,12 +259,12 @@ def test_every_report_says_what_is_proven_of_the_hosts_and_what_is_not(tmp_path:
         assert "not shown" in html
     for notebook in Path("notebooks").glob("0*.ipynb"):  # none may leave it out
         source = notebook.read_text("utf-8")
-        assert "npl.cover(" in source, notebook
-        assert "npl.provenance(" in source, notebook
+        assert "npl.page.cover(" in source, notebook
+        assert "npl.page.provenance(" in source, notebook
 
 
 def test_nothing_is_said_of_proofs_where_there_are_none(experiment: Path) -> None:
-    assert "Placement:" not in str(npl.cover(npl.load(experiment)))
+    assert "Placement:" not in str(npl.page.cover(npl.load(experiment)))
 
 
 def test_the_experiment_chooses_notebooks_and_their_parameters(experiment: Path, tmp_path: Path) -> None:

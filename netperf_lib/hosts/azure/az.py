@@ -35,7 +35,7 @@ def find_az() -> str:
     beside = Path(sys.executable).parent / "az"
     found = shutil.which("az") or (str(beside) if beside.exists() else None)
     if not found:
-        raise AzureError("the Azure command line `az` is not installed here: run `pip install 'netperf_lib[azure]'`")
+        raise AzureError("the Azure command line `az` is not installed here: run `pip install azure-cli`")
     return found
 
 

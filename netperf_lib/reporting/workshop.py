@@ -1,0 +1,473 @@
+"""The workshop: checks that tell a learner at once whether an answer holds, and the desk to work at.
+
+What is right is computed from the data that the learner looks at, so a lesson works on any experiment of the lab.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..data.layout import Store
+from ..data.load import load
+from ..data.shipped import shipped
+from ..errors import LabError, NetperfError, NothingToReport, StoreError, UsageError
+from ..experiment.yaml import load_experiment
+from ..questions.conditions import ok_runs, select
+from ..questions.words import contrasts
+from ..stats import rounds_required
+from ..stats.verdict import compare
+from .blocks import Shown, callout
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["check", "start"]
+
+# -- what is right ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """An exercise.
+
+    Attributes
+    ----------
+    truth : callable
+        Table of runs to what is right: a number, a set of rounds, or the texts that are right (regular expressions).
+    hint : str
+        What to think of; never the answer.
+    because : str
+        What a right answer teaches.
+    unit : str
+        What a number counts: "us", "bytes", "ratio", "count". A learner may write a unit of the same quantity.
+    tolerance : float
+        Share by which a number may be off.
+    mistakes : callable, optional
+        Table of runs to numbers (or sets of rounds) that answer another question, each with what to say to them. An
+        answer that is nearer to one of them than to the truth does not hold, whatever the tolerance.
+    """
+
+    truth: Callable[[Any], Any]
+    hint: str
+    because: str = ""
+    unit: str = "count"
+    tolerance: float = 0.0
+    mistakes: Callable[[Any], dict[str, Any]] = lambda _: {}
+
+
+def _one_way(runs: pd.DataFrame, statistic: str = "median") -> Any:
+    """One-way latency by placement, as qperf measures it."""
+    chosen = select(runs, "latency_oneway_us", about="placement", tool="qperf")
+    return chosen.groupby("placement", observed=True)["latency_oneway_us"].agg(statistic).astype(float)
+
+
+def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
+    """Rounds with both same-zone and cross-zone; of those, where cross-zone was the faster one, or was not."""
+    chosen = select(runs, "latency_oneway_us", about="placement", tool="qperf")
+    wide = chosen.pivot_table(index="round", columns="placement", values="latency_oneway_us", observed=True)
+    wide = wide[["cross-zone", "same-zone"]].dropna()
+    nearer = wide["cross-zone"] < wide["same-zone"]
+    return set(wide.index if faster is None else wide.index[nearer == faster])
+
+
+def _verdict(runs: pd.DataFrame) -> str:
+    for asked in contrasts(runs, "placement", "latency_oneway_us"):
+        if (asked.a.get("placement"), (asked.b or {}).get("placement")) == ("cross-zone", "same-zone"):
+            return str(compare(runs, contrasts=[asked])[0].verdict)
+    raise NothingToReport("the experiment declares no contrast of cross-zone against same-zone")
+
+
+def _rate(runs: pd.DataFrame) -> Any:
+    """Throughput to the other region with the default buffers, by number of streams."""
+    kept = ok_runs(runs)
+    kept = kept[
+        (kept["placement"] == "cross-region") & kept["tcp_buffer_bytes"].isna() & kept["throughput_bps"].notna()
+    ]
+    if kept["streams"].nunique() < 2:
+        raise NothingToReport("the experiment holds no transfers to another region with one and with many streams")
+    return kept.groupby("streams")["throughput_bps"].median().astype(float)
+
+
+def _flight(runs: pd.DataFrame) -> float:
+    """Bytes in flight of a single stream to the other region, by Little's law with the idle round trip."""
+    return float(_rate(runs).iloc[0] * 2 * _one_way(runs)["cross-region"] * 1e-6 / 8)
+
+
+def _answered(runs: pd.DataFrame, *verdicts: str) -> int:
+    return sum(c.verdict in verdicts for c in compare(runs))
+
+
+def _scope(runs: pd.DataFrame) -> str:
+    return r"pair|(these )?vms" if runs["deployment"].nunique() < 2 else "placement"
+
+
+NAMES: dict[str, str] = {"ppg": "ppg|(proximity )?placement group"}
+"""Names of placements that learners may write out."""
+CHECKS: dict[str, Check] = {
+    "ping.basis": Check(
+        lambda _: 2,
+        "ping times the way there and back; what does qperf's tcp_lat print?",
+        "qperf prints half a round trip: numbers of different bases are converted first, and then compared.",
+    ),
+    "ping.protocol": Check(
+        lambda _: r"icmp(v\d)?( echo)?( requests?)?( over ip)?|internet control message protocol",
+        "Which protocol do the echo requests of ping use? Your applications use another one.",
+        "Another part of the path may answer it than answers TCP, drop it first, or not let it through at all.",
+    ),
+    "runs.rounds": Check(
+        lambda runs: _rounds(runs, faster=True),
+        "Compare the two columns of `wide` row by row: which rounds are left? The faster one has the smaller latency.",
+        "a single run would have said that the other zone is nearer in each of these rounds.",
+        mistakes=lambda runs: {
+            "Those are the other rounds: which latency is smaller there?": _rounds(runs, faster=False)
+        },
+    ),
+    "runs.size": Check(
+        lambda runs: len(_rounds(runs)),
+        "Packets and seconds within a run depend on each other. What is repeated independently?",
+        "the round is the unit: more seconds in a run do not make more observations.",
+    ),
+    "runs.needed": Check(
+        lambda runs: rounds_required(0.05, max(1, len(contrasts(runs)))),
+        "See npl.rounds_required: it asks for alpha and for how many contrasts share it.",
+        "below that no exact paired test can be convincing, whatever the numbers are.",
+        mistakes=lambda runs: {
+            "That is enough for a single contrast. How many share the error?": rounds_required(0.05, 1)
+        },
+    ),
+    "placement.nearest": Check(
+        lambda runs: NAMES.get(name := str(_one_way(runs).idxmin()), _text(name)),
+        "Which row of the table of levels has the smallest median?",
+    ),
+    "placement.median": Check(
+        lambda runs: _one_way(runs)["same-zone"],
+        "The median over the runs of same-zone. The table above has a column for it.",
+        unit="us",
+        tolerance=0.01,
+        mistakes=lambda runs: {
+            "That is nearer to the mean, which one slow run moves: take the median, with more digits.": _one_way(
+                runs, "mean"
+            )["same-zone"],
+            "That is half of it or twice it: the values in the table are one-way already.": [
+                _one_way(runs)["same-zone"] * k for k in (0.5, 2)
+            ],
+        },
+    ),
+    "placement.verdict": Check(
+        lambda runs: _text(_verdict(runs)),
+        "Look the contrast up in the family: one of better, worse, equivalent, inconclusive, no verdict.",
+        "not to see a difference is not enough to say that there is none: that is what the margin is for.",
+    ),
+    "window.bytes": Check(
+        _flight,
+        "What leaves in one round trip is on the way. Mind what `one_way` measures, and the units of both numbers.",
+        "compare it with the largest buffer that the hosts allow a sender (the third number of tcp_wmem).",
+        unit="bytes",
+        tolerance=0.1,
+        mistakes=lambda runs: {
+            "A factor of two: how often does the path go one way until an acknowledgement is back?": _flight(runs) / 2,
+            "A factor of eight: the rate counts bits.": [_flight(runs) * 8, _flight(runs) * 4],
+        },
+    ),
+    "window.gain": Check(
+        lambda runs: _rate(runs).iloc[-1] / _rate(runs).iloc[0],
+        "How many times the rate of one stream do the most streams carry together?",
+        "every stream has a window of its own; their sum fills the path.",
+        unit="ratio",
+        tolerance=0.05,
+        mistakes=lambda runs: {"That is the other way round.": _rate(runs).iloc[0] / _rate(runs).iloc[-1]},
+    ),
+    "verdict.answered": Check(
+        lambda runs: _answered(runs, "better", "worse", "equivalent"),
+        "Which verdicts are an answer, and which say that these data do not decide?",
+        "equivalent is an answer too.",
+    ),
+    "verdict.scope": Check(
+        _scope,
+        "How many times were the VMs placed? See the words 'for …' in the findings. Answer 'pair' or 'placement'.",
+        "placement is drawn anew at every deployment; one draw tells of these VMs alone.",
+    ),
+    "verdict.inconclusive": Check(
+        lambda _: r"b",
+        "Read the section on how to read a verdict again. Answer with a letter.",
+        "inconclusive claims nothing: neither that there is a difference nor that there is none.",
+    ),
+    "own.verdict": Check(
+        lambda runs: _text(compare(runs)[0].verdict),
+        "Look at the verdict of your contrast: one of better, worse, equivalent, inconclusive, no verdict.",
+        "you declared, measured and judged; say for what it holds, and show it to your neighbour.",
+    ),
+}
+
+# -- what a learner writes -------------------------------------------------------------------------------------------
+
+UNITS: dict[str, dict[str, float]] = {
+    "us": {"us": 1, "µs": 1, "μs": 1, "microseconds": 1, "ms": 1e3, "s": 1e6},
+    "bytes": {"b": 1, "byte": 1, "bytes": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30},
+    "ratio": {"%": 0.01, "x": 1, "×": 1, "times": 1, "fold": 1},
+    "count": {"rounds": 1, "runs": 1, "contrasts": 1, "questions": 1},
+}
+WORDS = {word: n for n, word in enumerate(("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"))}
+
+
+def _number(answer: Any, unit: str) -> float:
+    """A learner's number in the unit of the check: ``61.8``, "61.8 µs", "60%", "6/10"; NaN where it is none."""
+    if not isinstance(answer, str):
+        try:
+            return math.nan if isinstance(answer, bool) else float(answer)
+        except (TypeError, ValueError):
+            return math.nan
+    text = answer.strip().lower().removeprefix("×").strip()
+    if text in WORDS:
+        return WORDS[text]
+    whole, part = r"[~≈]?\s*([-+]?[\d.,]*\d(?:e[-+]?\d+)?)", r"(?:\s*(?:/|of|out of)\s*(\d+))?"
+    found = re.fullmatch(rf"{whole}{part}\s*([a-zµμ%×]*)\.?", text)
+    if not found or found[3] not in {"", *UNITS[unit]}:
+        return math.nan
+    digits = found[1].replace(",", "." if re.fullmatch(r"\d+,\d{1,2}", found[1]) else "")
+    try:
+        value = float(digits) * UNITS[unit].get(found[3], 1)
+    except ValueError:
+        return math.nan
+    return value / float(found[2]) if found[2] and unit == "ratio" else value
+
+
+def _round_numbers(answer: Any) -> set[int] | None:
+    """Rounds as a learner gives them: a list, text, an index, or a column of yes and no by round."""
+    try:
+        if hasattr(answer, "dtype") and answer.dtype == bool:
+            answer = answer[answer].index
+        found = re.findall(r"\d+", answer) if isinstance(answer, str) else list(answer)
+        return {int(each[-1] if isinstance(each, tuple) else each) for each in found}
+    except (TypeError, ValueError, AttributeError):
+        return None
+
+
+def _text(answer: Any) -> str:
+    """A learner's words without case, article, punctuation and the like: "b)", "The PPG", "same-zone"."""
+    text = re.sub(r"[^\w]+", " ", str(answer).lower()).strip()
+    return re.sub(r"^(the|it is|answer|option) ", "", text)
+
+
+def _judged(asked: Check, answer: Any, runs: Any) -> str | None:
+    """None where the answer holds, else what to say."""
+    truth = asked.truth(runs)
+    if isinstance(truth, str):
+        return None if re.fullmatch(truth, _text(answer)) else asked.hint
+    mistakes = [
+        (words, v) for words, some in asked.mistakes(runs).items() for v in (some if isinstance(some, list) else [some])
+    ]
+    if isinstance(truth, set):
+        given = _round_numbers(answer)
+        return None if given == truth else next((words for words, v in mistakes if given == v), asked.hint)
+    value, truth = _number(answer, asked.unit), float(truth)
+    if not math.isfinite(value):
+        return asked.hint
+    near = asked.tolerance * abs(truth) + 1e-9
+    off = abs(value - truth)
+    for words, mistake in mistakes:
+        if abs(value - mistake) <= max(near, 1e-6 * abs(mistake)) and abs(value - mistake) < off:
+            return words
+    return None if off <= near else asked.hint
+
+
+def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Shown:
+    """Tell a learner whether an answer holds.
+
+    Parameters
+    ----------
+    name : str
+        The exercise.
+    answer
+        The learner's: a number with or without a unit, a word, a list; an ellipsis is no answer yet.
+    runs : DataFrame or path, optional
+        The table of runs that the exercise is about, or the folder of its experiment.
+
+    Returns
+    -------
+    Shown
+        Right, or a hint; never the answer.
+
+    Raises
+    ------
+    UsageError
+        There is no such exercise.
+    """
+    if name != "own.plan" and name not in CHECKS:
+        raise UsageError(f"no exercise {name!r} (exercises: {', '.join([*CHECKS, 'own.plan'])})")
+    if answer is ... or answer is None:
+        return callout("Replace the three dots by your answer, and run the cell again.", title="Not answered yet")
+    try:
+        if name == "own.plan":
+            because, wrong = "measure it now: the plan says how long it takes.", _plan(answer)
+        else:
+            asked = CHECKS[name]
+            because = asked.because
+            wrong = _judged(asked, answer, load(runs) if isinstance(runs, str | os.PathLike) else runs)
+    except (NetperfError, KeyError) as error:
+        return callout(f"This experiment cannot tell: {error}.", title="No check here", level="warning")
+    if wrong is None:
+        return callout(because[:1].upper() + because[1:] or "Go on.", title="That holds", level="tip")
+    return callout(wrong, title="Not yet", level="caution")
+
+
+def _plan(path: Any) -> str | None:
+    """Say what a learner's own experiment lacks."""
+    declared = load_experiment(path)
+    if not declared.contrasts:
+        return "It declares no contrast: write down what you want to know before you measure."
+    need = rounds_required(declared.alpha, len(declared.contrasts))
+    if declared.rounds < need:
+        return f"It declares {declared.rounds} rounds and {len(declared.contrasts)} contrasts: enough for a verdict?"
+    return None
+
+
+# -- the desk ----------------------------------------------------------------------------------------------------------
+
+
+def _lessons() -> Path:
+    folder = shipped("notebooks", "workshop")
+    if folder.is_dir():
+        return folder
+    raise UsageError("the lessons did not come with this installation of netperf_lib; install it again")
+
+
+def _experiment(wanted: str | os.PathLike[str] | None) -> Path:
+    """Folder of a measured experiment: the one that was named, the lab's, or the recorded one."""
+    from ..pipeline import recorded
+
+    repository = Path(__file__).resolve().parents[2]
+    usual = [Path("results", "lab"), repository / "results" / "lab", recorded()]
+    for place in [Path(wanted)] if wanted is not None else usual:
+        try:
+            return Path(Store.at(place).path).resolve()
+        except StoreError:
+            if wanted is not None:
+                raise
+    raise UsageError("the workshop needs a measured experiment: `npl run data/experiments/lab.yaml` first, or name one")
+
+
+def lay_out(folder: Path, experiment: Path) -> list[Path]:
+    """Copy the lessons into a folder to work in, with the experiment filled in; what a learner changed is kept."""
+    import json
+
+    made = []
+    for lesson in sorted(_lessons().glob("*.ipynb")):
+        place = folder / lesson.name
+        made.append(place)
+        if place.exists():
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        book = json.loads(lesson.read_text("utf-8"))
+        for cell in book["cells"]:
+            if "parameters" in cell["metadata"].get("tags", []):
+                cell["source"] = [s.replace('"results/lab"', json.dumps(str(experiment))) for s in cell["source"]]
+        place.write_text(json.dumps(book, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    return made
+
+
+def start(
+    folder: str | os.PathLike[str] = "workshop",
+    *,
+    experiment: str | os.PathLike[str] | None = None,
+    browser: bool = True,
+    lab: bool = True,
+    say: Callable[[str], None] = print,
+) -> int:
+    """Open JupyterLab on the lessons, with the local lab running, until it is closed.
+
+    Parameters
+    ----------
+    folder : path
+        Where to work; lessons that are there already are left as they are.
+    experiment : path, optional
+        A measured experiment for the lessons; default: the lab's, or the recorded one.
+    browser : bool
+        Open a browser.
+    lab : bool
+        Hold the local lab open meanwhile; where it cannot run, the lessons go on without it.
+    say : callable
+        Told in a sentence what happens.
+
+    Returns
+    -------
+    int
+        Exit code of JupyterLab.
+
+    Raises
+    ------
+    UsageError
+        No measured experiment, or no JupyterLab.
+    """
+    import importlib.util
+
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise UsageError("JupyterLab is not installed: pip install jupyterlab")
+    desk = Path(folder).resolve()
+    measured = _experiment(experiment)
+    lay_out(desk, measured)
+    say(f"The lessons are in {desk}; they look at {measured}")
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={desk}"]
+    command += [] if browser else ["--no-browser"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    held = _hold_lab(say) if lab else None
+    try:
+        # a session of its own: Ctrl-C reaches this process alone, which then ends both in order
+        server = subprocess.Popen(command, env={**os.environ, "PATH": path}, start_new_session=True)
+        try:
+            return server.wait()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            _end(server)
+    finally:
+        if held is not None:
+            from ..hosts import lab as source
+
+            source.stop(held)
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End JupyterLab and its kernels, politely at first."""
+    if server.poll() is None:
+        server.terminate()
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+SERVERS = ("qperf", "iperf3 --server")
+"""What waits on every host of the lab for the lessons' own measurements."""
+
+
+def _hold_lab(say: Callable[[str], None]) -> Path | None:
+    """Start the default lab, which ends with this process, and servers in it; its folder, or None if it is not ours."""
+    from ..hosts import lab
+
+    folder = lab.default_folder()
+    if lab.status(folder) is not None:
+        say("The lab that is running already is used.")
+        return None
+    try:
+        deployment = lab.start(lab.Options(), folder)
+    except LabError as error:
+        say(f"The lab cannot run here: {error}")
+        say("The lessons work on recorded data; their live cells can be skipped.")
+        return None
+    wait = " ".join(f"setsid {server} >/dev/null 2>&1 </dev/null &" for server in SERVERS)
+    for host in deployment.hosts:
+        subprocess.run(lab.ssh_command(host, wait), check=False, stdout=subprocess.DEVNULL)
+    say("The lab is running; try: npl lab shell client qperf ppg tcp_lat")
+    return folder
