@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from .reporting import page as page
     from .reporting import report as report
     from .reporting import workshop as workshop
-    from .reporting import workshop as workshop
     from .reporting.explore import explore as explore
     from .stats import buffer_needed as buffer_needed
     from .stats import buffers as buffers

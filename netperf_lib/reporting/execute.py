@@ -273,9 +273,8 @@ def report(
             current(store, "runs")
         chosen = None if notebooks else store.declared().report
         found = [] if notebooks else pages_of(load(place))
-        pages = _pages(
-            found, notebooks or (chosen and chosen.notebooks), chosen.parameters if chosen else {}, parameters or {}
-        )
+        wanted, own = (chosen.notebooks, chosen.parameters) if chosen else (notebooks, {})
+        pages = _pages(found, wanted, own, parameters or {})
     tell = progress or (lambda done, every, name: None)
     steps = len(pages) + (len(pages) > 1)
     # typesetting needs no kernel: it goes on beside the execution of the next notebook
