@@ -1,4 +1,7 @@
-"""The verbs that join the parts: place the hosts, measure, read, report, take the hosts down."""
+"""The verbs that join the parts: place the hosts, measure, read, report, take the hosts down.
+
+What reads and measures is imported by the verbs that need it, so that `plan` answers at once.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import hosts
-from .data.ingest import ingest
-from .data.layout import Store
-from .data.load import load
 from .data.shipped import shipped
 from .errors import CollectError, HostError, ReportError, UsageError
 from .experiment import estimate
-from .experiment.estimate import Outlook, Preview
+from .experiment.estimate import Preview
 from .experiment.model import Deployment, Experiment
 from .experiment.schedule import Plan, schedule
 from .experiment.yaml import load_experiment
-from .measure.collector import collect as measure
-from .measure.collector import failures, is_complete, report_disk_full
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .data.layout import Store
 
 __all__ = [
     "collect",
@@ -36,6 +36,7 @@ __all__ = [
     "plan",
     "preflight",
     "recorded",
+    "report_to",
     "run",
     "up",
 ]
@@ -65,19 +66,90 @@ def plan(
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)
-    expected: list[Outlook] = []
+    expected: list[estimate.Outlook] = []
     if outlook or pilot is not None:
+        from .data.load import load
         from .questions.outlook import outlook as simulate
 
         expected = simulate(declared, load(pilot) if isinstance(pilot, str | os.PathLike) else pilot)
-    return Preview(
-        plan=scheduled,
-        cost=hosts.cost(declared, workload=_workload(scheduled)),
-        outlook=tuple(expected),
-    )
+    return Preview(plan=scheduled, cost=hosts.cost(declared, workload=_workload(scheduled)), outlook=tuple(expected))
 
 
 def run(
+    experiment: PathLike,
+    *,
+    root: PathLike = "results",
+    or_recorded: bool = False,
+    pdf: PathLike | None = None,
+    say: Callable[[str], None] = print,
+    **measuring: Any,
+) -> list[Path]:
+    """Measure an experiment and report on it; an interrupted one goes on where it stopped.
+
+    Parameters
+    ----------
+    experiment, root, say
+        As in `collect`.
+    or_recorded : bool
+        Where the hosts cannot be had here, say why and report on the `recorded` experiment.
+    pdf : path, optional
+        Where to put a copy of the combined report.
+    **measuring
+        Further parameters of `collect`.
+
+    Returns
+    -------
+    list of Path
+        The PDFs; the combined report is the last.
+    """
+    from .data.ingest import ingest
+    from .data.layout import Store
+
+    failed = None
+    try:
+        store = collect(experiment, root=root, say=say, **measuring)
+    except HostError as error:
+        if not or_recorded:
+            raise
+        say(f"Nothing can be measured here: {error}")
+        say(f"The report is made from recorded data instead: {recorded()}")
+        # these may lie where nothing can be written
+        copy = shutil.copytree(recorded(), Path(root, f"{recorded().name}-recorded"), dirs_exist_ok=True)
+        store = Store.at(copy)
+    except CollectError as error:  # what was measured is reported on all the same
+        store = Store(root, _load(experiment).name)
+        if not any(state.status == "ok" for state in store.runs()):
+            raise
+        failed = error
+        say(str(error))
+    say(f"{ingest(store.location)} runs read into tables under {store.url}")
+    made = report_to(store.url, pdf)
+    if failed:
+        raise failed
+    return made
+
+
+def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:
+    """Make the reports of an experiment, and a copy of the combined one at `pdf`, also where a page failed."""
+    from .reporting import report
+
+    try:
+        made = report(folder)
+    except ReportError as error:
+        if pdf is not None and error.made:
+            shutil.copyfile(error.made[-1], pdf)
+        raise
+    if pdf is not None:
+        made.append(Path(shutil.copyfile(made[-1], pdf)))
+    return made
+
+
+def recorded() -> Path:
+    """Return the folder of the experiment that comes with the package: the lab's factors, real tools, raw logs."""
+    return shipped("data", "recorded", "lab-full")
+
+
+def collect(
     experiment: PathLike,
     *,
     root: PathLike = "results",
@@ -88,11 +160,9 @@ def run(
     install: bool = False,
     until_precise: float | None = None,
     until_decided: bool = False,
-    or_recorded: bool = False,
-    pdf: PathLike | None = None,
     say: Callable[[str], None] = print,
-) -> list[Path]:
-    """Measure an experiment and report on it; an interrupted one goes on where it stopped.
+) -> Store:
+    """Measure an experiment; the same call goes on where a killed one stopped.
 
     Parameters
     ----------
@@ -115,94 +185,18 @@ def run(
     until_decided : bool
         Stop after the round in which every declared contrast is settled, or futile within the rounds declared. The
         verdicts are then those of a sequential design, which stay valid however often one looks.
-    or_recorded : bool
-        Where the hosts cannot be had here, say why and report on the `recorded` experiment.
-    pdf : path, optional
-        Where to put a copy of the combined report.
     say : callable
         Told in a sentence what happens.
-
-    Returns
-    -------
-    list of Path
-        The PDFs; the combined report is the last.
-    """
-    from .reporting import report
-
-    failed = None
-    try:
-        store = collect(
-            experiment,
-            root=root,
-            rounds=rounds,
-            duration_s=duration_s,
-            seed=seed,
-            anew=anew,
-            install=install,
-            until_precise=until_precise,
-            until_decided=until_decided,
-            say=say,
-        )
-    except HostError as error:
-        if not or_recorded:
-            raise
-        say(f"Nothing can be measured here: {error}")
-        say(f"The report is made from recorded data instead: {recorded()}")
-        store = _copy(recorded(), root)
-    except CollectError as error:  # what was measured is reported on all the same
-        store = Store(root, _load(experiment, rounds, duration_s).name)
-        if not any(state.status == "ok" for state in store.runs()):
-            raise
-        failed = error
-        say(str(error))
-    say(f"{ingest(store.location)} runs read into tables under {store.url}")
-    try:
-        made = report(store.url)
-    except ReportError as error:
-        if pdf is not None and error.made:
-            shutil.copyfile(error.made[-1], pdf)
-        raise
-    if pdf is not None:
-        shutil.copyfile(made[-1], pdf)
-        made.append(Path(pdf))
-    if failed:
-        raise failed
-    return made
-
-
-def recorded() -> Path:
-    """Return the folder of the experiment that comes with the package: the lab's factors, real tools, raw logs."""
-    return shipped("data", "recorded", "lab-full")
-
-
-def _copy(folder: Path, root: PathLike) -> Store:
-    """Recorded data may lie where nothing can be written: work on a copy."""
-    source = Store.at(folder)
-    target = Store(root, f"{source.experiment}-recorded").path
-    shutil.copytree(source.path, target, dirs_exist_ok=True)
-    return Store.at(target)
-
-
-def collect(
-    experiment: PathLike,
-    *,
-    root: PathLike = "results",
-    rounds: str | int | None = None,
-    duration_s: float | None = None,
-    seed: int | None = None,
-    anew: bool = False,
-    install: bool = False,
-    until_precise: float | None = None,
-    until_decided: bool = False,
-    say: Callable[[str], None] = print,
-) -> Store:
-    """Measure an experiment; the same call goes on where a killed one stopped. Parameters as in `run`.
 
     Raises
     ------
     CollectError
         Trials have no good run after all attempts; everything else was measured.
     """
+    from .data.layout import Store
+    from .measure.collector import collect as measure
+    from .measure.collector import failures, is_complete, report_disk_full
+
     declared = _load(experiment, rounds, duration_s)
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
@@ -211,14 +205,13 @@ def collect(
     enough = decided(store, declared, until_precise) if looked else None
     with report_disk_full(store), store.lock():  # before any host is touched: those that run may be another collector's
         scheduled = _schedule(store, declared, seed, looked=looked)
+        workload = _workload(scheduled)
         for number in range(1, declared.deployments + 1):
             if is_complete(scheduled, store, number=number):
                 say(f"Deployment {number}: nothing is left to measure.")
                 hosts.release(declared, state=store.hosts_dir, number=number)
                 continue
-            with hosts.deployed(
-                declared, number=number, state=store.hosts_dir, workload=_workload(scheduled)
-            ) as deployment:
+            with hosts.deployed(declared, number=number, state=store.hosts_dir, workload=workload) as deployment:
                 store.write_deployment(number, deployment)
                 if deployment.notice:
                     say(deployment.notice)
@@ -254,6 +247,7 @@ def decided(store: Store, experiment: Experiment, width: float | None = None) ->
         raise UsageError(f"{experiment.name}: declares no contrasts, so that nothing can be decided")
 
     def enough() -> str | None:
+        from .data.load import load
         from .stats import until_decided
 
         runs = load(store.location)
@@ -309,6 +303,8 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     UsageError
         The hosts live only as long as the process that placed them.
     """
+    from .data.layout import Store
+
     declared = _load(experiment)
     source = hosts.source(declared.hosts.source)
     if source.EPHEMERAL and not source.HOLDS:
@@ -328,6 +324,8 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
 
 def down(experiment: PathLike, *, root: PathLike = "results") -> None:
     """Take the hosts of an experiment away; safe to repeat."""
+    from .data.layout import Store
+
     declared = _load(experiment)
     hosts.source(declared.hosts.source).down(declared, state=Store(root, declared.name).hosts_dir)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Iterator
@@ -103,6 +104,17 @@ def test_a_disk_that_is_full_before_anything_is_measured_is_told(small: Path, tm
         assert len(npl.collect(small, root=disk).run_ids()) == 1
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_plan_is_shown_without_loading_what_measures_and_reads() -> None:
+    """These take most of the time of a start; without them a plan is shown in half a second."""
+    code = (
+        "import sys; from netperf_lib.pipeline import plan; print(plan(sys.argv[1]))\n"
+        "sys.exit(', '.join({'pandas', 'pyarrow', 'asyncssh', 'scipy', 'matplotlib'} & set(sys.modules)) or 0)"
+    )
+    file = Path(__file__).parents[1] / "data" / "experiments" / "lab.yaml"
+    done = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # -- in a notebook -----------------------------------------------------------------------------------------------------
