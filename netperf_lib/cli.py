@@ -258,6 +258,7 @@ def _levels(_context: click.Context, _option: click.Parameter, given: tuple[str,
 @click.option("--margin", callback=_share, metavar="PERCENT", help="What counts as equivalent, for example 5%.")
 @click.option("--where", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="Only these runs.")
 @click.option("--where-after", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="The same, of AFTER.")
+@click.option("--pattern", help="Of raw logs: how a path is made, for example '{placement}/r{round}.txt'.")
 @click.option("--fail-on", multiple=True, type=click.Choice(["worse", "inconclusive", "no verdict"]))
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML here.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
@@ -275,8 +276,8 @@ def compare(
 ) -> None:
     """Print the verdicts on the contrasts that FOLDER declares, or compare FOLDER with AFTER, condition by condition.
 
-    With --by and one folder: levels and ratios of what was not declared, without a verdict. With --fail-on the exit
-    code is 3 where a verdict is one of those named.
+    FOLDER and AFTER are experiments or raw logs. With --by and one folder: levels and ratios of what was not declared,
+    without a verdict. With --fail-on the exit code is 3 where a verdict is one of those named.
     """
     from .questions import gate
     from .questions.before_after import BeforeAfter
@@ -315,13 +316,22 @@ def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the notebooks.")
 @click.option("--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True)
 @click.option("--code", is_flag=True, help="Show the code too.")
+@click.option("--against", metavar="BEFORE", help="Only the page that compares this measurement with FOLDER.")
 def report(
-    folder: str, notebooks: tuple[str, ...], parameters: tuple[str, ...], to: Literal["pdf", "html"], code: bool
+    folder: str,
+    notebooks: tuple[str, ...],
+    parameters: tuple[str, ...],
+    to: Literal["pdf", "html"],
+    code: bool,
+    against: str | None,
 ) -> None:
     """Execute the notebooks on an experiment and make PDFs of them."""
     from .reporting import parse_parameters
     from .reporting import report as do
 
+    if against is not None:
+        before = against if "://" in against else str(Path(against).resolve())
+        notebooks, parameters = (*notebooks, "before-after"), (*parameters, f"before={before}")
     try:
         with _progress("notebooks") as progress:
             made = do(
@@ -375,6 +385,7 @@ def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_
 @click.option("--pattern", help="How a path is made, for example '{placement}/{tool}-P{streams}-r{round}.txt'.")
 @click.option("--contrasts", type=click.Path(dir_okay=False, path_type=Path), help="YAML: the comparisons declared.")
 @click.option("--title", default="", help="Title of the experiment.")
+@click.option("--pdf", type=click.Path(dir_okay=False, path_type=Path), help="Also report, and put the report here.")
 @click.option("--dry-run", is_flag=True, help="Print what was understood and what is missing; write nothing.")
 @click.option("--labels-template", is_flag=True, help="Print a labels file to fill in; write nothing.")
 def import_(
@@ -384,6 +395,7 @@ def import_(
     pattern: str | None,
     contrasts: Path | None,
     title: str,
+    pdf: Path | None,
     dry_run: bool,
     labels_template: bool,
 ) -> None:
@@ -397,9 +409,10 @@ def import_(
         click.echo(imports.labels_template(files), nl=False)
         return
     if dry_run:
-        rows = imports.overview(imports.understand(files, labels=labels, pattern=pattern)).astype(object)
-        cells = rows.where(rows.notna(), None).to_dict("records")
-        out.print(_table([{str(k): v for k, v in row.items()} for row in cells]))
+        shown = imports.overview(imports.understand(files, labels=labels, pattern=pattern))
+        equal = [c for c in shown.columns[2:] if len(shown) > 1 and shown[c].nunique(dropna=False) == 1]
+        click.echo(shown.drop(columns=equal).to_string(index=False, na_rep="–"))
+        click.echo("".join(f"\nall runs: {name}: {shown[name].iloc[0]}" for name in equal))
         return
     if into is None:
         raise click.UsageError("say where: --into results/NAME (or --dry-run, or --labels-template)")
@@ -412,6 +425,10 @@ def import_(
         title=title,
     )
     click.echo(f"{len(done.runs)} runs in {done.path}")
+    if pdf is not None:
+        from .pipeline import report_to
+
+        click.echo(report_to(done.path, pdf)[-1])
 
 
 def _read(run: dict[str, Any]) -> str:

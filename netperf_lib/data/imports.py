@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,10 @@ from ..metrics import metric, to_bytes
 from ..tools.parsed import ParsedRun
 from ..tools.peers import PEERS
 from . import logs
-from .layout import Store
-from .load import Results
+from .files import is_url
+from .layout import Store, experiments
+from .load import Results, data_frame
+from .tables import run_row, runs_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,14 +41,18 @@ __all__ = [
     "NOTICE",
     "Labels",
     "LoggedRun",
+    "are_logs",
     "import_logs",
     "labels_template",
     "overview",
     "read_contrasts",
+    "read_logs",
     "understand",
 ]
 
 NOTICE = "Imported logs: order and rounds as labelled, not as planned."
+
+LOCAL_TIME = "the log gives its start without a time zone: taken as UTC; the label started_utc corrects it"
 
 PathLike = str | os.PathLike[str]
 
@@ -65,7 +72,7 @@ _CLOSE = 0.8
 _DAY_S = 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LoggedRun:
     """One run of an existing log: what the log says, and what its labels say."""
 
@@ -79,6 +86,11 @@ class LoggedRun:
     """Values of the labels, typed; a label that is not given is absent."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """What the log says of the same columns."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the log and of the run's place in it."""
+        return hashlib.blake2s(self.path.read_bytes() + str(self.index).encode(), digest_size=6).hexdigest()
 
     def get(self, column: str) -> Any:
         """Return what is known of a column: what the log says, else its label, else None."""
@@ -198,6 +210,8 @@ def understand(
                 given |= {k: (where, v) for k, v in row.items() if k not in (FILE, RUN)}
             labelled, said = _typed(given, problems), _said(run)
             problems += _contradictions(name, run, given, labelled, said)
+            if labelled.get("started_utc") and "started_utc" not in run.parameters:
+                said.pop("started_utc", None)  # the log's clock has no zone: the label knows better
             found.append(LoggedRun(path=path, name=name, index=index, parsed=run, labels=labelled, said=said))
     if table is not None:
         problems += [f"{w}: {r[FILE]!r} matches no log" for w, r in table.rows if w not in used and FILE in r]
@@ -308,7 +322,8 @@ def _value(kind: str, value: Any) -> Any:
 
 
 def _said(run: ParsedRun) -> dict[str, Any]:
-    said = {"tool": run.tool, "test": run.test} | dict(run.parameters)
+    said = {"tool": run.tool, "test": run.test, "started_utc": run.parameters.get("started_local")}
+    said |= dict(run.parameters)
     if run.tool not in PEERS:  # a log of a tool says much that is no condition: ports, window sizes, units
         said = {k: v for k, v in said.items() if k in COLUMNS}
     return {k: v for k, v in said.items() if v is not None}
@@ -358,7 +373,7 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
         rows.append(
             {FILE: run.name, RUN: run.index + 1} | known | {"status": run.parsed.status, "missing": ", ".join(missing)}
         )
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows).convert_dtypes()  # whole numbers stay whole where some are missing
     keep = [c for c in table.columns if c in (FILE, RUN, "status", "missing") or table[c].notna().any()]
     return table[keep]
 
@@ -461,6 +476,33 @@ def import_logs(
     return Results(store)
 
 
+def are_logs(place: PathLike) -> bool:
+    """Whether a place is a file, a folder or a pattern of logs, and no experiment or data root."""
+    path = Path(place)
+    if is_url(place) or (path / "experiment.yaml").exists():
+        return False
+    return bool(set("*?[") & set(str(place))) or (path.exists() and not experiments(place))
+
+
+def read_logs(
+    files: PathLike | Iterable[PathLike], *, labels: pd.DataFrame | PathLike | None = None, pattern: str | None = None
+) -> pd.DataFrame:
+    """Read logs as a table of runs, without importing them. Parameters and errors as in `understand`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As `netperf_lib.load` gives it.
+    """
+    rows = []
+    for order, run in enumerate(understand(files, labels=labels, pattern=pattern)):
+        record = _record("logs", f"{run.name}:{run.index + 1}", run, order)
+        rows.append(run_row(record, [run.parsed], None))
+    frame = data_frame(runs_table(rows))
+    frame.attrs["notice"] = NOTICE
+    return frame
+
+
 def read_contrasts(place: PathLike) -> list[dict[str, Any]]:
     """Read declared comparisons from a YAML file: a list, or a mapping with the key ``contrasts``.
 
@@ -511,27 +553,31 @@ def _unanswerable(contrast: Contrast, runs: Sequence[LoggedRun]) -> list[str]:
 
 
 def _new(store: Store, runs: Sequence[LoggedRun]) -> list[tuple[str, LoggedRun]]:
-    """Runs that are not there yet, in the order of time, each with its id."""
+    """Runs that are not there yet, in the order of time, each with its id.
+
+    Short logs of two rounds can be equal to the byte: they are two runs where their labels differ.
+    """
     there = set(store.run_ids())
+    names = {(str(i["file"]), i["log"]): s.run_id for s in store.runs() if "log" in (i := s.record["imported"])}
     kept: dict[str, LoggedRun] = {}
     problems = []
     for run in runs:
         run_id = _run_id(run)
-        digest = run_id.rpartition("-")[2]
-        same = [i for i in there if i.endswith(f"-{digest}")]
-        if same and _factors(run) != store.run(same[0])["trial"]:
-            problems.append(f"{run.name}: was imported before with other labels (run {same[0]})")
-        elif not same and run_id in kept:
-            problems.append(f"{run.name}: the same log as {kept[run_id].name}; give one of them")
-        elif not same:
-            kept[run_id] = run
+        if run_id in there:
+            continue
+        if before := names.get((run.name, run.digest)):
+            problems.append(f"{run.name}: was imported before with other labels (run {before})")
+        elif run_id in kept:
+            problems.append(f"{run.name}: the same log as {kept[run_id].name}; give one of them, or label their rounds")
+        kept[run_id] = run
     _refuse(problems)
     return sorted(kept.items(), key=lambda item: str(item[1].get("started_utc") or ""))
 
 
 def _run_id(run: LoggedRun) -> str:
-    """Name a run by its deployment, its round (0: not known), its tool and a digest of the log and its place in it."""
-    digest = hashlib.blake2s(run.path.read_bytes() + str(run.index).encode(), digest_size=6).hexdigest()
+    """Name a run by its deployment, its round (0: not known), its tool and a digest of its log and labels."""
+    labels = sorted((k, str(v)) for k, v in run.labels.items())
+    digest = hashlib.blake2s(f"{run.digest} {labels}".encode(), digest_size=6).hexdigest()
     what = re.sub(r"[^A-Za-z0-9._]+", "-", f"{run.get('tool')}-{run.get('test') or 'unknown'}")
     return f"d{run.get('deployment') or 1:02d}-r{run.get('round') or 0:03d}-{what}-{digest}"
 
@@ -547,7 +593,8 @@ _ALWAYS += ["message_bytes", "during"]
 
 def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[str, Any]:
     hosts = {
-        side: {"name": run.get(side)} | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone")}
+        side: {"name": run.get(side)}
+        | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone", "zone_physical")}
         for side in ("client", "server")
     }
     return {
@@ -568,7 +615,9 @@ def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[st
         "ended_utc": None,
         "tool_version": None,
         "facts": {"client": {}, "server": {}},
-        "warnings": [],
+        "warnings": [LOCAL_TIME]
+        if run.said.get("started_utc") == run.parsed.parameters.get("started_local", "")
+        else [],
         "log": {"status": run.parsed.status, "error": run.parsed.error, "run": run.index},
-        "imported": {"file": run.name},
+        "imported": {"file": run.name, "log": run.digest},
     }

@@ -39,7 +39,7 @@ from .workers import Engine
 
 __all__ = ["READER_VERSION", "Part", "Progress", "Tables", "current", "ingest", "make_part"]
 
-READER_VERSION = 5
+READER_VERSION = 6
 """Raised when the same log would give other numbers, so that tables made before are made anew."""
 
 Progress = Callable[[int, int], None]
@@ -298,6 +298,7 @@ def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> 
                 except ParseError as e:  # a damaged packet is found only while the packets are read
                     row |= {"status": "partial", "error": str(e).replace(str(place), f"raw/{run_id}")}
                     row |= dict.fromkeys(METRICS)
+        _name_missing(rows)
         content: dict[str, Any] = {"reader": READER_VERSION, "experiment": store.experiment, "runs": seen}
         generation = hashlib.sha256(orjson.dumps([content, SCHEMA_VERSION])).hexdigest()[:16]
         footer = {"netperf_generation": generation}
@@ -310,6 +311,18 @@ def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> 
         packed = base64.b64encode(zlib.compress(orjson.dumps(content))).decode()
         writer.close(footer | {"netperf_part": packed})
     return generation
+
+
+def _name_missing(rows: Sequence[dict[str, Any]]) -> None:
+    """Name in the error of every partial run the metrics that it lacks: those of the good runs of its test."""
+    known: dict[tuple[Any, ...], dict[str, None]] = {}
+    for row in rows:
+        if row["status"] == "ok":
+            measured = [name for name in METRICS if row.get(name) is not None]
+            known.setdefault((row.get("tool"), row.get("test")), {}).update(dict.fromkeys(measured))
+    for row in rows:
+        if row["status"] == "partial" and (lacking := known.get((row.get("tool"), row.get("test")))):
+            row["error"] = f"{row['error']}; missing: {', '.join(m for m in lacking if row.get(m) is None)}"
 
 
 def read_run(

@@ -21,7 +21,7 @@ from .layout import Declaration, Store, stores
 from .shipped import located
 from .tables import SCHEMAS, TableName, conformed, unified
 
-__all__ = ["Fleet", "Results", "load", "read", "scan"]
+__all__ = ["Fleet", "Results", "data_frame", "load", "read", "scan"]
 
 Places = Location | Iterable[Location]
 
@@ -250,8 +250,7 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
             causes = store.exclusions()
             excluded = pa.array([causes.get(i) for i in data["run_id"].to_pylist()], pa.string())
             data = data.append_column("excluded", excluded)
-        types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-        frame: pd.DataFrame = data.to_pandas(types_mapper=types.get)
+        frame = data_frame(data)
         if table == "runs":
             frame = frame.sort_values(_ORDER, ignore_index=True)
             notices = sorted(frame["notice"].dropna().unique())
@@ -264,6 +263,13 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
         frame.attrs["experiment"] = declared.experiment.model_dump(mode="json")
         frame.attrs["added"] = len(declared.added)
         frame.attrs["path"] = store.url
+    return frame
+
+
+def data_frame(table: pa.Table) -> pd.DataFrame:
+    """Return a table as a data frame; integers and flags stay what they are where some are missing."""
+    types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
     return frame
 
 

@@ -286,14 +286,14 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
     row |= {name: record.get(name) for name in ("experiment", "run_id", "round", "order", "deployment")}
     row |= {name: record.get(name) for name in ("attempt", "notice")}
     row["declaration_sha256"] = (record.get("declaration") or {}).get("sha256")
-    row |= {name: facts.get(name) for name in ("kernel", "congestion_control", "nic_driver", "vf_up")}
+    row |= {name: facts[name] for name in ("kernel", "congestion_control", "nic_driver", "vf_up") if name in facts}
+    row["congestion_control"] = row.get("congestion") or row.get("congestion_control")  # what the run used
     row.setdefault("tcp_buffer_default_bytes", _default_buffer(record))
-    row["congestion_control"] = row.get("congestion") or row["congestion_control"]  # what the run used
     row["command"] = " ".join(map(str, record["commands"]["client"]))
     row["started_utc"] = _utc(record.get("started_utc"))
     # what the log says; else what the program said of itself, "qperf 0.4.11"
     version = re.search(r"\d+(?:\.\d+)+\S*", str(record.get("tool_version") or ""))
-    row["tool_version"] = (main and main.tool_version) or (version and version.group())
+    row["tool_version"] = (main and main.tool_version) or (version and version.group()) or row.get("tool_version")
     for name in ("protocol", "direction"):
         if main and main.parameters.get(name) is not None:
             row[name] = main.parameters[name]

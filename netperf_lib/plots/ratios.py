@@ -61,9 +61,11 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
     ]
     low, high = _window([c.ratio for c, _ in finite], ends)
     beyond = any(not low <= c.ratio <= high for c, _ in finite)
+    paired = not every[0].method.startswith("unblocked")
+    method = f"Hodges–Lehmann estimate, {'exact signed-rank' if paired else 'rank-sum'} interval"
     caption = (
-        "Ratio of the first to the second condition with its interval (Hodges–Lehmann estimate, exact signed-rank "
-        f"interval at the confidence that the family of contrasts asks for); shaded: the margin of {band} within which "
+        f"Ratio of the first to the second condition with its interval ({method} at the confidence that the family of "
+        f"contrasts asks for); shaded: the margin of {band} within which "
         f"conditions count as equivalent. n = {units} {every[0].unit if every else 'round'}s a contrast. "
         "Log scale." + (" Arrows mark ratios outside the axis; see the number at the right." if beyond else "")
     )

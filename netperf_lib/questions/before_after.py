@@ -6,21 +6,28 @@ every answer says so. The family is all conditions that both sides share.
 
 from __future__ import annotations
 
+import html
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..data.imports import are_logs, read_logs
 from ..data.load import Fleet, Results, read
 from ..errors import StatsError
 from ..experiment.factors import dimensions, level_words, plain
 from ..metrics import METRICS, format_value
 from ..stats import Comparison, Family, Level, judge, level
+from ..stats.result import plural
 from ..stats.verdict import compare as compare_runs
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Data: TypeAlias = "Results | Fleet | pd.DataFrame | str | os.PathLike[str]"
+"""An experiment, a data root, a table of runs, or the place of one of these or of logs."""
 
 __all__ = ["HEADLINES", "BeforeAfter", "Row", "before_after", "compare"]
 
@@ -83,6 +90,15 @@ class BeforeAfter:
         return iter(self.rows)
 
     @property
+    def words(self) -> str:
+        """How many conditions have which verdict, the worst first."""
+        counts = Counter(str(row.comparison.verdict) for row in self.rows)
+        order = ["worse", "better", "equivalent", "inconclusive", "no verdict"]
+        found = [f"{counts[v]} {v}" for v in order if counts[v]]
+        said = f"{', '.join(found) or 'nothing'} of {plural(len(self), 'comparison')}"
+        return f"{self.names[1]} against {self.names[0]}: {said}."
+
+    @property
     def notes(self) -> list[str]:
         """What to know about the comparison, a sentence each."""
         notes = [
@@ -94,7 +110,8 @@ class BeforeAfter:
         for name, conditions in zip(self.names, self.only, strict=True):
             if conditions:
                 notes.append(f"Only in {name}: {'; '.join(conditions)}.")
-        return [*notes, *self.family.warnings]
+        why = {row.comparison.reason for row in self.rows if row.comparison.verdict == "no verdict"}
+        return [*notes, *(f"No verdict: {reason}." for reason in sorted(why)), *self.family.warnings]
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each condition and metric.
@@ -133,39 +150,43 @@ class BeforeAfter:
             "comparisons": rows,
         }
 
-    HEAD = ("condition", "metric", "before", "after", "after / before", "verdict")
+    @property
+    def labels(self) -> list[str]:
+        """What to call each row in a figure: its condition, and the metric where there are several."""
+        several = len({row.metric for row in self.rows}) > 1
+        return [f"{r.condition}: {METRICS[r.metric].label}" if several else r.condition for r in self.rows]
 
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the cells of the table that people read; its head is `HEAD`."""
-        found: list[tuple[str, ...]] = []
+    def shown(self) -> pd.DataFrame:
+        """Return the table that people read, in words: condition, metric, before, after, after / before, verdict."""
+        import pandas as pd
+
+        found = []
         for row in self.rows:
-            unit, c = METRICS[row.metric].unit, row.comparison
+            about, c = METRICS[row.metric], row.comparison
             ratio = f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})" if math.isfinite(c.ratio) else "–"
-            sides = (_level_words(row.before, unit), _level_words(row.after, unit))
-            found.append((row.condition, METRICS[row.metric].label, *sides, ratio, str(c.verdict)))
-        return found
+            sides = (_level_words(row.before, about.unit), _level_words(row.after, about.unit))
+            found.append((row.condition, about.label, *sides, ratio, str(c.verdict)))
+        return pd.DataFrame(found, columns=["condition", "metric", "before", "after", "after / before", "verdict"])
 
     def __repr__(self) -> str:
-        lines = [" | ".join(cells) for cells in (self.HEAD, *self.cells())]
-        return "\n".join([*lines, *self.notes])
+        table = self.shown()
+        return "\n".join([" | ".join(cells) for cells in (table.columns, *table.to_numpy())] + self.notes)
 
     def __rich__(self) -> Any:
         """Return the table for the terminal."""
         from rich.markup import escape
         from rich.table import Table
 
-        table = Table(*self.HEAD, caption="\n".join(map(escape, self.notes)), caption_justify="left")
+        shown = self.shown()
+        table = Table(*shown.columns, caption="\n".join(map(escape, self.notes)), caption_justify="left")
         colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
-        for cells in self.cells():
-            verdict = f"[{colour.get(cells[-1], 'default')}]{cells[-1]}[/]"
-            table.add_row(*map(escape, cells[:-1]), verdict)
+        for *cells, verdict in shown.to_numpy():
+            table.add_row(*map(escape, cells), f"[{colour.get(verdict, 'default')}]{verdict}[/]")
         return table
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
-        table = pd.DataFrame(self.cells(), columns=list(self.HEAD)).to_html(index=False, border=0)
-        return table + "".join(f"<p>{note}</p>" for note in self.notes)
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return self.shown().to_html(index=False, border=0) + notes
 
 
 def _level_words(at: Level, unit: str) -> str:
@@ -223,7 +244,9 @@ def before_after(
     wanted = _metrics(before, after, metrics)
     factors, changed = _factors(before, after, by)
     sides = [_keyed(side, factors) for side in (before, after)]
-    keys = [dict.fromkeys(side["_key"]) for side in sides]
+    # a run that failed may not know its condition
+    counted = [side[side["status"] == "ok"] if "status" in side.columns else side for side in sides]
+    keys: list[dict[Any, pd.DataFrame]] = [dict(list(side.groupby("_key", sort=False))) for side in counted]
     varying = [f for i, f in enumerate(factors) if len({k[i] for some in keys for k in some}) > 1]
     every = {k for some in keys for k in some}
     shown = _fewest(every, [factors.index(f) for f in varying]) or [0][: len(factors)]
@@ -249,7 +272,7 @@ def before_after(
     for key in shared:
         condition = {f: v for f, v in zip(factors, key, strict=True) if f in varying}
         for metric in wanted:
-            values = [_values(side, key, metric) for side in sides]
+            values = [runs[key][metric].dropna() for runs in keys]
             if all(len(v) for v in values):
                 a, b = ({**condition, _SIDE: name} for name in (names[1], names[0]))
                 asked.append({"metric": metric, "a": a, "b": b, "margin": margin})
@@ -336,13 +359,6 @@ def _keyed(side: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
     return side.assign(_key=keys)
 
 
-def _values(side: pd.DataFrame, key: tuple[Any, ...], metric: str) -> pd.Series[float]:
-    mine = side[[k == key for k in side["_key"]]]
-    if "status" in mine.columns:
-        mine = mine[mine["status"] == "ok"]
-    return mine[metric].dropna()
-
-
 def _when(before: pd.DataFrame, after: pd.DataFrame) -> str:
     days = []
     for side in (before, after):
@@ -354,13 +370,14 @@ def _when(before: pd.DataFrame, after: pd.DataFrame) -> str:
 
 
 def compare(
-    data: Results | pd.DataFrame | str,
-    after: Results | pd.DataFrame | str | None = None,
+    data: Data,
+    after: Data | None = None,
     *,
     metric: str | None = None,
     by: str | Sequence[str] | None = None,
     where: Mapping[str, Any] | None = None,
     where_after: Mapping[str, Any] | None = None,
+    pattern: str | None = None,
     margin: float | None = None,
     alpha: float | None = None,
     **options: Any,
@@ -370,7 +387,8 @@ def compare(
     Parameters
     ----------
     data : Results, DataFrame or path
-        An experiment, as `netperf_lib.read` gives it, its table of runs, or its folder.
+        An experiment, as `netperf_lib.read` gives it, its table of runs, or its folder; or raw logs: a file, a folder
+        or a pattern such as ``"before/*.txt"``.
     after : Results, DataFrame or path, optional
         A second one: the two are then compared, `data` being the side before. The name of a metric here is `metric`.
     metric : str, optional
@@ -380,6 +398,8 @@ def compare(
         Two: the factors that tell conditions apart.
     where, where_after : dict, optional
         Only runs with these levels; `where_after` of the side after, by default as `where`.
+    pattern : str, optional
+        How the paths of raw logs are made, for example ``"{placement}/r{round}.txt"``; see `netperf_lib.import_logs`.
     margin, alpha : float, optional
         Ratios within 1/(1 + margin) … 1 + margin are equivalent; the share of answers that may hold a false verdict.
         Default: as declared, else 0.05.
@@ -405,19 +425,19 @@ def compare(
     if isinstance(after, str) and (after in METRICS or not ("/" in after or os.path.exists(after))):  # noqa: PTH110
         metric, after = after, None
     if after is not None:
-        first, second = _runs(data, where), _runs(after, where if where_after is None else where_after)
-        names = (_name(data, where), _name(after, where if where_after is None else where_after))
+        others = where if where_after is None else where_after
+        names = (_name(data, where), _name(after, others))
         return before_after(
-            first,
-            second,
+            _runs(data, where, pattern),
+            _runs(after, others, pattern),
             names=names if names[0] != names[1] else (f"{names[0]} (before)", f"{names[1]} (after)"),
             metrics=None if metric is None else [metric],
             by=[by] if isinstance(by, str) else by,
             margin=0.05 if margin is None else margin,
             alpha=0.05 if alpha is None else alpha,
         )
-    results = _read(data)
-    runs = _table(results)
+    results = _read(data, pattern)
+    runs = results.runs if isinstance(results, Results | Fleet) else results
     options |= {"where": dict(where or {}), "margin": margin, "alpha": alpha}
     if isinstance(results, Results) and by is None and results.added and "contrasts" not in options:
         added = [c for c in results.added if metric in (None, c.metric)]
@@ -432,16 +452,16 @@ def compare(
     return compare_runs(runs, metric, by=by, **options)
 
 
-def _read(data: Results | pd.DataFrame | str) -> Results | Fleet | pd.DataFrame:
-    return read(data) if isinstance(data, str | os.PathLike) else data
+def _read(data: Data, pattern: str | None) -> Results | Fleet | pd.DataFrame:
+    """Read an experiment or a data root; logs that are neither are read as they are."""
+    if not isinstance(data, str | os.PathLike):
+        return data
+    return read_logs(data, pattern=pattern) if are_logs(data) else read(data)
 
 
-def _table(data: Results | Fleet | pd.DataFrame) -> pd.DataFrame:
-    return data.runs if isinstance(data, Results | Fleet) else data
-
-
-def _runs(data: Results | pd.DataFrame | str, where: Mapping[str, Any] | None) -> pd.DataFrame:
-    runs = _table(_read(data))
+def _runs(data: Data, where: Mapping[str, Any] | None, pattern: str | None) -> pd.DataFrame:
+    found = _read(data, pattern)
+    runs = found.runs if isinstance(found, Results | Fleet) else found
     for factor, wanted in (where or {}).items():
         if factor not in runs.columns:
             raise StatsError(f"{factor!r} is no column of the runs; known are {', '.join(dimensions(runs.columns))}")
@@ -453,7 +473,7 @@ def _same(level: Any, wanted: Any) -> bool:
     return level == wanted or str(level).lower() == str(wanted).lower()
 
 
-def _name(data: Results | pd.DataFrame | str, where: Mapping[str, Any] | None) -> str:
+def _name(data: Data, where: Mapping[str, Any] | None) -> str:
     if isinstance(data, str | os.PathLike):
         name = os.fspath(data).rstrip("/").rpartition("/")[2]
     else:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ..data.logs import load_published, parse
+from ..data.imports import understand
+from ..data.logs import load_published
 from ..data.shipped import shipped
-from ..errors import NetperfError, NothingToReport, UsageError
+from ..errors import NothingToReport, UsageError
+from ..experiment.factors import factor
 from ..metrics import format_value, to_bps, to_bytes, to_us
 from .conditions import levels, select
 
@@ -83,17 +85,11 @@ def published_logs_words(figures: pd.DataFrame) -> str:
     """What the raw logs say beyond the printed figure: steadiness by the second, and how streams share."""
     import pandas as pd
 
-    lines = []
-    for row in figures[figures["raw_log"].notna() & figures["tool"].eq("iperf2")].itertuples():
-        file: Any = row.raw_log
-        try:
-            runs = parse(shipped("data") / "published" / file)
-        except NetperfError:
-            continue
-        for run in runs:
-            table = pd.DataFrame(run.intervals)
-            if table.empty or "throughput_bps" not in table:
-                continue
+    folder, lines = shipped("data", "published"), []
+    runs = understand(folder / "*" / "*.txt", labels=folder / "labels.csv")
+    for run in sorted(runs, key=lambda r: factor("placement").key(r.get("placement"))):
+        table = pd.DataFrame(run.parsed.intervals)
+        if run.path.relative_to(folder).as_posix() in set(figures["raw_log"]) and "throughput_bps" in table:
             table = table[table["throughput_bps"].notna() & (table["end_s"] - table["start_s"] < 1.5)]
             single = table[table["stream"] != -1]
             means = single.groupby("stream")["throughput_bps"].mean()
@@ -111,8 +107,8 @@ def published_logs_words(figures: pd.DataFrame) -> str:
                 ends = " to ".join(format_value(float(v), "bps") for v in (means.min(), means.max()))
                 words += f"{', and ' if words else ''}{len(means)} streams carry {ends} each"
             if words:
-                several = "" if str(row.streams) == "1" else f", {row.streams} streams"
-                lines.append(f"- {row.path}{several}: {words}.")
+                several = "" if run.get("streams") == 1 else f", {run.get('streams')} streams"
+                lines.append(f"- {run.get('placement')}{several}: {words}.")
     return "\n".join(["The logs say more than the figures:\n", *lines]) if lines else ""
 
 

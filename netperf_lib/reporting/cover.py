@@ -259,8 +259,10 @@ def provenance(runs: pd.DataFrame) -> Shown:
         {"title": "runs that do not count", "rows": failures or [["none", "every run is ok"]]},
     ]
     notice = runs.attrs.get("notice")
+    planned = (experiment.get("hosts") or {}).get("source") != "imported"
     text = (
-        "Measured in rounds, in an order drawn at random within each round; the run is the unit of every statistic. "
+        ("Measured in rounds, in an order drawn at random within each round; the" if planned else "The")
+        + " run is the unit of every statistic. "
         "Raw logs are kept unchanged; tables, figures and words are made from them by the notebooks, which anyone can "
         "execute again." + (f" {notice}" if notice else "")
     )

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pypdf
 import pytest
 
 from netperf_lib.data.imports import import_logs, labels_template, overview, understand
 from netperf_lib.errors import StoreError, UsageError
-from netperf_lib.questions.before_after import compare
+from netperf_lib.questions.before_after import BeforeAfter, compare
 
 LOGS = Path(__file__).parents[1] / "logs"
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "azure-westeurope-d16v3"
@@ -241,3 +243,88 @@ def test_logs_without_rounds_are_compared_unblocked(tmp_path: Path) -> None:
     (found,) = compare(mine)
     assert found.verdict == "better"
     assert "unblocked" in found.method or any("unblocked" in w for w in found.warnings)
+
+
+def test_logs_of_two_rounds_may_be_equal_to_the_byte(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for number in (1, 2):
+        shutil.copy(QPERF, logs / f"r{number}.txt")
+    mine = import_logs(logs, pattern="r{round}.txt", into=tmp_path / "mine")
+    assert sorted(mine.runs["round"]) == [1, 2]
+    assert len(import_logs(logs, pattern="r{round}.txt", into=tmp_path / "mine").runs) == 2
+    with pytest.raises(UsageError, match="the same log"):
+        import_logs(logs, into=tmp_path / "other")
+
+
+@pytest.mark.parametrize(("label", "told"), [(None, "2024-05-01 12:00"), ("2024-05-01T10:00:00Z", "2024-05-01 10:00")])
+def test_a_start_without_a_zone_is_utc_unless_a_label_knows_better(
+    tmp_path: Path, label: str | None, told: str
+) -> None:
+    log = tmp_path / "one.txt"
+    log.write_text("".join(f"[2024-05-01 12:00:00] {line}\n" for line in QPERF.read_text().splitlines()))
+    labels = pd.DataFrame({"file": ["*"], "started_utc": [label]})
+    (row,) = import_logs(log, labels=labels, into=tmp_path / "mine").runs.to_dict("records")
+    assert row["started_utc"] == pd.Timestamp(told, tz="UTC")
+    assert any("zone" in w for w in row["warnings"]) == (label is None)
+
+
+def test_what_the_library_observes_can_be_a_label(tmp_path: Path) -> None:
+    labels = pd.DataFrame({"file": ["*"], "kernel": ["6.8"], "client_zone_physical": ["az2"]})
+    (row,) = import_logs(QPERF, labels=labels, into=tmp_path / "mine").runs.to_dict("records")
+    assert (row["kernel"], row["client_zone_physical"]) == ("6.8", "az2")
+
+
+def own_logs(folder: Path, scale: float = 1.0) -> Path:
+    """Sixty logs in a naming of one's own; latency in the near rack is multiplied."""
+    random = np.random.default_rng(int(100 * scale))
+    for rack, level in (("near", 39.4 * scale), ("far", 58.2)):
+        for number in range(1, 31):
+            place = folder / f"rack {rack}" / f"ping_run{number:02d}.log"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            us = round(level * random.lognormal(0, 0.02), 1)
+            text = QPERF.read_text().replace("39.4", f"{us}").replace("25.3 K", f"{1e3 / us:.1f} K")
+            place.write_text(text)
+    return folder
+
+
+OWN = "rack {rack}/*run{round}.log"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("logs", "options", "runs"),
+    [
+        (str(PUBLISHED.parent / "*" / "*.txt"), ["--labels", str(PUBLISHED.parent / "labels.csv")], 21),
+        ("own", ["--pattern", OWN], 60),
+    ],
+)
+def test_a_folder_of_logs_goes_to_a_pdf_in_one_command(
+    tmp_path: Path, logs: str, options: list[str], runs: int
+) -> None:
+    if logs == "own":
+        logs = str(own_logs(tmp_path / "own"))
+    command = [sys.executable, "-m", "netperf_lib", "import", logs, *options]
+    done = subprocess.run(
+        [*command, "--into", tmp_path / "mine", "--pdf", tmp_path / "mine.pdf"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{runs} runs")
+    page = " ".join(pypdf.PdfReader(tmp_path / "mine.pdf").pages[0].extract_text().split())
+    assert f"{runs} ok" in page
+    assert "as labelled, not as planned" in page
+
+
+def test_raw_logs_are_compared_without_an_import(tmp_path: Path) -> None:
+    before, after = own_logs(tmp_path / "before"), own_logs(tmp_path / "after", 1.3)
+    found = compare(str(before), str(after), pattern=OWN, margin=0.1)
+    assert isinstance(found, BeforeAfter)
+    assert {r.condition: str(r.comparison.verdict) for r in found} == {
+        "rack far": "equivalent",
+        "rack near": "worse",
+    }
+    kept = import_logs(before, pattern=OWN, into=tmp_path / "kept")
+    assert "1 worse" in compare(kept, after, pattern=OWN, margin=0.1).words
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["after", "before", "kept"]
+    both = compare(before, by="rack", metric="latency_oneway_us", pattern=OWN)
+    assert {c.verdict for c in both} == {"no verdict"}

@@ -40,6 +40,7 @@ SECOND: list[tuple[str, dict[str, Any]]] = [
     ("time", {"metric": "throughput_bps", "tool": "iperf3"}),
     ("published", {"source": "azure-westeurope-d16v3"}),
     ("published", {"source": "oci-phoenix-vmstandard2.16"}),
+    ("before-after", {"before": str(npl.recorded()), "metric": "throughput_bps", "margin": 0.2}),
     ("explore", {"metric": "throughput_bps", "factor": "streams"}),
 ]
 
