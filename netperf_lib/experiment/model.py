@@ -327,7 +327,7 @@ class Experiment(_Declared):
         return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Proof:
     """A claim about a host or placement, and what shows it."""
 

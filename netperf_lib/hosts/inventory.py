@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -163,20 +163,10 @@ def _host(name: str, machine: Machine, options: Options) -> Host:
 def _read(options: Options) -> dict[str, tuple[Host, tuple[Proof, ...]]]:
     from . import azure
 
-    found = azure.existing(options.resource_group or "", tag=options.tag, subscription=options.subscription)
     out = {}
-    for entry in found:
-        vm = entry["placed"]
-        told: dict[str, Any] = {
-            "address": (entry["public"] if options.management == "public" else None) or vm.private,
-            "data_address": vm.private,
-            "region": vm.region,
-            "zone": vm.zone,
-            "zone_physical": entry["zone_physical"],
-            "ppg": vm.ppg,
-            "vm_size": vm.size,
-            "accelerated": vm.accelerated,
-        }
+    for vm in azure.existing(options.resource_group or "", tag=options.tag, subscription=options.subscription):
+        reach = (vm.public if options.management == "public" else None) or vm.private
+        told = {"address": reach, "data_address": vm.private, **azure.facts_of(vm)}
         own = options.hosts[vm.name].model_dump(exclude_unset=True) if vm.name in options.hosts else {}
-        out[vm.name] = (_host(vm.name, Machine.model_validate({**told, **own}), options), azure.proofs_of(entry))
+        out[vm.name] = (_host(vm.name, Machine.model_validate({**told, **own}), options), azure.proofs_of(vm))
     return out

@@ -9,6 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -71,57 +72,13 @@ class Scope:
                 self.loops.pop(name, None)
 
     def _expression(self, text: str) -> Any:
-        words = TOKEN.findall(text)
-        if "".join(words).replace(" ", "") != re.sub(r"\s+", "", text).replace(" ", ""):
-            strict = re.sub(r"'(?:[^']|'')*'", "''", text)
-            if re.search(r"[^\w\s()\[\].,'-]", strict):
-                raise TemplateError(f"Unable to parse language expression '{text}'")
-        value, rest = self._parse(words, text)
-        if rest:
-            raise TemplateError(f"Unable to parse language expression '{text}': expected end, found '{rest[0]}'")
-        return value()
+        return read(text)(self)
 
-    def _parse(self, words: list[str], text: str) -> tuple[Callable[[], Any], list[str]]:
-        """Recursive descent to closures, so that `if` evaluates one branch only."""
-        if not words:
-            raise TemplateError(f"Unable to parse language expression '{text}': it ends too early")
-        word, rest = words[0], words[1:]
-        node: Callable[[], Any]
-        if word.startswith("'"):
-            literal: Any = word[1:-1].replace("''", "'")
-            node = lambda: literal  # noqa: E731
-        elif re.fullmatch(r"-?\d+", word):
-            number = int(word)
-            node = lambda: number  # noqa: E731
-        elif rest[:1] == ["("]:
-            rest, arguments = rest[1:], []
-            while rest[:1] != [")"]:
-                argument, rest = self._parse(rest, text)
-                arguments.append(argument)
-                if rest[:1] == [","]:
-                    rest = rest[1:]
-                elif rest[:1] != [")"]:
-                    raise TemplateError(f"Unable to parse language expression '{text}': expected ')'")
-            rest = rest[1:]
-            node = lambda: self._call(word, arguments)  # noqa: E731
-        else:
-            raise TemplateError(f"Unable to parse language expression '{text}': unexpected '{word}'")
-        while rest[:1] in (["."], ["["]):
-            if rest[0] == ".":
-                key, rest = (lambda key=rest[1]: key), rest[2:]
-            else:
-                key, rest = self._parse(rest[1:], text)
-                if rest[:1] != ["]"]:
-                    raise TemplateError(f"Unable to parse language expression '{text}': expected ']'")
-                rest = rest[1:]
-            node = lambda node=node, key=key: _item(node(), key())  # noqa: E731
-        return node, rest
-
-    def _call(self, name: str, arguments: list[Callable[[], Any]]) -> Any:
+    def _call(self, name: str, arguments: list[Node]) -> Any:
         function = name.lower()
         if function == "if":
-            return arguments[1]() if arguments[0]() else arguments[2]()
-        a = [x() for x in arguments]
+            return arguments[1](self) if arguments[0](self) else arguments[2](self)
+        a = [x(self) for x in arguments]
         method = getattr(self, f"_f_{function}", None)
         if method:
             return method(*a)
@@ -185,6 +142,61 @@ class Scope:
 
     def _f_subscription(self) -> dict[str, Any]:
         return {"id": f"/subscriptions/{self.subscription}", "subscriptionId": self.subscription}
+
+
+Node = Callable[[Scope], Any]
+
+
+@cache
+def read(text: str) -> Node:
+    """An expression, ready to be evaluated."""
+    words = TOKEN.findall(text)
+    if "".join(words).replace(" ", "") != re.sub(r"\s+", "", text).replace(" ", ""):
+        strict = re.sub(r"'(?:[^']|'')*'", "''", text)
+        if re.search(r"[^\w\s()\[\].,'-]", strict):
+            raise TemplateError(f"Unable to parse language expression '{text}'")
+    value, rest = _parse(words, text)
+    if rest:
+        raise TemplateError(f"Unable to parse language expression '{text}': expected end, found '{rest[0]}'")
+    return value
+
+
+def _parse(words: list[str], text: str) -> tuple[Node, list[str]]:
+    """Recursive descent to closures, so that `if` evaluates one branch only."""
+    if not words:
+        raise TemplateError(f"Unable to parse language expression '{text}': it ends too early")
+    word, rest = words[0], words[1:]
+    node: Node
+    if word.startswith("'"):
+        literal: Any = word[1:-1].replace("''", "'")
+        node = lambda _: literal  # noqa: E731
+    elif re.fullmatch(r"-?\d+", word):
+        number = int(word)
+        node = lambda _: number  # noqa: E731
+    elif rest[:1] == ["("]:
+        rest, arguments = rest[1:], []
+        while rest[:1] != [")"]:
+            argument, rest = _parse(rest, text)
+            arguments.append(argument)
+            if rest[:1] == [","]:
+                rest = rest[1:]
+            elif rest[:1] != [")"]:
+                raise TemplateError(f"Unable to parse language expression '{text}': expected ')'")
+        rest = rest[1:]
+        node = lambda scope: scope._call(word, arguments)  # noqa: E731
+    else:
+        raise TemplateError(f"Unable to parse language expression '{text}': unexpected '{word}'")
+    while rest[:1] in (["."], ["["]):
+        key: Node
+        if rest[0] == ".":
+            key, rest = (lambda _, key=rest[1]: key), rest[2:]
+        else:
+            key, rest = _parse(rest[1:], text)
+            if rest[:1] != ["]"]:
+                raise TemplateError(f"Unable to parse language expression '{text}': expected ']'")
+            rest = rest[1:]
+        node = lambda scope, node=node, key=key: _item(node(scope), key(scope))  # noqa: E731
+    return node, rest
 
 
 def _item(holder: Any, key: Any) -> Any:

@@ -226,6 +226,4 @@ def canned(*_: Any) -> Preflight:
         measuring_s=60,
         cost=Cost(hours=1, currency="USD"),
         allow_from=("192.0.2.7/32",),
-        physical_zones={},
-        skus={},
     )

@@ -344,15 +344,15 @@ def test_what_is_built_upon_is_looked_at_before_a_gateway_is_made(az: DirectAz, 
     over = experiment("c e expressroute", expressroute_circuit=CIRCUIT)
     assert not azure.preflight(over).problems
     gone = CIRCUIT.replace("c1", "c2")
-    with pytest.raises(AzureError, match=r"nothing was made.*Circuits/c2: ResourceNotFound: correct the id"):
+    with pytest.raises(AzureError, match=r"nothing was made.*Circuits/c2 .*correct the id"):
         azure.up(experiment("c e expressroute", expressroute_circuit=gone), number=1, state=tmp_path)
     cloud.put(CIRCUIT, {"properties": {"serviceProviderProvisioningState": "NotProvisioned"}})
     (problem,) = azure.preflight(over).problems
-    assert problem == "circuit c1 is NotProvisioned: its provider has to provision it before it can be connected"
+    assert "Circuits/c1 is NotProvisioned" in problem
     subnet = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/"
     assert not azure.preflight(experiment(subnet=f"{subnet}x", management="private")).problems
     (problem,) = azure.preflight(experiment(subnet=f"{subnet}y", management="private")).problems
-    assert problem.endswith("subnets/y: ResourceNotFound: correct the id in hosts.options")
+    assert "subnets/y does not exist" in problem
 
 
 def test_a_gateway_without_a_known_price_makes_the_cost_unknown(az: DirectAz, cloud: Cloud) -> None:

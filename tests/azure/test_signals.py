@@ -84,8 +84,8 @@ def killed(
 
 
 def at_every_step(test: Any) -> Any:
-    """Each way to be killed, just before and just after a command of az."""
-    by = pytest.mark.parametrize("by", SIGNALS, ids=lambda s: s.name)
+    """Killed politely and not, just before and just after a command of az; SIGINT is in `test_place`."""
+    by = pytest.mark.parametrize("by", SIGNALS[1:], ids=lambda s: s.name)
     return by(pytest.mark.parametrize("after", [False, True], ids=["before", "after"])(test))
 
 

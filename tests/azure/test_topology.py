@@ -149,7 +149,7 @@ def given_parameters(declared: Experiment) -> dict[str, Any]:
     filled = parameters(
         topology(declared, options),
         options,
-        tags={"netperf-experiment": "x"},
+        tags={"netperf-experiment": "x", "netperf-expires": "2030-01-02T03:04:05Z"},
         public_key="ssh-ed25519 AAAA",
         allow_from=("192.0.2.7/32",),
         host_key=lambda vm: (f"private {vm}", f"public {vm}"),
@@ -183,11 +183,12 @@ def test_the_first_start_brings_host_key_tools_and_buffers() -> None:
     vm = place(declared).vm("r")
     text = user_data(vm, checked(declared), ("PRIVATE\nKEY\n", "PUBLIC"))
     assert text.startswith("#cloud-config\n")
-    assert "ed25519_public: PUBLIC" in text
-    assert "iperf3=3.16-1build2" in text
-    assert f"net.core.rmem_max = {1 << 26}" in text
+    config = yaml.safe_load(text)  # as cloud-init reads it
+    assert config["ssh_keys"] == {"ed25519_private": "PRIVATE\nKEY\n", "ed25519_public": "PUBLIC"}
+    assert "iperf3=3.16-1build2" in config["runcmd"][-1]
+    assert f"net.core.rmem_max = {1 << 26}" in config["write_files"][-1]["content"]
     alma = experiment(image="almalinux:almalinux-x86_64:9-gen2:latest")
-    assert "- dnf" in user_data(place(alma).vms[0], checked(alma), ("a", "b"))
+    assert "dnf" in yaml.safe_load(user_data(place(alma).vms[0], checked(alma), ("a", "b")))["runcmd"][-1]
 
 
 @pytest.mark.parametrize(

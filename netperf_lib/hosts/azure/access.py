@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .az import Runs
-from .failures import AzError
+from .az import Runs, find
 from .groups import Target
 from .options import Options
 from .state import State
-from .topology import Network
+from .topology import Topology
 
-__all__ = ["hub_commands", "hub_peering", "leave_hub", "ssh_config"]
+__all__ = ["hub_peerings", "join_hub", "leave_hub", "ssh_config"]
 
 
 def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str]) -> str | None:
@@ -47,33 +46,30 @@ def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str])
     return str(kept.file(f"config-{name}", "\n".join(lines) + "\n").resolve())
 
 
-def hub_peering(target: Target, network: Network) -> str:
-    """Name of the hub's side of a peering."""
-    return f"{target.name}-{network.name}"
+def hub_peerings(target: Target, topology: Topology) -> list[str]:
+    """Resource ids of the hub's side of the peerings with our networks."""
+    ours = [n.name for n in topology.networks if topology.hub and n.prefix]
+    return [f"{topology.hub}/virtualNetworkPeerings/{target.name}-{name}" for name in ours]
 
 
-def hub_commands(
-    target: Target, network: Network, prefix: str, options: Options, subscription: str
-) -> list[tuple[str, ...]]:
-    """Commands that join a network of ours with the hub: the hub's side, and then its gateway on ours."""
-    if not options.hub or not network.prefix:
-        return []
-    words = options.hub.split("/")
-    ours = (
-        f"/subscriptions/{subscription}/resourceGroups/{target.group}"
-        f"/providers/Microsoft.Network/virtualNetworks/vnet-{prefix}{network.name}"
-    )
-    create = (
-        *("network", "vnet", "peering", "create", "--name", hub_peering(target, network)),
-        *("--resource-group", words[4], "--vnet-name", words[-1], "--subscription", words[2]),
-        *("--remote-vnet", ours, "--allow-vnet-access", "--allow-forwarded-traffic"),
-        *(("--allow-gateway-transit",) if options.hub_gateway else ()),
-    )
-    use = (
-        *("network", "vnet", "peering", "update", "--name", "to-hub", "--resource-group", target.group),
-        *("--vnet-name", f"vnet-{prefix}{network.name}", "--set", "useRemoteGateways=true"),
-    )
-    return [create, *([use] if options.hub_gateway else [])]
+def join_hub(az: Runs, target: Target, topology: Topology, options: Options, subscription: str) -> None:
+    """Join our networks with the hub: the hub's side, and then its gateway on ours."""
+    ours = [f"vnet-{target.prefix}{n.name}" for n in topology.networks if n.prefix]
+    for network, peering in zip(ours, hub_peerings(target, topology), strict=False):
+        words = peering.split("/")
+        where = f"/subscriptions/{subscription}/resourceGroups/{target.group}/providers/Microsoft.Network"
+        az(
+            *("network", "vnet", "peering", "create", "--name", words[-1], "--resource-group", words[4]),
+            *("--vnet-name", words[8], "--subscription", words[2]),
+            *("--remote-vnet", f"{where}/virtualNetworks/{network}"),
+            *("--allow-vnet-access", "--allow-forwarded-traffic"),
+            *(("--allow-gateway-transit",) if options.hub_gateway else ()),
+        )
+        if options.hub_gateway:
+            az(
+                *("network", "vnet", "peering", "update", "--name", "to-hub", "--resource-group", target.group),
+                *("--vnet-name", network, "--set", "useRemoteGateways=true"),
+            )
 
 
 def leave_hub(az: Runs, records: list[dict[str, Any]], kept: State) -> None:
@@ -81,13 +77,10 @@ def leave_hub(az: Runs, records: list[dict[str, Any]], kept: State) -> None:
     for record in records:
         for where in record.get("hub_peerings", ()):
             words = where.split("/")
-            try:
-                az(
-                    *("network", "vnet", "peering", "delete", "--name", words[-1], "--resource-group", words[4]),
-                    *("--vnet-name", words[8], "--subscription", words[2]),
-                )
-            except AzError as failure:
-                if failure.kind != "missing":
-                    raise
+            find(
+                az,
+                *("network", "vnet", "peering", "delete", "--name", words[-1], "--resource-group", words[4]),
+                *("--vnet-name", words[8], "--subscription", words[2]),
+            )
         if record.get("hub_peerings"):
             kept.note(record["name"], hub_peerings=[])

@@ -11,17 +11,30 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ...errors import AzureError
 from .failures import AzError, read_failure, waits
 
-__all__ = ["Az", "Runs", "die_with_parent", "find_az"]
+__all__ = ["Az", "Clock", "Runs", "Zones", "find", "find_az", "locations", "running"]
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+Zones = Mapping[str, Mapping[str, str]]
+"""Region to logical zone to physical zone."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How time passes while the cloud works."""
+
+    poll_s: float = 8
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
 
 
 def find_az() -> str:
@@ -39,10 +52,31 @@ def find_az() -> str:
     return found
 
 
-def die_with_parent() -> None:
-    """A killed parent must not leave an `az` behind that goes on to create things."""
+def _die_with_parent() -> None:
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start az in a session of its own; whatever is left of it is killed at the end of the block, or of this process.
+
+    A killed caller must not leave an `az` behind that goes on to create things. The kernel kills the program that was
+    started; where that is a shell script (the packages of Debian and Red Hat), a watcher kills the Python below it.
+    """
+    # Ctrl-C reaches this process alone, which decides what becomes of az
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent, **more
+    ) as process:
+        watch = ["sh", "-c", 'read -r _; kill -KILL -- "-$1"', "sh", str(process.pid)]
+        watcher = subprocess.Popen(watch, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            yield process
+        finally:
+            watcher.kill()
+            watcher.communicate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 class Runs(Protocol):
@@ -50,6 +84,28 @@ class Runs(Protocol):
 
     def __call__(self, *arguments: str, timeout_s: float | None = None) -> Any:
         """Run ``az <arguments>`` and return its JSON."""
+
+
+def find(az: Runs, *command: str) -> Any:
+    """Return what a command shows, or None where it does not exist."""
+    try:
+        return az(*command)
+    except AzError as failure:
+        if failure.kind != "missing":
+            raise
+        return None
+
+
+def locations(az: Runs, subscription: str) -> Zones:
+    """Regions of a subscription, with its own mapping of zones.
+
+    ``az account list-locations`` knows no ``--subscription``, and the mapping differs from one to the next.
+    """
+    answer = az("rest", "--method", "get", "--url", f"/subscriptions/{subscription}/locations?api-version=2022-12-01")
+    return {
+        place["name"]: {m["logicalZone"]: m["physicalZone"] for m in place.get("availabilityZoneMappings") or ()}
+        for place in answer["value"]
+    }
 
 
 class Az:
@@ -100,28 +156,16 @@ class Az:
 
     def _once(self, command: list[str], arguments: tuple[str, ...], timeout_s: float) -> Any:
         shown = "az " + " ".join(arguments[:4])
-        # a session of its own: Ctrl-C reaches us alone, and we decide what becomes of az
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=die_with_parent,
-            env={**os.environ, "AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"},
-        ) as process:
+        environment = {**os.environ, "AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"}
+        with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
             try:
                 raw_out, raw_err = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
-                _kill(process)
                 raise AzError(
                     f"`{shown}` did not answer within {timeout_s:.0f} s: see https://status.azure.com, then repeat",
                     code="Timeout",
                     kind="timeout",
                 ) from None
-            except BaseException:
-                _kill(process)
-                raise
         out, err = raw_out.decode("utf-8", "replace"), raw_err.decode("utf-8", "replace")
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
@@ -131,27 +175,15 @@ class Az:
         return _json(shown, out)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-
-
 def _json(shown: str, text: str) -> Any:
     """The JSON in what az printed: notices may stand before it."""
     if not text.strip():
         return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        pass
     lines = text.splitlines(keepends=True)
     for i, line in enumerate(lines):
-        if line[:1] in "[{":
-            try:
+        if i == 0 or line[:1] in "[{":
+            with contextlib.suppress(ValueError):
                 return json.loads("".join(lines[i:]))
-            except ValueError:
-                continue
     begin = " ".join(text.split())[:120]
     raise AzError(
         f"`{shown}` answered something that is not JSON ({begin!r}): "

@@ -10,17 +10,17 @@ from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Experiment
-from .az import Runs
+from .az import Runs, Zones, find, locations
 from .failures import AzError
 from .groups import Change, in_words
 from .options import Options
 from .prices import Cost, public_address
 from .topology import Topology, Vm
 
-__all__ = ["Preflight", "callers", "locations", "look", "refuse"]
+__all__ = ["Preflight", "callers", "look", "refuse"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Preflight:
     """What was found."""
 
@@ -28,16 +28,15 @@ class Preflight:
     user: str
     measuring_s: float
     cost: Cost
-    allow_from: tuple[str, ...]
-    physical_zones: Mapping[tuple[str, str], str]
-    """(region, logical zone) to physical zone."""
-    skus: Mapping[tuple[str, str], Mapping[str, Any]]
+    allow_from: tuple[str, ...] = ()
+    physical_zones: Zones = field(default_factory=dict)
+    skus: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     """(region, size) to what Azure says of that size there."""
-    problems: tuple[str, ...] = ()
+    problems: list[str] = field(default_factory=list)
     """Each forbids to start."""
-    elsewhere: tuple[str, ...] = ()
+    elsewhere: list[str] = field(default_factory=list)
     """So does each of these, but another zone or size may do."""
-    warnings: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
     unzoned: tuple[str, ...] = ()
     """Far regions that have no zones: VMs there are in none."""
     plan: bool = False
@@ -62,20 +61,17 @@ class Preflight:
         return "\n".join(lines)
 
 
-@dataclass
-class Findings:
-    problems: list[str] = field(default_factory=list)
-    elsewhere: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
 def vcpus(sku: Mapping[str, Any]) -> int:
     """Number of virtual processors of a size."""
     return int(_capability(sku, "vCPUsAvailable") or _capability(sku, "vCPUs") or 0)
 
 
-def _capability(sku: Mapping[str, Any], name: str) -> str | None:
-    return next((c["value"] for c in sku.get("capabilities") or () if c["name"] == name), None)
+def _capability(sku: Mapping[str, Any], name: str, otherwise: str = "") -> str:
+    return next((c["value"] for c in sku.get("capabilities") or () if c["name"] == name), None) or otherwise
+
+
+def _can(sku: Mapping[str, Any], name: str) -> bool:
+    return _capability(sku, name).lower() == "true"
 
 
 def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
@@ -119,148 +115,107 @@ def look(
     AzureError
         Nobody is logged in, or the subscription is not accessible: nothing else can be looked at.
     """
-    found = Findings(warnings=list(noted))
     account = az("account", "show", *(("--subscription", options.subscription) if options.subscription else ()))
+    user = account.get("user") or {}
+    found = Preflight(
+        subscription=account["id"],
+        user=user.get("name", "unknown"),
+        measuring_s=measuring_s,
+        cost=estimate,
+        warnings=list(noted),
+    )
     if account.get("state") not in (None, "Enabled"):
         found.problems.append(
             f"subscription {account.get('name')} is {account['state']}: choose another (az account set)"
         )
-    physical, unzoned = _zones(locations(az, account["id"]), options, topology, found)
-    topology = topology.unzoned(unzoned)
-    skus = _skus(az, options, topology, found)
-    _quota(az, topology, options, skus, found)
-    plan = _image(az, options, topology, skus, found)
-    _given(az, options, topology, found)
-    allow_from = callers(options, found)
-    _login(account, estimate, found)
-    _money(experiment, estimate, found)
+    _zones(az, options, topology, found)
+    topology = topology.unzoned(found.unzoned)
+    _sizes(az, options, topology, found)
+    _quota(az, options, topology, found)
+    _image(az, options, topology, found)
+    _existing(az, options, topology, found)
+    found.allow_from = callers(options, found.problems)
+    if not user.get("assignedIdentityInfo") and os.environ.get("ACTIONS_ID_TOKEN_REQUEST_URL") and estimate.hours > 1:
+        found.warnings.append(
+            f"a pipeline's federated login may end before {estimate.hours:.1f} h are over, and nothing could be "
+            "deleted then: renew it (azure/login again) before `npl down`, which is safe to repeat"
+        )
+    if experiment.budget is not None and estimate.amount is None:
+        found.problems.append(f"budget {experiment.budget:g} cannot be kept: {estimate}")
+    elif experiment.budget is not None and (estimate.amount or 0) > experiment.budget:
+        found.problems.append(
+            f"{estimate} is above the budget of {experiment.budget:g}: measure less, use smaller VMs, or raise it"
+        )
     each_h = estimate.hours / experiment.deployments
     if each_h > options.expires_h:
         found.problems.append(
             f"a deployment is expected to live {each_h:.1f} h, longer than hosts.options.expires_h "
             f"{options.expires_h:g}: raise it, or measure less"
         )
-    return Preflight(
-        subscription=account["id"],
-        user=(account.get("user") or {}).get("name", "unknown"),
-        measuring_s=measuring_s,
-        cost=estimate,
-        allow_from=allow_from,
-        physical_zones=physical,
-        skus=skus,
-        problems=tuple(found.problems),
-        elsewhere=tuple(found.elsewhere),
-        warnings=tuple(found.warnings),
-        unzoned=unzoned,
-        plan=plan,
-    )
+    return found
 
 
-def locations(az: Runs, subscription: str) -> list[dict[str, Any]]:
-    """Regions of a subscription, with its own mapping of zones.
-
-    ``az account list-locations`` knows no ``--subscription``, and the mapping differs from one to the next.
-    """
-    answer = az("rest", "--method", "get", "--url", f"/subscriptions/{subscription}/locations?api-version=2022-12-01")
-    return list(answer["value"])
-
-
-def _login(account: Mapping[str, Any], estimate: Cost, found: Findings) -> None:
-    """A login by an assertion, as pipelines have it, cannot be renewed when it ends."""
-    name = str((account.get("user") or {}).get("assignedIdentityInfo") or "")
-    if not name and os.environ.get("ACTIONS_ID_TOKEN_REQUEST_URL") and estimate.hours > 1:
-        found.warnings.append(
-            f"a pipeline's federated login may end before {estimate.hours:.1f} h are over, and nothing could be "
-            "deleted then: renew it (azure/login again) before `npl down`, which is safe to repeat"
-        )
+def _zones(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
+    zones = found.physical_zones = locations(az, found.subscription)
+    found.problems += [
+        f"region {region!r} is not open to this subscription (az account list-locations)"
+        for region in topology.regions
+        if region not in zones
+    ]
+    found.unzoned = tuple(r for r in topology.regions if r != options.region and zones.get(r) == {})
+    found.problems += [
+        f"{vm.name}: region {vm.region} has no zone {vm.zone}; give hosts.options.zones"
+        for vm in topology.unzoned(found.unzoned).vms
+        if vm.region in zones and vm.zone and vm.zone not in zones[vm.region]
+    ]
 
 
-def _zones(
-    known_regions: list[dict[str, Any]], options: Options, topology: Topology, found: Findings
-) -> tuple[dict[tuple[str, str], str], tuple[str, ...]]:
-    known = {place["name"]: place for place in known_regions}
-    out, unzoned = {}, []
-    for region in topology.regions:
-        if region not in known:
-            found.problems.append(f"region {region!r} is not open to this subscription (az account list-locations)")
-        mappings = known.get(region, {}).get("availabilityZoneMappings") or ()
-        for m in mappings:
-            out[region, m["logicalZone"]] = m["physicalZone"]
-        if region in known and not mappings and region != options.region:
-            unzoned.append(region)
-    for vm in topology.vms:
-        if vm.region in known and vm.zone and (vm.region, vm.zone) not in out and vm.region not in unzoned:
-            found.problems.append(f"{vm.name}: region {vm.region} has no zone {vm.zone}; give hosts.options.zones")
-    return out, tuple(unzoned)
-
-
-def _trusted(sku: Mapping[str, Any]) -> bool:
-    generations = _capability(sku, "HyperVGenerations") or "V1,V2"
-    return "V2" in generations and (_capability(sku, "TrustedLaunchDisabled") or "").lower() != "true"
-
-
-def _skus(az: Runs, options: Options, topology: Topology, found: Findings) -> dict[tuple[str, str], Mapping[str, Any]]:
-    out: dict[tuple[str, str], Mapping[str, Any]] = {}
+def _sizes(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
     for region, size in dict.fromkeys((v.region, v.size) for v in topology.vms):
         listed = az(
             "vm", "list-skus", "--location", region, "--size", size, "--resource-type", "virtualMachines", "--all"
         )
-        exact = [s for s in listed or () if s["name"].lower() == size.lower()]
-        if not exact:
-            found.elsewhere.append(f"size {size} is not offered in {region} (az vm list-skus -l {region} --zone)")
+        if exact := [s for s in listed or () if s["name"].lower() == size.lower()]:
+            found.skus[region, size] = exact[0]
         else:
-            out[region, size] = exact[0]
+            found.elsewhere.append(f"size {size} is not offered in {region} (az vm list-skus -l {region} --zone)")
     for vm in topology.vms:
-        sku = out.get((vm.region, vm.size))
+        sku = found.skus.get((vm.region, vm.size))
         if sku is None:
             continue
+        size, open_zones = f"{vm.name}: size {vm.size}", zones_of(sku, vm.region)
         barred = [r for r in sku.get("restrictions") or () if r["type"] == "Location"]
         if barred:
             reason = barred[0].get("reasonCode")
-            found.elsewhere.append(
-                f"{vm.name}: size {vm.size} is closed to this subscription in {vm.region} ({reason})"
-            )
-        elif vm.zone and vm.zone not in (open_zones := zones_of(sku, vm.region)):
+            found.elsewhere.append(f"{size} is closed to this subscription in {vm.region} ({reason})")
+        elif vm.zone and vm.zone not in open_zones:
             there = f"only in zone {', '.join(sorted(open_zones))}" if open_zones else "in no zone"
-            found.elsewhere.append(
-                f"{vm.name}: size {vm.size} is not available in zone {vm.zone} of {vm.region}, {there}"
-            )
-        if vm.accelerated and (_capability(sku, "AcceleratedNetworkingEnabled") or "").lower() != "true":
-            found.elsewhere.append(
-                f"{vm.name}: size {vm.size} cannot have accelerated networking; choose another, or accelerated: false"
-            )
-        if options.security_type == "TrustedLaunch" and not _trusted(sku):
-            found.elsewhere.append(
-                f"{vm.name}: size {vm.size} cannot have trusted launch; choose another, or security_type: Standard"
-            )
-    return out
+            found.elsewhere.append(f"{size} is not available in zone {vm.zone} of {vm.region}, {there}")
+        if vm.accelerated and not _can(sku, "AcceleratedNetworkingEnabled"):
+            found.elsewhere.append(f"{size} cannot have accelerated networking; choose another, or accelerated: false")
+        trusted = "V2" in _capability(sku, "HyperVGenerations", "V1,V2") and not _can(sku, "TrustedLaunchDisabled")
+        if options.security_type == "TrustedLaunch" and not trusted:
+            found.elsewhere.append(f"{size} cannot have trusted launch; choose another, or security_type: Standard")
+        if options.encryption_at_host and not _can(sku, "EncryptionAtHostSupported"):
+            found.elsewhere.append(f"{size} cannot encrypt at the host; choose another")
 
 
-def _quota(
-    az: Runs,
-    topology: Topology,
-    options: Options,
-    skus: Mapping[tuple[str, str], Mapping[str, Any]],
-    found: Findings,
-) -> None:
+def _quota(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
     for region in topology.regions:
         need: Counter[str] = Counter()
         for vm in topology.vms:
-            if vm.region == region and (sku := skus.get((region, vm.size))):
+            if vm.region == region and (sku := found.skus.get((region, vm.size))):
                 need[sku["family"].lower()] += vcpus(sku)
                 need["cores"] += vcpus(sku)
         if need:
             _free(az("vm", "list-usage", "--location", region), need, region, "vCPUs", found)
-        addresses = sum(n.nat for n in topology.networks if n.region == region)
-        addresses += sum(g.kind == "Vpn" for g in topology.gateways if g.region == region)
-        addresses += sum(v.region == region for v in topology.vms) if options.management == "public" else 0
-        if addresses:
+        if addresses := topology.public_addresses(options.management).count(region):
             # the second counts only those that a region's first does not tell apart
             wanted = Counter({"publicipaddresses": addresses, "standardskupublicipaddresses": addresses})
             _free(az("network", "list-usages", "--location", region), wanted, region, "public addresses", found)
 
 
-def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, what: str, found: Findings) -> None:
+def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, what: str, found: Preflight) -> None:
     for usage in usages or ():
         name = usage["name"]["value"]
         free = int(usage["limit"]) - int(usage["currentValue"])
@@ -271,15 +226,9 @@ def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, 
             )
 
 
-def _image(
-    az: Runs,
-    options: Options,
-    topology: Topology,
-    skus: Mapping[tuple[str, str], Mapping[str, Any]],
-    found: Findings,
-) -> bool:
-    """The image against sizes and security type; returns whether it is sold with a plan."""
-    plan = False
+def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
+    """The image against sizes, security type and plan."""
+    publisher, offer, sku_name, _ = options.image.split(":")
     for region in topology.regions:
         try:
             image = az("vm", "image", "show", "--location", region, "--urn", options.image)
@@ -288,12 +237,12 @@ def _image(
                 raise
             found.problems.append(
                 f"image {options.image} is not available in {region}: choose one of `az vm image list --all "
-                f"-l {region} --publisher {options.image.split(':')[0]}`"
+                f"-l {region} --publisher {publisher}`"
             )
             continue
         if ((image.get("osDiskImage") or {}).get("operatingSystem") or "Linux") != "Linux":
             found.problems.append(f"image {options.image} is a Windows image; the measuring tools run on Linux")
-        plan = plan or bool(image.get("plan"))
+        found.plan = found.plan or bool(image.get("plan"))
         generation, chip = image.get("hyperVGeneration") or "V1", image.get("architecture") or "x64"
         if options.security_type == "TrustedLaunch" and generation == "V1":
             found.problems.append(
@@ -301,46 +250,40 @@ def _image(
                 "or security_type: Standard"
             )
         for vm in topology.vms:
-            sku = skus.get((vm.region, vm.size))
-            if vm.region != region or sku is None:
-                continue
-            if generation not in (_capability(sku, "HyperVGenerations") or "V1,V2"):
+            sku = found.skus.get((vm.region, vm.size)) if vm.region == region else None
+            if sku and generation not in _capability(sku, "HyperVGenerations", "V1,V2"):
                 found.elsewhere.append(
                     f"{vm.name}: size {vm.size} does not start images of generation {generation[1:]}; choose another "
                     "size or image"
                 )
-            if chip.lower() != (_capability(sku, "CpuArchitectureType") or "x64").lower():
+            if sku and chip.lower() != _capability(sku, "CpuArchitectureType", "x64").lower():
                 found.elsewhere.append(f"{vm.name}: size {vm.size} does not run {chip} images; choose another")
-            if options.encryption_at_host and (_capability(sku, "EncryptionAtHostSupported") or "").lower() != "true":
-                found.elsewhere.append(f"{vm.name}: size {vm.size} cannot encrypt at the host; choose another")
-    if options.plan is None and plan:
-        publisher, offer, sku_name, _ = options.image.split(":")
+    if options.plan is None and found.plan:
         terms = az("vm", "image", "terms", "show", "--publisher", publisher, "--offer", offer, "--plan", sku_name)
         if not terms.get("accepted"):
             found.problems.append(
                 f"the terms of image {options.image} are not accepted: read them, then run `az vm image terms accept "
                 f"--urn {options.image}`"
             )
-    return plan if options.plan is None else options.plan
+    found.plan = found.plan if options.plan is None else options.plan
 
 
-def _given(az: Runs, options: Options, topology: Topology, found: Findings) -> None:
-    """What stands already and is built upon: a gateway would be made for most of an hour before it is missed."""
-    subnets = [(f"existing subnet {n.subnet_id}", n.subnet_id) for n in topology.networks if n.subnet_id]
-    existing = [
-        *((what, ("network", "vnet", "subnet", "show", "--ids", where)) for what, where in subnets),
-        *([(f"hub {options.hub}", ("network", "vnet", "show", "--ids", options.hub))] if options.hub else ()),
-        *(
-            [(f"resource group {options.resource_group}", ("group", "show", "--name", options.resource_group))]
-            if options.resource_group
-            else ()
-        ),
+def _existing(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
+    """What is there already and is built upon: a gateway would be made for most of an hour before it is missed."""
+    circuit = options.expressroute_circuit if any(g.kind == "ExpressRoute" for g in topology.gateways) else None
+    subnets = [n.subnet_id for n in topology.networks if n.subnet_id]
+    wanted = [
+        *((f"existing subnet {s}", "network vnet subnet show --ids", s) for s in subnets),
+        (f"hub {options.hub}", "network vnet show --ids", options.hub or ""),
+        (f"resource group {options.resource_group}", "group show --name", options.resource_group or ""),
+        (f"circuit {circuit}", "network express-route show --ids", circuit or ""),
     ]
-    for what, command in existing:
-        try:
-            az(*command)
-        except AzError as failure:
-            found.problems.append(f"{what}: {_unread(failure)}")
+    for what, command, where in wanted:
+        shown = find(az, *command.split(), where) if where else {}
+        if shown is None:
+            found.problems.append(f"{what} does not exist: correct the id in hosts.options")
+        elif (state := shown.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
+            found.problems.append(f"{what} is {state}: its provider has to provision it before it can be connected")
     if options.shutdown:
         state = az("provider", "show", "--namespace", "Microsoft.DevTestLab").get("registrationState")
         if state != "Registered":
@@ -348,50 +291,22 @@ def _given(az: Runs, options: Options, topology: Topology, found: Findings) -> N
                 f"provider Microsoft.DevTestLab is {state}, and its schedules stop forgotten VMs: run `az provider "
                 "register --wait --namespace Microsoft.DevTestLab`, or set hosts.options.shutdown: false"
             )
-    if options.expressroute_circuit and any(g.kind == "ExpressRoute" for g in topology.gateways):
-        try:
-            circuit = az("network", "express-route", "show", "--ids", options.expressroute_circuit)
-        except AzError as failure:
-            found.problems.append(f"circuit {options.expressroute_circuit}: {_unread(failure)}")
-            return
-        state = circuit.get("serviceProviderProvisioningState")
-        if state not in (None, "Provisioned"):
-            found.problems.append(
-                f"circuit {circuit['name']} is {state}: its provider has to provision it before it can be connected"
-            )
 
 
-def _unread(failure: AzError) -> str:
-    if failure.kind != "missing":
-        raise failure
-    return f"{failure.code}: correct the id in hosts.options"
-
-
-def callers(options: Options, found: Findings) -> tuple[str, ...]:
-    """Prefixes that may reach port 22; empty where that cannot be known, which `found` then says."""
+def callers(options: Options, problems: list[str]) -> tuple[str, ...]:
+    """Prefixes that may reach port 22; empty where that cannot be known, which is added to `problems` then."""
     if options.allow_from is not None:
         return tuple(a if "/" in a else f"{a}/32" for a in options.allow_from)
     if options.management == "private":
         return ("VirtualNetwork",)
     address = public_address(options.address_url)
     if address is None or ":" in address:
-        found.problems.append(
+        problems.append(
             "this machine's public IPv4 address cannot be found out: give hosts.options.allow_from "
             "(port 22 is never opened to all)"
         )
         return ()
     return (f"{address}/32",)
-
-
-def _money(experiment: Experiment, estimate: Cost, found: Findings) -> None:
-    if experiment.budget is None:
-        return
-    if estimate.amount is None:
-        found.problems.append(f"budget {experiment.budget:g} cannot be kept: {estimate}")
-    elif estimate.amount > experiment.budget:
-        found.problems.append(
-            f"{estimate} is above the budget of {experiment.budget:g}: measure less, use smaller VMs, or raise it"
-        )
 
 
 def refuse(found: Preflight, name: str) -> None:

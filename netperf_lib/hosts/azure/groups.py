@@ -8,29 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import AzureError
-from .az import Runs
+from .az import Clock, Runs, find
 from .failures import AzError, error_of
 
-__all__ = [
-    "Change",
-    "Clock",
-    "Leftover",
-    "Target",
-    "deploy",
-    "in_words",
-    "leftovers",
-    "make_group",
-    "rehearse",
-    "remove",
-]
+__all__ = ["Change", "Leftover", "Target", "deploy", "in_words", "leftovers", "rehearse", "remove"]
 
 RUNNING = {"accepted", "running", "creating", "created", "updating", "validating", "ready"}
 DEADLINE_S = 90 * 60
@@ -55,6 +43,8 @@ class Target:
     """Of the deployment, and of its own resource group."""
     shared: str = ""
     """Existing resource group, where it has none of its own."""
+    prefix: str = field(default="", compare=False)
+    """Begin of all names in a shared group, where they must not meet those of others."""
 
     @property
     def group(self) -> str:
@@ -65,15 +55,6 @@ class Target:
     def deployment(self) -> tuple[str, ...]:
         """Words by which az finds the deployment."""
         return ("--resource-group", self.group, "--name", self.name if self.shared else "npl")
-
-
-@dataclass(frozen=True)
-class Clock:
-    """How time passes while the cloud works."""
-
-    poll_s: float = 8
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +76,10 @@ def in_words(changes: Iterable[Change]) -> str:
     return "; ".join(f"{verb} {', '.join(f'{n} {t}' for t, n in sorted(c.items()))}" for verb, c in counts.items())
 
 
+def _files(template: Path, parameters: Path) -> tuple[str, ...]:
+    return ("--template-file", str(template), "--parameters", f"@{parameters}")
+
+
 def rehearse(
     az: Runs, target: Target, location: str, template: Path, parameters: Path
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
@@ -112,8 +97,13 @@ def rehearse(
     AzError
         It is not valid, or not permitted.
     """
-    az(*rehearsal_command("validate", target, location, template, parameters))
-    answer = az(*rehearsal_command("what-if", target, location, template, parameters))
+    # in the group where it exists, else in the subscription
+    level, where = "sub", tuple[str, ...](("--location", location, "--name", f"npl-{location}"))
+    if target.shared:
+        level, where = "group", target.deployment
+    asked = (*where, *_files(template, parameters))
+    az("deployment", level, "validate", *asked)
+    answer = az("deployment", level, "what-if", *asked, "--no-pretty-print", "--result-format", "ResourceIdOnly")
     changes = []
     for change in [*(answer.get("changes") or ()), *(answer.get("potentialChanges") or ())]:
         _, inside, tail = change["resourceId"].rpartition("/providers/")
@@ -126,34 +116,28 @@ def rehearse(
     return tuple(changes), tuple(str(d.get("message")) for d in answer.get("diagnostics") or ())
 
 
-def rehearsal_command(
-    verb: str, target: Target, location: str, template: Path | str, parameters: Path | str
-) -> tuple[str, ...]:
-    """Command that has Azure look at a deployment: in the group where it exists, else in the subscription."""
-    where = (
-        ("group", *target.deployment) if target.shared else ("sub", "--location", location, "--name", f"npl-{location}")
-    )
-    more = ("--no-pretty-print", "--result-format", "ResourceIdOnly") if verb == "what-if" else ()
-    files = ("--template-file", str(template), "--parameters", f"@{parameters}")
-    return ("deployment", where[0], verb, *where[1:], *files, *more)
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    """A deployment of this project that exists."""
 
+    target: Target
+    experiment: str
+    region: str
+    created_utc: str | None
+    expires_utc: str | None
+    state: str
 
-def group_command(name: str, location: str, tags: Mapping[str, str]) -> tuple[str, ...]:
-    """Command that makes a resource group; safe to repeat."""
-    words = (f"{k}={v}" for k, v in tags.items())
-    return ("group", "create", "--name", name, "--location", location, "--tags", *words)
+    @property
+    def group(self) -> str:
+        """Name by which it is shown: its resource group, or the deployment in a shared one."""
+        return self.target.name
 
-
-def deploy_command(target: Target, template: Path | str, parameters: Path | str) -> tuple[str, ...]:
-    """Command that starts a deployment."""
-    files = ("--template-file", str(template), "--parameters", f"@{parameters}")
-    return ("deployment", "group", "create", *target.deployment, *files, "--no-wait")
-
-
-def make_group(az: Runs, target: Target, location: str, tags: Mapping[str, str]) -> None:
-    """Make the resource group, unless it is a shared one, which exists; safe to repeat."""
-    if not target.shared:
-        az(*group_command(target.group, location, tags))
+    def expired(self, now: dt.datetime) -> bool:
+        """Whether its time is over; a group whose tag cannot be read counts as expired."""
+        try:
+            return now >= dt.datetime.fromisoformat((self.expires_utc or "").replace("Z", "+00:00"))
+        except ValueError:
+            return True
 
 
 def leftovers(az: Runs) -> list[Leftover]:
@@ -163,7 +147,7 @@ def leftovers(az: Runs) -> list[Leftover]:
         if "netperf-experiment" in (group.get("tags") or {}):
             found[Target(name=group["name"])] = group
     for resource in az("resource", "list", "--tag", "netperf-experiment") or ():
-        group, name = _group_of(resource["id"]), (resource.get("tags") or {}).get(TAG)
+        group, name = resource["id"].split("/")[4], (resource.get("tags") or {}).get(TAG)
         if name and Target(name=group) not in found and name != group:
             found.setdefault(Target(name=name, shared=group), resource)
     return [
@@ -177,10 +161,6 @@ def leftovers(az: Runs) -> list[Leftover]:
         )
         for target, document in found.items()
     ]
-
-
-def _group_of(where: str) -> str:
-    return where.split("/")[4]
 
 
 def remove(
@@ -275,7 +255,7 @@ def _delete(az: Runs, target: Target) -> None:
 
 
 def _tagged(az: Runs, target: Target) -> list[dict[str, Any]]:
-    every = az("resource", "list", "--resource-group", target.group) or ()
+    every = find(az, "resource", "list", "--resource-group", target.group) or ()
     return [r for r in every if (r.get("tags") or {}).get(TAG) == target.name]
 
 
@@ -284,39 +264,10 @@ def _look(*targets: Target) -> str:
 
 
 def _state_of(az: Runs, target: Target) -> str | None:
-    try:
-        if target.shared:
-            return "Succeeded" if _tagged(az, target) else None
-        found = az("group", "show", "--name", target.group)
-    except AzError as failure:
-        if failure.kind == "missing":
-            return None
-        raise
-    return str(found["properties"]["provisioningState"])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Leftover:
-    """A deployment of this project that exists."""
-
-    target: Target
-    experiment: str
-    region: str
-    created_utc: str | None
-    expires_utc: str | None
-    state: str
-
-    @property
-    def group(self) -> str:
-        """Name by which it is shown: its resource group, or the deployment in a shared one."""
-        return self.target.name
-
-    def expired(self, now: dt.datetime) -> bool:
-        """Whether its time is over; a group whose tag cannot be read counts as expired."""
-        try:
-            return now >= dt.datetime.fromisoformat((self.expires_utc or "").replace("Z", "+00:00"))
-        except ValueError:
-            return True
+    if target.shared:
+        return "Succeeded" if _tagged(az, target) else None
+    found = find(az, "group", "show", "--name", target.group)
+    return None if found is None else str(found["properties"]["provisioningState"])
 
 
 def deploy(
@@ -339,20 +290,29 @@ def deploy(
         With the root cause; kind ``timeout`` when the deadline passed.
     """
     end = clock.now() + deadline_s
-    if _state(az, target) != "running":
+    show = ("deployment", "group", "show", *target.deployment)
+    before = find(az, *show)
+    if not before or before["properties"]["provisioningState"].lower() not in RUNNING:
         try:
-            az(*deploy_command(target, template, parameters))
+            az("deployment", "group", "create", *target.deployment, *_files(template, parameters), "--no-wait")
         except AzError as failure:
             if failure.code != "DeploymentActive":
                 raise
     told: dict[str, str] = {}
     while True:
-        document = az("deployment", "group", "show", *target.deployment)
-        properties = document["properties"]
+        properties = az(*show)["properties"]
         reached = properties["provisioningState"].lower()
+        if reached == "succeeded":
+            return {name: entry["value"] for name, entry in (properties.get("outputs") or {}).items()}
+        operations = [o["properties"] for o in az("deployment", "operation", "group", "list", *target.deployment) or ()]
         if reached not in RUNNING:
-            break
-        _tell(az, target, told, say)
+            raise _why(target, properties, operations)
+        for p in operations:
+            if made := p.get("targetResource"):
+                name = f"{made['resourceType'].split('/', 1)[1]} {made['resourceName']}"
+                if told.get(name) != p["provisioningState"]:
+                    told[name] = p["provisioningState"]
+                    say(f"{target.name}: {name} {p['provisioningState'].lower()}")
         if clock.now() > end:
             raise AzError(
                 f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min (waiting for "
@@ -362,48 +322,14 @@ def deploy(
                 kind="timeout",
             )
         clock.sleep(clock.poll_s)
-    if reached != "succeeded":
-        raise _why(az, target, properties)
-    return {name: entry["value"] for name, entry in (properties.get("outputs") or {}).items()}
 
 
-def _state(az: Runs, target: Target) -> str:
-    try:
-        document = az("deployment", "group", "show", *target.deployment)
-    except AzError as failure:
-        if failure.kind == "missing":
-            return "none"
-        raise
-    return "running" if document["properties"]["provisioningState"].lower() in RUNNING else "ended"
-
-
-def _operations(az: Runs, target: Target) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = az("deployment", "operation", "group", "list", *target.deployment)
-    return found or []
-
-
-def _tell(az: Runs, target: Target, told: dict[str, str], say: Callable[[str], None]) -> None:
-    for operation in _operations(az, target):
-        p = operation["properties"]
-        made = p.get("targetResource") or {}
-        if not made:
-            continue
-        name = f"{made['resourceType'].split('/', 1)[1]} {made['resourceName']}"
-        if told.get(name) != p["provisioningState"]:
-            told[name] = p["provisioningState"]
-            say(f"{target.name}: {name} {p['provisioningState'].lower()}")
-
-
-def _why(az: Runs, target: Target, properties: Mapping[str, Any]) -> AzError:
+def _why(target: Target, properties: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]) -> AzError:
     """The root cause: the failed operations know more than the deployment itself."""
-    details = []
-    for operation in _operations(az, target):
-        p = operation["properties"]
-        if p["provisioningState"] == "Failed" and p.get("statusMessage"):
-            message = p["statusMessage"]
-            details.append(json.loads(message) if isinstance(message, str) and message.startswith("{") else message)
-    error = properties.get("error") or {"code": "Unknown", "message": "no cause given"}
-    nested = [d.get("error", d) for d in details if isinstance(d, dict)]
-    return error_of(
-        f"deployment of {target.name}", {"code": "DeploymentFailed", "message": "", "details": [error, *nested]}
-    )
+    details = [properties.get("error") or {"code": "Unknown", "message": "no cause given"}]
+    for p in operations:
+        message = p.get("statusMessage")
+        if p["provisioningState"] == "Failed" and message:
+            detail = json.loads(message) if isinstance(message, str) and message.startswith("{") else message
+            details += [detail.get("error", detail)] if isinstance(detail, dict) else []
+    return error_of(f"deployment of {target.name}", {"code": "DeploymentFailed", "message": "", "details": details})

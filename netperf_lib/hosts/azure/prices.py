@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
@@ -12,7 +13,7 @@ import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +91,6 @@ class Cost:
         sum_ += f", {transfer:.2f} of it for data transfer" if transfer else ""
         return sum_ + (f"; without {', '.join(left_out)}" if left_out else "")
 
-    def to_dict(self) -> dict[str, Any]:
-        """What `from_dict` reads."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Cost:
-        """Read what `to_dict` wrote."""
-        items = tuple(Item(**i) for i in document["items"])
-        return cls(**{**document, "items": items, "unpriced": tuple(document["unpriced"])})
-
 
 def cost(
     topology: Topology,
@@ -131,11 +122,7 @@ def cost(
     count.update((v.size, v.region, "vm") for v in topology.vms)
     count.update((g.sku, g.region, g.kind) for g in topology.gateways)
     count.update((f"disk {options.disk}", v.region, "disk") for v in topology.vms)
-    addresses = [n.region for n in topology.networks if n.nat] + [
-        g.region for g in topology.gateways if g.kind == "Vpn"
-    ]
-    addresses += [v.region for v in topology.vms] if options.management == "public" else []
-    count.update(("public address", region, "address") for region in addresses)
+    count.update(("public address", r, "address") for r in topology.public_addresses(options.management))
     count.update(("nat gateway", n.region, "nat") for n in topology.networks if n.nat)
     count.update(("load balancer", v.region, "balancer") for v in topology.vms if v.behind_balancer)
     items = [
@@ -150,80 +137,72 @@ def cost(
             way = (path, topology.vm(client).region, topology.vm(server).region)
             sent[way] = sent.get(way, 0.0) + n / 1e9
     for (path, here, there), gigabytes in sorted(sent.items()):
-        items.append(Item(name=f"transfer {path}", quantity=gigabytes, hourly=False,
-                          price=_transfer(path, here, there, options)))  # fmt: skip
+        price = _transfer(path, here, there, options)
+        items.append(Item(name=f"transfer {path}", quantity=gigabytes, hourly=False, price=price))
     return Cost(hours=hours, currency=options.currency, items=tuple(items), unpriced=options.unpriced)
-
-
-def _declared(options: Options, *names: str) -> float | None:
-    return next((options.prices[n] for n in names if n in options.prices), None)
 
 
 def _price(what: str, region: str, kind: str, options: Options) -> float | None:
     """Price of an hour."""
-    declared = _declared(options, f"{what} in {region}", what)
-    if declared is not None:
-        return declared
-    if kind == "vm":
-        return _hour(options, {"serviceName": "Virtual Machines", "armRegionName": region, "armSkuName": what})
-    if kind == "disk":
-        product, meter = DISKS[options.disk]
-        where = {"serviceName": "Storage", "armRegionName": region, "productName": product, "meterName": meter}
-        month = _lowest(options, where, unit="1/Month")
-        return None if month is None else month / MONTH_H
-    if kind in ("Vpn", "ExpressRoute"):
-        # the same SKU has a meter for connections beyond those included, at a small part of the price
-        service = "VPN Gateway" if kind == "Vpn" else "ExpressRoute"
-        where = {"serviceName": service, "armRegionName": region, "skuName": what}
-        return _hour(options, where, meter=rf"{re.escape(what)}( Gateway)?|.*\bGateway\b.*")
-    if kind == "address":
-        where = {"serviceName": "Virtual Network", "armRegionName": region, "productName": "IP Addresses"}
-        return _hour(options, where, meter="Standard IPv4 Static Public IP")
-    if kind == "nat":
-        return _hour(options, {"serviceName": "NAT Gateway"}, meter="Standard Gateway")
-    return _hour(options, {"serviceName": "Load Balancer"}, meter="Standard Included LB Rules and Outbound Rules")
+    for name in (f"{what} in {region}", what):
+        if name in options.prices:
+            return options.prices[name]
+    at = {"armRegionName": region}
+    match kind:
+        case "vm":
+            return _hour(options, ".*", serviceName="Virtual Machines", armSkuName=what, **at)
+        case "disk":
+            product, meter = DISKS[options.disk]
+            where = {"serviceName": "Storage", "productName": product, "meterName": meter, **at}
+            month = _hour(options, ".*", unit="1/Month", **where)
+            return None if month is None else month / MONTH_H
+        case "Vpn" | "ExpressRoute":
+            # the same SKU has a meter for connections beyond those included, at a small part of the price
+            service = "VPN Gateway" if kind == "Vpn" else "ExpressRoute"
+            meter = rf"{re.escape(what)}( Gateway)?|.*\bGateway\b.*"
+            return _hour(options, meter, serviceName=service, skuName=what, **at)
+        case "address":
+            where = {"serviceName": "Virtual Network", "productName": "IP Addresses", **at}
+            return _hour(options, "Standard IPv4 Static Public IP", **where)
+        case "nat":
+            return _hour(options, "Standard Gateway", serviceName="NAT Gateway")
+    return _hour(options, "Standard Included LB Rules and Outbound Rules", serviceName="Load Balancer")
 
 
 def _transfer(path: str, here: str, there: str, options: Options) -> float | None:
     """Price of a GB that is sent from one region to the other by a path, out and in."""
-    declared = _declared(options, f"transfer {path}")
-    if declared is not None:
+    if (declared := options.prices.get(f"transfer {path}")) is not None:
         return declared
-    if path in ("ppg", "same-zone", "other-subnet") or (path == "vpn" and here == there):
-        return 0.0
-    if path == "cross-zone":
-        where = {"serviceName": "Bandwidth", "armRegionName": here}
-        meters = (f"Standard Inter-Availability Zone Data Transfer {way}" for way in ("Out", "In"))
-        return _sum(_gigabyte(options, where, meter=meter) for meter in meters)
-    if path == "standard-lb":
-        return _gigabyte(options, {"serviceName": "Load Balancer"}, meter="Standard Data Processed")
-    if path in ("vnet-peering", "nva"):
-        both = _sum(
-            _gigabyte(options, {"serviceName": "Virtual Network"}, meter=f"Intra-Region {way}")
-            for way in ("Egress", "Ingress")
-        )
-        return (
-            both if path != "nva" or both is None else 2 * both
-        )  # into the hub and out of it; its own price is not known
-    if path in ("cross-region", "global-peering", "vpn"):
-        ends = (here,) if path == "vpn" else (here, there)
-        return _sum(
-            _gigabyte(options, {"serviceName": "VPN Gateway", "armRegionName": zone_of(region)},
-                      meter="Inter-Virtual Network Data Transfer Out")
-            for region in ends
-        )  # fmt: skip
-    if path in ("public-ip", "nat-gateway"):
-        out = 0.0 if here == there else _gigabyte(
-            options, {"serviceName": "Bandwidth", "armRegionName": here}, meter="Int(er|ra) Continent Data Transfer Out"
-        )  # fmt: skip
-        nat = _gigabyte(options, {"serviceName": "NAT Gateway"}, meter="Standard Data Processed")
-        return out if path == "public-ip" else _sum((out, nat))
-    return None  # an ExpressRoute circuit is paid by its own plan
-
-
-def _sum(prices: Any) -> float | None:
-    every = list(prices)
-    return None if None in every else sum(every)
+    far = "Inter-Virtual Network Data Transfer Out"
+    ends = {"cross-region": (here, there), "global-peering": (here, there), "vpn": (here,) if here != there else ()}
+    meters: list[tuple[str, dict[str, str]]]
+    match path:
+        case "ppg" | "same-zone" | "other-subnet":
+            meters = []
+        case "cross-zone":
+            meter = "Standard Inter-Availability Zone Data Transfer"
+            meters = [(f"{meter} {way}", {"serviceName": "Bandwidth", "armRegionName": here}) for way in ("Out", "In")]
+        case "standard-lb":
+            meters = [("Standard Data Processed", {"serviceName": "Load Balancer"})]
+        case "vnet-peering" | "nva":  # into the hub and out of it; the price of an appliance is not known
+            meters = [(f"Intra-Region {way}", {"serviceName": "Virtual Network"}) for way in ("Egress", "Ingress")]
+            meters *= 2 if path == "nva" else 1
+        case "cross-region" | "global-peering" | "vpn":
+            meters = [(far, {"serviceName": "VPN Gateway", "armRegionName": zone_of(end)}) for end in ends[path]]
+        case "public-ip" | "nat-gateway":
+            out = ("Int(er|ra) Continent Data Transfer Out", {"serviceName": "Bandwidth", "armRegionName": here})
+            meters = [out] if here != there else []
+            meters += [("Standard Data Processed", {"serviceName": "NAT Gateway"})] if path == "nat-gateway" else []
+        case _:
+            return None  # an ExpressRoute circuit is paid by its own plan
+    total = 0.0
+    for meter, where in meters:
+        # the dearest of what fits: a cap must not be too low
+        price = max((p for p, _ in _listed(options, where, "1 GB", meter)), default=None)
+        if price is None:
+            return None
+        total += price
+    return total
 
 
 def zone_of(region: str) -> str:
@@ -231,17 +210,7 @@ def zone_of(region: str) -> str:
     return "Zone 3" if ZONE_3.search(region) else "Zone 1" if ZONE_1.search(region) else "Zone 2"
 
 
-def _hour(options: Options, where: Mapping[str, str], *, meter: str = ".*") -> float | None:
-    return _lowest(options, where, unit="1 Hour", meter=meter)
-
-
-def _gigabyte(options: Options, where: Mapping[str, str], *, meter: str) -> float | None:
-    """The dearest of what fits: a cap must not be too low."""
-    found = [p for p, _ in _listed(options, where, "1 GB", meter)]
-    return max(found, default=None)
-
-
-def _lowest(options: Options, where: Mapping[str, str], *, unit: str, meter: str = ".*") -> float | None:
+def _hour(options: Options, meter: str, *, unit: str = "1 Hour", **where: str) -> float | None:
     found = _listed(options, where, unit, meter)
     return min((price for price, first in found if price > 0 and first), default=None)
 
@@ -273,21 +242,16 @@ def _cached(url: str) -> Any:
     entry = kept.get(url)
     if entry and time.time() - entry["time"] < FRESH_S:
         return entry["answer"]
-    answer = _get(url)
-    if answer is None:
-        return None
     try:
-        document = json.loads(answer)
+        document = json.loads(_get(url) or "")
     except ValueError:
         return None
     kept[url] = {"time": time.time(), "answer": document}
-    try:
+    with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.with_suffix(f".{os.getpid()}")
         draft.write_text(json.dumps(kept), "utf-8")
         draft.replace(place)
-    except OSError:
-        pass  # a cache that cannot be written is no cache
     return document
 
 

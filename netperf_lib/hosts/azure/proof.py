@@ -11,24 +11,13 @@ from ...errors import AzureError
 from ...experiment.model import Host, Proof
 from ..guests import guest_proofs
 from . import az as az_module
-from .az import Runs
-from .checks import locations
+from .az import Clock, Runs, Zones, locations
 from .failures import AzError
-from .groups import Clock
+from .options import Options
 from .template import connection_name
-from .topology import Topology, Vm
+from .topology import GATEWAYS, Topology, Vm
 
-__all__ = [
-    "Observed",
-    "Placed",
-    "existing",
-    "joined",
-    "observe",
-    "path_proofs",
-    "proofs_of",
-    "proven",
-    "routes",
-]
+__all__ = ["Placed", "existing", "facts_of", "joined", "observe", "path_proofs", "proofs_of", "proven", "routes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,175 +29,129 @@ class Placed:
     id: str
     region: str
     zone: str | None
+    zone_physical: str | None = None
     size: str
     image: str | None
     ppg: str | None
+    colocation: str = "unknown"
+    """Colocation status of its proximity placement group."""
     accelerated: bool | None
     private: str | None
-    power: str | None
+    public: str | None
+    tags: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Observed:
-    """A resource group as the cloud describes it."""
+def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, Placed]:
+    """Read what the cloud says of the VMs in a resource group whose names begin with `prefix`, by name of the host.
 
-    vms: Mapping[str, Placed]
-    colocation: Mapping[str, str]
-    """Proximity placement group to its colocation status."""
-
-
-def observe(az: Runs, group: str, prefix: str = "") -> Observed:
-    """Read what the cloud says of the VMs in a resource group whose names begin with `prefix`."""
-    interfaces = {n["id"].lower(): n for n in az("network", "nic", "list", "--resource-group", group) or ()}
+    `zones` is what `locations` returned.
+    """
+    listed = {
+        what: {n["id"].lower(): n for n in az("network", what, "list", "--resource-group", group) or ()}
+        for what in ("nic", "public-ip")
+    }
+    colocation: dict[str, str] = {}
     vms: dict[str, Placed] = {}
-    ppgs: dict[str, None] = {}
     for vm in az("vm", "list", "--resource-group", group) or ():
         if not vm["name"].startswith(prefix):
             continue
-        first = vm["networkProfile"]["networkInterfaces"][0]["id"].lower()
-        nic = interfaces.get(first, {})
+        nic = listed["nic"].get(vm["networkProfile"]["networkInterfaces"][0]["id"].lower(), {})
         address = (nic.get("ipConfigurations") or [{}])[0]
+        public = ((address.get("publicIPAddress") or {}).get("id") or "").lower()
         image = (vm.get("storageProfile") or {}).get("imageReference") or {}
+        parts = [*map(image.get, ("publisher", "offer", "sku")), image.get("exactVersion") or image.get("version")]
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
-        if ppg:
-            ppgs[ppg] = None
-        name = vm["name"].removeprefix(prefix)
+        if ppg and ppg not in colocation:  # it may stand in another resource group
+            status = az("ppg", "show", "--include-colocation-status", "--ids", ppg).get("colocationStatus") or {}
+            colocation[ppg] = str(status.get("code") or status.get("displayStatus") or "unknown")
+        name, zone = vm["name"].removeprefix(prefix), (vm.get("zones") or [None])[0]
         vms[name] = Placed(
             name=name,
             id=vm["id"],
             region=vm["location"],
-            zone=(vm.get("zones") or [None])[0],
+            zone=zone,
+            zone_physical=zones.get(vm["location"], {}).get(zone or ""),
             size=vm["hardwareProfile"]["vmSize"],
-            image=":".join(str(image.get(k)) for k in ("publisher", "offer", "sku"))
-            + f":{image.get('exactVersion') or image.get('version')}"
-            if image.get("publisher")
-            else image.get("id"),
+            image=":".join(map(str, parts)) if parts[0] else image.get("id"),
             ppg=ppg.rsplit("/", 1)[1].removeprefix(prefix) if ppg else None,
+            colocation=colocation.get(ppg or "", "unknown"),
             accelerated=nic.get("enableAcceleratedNetworking"),
             private=address.get("privateIPAddress"),
-            power=vm.get("provisioningState"),
+            public=listed["public-ip"].get(public, {}).get("ipAddress"),
+            tags=vm.get("tags") or {},
         )
-    colocation = {
-        # the group of an existing VM may stand in another resource group
-        where.rsplit("/", 1)[1].removeprefix(prefix): _status(
-            az("ppg", "show", "--include-colocation-status", "--ids", where)
-        )
-        for where in ppgs
-    }
-    return Observed(vms=vms, colocation=colocation)
-
-
-def _status(ppg: Mapping[str, Any]) -> str:
-    status = ppg.get("colocationStatus") or {}
-    return str(status.get("code") or status.get("displayStatus") or "unknown")
+    return vms
 
 
 def proven(
-    topology: Topology | None,
-    observed: Observed,
+    topology: Topology,
+    options: Options,
+    placed: Mapping[str, Placed],
     hosts: tuple[Host, ...],
     facts: Mapping[str, Mapping[str, Any] | str],
-    physical: Mapping[tuple[str, str], str],
-    bandwidth_mbps: Mapping[str, float] | None = None,
-    versions: Mapping[str, str] | None = None,
 ) -> tuple[Host, ...]:
     """Hosts with what is shown, and what is not.
 
     Parameters
     ----------
-    topology : Topology, optional
-        What was asked for; None: nothing was, and only facts are recorded.
-    observed : Observed
-        What the cloud says.
+    topology, options
+        What was asked for.
+    placed : mapping
+        What the cloud says of each host.
     hosts : tuple of Host
-        The hosts; those that are no VM of `observed` get only their guests' facts.
+        The hosts.
     facts : mapping
         Host name to what `guests` read, or the text of an error.
-    physical : mapping
-        (region, logical zone) to physical zone.
-    bandwidth_mbps : mapping, optional
-        VM size to the bandwidth that is advertised for it, as declared.
-    versions : mapping, optional
-        Package to the version that was asked for.
     """
-    return tuple(
-        _host(
-            topology, observed, host, facts.get(host.name, "not asked"), physical, bandwidth_mbps or {}, versions or {}
-        )
-        for host in hosts
-    )
+    out = []
+    for host in hosts:
+        asked, vm, guest = topology.vm(host.name), placed.get(host.name), facts[host.name]
+        if vm is None:
+            proofs = [Proof("the VM exists", False, f"the cloud does not list {host.name}")]
+        else:
+            host = replace(host, **facts_of(vm))
+            proofs = cloud_proofs(asked, vm, options.bandwidth_mbps.get(vm.size))
+        if not isinstance(guest, str):
+            proofs.append(Proof("host key", True, "made here and given to the VM: another one would have been refused"))
+        ends = {name for pair, path in topology.paths.items() if path in GATEWAYS for name in pair}
+        skus = {g.sku for g in topology.gateways if g.network == asked.network and host.name in ends}
+        labels = {"gateway_sku": ", ".join(sorted(skus))} if skus else {}
+        proofs += guest_proofs(asked.accelerated, guest, options.pinned())
+        out.append(replace(host, labels=labels, proofs=tuple(proofs)))
+    return tuple(out)
 
 
-def _host(
-    topology: Topology | None,
-    observed: Observed,
-    host: Host,
-    guest: Mapping[str, Any] | str,
-    physical: Mapping[tuple[str, str], str],
-    bandwidth_mbps: Mapping[str, float],
-    versions: Mapping[str, str],
-) -> Host:
-    vm = observed.vms.get(host.name)
-    asked = topology.vm(host.name) if topology else None
-    proofs: list[Proof] = []
-    if vm is not None:
-        zone = physical.get((vm.region, vm.zone or ""))
-        host = replace(
-            host,
-            region=vm.region,
-            zone=vm.zone,
-            zone_physical=zone,
-            ppg=vm.ppg,
-            vm_size=vm.size,
-            accelerated=vm.accelerated,
-        )
-        proofs += cloud_proofs(asked, vm, observed, zone, bandwidth_mbps.get(vm.size))
-    elif asked is not None:
-        proofs.append(Proof(claim="the VM exists", holds=False, evidence=f"the cloud does not list {host.name}"))
-    if not isinstance(guest, str) and asked is not None:
-        evidence = "made here and given to the VM: another one would have been refused"
-        proofs.append(Proof(claim="host key", holds=True, evidence=evidence))
-    wanted = asked.accelerated if asked else host.accelerated
-    return replace(host, proofs=(*proofs, *guest_proofs(wanted, guest, versions)))
+def facts_of(vm: Placed) -> dict[str, Any]:
+    """What a `Host` says of a VM."""
+    told = {name: getattr(vm, name) for name in ("region", "zone", "zone_physical", "ppg", "accelerated")}
+    return told | {"vm_size": vm.size}
 
 
-def cloud_proofs(asked: Vm | None, vm: Placed, observed: Observed, zone: str | None, mbps: float | None) -> list[Proof]:
+def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None) -> list[Proof]:
+    """Proofs from what the cloud says; without `asked`, of facts, since nothing was asked for."""
+
     def claim(text: str, said: Any, wanted: Any, evidence: str) -> Proof:
-        return Proof(claim=text, holds=None if said is None else asked is None or said == wanted, evidence=evidence)
+        return Proof(text, None if said is None else asked is None or said == wanted, evidence)
 
     wanted = asked or vm
-    out = [
-        claim(f"region {wanted.region}", vm.region, wanted.region, f"Azure: {vm.region}"),
-        claim(f"VM size {wanted.size}", vm.size, wanted.size, f"Azure: {vm.size}"),
-        Proof(
-            claim="advertised bandwidth",
-            holds=None if mbps is None else True,
-            evidence=f"{mbps:g} Mbit/s, as declared" if mbps else "not declared (hosts.options.bandwidth_mbps)",
-        ),
-        Proof(claim="image", holds=bool(vm.image) or None, evidence=vm.image or ""),
-    ]
+    out = [claim(f"region {wanted.region}", vm.region, wanted.region, f"Azure: {vm.region}")]
     if wanted.zone:
-        out.insert(
-            1, claim(f"zone {wanted.zone}", vm.zone, wanted.zone, f"logical {vm.zone}, physical {zone or 'unknown'}")
-        )
-        out.insert(
-            2, Proof(claim="physical zone", holds=bool(zone) or None, evidence=zone or "not in the list of regions")
-        )
+        evidence = f"logical {vm.zone}, physical {vm.zone_physical or 'unknown'}"
+        out.append(claim(f"zone {wanted.zone}", vm.zone, wanted.zone, evidence))
+        known = bool(vm.zone_physical) or None
+        out.append(Proof("physical zone", known, vm.zone_physical or "not in the list of regions"))
+    out.append(claim(f"VM size {wanted.size}", vm.size, wanted.size, f"Azure: {vm.size}"))
+    declared = f"{mbps:g} Mbit/s, as declared" if mbps else "not declared (hosts.options.bandwidth_mbps)"
+    out.append(Proof("advertised bandwidth", None if mbps is None else True, declared))
+    out.append(Proof("image", bool(vm.image) or None, vm.image or ""))
     if vm.accelerated is not None:
-        word = "on" if wanted.accelerated else "off"
-        said = "on" if vm.accelerated else "off"
-        out.append(
-            claim(
-                f"accelerated networking {word} on the interface", vm.accelerated, wanted.accelerated, f"Azure: {said}"
-            )
-        )
+        word, said = ("on" if state else "off" for state in (wanted.accelerated, vm.accelerated))
+        text = f"accelerated networking {word} on the interface"
+        out.append(claim(text, vm.accelerated, wanted.accelerated, f"Azure: {said}"))
     if wanted.ppg:
         out.append(claim(f"member of {wanted.ppg}", vm.ppg or "", wanted.ppg, f"Azure: {vm.ppg or 'none'}"))
-        status = observed.colocation.get(wanted.ppg, "unknown")
-        holds = {"aligned": True, "unknown": None}.get(status.rsplit("/", 1)[-1].lower(), False)
-        out.append(
-            Proof(claim=f"{wanted.ppg} keeps its members together", holds=holds, evidence=f"colocation {status}")
-        )
+        holds = {"aligned": True, "unknown": None}.get(vm.colocation.rsplit("/", 1)[-1].lower(), False)
+        out.append(Proof(f"{wanted.ppg} keeps its members together", holds, f"colocation {vm.colocation}"))
     elif asked is not None:
         out.append(claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}"))
     return out
@@ -217,41 +160,30 @@ def cloud_proofs(asked: Vm | None, vm: Placed, observed: Observed, zone: str | N
 def joined(
     az: Runs, group: str, topology: Topology, prefix: str = "", *, clock: Clock, wait_s: float
 ) -> tuple[Proof, ...]:
-    """Proofs that the networks are joined: peerings and gateway connections are connected."""
+    """Proofs that the networks are joined: peerings and gateway connections are connected, gateways have their SKU."""
     out = []
     if topology.peerings:
         networks = {n["name"]: n for n in az("network", "vnet", "list", "--resource-group", group) or ()}
         for a, b in topology.peerings:
             found = networks.get(f"vnet-{prefix}{a}", {}).get("virtualNetworkPeerings") or []
             state = next((p.get("peeringState") for p in found if p["name"] == f"to-{prefix}{b}"), None)
-            out.append(
-                Proof(
-                    claim=f"network {a} is peered with {b}",
-                    holds=None if state is None else state == "Connected",
-                    evidence=f"peering {state or 'not listed'}",
-                )
-            )
+            holds = None if state is None else state == "Connected"
+            out.append(Proof(f"network {a} is peered with {b}", holds, f"peering {state or 'not listed'}"))
     end = clock.now() + wait_s
     for a, b in topology.connections:
         name = prefix + connection_name(a, b)
         while True:
             try:
-                status = az("network", "vpn-connection", "show", "--resource-group", group, "--name", name).get(
-                    "connectionStatus"
-                )
+                connection = az("network", "vpn-connection", "show", "--resource-group", group, "--name", name)
+                status = str(connection.get("connectionStatus"))
             except AzError as failure:
                 status = f"unknown ({failure.code})"
             if status == "Connected" or clock.now() > end:
                 break
             clock.sleep(clock.poll_s)
-        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(str(status))
-        out.append(
-            Proof(
-                claim=f"gateway {a} is connected with {b or 'the circuit'}",
-                holds=holds,
-                evidence=f"connection {status}",
-            )
-        )
+        holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(status)
+        out.append(Proof(f"gateway {a} is connected with {b or 'the circuit'}", holds, f"connection {status}"))
+    out += [Proof(f"gateway of {g.network} ({g.kind})", True, f"SKU {g.sku}") for g in topology.gateways]
     return tuple(out)
 
 
@@ -287,11 +219,11 @@ def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], pr
         wanted = NEXT_HOPS.get(placement, ("VnetLocal",))
         claim = f"{client} reaches {server} by {' or '.join(wanted)}"
         if isinstance(table, str):
-            out.append(Proof(claim=claim, holds=None, evidence=f"effective routes unknown ({table})"))
+            out.append(Proof(claim, None, f"effective routes unknown ({table})"))
             continue
-        prefix_, hop, via = _route(table, data[server])
-        evidence = f"effective route {prefix_} by {hop}{f' {via}' if via else ''}"
-        out.append(Proof(claim=claim, holds=hop in wanted if hop else None, evidence=evidence))
+        block, hop, via = _route(table, data[server])
+        evidence = f"effective route {block} by {hop}{f' {via}' if via else ''}"
+        out.append(Proof(claim, hop in wanted if hop else None, evidence))
     return tuple(out)
 
 
@@ -316,24 +248,19 @@ def path_proofs(topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, 
     for (client, server), facts in seen.items():
         way = f"{client} to {server}"
         if isinstance(facts, str):
-            out.append(Proof(claim=f"path from {way}", holds=None, evidence=facts))
+            out.append(Proof(f"path from {way}", None, facts))
             continue
-        hops, mtu, vf = facts.get("hops"), facts.get("mtu"), facts.get("vf_tx_packets")
+        hops, mtu, vf, sent = map(facts.get, ("hops", "mtu", "vf_tx_packets", "sent"))
         words = f"{hops or 'unknown number of'} hops, MTU {mtu or 'unknown'}"
-        out.append(Proof(claim=f"path from {way}", holds=True if hops else None, evidence=words))
+        out.append(Proof(f"path from {way}", True if hops else None, words))
         if topology.vm(client).accelerated:
-            sent = facts.get("sent")
-            out.append(
-                Proof(
-                    claim=f"traffic from {way} takes the virtual function",
-                    holds=None if vf is None or not sent else vf >= sent / 2,
-                    evidence=f"vf_tx_packets +{vf} for {sent} packets sent" if vf is not None else "no such counter",
-                )
-            )
+            holds = None if vf is None or not sent else vf >= sent / 2
+            words = f"vf_tx_packets +{vf} for {sent} packets sent" if vf is not None else "no such counter"
+            out.append(Proof(f"traffic from {way} takes the virtual function", holds, words))
     return tuple(out)
 
 
-def existing(group: str, *, tag: str | None = None, subscription: str | None = None) -> list[dict[str, Any]]:
+def existing(group: str, *, tag: str | None = None, subscription: str | None = None) -> list[Placed]:
     """Describe the VMs that stand in a resource group; nothing is made or changed.
 
     Parameters
@@ -344,54 +271,22 @@ def existing(group: str, *, tag: str | None = None, subscription: str | None = N
         Only VMs with this tag, as ``name`` or ``name=value``.
     subscription : str, optional
         Name or id; None: the selected one.
-
-    Returns
-    -------
-    list of dict
-        `placed` (see `Placed`), `public` address or None, `colocation`, `zone_physical`.
     """
     az = az_module.Az(subscription)
     account = az("account", "show", *(("--subscription", subscription) if subscription else ()))
-    observed = observe(az, group)
     name, _, value = (tag or "").partition("=")
     chosen = [
-        vm["name"]
-        for vm in az("vm", "list", "--resource-group", group) or ()
-        if not tag or (name in (vm.get("tags") or {}) and (not value or vm["tags"][name] == value))
+        vm
+        for vm in observe(az, group, locations(az, account["id"])).values()
+        if not tag or (name in vm.tags and value in ("", vm.tags[name]))
     ]
     if not chosen:
         raise AzureError(
             f"resource group {group} holds no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)"
         )
-    nics = {n["id"].lower(): n for n in az("network", "nic", "list", "--resource-group", group) or ()}
-    addresses = {
-        a["id"].lower(): a.get("ipAddress") for a in az("network", "public-ip", "list", "--resource-group", group) or ()
-    }
-    public = {}
-    for nic in nics.values():
-        owner = ((nic.get("virtualMachine") or {}).get("id") or "").rsplit("/", 1)[-1]
-        for entry in nic.get("ipConfigurations") or ():
-            at = ((entry.get("publicIPAddress") or {}).get("id") or "").lower()
-            if addresses.get(at):
-                public[owner] = addresses[at]
-    zones = {
-        (place["name"], m["logicalZone"]): m["physicalZone"]
-        for place in locations(az, account["id"])
-        for m in place.get("availabilityZoneMappings") or ()
-    }
-    return [
-        {
-            "placed": observed.vms[n],
-            "public": public.get(n),
-            "colocation": observed.colocation.get(observed.vms[n].ppg or ""),
-            "zone_physical": zones.get((observed.vms[n].region, observed.vms[n].zone or "")),
-        }
-        for n in chosen
-    ]
+    return chosen
 
 
-def proofs_of(entry: dict[str, Any]) -> tuple[Proof, ...]:
+def proofs_of(vm: Placed) -> tuple[Proof, ...]:
     """Proofs from what `existing` says of one VM: facts, since nothing was asked for."""
-    placed: Placed = entry["placed"]
-    observed = Observed(vms={placed.name: placed}, colocation={placed.ppg or "": entry["colocation"] or "unknown"})
-    return tuple(cloud_proofs(None, placed, observed, entry["zone_physical"], None))
+    return tuple(cloud_proofs(None, vm, None))

@@ -10,18 +10,20 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import asyncssh
+from pydantic import TypeAdapter
 
 from ...errors import AzureError
-from ...experiment.model import Deployment, Host, Proof
+from ...experiment.model import Deployment
 from .groups import Target
 from .prices import Cost
 
 __all__ = ["State"]
+
+_COST, _DEPLOYMENT = TypeAdapter(Cost), TypeAdapter(Deployment)
 
 
 class State:
@@ -71,7 +73,7 @@ class State:
         return list(self.data.get("groups", []))
 
     def begin(
-        self, number: int, attempt: int, *, experiment: str, subscription: str, shared: str | None = None
+        self, number: int, attempt: int, experiment: str, subscription: str, shared: str | None
     ) -> dict[str, Any]:
         """Return the record of this attempt; a new one is on disk before anything can be made."""
         self.data.setdefault("experiment", experiment)
@@ -100,13 +102,9 @@ class State:
                 group.update(facts)
         self._write()
 
-    def last_attempt(self, number: int) -> int:
-        """The attempt of this deployment that is open."""
-        return max((g["attempt"] for g in self.groups if g["number"] == number and not g.get("given_up")), default=0)
-
-    def made(self, number: int, attempt: int) -> bool:
-        """Whether the group of this attempt is known to have been made."""
-        return any(g["made"] for g in self.groups if (g["number"], g["attempt"]) == (number, attempt))
+    def open(self, number: int) -> list[dict[str, Any]]:
+        """Records of a deployment that were not given up, in the order of the attempts."""
+        return [g for g in self.groups if g["number"] == number and not g.get("given_up")]
 
     def asked_for(self, name: str) -> bool:
         """Whether Azure may have been asked to make this group; its tags are recorded just before that."""
@@ -114,22 +112,18 @@ class State:
 
     def target(self, record: dict[str, Any]) -> Target:
         """Where the deployment of a record lies."""
-        return Target(name=record["name"], shared=record.get("shared", ""))
+        return Target(name=record["name"], shared=record.get("shared", ""), prefix=record.get("prefix", ""))
 
     def remember(self, number: int, deployment: Deployment, parts: dict[str, list[str]]) -> None:
         """Keep a deployment that is complete, and what it was made of."""
         self.data.setdefault("parts", {})[str(number)] = parts
-        self.data.setdefault("deployments", {})[str(number)] = asdict(deployment)
+        self.data.setdefault("deployments", {})[str(number)] = _DEPLOYMENT.dump_python(deployment)
         self._write()
 
     def deployment(self, number: int) -> Deployment | None:
         """Return the complete deployment of this number, if there is one."""
         kept = self.data.get("deployments", {}).get(str(number))
-        if kept is None:
-            return None
-        proofs = tuple(Proof(**p) for p in kept["proofs"])
-        hosts = tuple(Host(**(h | {"proofs": tuple(Proof(**p) for p in h["proofs"])})) for h in kept["hosts"])
-        return Deployment(**(kept | {"hosts": hosts, "proofs": proofs}))
+        return None if kept is None else _DEPLOYMENT.validate_python(kept)
 
     def parts(self, number: int) -> dict[str, list[str]]:
         """What the deployment of this number was made of."""
@@ -138,7 +132,7 @@ class State:
 
     def priced(self, cost: Cost) -> None:
         """Keep the prices, so that what is spent can be told later without asking anybody."""
-        self.data["cost"] = cost.to_dict()
+        self.data["cost"] = _COST.dump_python(cost)
         self._write()
 
     def spent(self, now: dt.datetime, *, done: float) -> float | None:
@@ -146,7 +140,7 @@ class State:
         if "cost" not in self.data:
             return None
         hours = self._past_h() + sum(_age_h(g, now) for g in self.groups)
-        return Cost.from_dict(self.data["cost"]).spent(hours, done)
+        return _COST.validate_python(self.data["cost"]).spent(hours, done)
 
     def _past_h(self) -> float:
         try:
@@ -171,7 +165,7 @@ class State:
 
     def clear(self) -> None:
         """Nothing is placed any more: the keys and the record go."""
-        shutil.rmtree(self._keys, ignore_errors=True)
+        shutil.rmtree(self.files, ignore_errors=True)
         self._file.unlink(missing_ok=True)
         self.data = {}
 
@@ -183,16 +177,15 @@ class State:
             os.fsync(file.fileno())
         draft.replace(self._file)
 
-    # keys
-
     @property
-    def _keys(self) -> Path:
+    def files(self) -> Path:
+        """Folder of the keys, and of what is handed to az and SSH."""
         return self.folder / "ssh"
 
     @property
     def identity(self) -> Path:
         """The private key that opens the VMs."""
-        return self._keys / "id_ed25519"
+        return self.files / "id_ed25519"
 
     def public_key(self) -> str:
         """Public key of the experiment; drawn when there is none."""
@@ -210,18 +203,18 @@ class State:
         A VM that shows another key is refused, and never trusted at first contact: either somebody stands between, or
         the first start did not run, and then there are no tools to measure with.
         """
-        return self._key(self._keys / "hosts" / f"{group}-{vm}")
+        return self._key(self.files / "hosts" / f"{group}-{vm}")
 
     def secret(self, name: str) -> str:
         """A random secret, the same until it is cleared."""
-        place = self._keys / name
+        place = self.files / name
         if not place.exists():
             self._private(place, secrets.token_urlsafe(32))
         return place.read_text("utf-8")
 
     def known_hosts(self, group: str, addresses: dict[str, str]) -> Path:
         """File with the host keys of a group's VMs, for these addresses."""
-        place = self._keys / f"known_hosts-{group}"
+        place = self.files / f"known_hosts-{group}"
         lines = [f"{address} {self.host_key(group, vm)[1]}\n" for vm, address in addresses.items()]
         self._private(place, "".join(lines))
         return place
@@ -243,8 +236,8 @@ class State:
 
     def file(self, name: str, text: str) -> Path:
         """A private file that goes when the deployment goes."""
-        self._private(self._keys / name, text)
-        return self._keys / name
+        self._private(self.files / name, text)
+        return self.files / name
 
 
 def _age_h(record: dict[str, Any], now: dt.datetime) -> float:

@@ -131,6 +131,11 @@ class Topology:
         """Regions, home first."""
         return tuple(dict.fromkeys(v.region for v in self.vms))
 
+    def public_addresses(self, management: str) -> list[str]:
+        """Region of each public address: of VPN gateways, NAT gateways, and VMs with public `management`."""
+        out = [g.region for g in self.gateways if g.kind == "Vpn"] + [n.region for n in self.networks if n.nat]
+        return out + ([v.region for v in self.vms] if management == "public" else [])
+
     @property
     def ppgs(self) -> dict[str, tuple[Vm, ...]]:
         """Proximity placement group to its members."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
 import time
 
-from .az import die_with_parent, find_az
+from .az import find_az, running
 
 __all__ = ["main"]
 
@@ -25,10 +24,7 @@ def main(bastion: str, vm: str) -> int:
         port = free.getsockname()[1]
     command = [find_az(), "network", "bastion", "tunnel", "--subscription", words[2], "--resource-group", words[4]]
     command += ["--name", words[-1], "--target-resource-id", vm, "--resource-port", "22", "--port", str(port)]
-    tunnel = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent
-    )
-    try:
+    with running(command, stdout=subprocess.DEVNULL) as tunnel:
         end = time.monotonic() + WAIT_S
         while True:
             try:
@@ -42,11 +38,7 @@ def main(bastion: str, vm: str) -> int:
         with joined:
             joined.settimeout(None)
             pump(joined)
-        return 0
-    finally:
-        if tunnel.poll() is None:
-            os.killpg(tunnel.pid, signal.SIGKILL)
-        tunnel.wait()
+    return 0
 
 
 def pump(joined: socket.socket) -> None:
@@ -59,9 +51,8 @@ def pump(joined: socket.socket) -> None:
             if ready == 0:
                 joined.sendall(data)
             else:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(1, view) :]
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
