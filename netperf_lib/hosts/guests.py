@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import SSHError
 from ..experiment.model import Host, Proof
@@ -15,6 +15,8 @@ from ..measure.event_loop import finish
 from ..measure.ssh import Remote
 
 __all__ = ["guest_proofs", "guests", "paths"]
+
+Found = TypeVar("Found")
 
 GUEST = r"""
 if command -v cloud-init >/dev/null 2>&1; then
@@ -125,10 +127,14 @@ def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, 
         finally:
             await remote.close()
 
-    async def all_of_them() -> list[Mapping[str, Any] | str]:
-        return await asyncio.gather(*(one(h) for h in hosts))
+    return dict(zip((h.name for h in hosts), _side_by_side(map(one, hosts)), strict=True))
 
-    return dict(zip((h.name for h in hosts), finish(all_of_them()), strict=True))
+
+def _side_by_side(work: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
+    async def every() -> list[Found]:
+        return await asyncio.gather(*work)
+
+    return finish(every())
 
 
 def paths(
@@ -162,11 +168,8 @@ def paths(
             await remote.close()
         return out
 
-    async def all_of_them() -> list[list[Mapping[str, Any] | str]]:
-        return await asyncio.gather(*(one(c) for c in clients))
-
     clients = list(dict.fromkeys(c for c, _ in wanted))
-    found = dict(zip(clients, map(iter, finish(all_of_them())), strict=True))
+    found = dict(zip(clients, map(iter, _side_by_side(map(one, clients))), strict=True))
     return {pair: next(found[pair[0]]) for pair in wanted}
 
 
@@ -199,45 +202,31 @@ def guest_proofs(
         Package to the version that was asked for, exact or with a final ``*``.
     """
     if isinstance(guest, str):
-        return [Proof(claim="facts of the guest", holds=None, evidence=guest)]
+        return [Proof("facts of the guest", None, guest)]
     functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]
     shown = ", ".join(" ".join(n) for n in guest["nic"]) or "no interface with a driver"
-    up = any(n[2] == "up" for n in functions)
     out = []
     if accelerated is True:
-        claim = "virtual function present and up in the guest"
         kinds = ", ".join(dict.fromkeys(VF_DRIVERS[n[1]] for n in functions))
-        evidence = f"{shown} ({kinds})" if kinds else shown
-        out.append(Proof(claim=claim, holds=up if guest["nic"] else None, evidence=evidence))
+        holds = any(n[2] == "up" for n in functions) if guest["nic"] else None
+        claim = "virtual function present and up in the guest"
+        out.append(Proof(claim, holds, f"{shown} ({kinds})" if kinds else shown))
     elif accelerated is False:
-        claim = "no virtual function in the guest"
-        out.append(Proof(claim=claim, holds=not functions if guest["nic"] else None, evidence=shown))
+        out.append(Proof("no virtual function in the guest", not functions if guest["nic"] else None, shown))
     hyperv = guest.get("hyperv")
-    out.append(Proof(claim="Hyper-V host", holds=bool(hyperv) or None, evidence=hyperv or "the guest does not tell"))
-    out.append(Proof(claim="kernel", holds=True, evidence=f"{guest.get('kernel')} ({guest.get('system')})"))
-    tools = dict(guest["tool"])
+    out.append(Proof("Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"))
+    out.append(Proof("kernel", True, f"{guest.get('kernel')} ({guest.get('system')})"))
+    tools, packages = dict(guest["tool"]), dict(guest.get("package", ()))
     missing = [t for t in ("iperf3", "iperf", "qperf", "sockperf") if t not in tools]
-    out.append(
-        Proof(
-            claim="measuring tools installed",
-            holds=not missing,
-            evidence=", ".join(f"{t} {v}".strip() for t, v in tools.items())
-            + (f"; missing {', '.join(missing)}" if missing else ""),
-        )
-    )
-    packages = dict(guest.get("package", ()))
-    if packages:
-        # for the record, so that the same can be asked for again
-        evidence = ", ".join(f"{p} {v}" for p, v in packages.items())
-        out.append(Proof(claim="packages of the tools", holds=True, evidence=evidence))
+    there = ", ".join(f"{t} {v}".strip() for t, v in tools.items())
+    there += f"; missing {', '.join(missing)}" if missing else ""
+    out.append(Proof("measuring tools installed", not missing, there))
+    if packages:  # for the record, so that the same can be asked for again
+        out.append(Proof("packages of the tools", True, ", ".join(f"{p} {v}" for p, v in packages.items())))
     for package, version in versions.items():
-        there = packages.get(package)
-        holds = None if there is None else fnmatchcase(there, version)
-        out.append(
-            Proof(claim=f"{package} {version}", holds=holds, evidence=there or "not told by the package manager")
-        )
+        found = packages.get(package)
+        holds = None if found is None else fnmatchcase(found, version)
+        out.append(Proof(f"{package} {version}", holds, found or "not told by the package manager"))
     if "cloud-init" in guest:
-        out.append(
-            Proof(claim="first start complete", holds=guest["cloud-init"] == "done", evidence=guest["cloud-init"])
-        )
+        out.append(Proof("first start complete", guest["cloud-init"] == "done", guest["cloud-init"]))
     return out

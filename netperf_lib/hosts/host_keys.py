@@ -62,11 +62,11 @@ def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dic
     for host in hosts:
         at = place.get(host.name)
         if at is None:
-            proofs[host.name] = Proof(claim="host key", holds=True, evidence=f"known before: {host.known_hosts}")
+            proofs[host.name] = Proof("host key", True, f"known before: {host.known_hosts}")
         elif at.exists():
             key = asyncssh.import_public_key(at.read_text("utf-8").partition(" ")[2])
             evidence = f"{key.get_fingerprint()}, pinned at the first contact: compare it with the host's own"
-            proofs[host.name] = Proof(claim="host key", holds=None, evidence=evidence)
+            proofs[host.name] = Proof("host key", None, evidence)
             host = replace(host, known_hosts=str(at.resolve()))
         out.append(host)
     return tuple(out), proofs

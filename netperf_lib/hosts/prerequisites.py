@@ -8,9 +8,10 @@ import platform
 import shutil
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from .. import tools
+from ..errors import LabError
+from . import lab
 
 __all__ = ["Finding", "doctor"]
 
@@ -36,41 +37,25 @@ def _program(name: str, package: str, needed_for: str) -> Finding:
     return Finding(name, needed_for, place is not None, place or "not found", f"{apt}apt-get install {package}")
 
 
-def _tun() -> Finding:
-    place = Path("/dev/net/tun")
-    ok = place.exists() and os.access(place, os.R_OK | os.W_OK)
-    found = "usable" if ok else "not writable" if place.exists() else "not there"
-    return Finding(str(place), "local lab", ok, found, "sudo modprobe tun && sudo chmod 666 /dev/net/tun")
-
-
-def _namespaces() -> Finding:
-    if os.geteuid() == 0:
-        return Finding("network namespaces", "local lab", Path("/proc/self/ns/net").exists(), "as root")
-    closed_at = {
-        "/proc/sys/user/max_user_namespaces": "0",
-        "/proc/sys/kernel/unprivileged_userns_clone": "0",
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
-    }
-    for name, value in closed_at.items():
-        place = Path(name)
-        if place.exists() and place.read_text().strip() == value:
-            remedy = f"run as root, or open {name.removeprefix('/proc/sys/').replace('/', '.')} with sysctl"
-            return Finding("network namespaces", "local lab", False, f"closed by {name}", remedy)
-    return Finding("network namespaces", "local lab", True, "in a user namespace")
+def _lab() -> Finding:
+    try:
+        lab.check()
+    except LabError as error:
+        found, _, remedy = str(error).partition(": ")
+        return Finding("emulated hosts", "local lab", False, found, remedy)
+    return Finding("emulated hosts", "local lab", True, "can be made here")
 
 
 def doctor() -> list[Finding]:
-    """Look for everything that some part of the project needs; nothing is started and nothing is changed."""
+    """Look for everything that some part of the project needs; nothing is changed."""
     python = platform.python_version()
     findings = [
         Finding("Python", "everything", sys.version_info >= (3, 11), python, "install Python 3.11 or later"),
-        Finding("Linux", "local lab", sys.platform == "linux", platform.platform(), "use a Linux machine or WSL2"),
         _program("ssh", "openssh-client", "local lab"),
         _program("sshd", "openssh-server", "local lab"),
     ]
     findings += [_program(t.VERSION[0], t.PACKAGE, "local lab") for t in tools.TOOLS.values()]
-    if sys.platform == "linux":
-        findings += [_tun(), _namespaces()]
+    findings.append(_lab())
     az = shutil.which("az")
     bundled = importlib.util.find_spec("azure") is not None and importlib.util.find_spec("azure.cli") is not None
     found = az or ("python -m azure.cli" if bundled else "not found")

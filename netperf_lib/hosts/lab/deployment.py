@@ -29,7 +29,7 @@ def describe(supervisor: Supervisor, number: int) -> Deployment:
     options, folder = supervisor.options, supervisor.folder
     calibration = supervisor.calibration
     user = pwd.getpwuid(os.geteuid()).pw_name
-    reached = {r.host: r for r in calibration.reached} if calibration else {}
+    reached = calibration.reached if calibration else ()
     hosts = tuple(
         Host(
             name=h.name,
@@ -46,12 +46,13 @@ def describe(supervisor: Supervisor, number: int) -> Deployment:
             ppg=h.ppg,
             accelerated=h.accelerated,
             proofs=(
-                *((_delay(options.hosts[0].name, reached[h.name]),) if h.name in reached else ()),
-                *(Proof(claim="set up as asked", holds=False, evidence=w) for w in supervisor.warnings[h.name]),
+                *(_delay(options.hosts[0].name, r) for r in reached if r.host == h.name),
+                *(Proof("set up as asked", False, warning) for warning in supervisor.warnings[h.name]),
             ),
         )
         for h in options.hosts
     )
+    shared = [w for told in supervisor.warnings.values() for w in told if any(f"{p} {SHARED}" in w for p in SCRATCH)]
     noise = "; this machine was busy when they were made, so short delays are not to be believed"
     return Deployment(
         deployment_id=f"lab-{number}",
@@ -62,11 +63,9 @@ def describe(supervisor: Supervisor, number: int) -> Deployment:
         proofs=(
             _floor(calibration),
             Proof(
-                claim="every host has a home, /run, /tmp and /var/tmp of its own",
-                holds=not any(
-                    f"{p} {SHARED}" in w for told in supervisor.warnings.values() for w in told for p in SCRATCH
-                ),
-                evidence="all else is the file system of this machine, which every host sees",
+                "every host has a home, /run, /tmp and /var/tmp of its own",
+                not shared,
+                "all else is the file system of this machine, which every host sees",
             ),
         ),
     )
@@ -75,25 +74,22 @@ def describe(supervisor: Supervisor, number: int) -> Deployment:
 def _floor(calibration: Calibration | None) -> Proof:
     claim = "what the emulation adds to a delay is small and steady"
     if calibration is None:
-        return Proof(
-            claim=claim, holds=None, evidence="not calibrated: delays are longer than asked for by an unknown part"
-        )
+        return Proof(claim, None, "not calibrated: delays are longer than asked for by an unknown part")
     measured = ", ".join(f"{floor:.1f}" for floor in calibration.floors_us)
     evidence = f"measured {measured} µs one way; {calibration.floor_us:.1f} µs are taken off every delay"
     if calibration.noisy:
         evidence += (
             "; this machine is busy: end other programs, or as root try the option 'realtime: true', and trust medians"
         )
-    return Proof(claim=claim, holds=not calibration.noisy, evidence=evidence)
+    return Proof(claim, not calibration.noisy, evidence)
 
 
 def _delay(first: str, reached: Reached) -> Proof:
-    asked, measured = (format_value(v, "us") for v in (reached.asked_us, reached.measured_us))
-    low, high = (format_value(v, "us") for v in reached.quartiles_us)
+    asked, low, measured, high = (format_value(v, "us") for v in (reached.asked_us, *reached.quartiles_us))
     return Proof(
-        claim=f"one way between {first} and {reached.host} takes {asked}",
-        holds=abs(reached.measured_us - reached.asked_us) <= 5 + 0.15 * reached.asked_us,
-        evidence=f"half a TCP round trip: median {measured}, quartiles {low} and {high}",
+        f"one way between {first} and {reached.host} takes {asked}",
+        abs(reached.quartiles_us[1] - reached.asked_us) <= 5 + 0.15 * reached.asked_us,
+        f"half a TCP round trip: median {measured}, quartiles {low} and {high}",
     )
 
 

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from . import namespace, rtt_probe
 from .rtnetlink import Rtnetlink
+from .topology import Options
 
 __all__ = ["HOME", "SCRATCH", "SHARED", "SSHD_FOLDER", "HostProcess"]
 
@@ -38,38 +39,25 @@ _INTERFACE, _PREFIX = "eth0", 24
 _PACKETS_WAITING = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class HostProcess:
     """What process 1 has to know.
 
     Parameters
     ----------
-    name, address : str
-        Host name, and address inside the lab.
+    options : Options
+        The whole lab.
+    name : str
+        Of this host.
     folder : Path
         Its own folder outside, with `sshd_config`, `host_key` and `authorized_keys`.
-    names : str
-        Content of its /etc/hosts.
-    sysctls : dict
-        Kernel settings of its network namespace.
-    mtu : int
-        Largest packet, bytes.
-    udp_bps : float
-        What it may send over UDP, bits per second.
-    realtime : bool
-        Run everything in it with real-time priority.
     sshd : str
         Path of the SSH server.
     """
 
+    options: Options
     name: str
-    address: str
     folder: Path
-    names: str
-    sysctls: dict[str, str]
-    mtu: int
-    udp_bps: float
-    realtime: bool
     sshd: str
 
     def start(self, listener: socket.socket) -> tuple[int, socket.socket]:
@@ -110,7 +98,7 @@ class HostProcess:
         warnings = list(_tolerate(steps))
         tun = namespace.open_tun(_INTERFACE)
         self._connect(warnings)
-        if self.realtime:
+        if self.options.realtime:
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         socket.send_fds(control, [json.dumps({"warnings": warnings}).encode()], [tun])
         os.close(tun)
@@ -130,13 +118,14 @@ class HostProcess:
                 self._child(partial(self._answer_ssh, connection, log))
                 connection.close()
 
-    def _mount_private_dirs(self) -> Iterable[tuple[str, Callable[[], None]]]:
+    def _mount_private_dirs(self) -> Iterable[tuple[str, Callable[[], object]]]:
         """Steps that make the inside look like a host of its own; a container may forbid some of them."""
         yield "/proc shows the processes of the whole machine", partial(namespace.mount, "proc", "/proc")
         yield "/sys shows the interfaces of the machine", partial(namespace.mount, "sysfs", "/sys")
         yield "it has the machine's name", partial(namespace.set_hostname, self.name)
         names = self.folder / "hosts"
-        names.write_text(self.names)
+        known = "".join(f"{self.options.address(h.name)} {h.name}\n" for h in self.options.hosts)
+        names.write_text(f"127.0.0.1 localhost\n{known}")
         # open before the first is hidden, because the lab's folder may lie below /tmp or /run
         shown = {"/etc/hosts": os.open(names, os.O_PATH)}
         if unlocked := _unlocked_shadow():
@@ -166,17 +155,18 @@ class HostProcess:
         return log
 
     def _connect(self, warnings: list[str]) -> None:
+        options, host = self.options, self.options.host(self.name)
         link = Rtnetlink()
         link.up("lo")
-        link.up(_INTERFACE, mtu=self.mtu, queue=_PACKETS_WAITING)
-        link.address(_INTERFACE, self.address, _PREFIX)
-        warnings += _tolerate(
-            [("UDP is not paced here, fast UDP tests lose datagrams", partial(link.cap_udp, _INTERFACE, self.udp_bps))]
-        )
+        link.up(_INTERFACE, mtu=options.mtu, queue=_PACKETS_WAITING)
+        link.address(_INTERFACE, options.address(self.name), _PREFIX)
+        pace = partial(link.cap_udp, _INTERFACE, min(options.udp_bps, host.egress_bps))
+        steps: list[tuple[str, Callable[[], object]]] = [("UDP is not paced here, fast UDP tests lose datagrams", pace)]
+        for key, value in (options.sysctls | host.sysctls).items():
+            place = Path("/proc/sys", *key.split("."))
+            steps.append((f"sysctl {key}={value} has no effect", partial(place.write_text, value)))
+        warnings += _tolerate(steps)
         link.close()
-        warnings += _tolerate(
-            (f"sysctl {key}={value} has no effect", partial(_sysctl, key, value)) for key, value in self.sysctls.items()
-        )
 
     @staticmethod
     def _child(work: Callable[[], None]) -> None:
@@ -196,7 +186,7 @@ class HostProcess:
         os.execv(self.sshd, [self.sshd, "-i", "-e", "-f", str(SSHD_FOLDER / "sshd_config")])  # noqa: S606
 
 
-def _tolerate(steps: Iterable[tuple[str, Callable[[], None]]]) -> Iterable[str]:
+def _tolerate(steps: Iterable[tuple[str, Callable[[], object]]]) -> Iterable[str]:
     """Take each step; of those that are refused, say what that means."""
     for meaning, step in steps:
         try:
@@ -217,7 +207,3 @@ def _unlocked_shadow() -> str | None:
     if not any(entry[0] == "root" and entry[1].startswith("!") for entry in found):
         return None
     return "".join(":".join([e[0], "*" if e[0] == "root" else e[1], *e[2:]]) + "\n" for e in found)
-
-
-def _sysctl(key: str, value: str) -> None:
-    Path("/proc/sys", *key.split(".")).write_text(value)

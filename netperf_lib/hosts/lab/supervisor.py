@@ -41,9 +41,8 @@ class Reached:
 
     host: str
     asked_us: float
-    measured_us: float
-    """Median."""
-    quartiles_us: tuple[float, float]
+    quartiles_us: tuple[float, ...]
+    """Lower quartile, median, upper quartile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,24 +144,12 @@ class Supervisor:
         self._hosts, self._controls, self._tuns = {}, {}, {}
 
     def _start_host(self, name: str, sshd: str) -> None:
-        options, host = self.options, self.options.host(name)
         folder = self.folder / "hosts" / name
         folder.mkdir(parents=True)
         _keygen(folder / "host_key")
         (folder / "authorized_keys").write_bytes((self.folder / "id.pub").read_bytes())
         (folder / "sshd_config").write_text(_sshd_config())
-        names = "".join(f"{options.address(h.name)} {h.name}\n" for h in options.hosts)
-        process = HostProcess(
-            name=name,
-            address=options.address(name),
-            folder=folder,
-            names=f"127.0.0.1 localhost\n{names}",
-            sysctls=options.sysctls | host.sysctls,
-            mtu=options.mtu,
-            udp_bps=min(options.udp_bps, host.egress_bps),
-            realtime=options.realtime,
-            sshd=sshd,
-        )
+        process = HostProcess(self.options, name, folder, sshd)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.ports[name] = listener.getsockname()[1]
             self._hosts[name], self._controls[name] = process.start(listener)
@@ -259,15 +246,10 @@ class Supervisor:
             calibration = Calibration(floors_us=floors)
             self._stop_emulator()
             self._start_emulator(calibration.floor_us)
-            reached = []
-            for other in others:
-                low, median, high = measured_us(other, 0.1)
-                reached.append(
-                    Reached(host=other, asked_us=asked_us(other), measured_us=median, quartiles_us=(low, high))
-                )
+            reached = tuple(Reached(host=o, asked_us=asked_us(o), quartiles_us=measured_us(o, 0.1)) for o in others)
         except OSError as error:
             raise LabError(f"the hosts of the lab do not reach each other: {error}") from None
-        self.calibration = Calibration(floors_us=floors, reached=tuple(reached))
+        self.calibration = Calibration(floors_us=floors, reached=reached)
         log.info("calibration: %s", json.dumps(asdict(self.calibration)))
 
 
