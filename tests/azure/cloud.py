@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from . import arm
+from . import arm, models
 from .rules import (
     CHIPS,
     EMBEDDED,
@@ -746,6 +746,8 @@ class Cloud:
             try:
                 if fault := self._fault("resource", f"{item.type} {item.name}"):
                     raise fault.error()
+                if unknown := models.wrong(body):
+                    raise ArmError(400, "InvalidRequestContent", f"{item.name}: {'; '.join(unknown)}")
                 self.put(item.id, body)
                 running.operations.append(self._record(item, None))
                 properties["outputResources"].append({"id": item.id})

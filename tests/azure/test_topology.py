@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from netperf_lib.hosts.azure.topology import PLACEMENTS, Topology, alternatives,
 from netperf_lib.hosts.guests import guest_proofs
 
 from .conftest import GUEST, experiment
+from .models import wrong
 
 CIRCUIT = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network/expressRouteCircuits/c1"
 SUBNET = "/subscriptions/s/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/x"
@@ -257,3 +259,29 @@ def test_the_version_asked_for_is_proven_or_flagged() -> None:
     assert claims["iperf3 3.16*"] == (True, "3.16-1build2")
     assert claims["qperf 0.4.10-1"] == (False, "0.4.11-3")
     assert claims["sockperf 3.7-1"][0] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda vm: vm["properties"].update(licence="x"), "properties.licence: .* no such property"),
+        (lambda vm: vm["properties"]["securityProfile"].update(securityType="Standard"), "'Standard' is none of"),
+        (lambda vm: vm["properties"]["osProfile"].update(adminUsername=7), "7 is no str"),
+        (lambda vm: vm.update(apiVersion="2099-01-01"), "no class of version"),
+        (lambda vm: vm["properties"].update(networkProfile=[]), "is no .*NetworkProfile"),
+    ],
+)
+def test_the_emulator_refuses_what_azures_own_classes_do_not_know(change: Any, said: str) -> None:
+    """Every template that the tests deploy goes through this (`Cloud`); here it is shown that it can refuse."""
+    security = {"securityType": "TrustedLaunch", "uefiSettings": {"secureBootEnabled": True}}
+    vm = {
+        "type": "Microsoft.Compute/virtualMachines",
+        "apiVersion": "2024-07-01",
+        "name": "a",
+        "location": "westeurope",
+        "properties": {"securityProfile": security, "osProfile": {"adminUsername": "me"}},
+    }
+    assert wrong(vm) == []
+    change(vm)
+    (problem,) = wrong(vm)
+    assert re.search(said, problem), problem
