@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from .cloud import SUBSCRIPTION, TENANT, Answer, Cloud
+from .cloud import OTHER, SUBSCRIPTION, TENANT, Answer, Cloud
 
 CLIENT = "00000000-0000-4000-8000-00000000000c"
 CALLER = "192.0.2.7"
@@ -295,14 +295,14 @@ def configure(config: Path, base: str, version: str) -> None:
     (config / "versionCheck.json").write_text(json.dumps(checked), "utf-8-sig")
 
 
-def login(config: Path) -> None:
-    """Log in, without asking anybody."""
+def login(config: Path, selected: str = SUBSCRIPTION) -> None:
+    """Log in to two subscriptions, without asking anybody."""
     profile = {
         "installationId": "00000000-0000-4000-8000-0000000000ff",
         "subscriptions": [{
-            "id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "isDefault": True, "tenantId": TENANT, "homeTenantId": TENANT,
+            "id": identity, "name": name, "state": "Enabled", "isDefault": identity == selected, "tenantId": TENANT, "homeTenantId": TENANT,
             "environmentName": "Emulated", "managedByTenants": [], "user": {"name": CLIENT, "type": "servicePrincipal"},
-        }],
+        } for identity, name in ((SUBSCRIPTION, "emulated"), (OTHER, "other"))],
     }  # fmt: skip
     (config / "azureProfile.json").write_text(json.dumps(profile), "utf-8-sig")
     entries = [{"client_id": CLIENT, "tenant": TENANT, "client_secret": "emulated"}]

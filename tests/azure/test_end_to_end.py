@@ -24,10 +24,10 @@ from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import azure, inventory
 from netperf_lib.hosts.azure import az as az_module
 
-from .cloud import BASE, SUBSCRIPTION
+from .cloud import BASE, OTHER, SUBSCRIPTION
 from .conftest import World, experiment
 from .direct import DirectAz
-from .emulator import CALLER
+from .emulator import CALLER, login
 from .test_place import CIRCUIT, NSG, outside
 
 pytestmark = pytest.mark.slow
@@ -202,6 +202,17 @@ def missing(wanted: Any, got: Any, where: str = "") -> list[str]:
         if wanted in (None, "", got) or str(wanted).lower() == str(got).lower()
         else [f"{where}: {wanted!r}, {got!r}"]
     )
+
+
+@pytest.mark.usefixtures("real_az")
+def test_zones_are_those_of_the_subscription_asked_for_and_not_of_the_selected_one(world: World) -> None:
+    login(world.folder / "emulator" / "az", selected=OTHER)
+    az = az_module.Az("emulated")
+    selected, asked = az("account", "show"), az("account", "show", "--subscription", "emulated")
+    assert (selected["id"], asked["id"]) == (OTHER, SUBSCRIPTION)
+    zones = az_module.locations(az, asked["id"])["westeurope"]
+    assert zones == {z: f"westeurope-az{z}" for z in "123"}
+    assert az_module.locations(az, OTHER)["westeurope"] != zones
 
 
 def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from netperf_lib import hosts
 from netperf_lib.errors import AzureError
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import Workload, azure
+from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import prices
 from netperf_lib.hosts.azure.failures import error_of
 from netperf_lib.hosts.azure.options import Options
 from netperf_lib.hosts.azure.state import State
 from netperf_lib.hosts.azure.topology import topology
 
-from .cloud import BASE, Cloud, Fault
+from .cloud import BASE, OTHER, SUBSCRIPTION, Cloud, Fault
 from .conftest import PRICES, experiment
 from .direct import DirectAz
 from .test_place import CIRCUIT, NSG, VM, claims, outside
@@ -162,6 +163,21 @@ def test_azure_itself_stops_vms_whose_time_is_over(az: DirectAz, cloud: Cloud, t
     cloud.unregistered.add("Microsoft.DevTestLab")
     (problem,) = azure.preflight(experiment()).problems
     assert "Microsoft.DevTestLab" in problem
+
+
+def test_the_zones_are_those_of_the_subscription_that_is_asked_for(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    here, other = (az_module.locations(az, s)["westeurope"] for s in (SUBSCRIPTION, OTHER))
+    assert here != other
+    made = azure.up(experiment("a b cross-zone", subscription="emulated"), number=1, state=tmp_path)
+    assert [(h.zone, h.zone_physical) for h in made.hosts] == [(z, here[z]) for z in ("1", "2")]
+
+
+def test_the_sku_of_a_gateway_is_a_property_of_the_hosts_behind_it(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    vms = {name: {"gateway_sku": "VpnGw2AZ"} for name in ("e", "f")}
+    declared = experiment("a b vpn", "e f vpn", "a c same-zone", vms=vms, prices={**PRICES, "VpnGw2AZ": 0.4})
+    made = azure.up(declared, number=1, state=tmp_path)
+    skus = {h.name: h.labels.get("gateway_sku") for h in made.hosts}
+    assert skus == {"a": "VpnGw1AZ", "b": "VpnGw1AZ", "e": "VpnGw2AZ", "f": "VpnGw2AZ", "c": None}
 
 
 # what is up

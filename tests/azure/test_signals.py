@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +16,35 @@ from typing import Any
 import pytest
 
 from netperf_lib.hosts import azure
+from netperf_lib.hosts.azure import az as az_module
 
+from ..sshd import alive, wait_until
 from .cloud import Answer, Cloud
 from .conftest import GUEST, World, canned, experiment
 from .direct import Clock, DirectAz
 
 DECLARED = experiment("a b ppg", "a c cross-region")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
+
+
+def forked(work: Callable[[], Any]) -> int:
+    """Do something in another process, which takes signals as a program in a terminal does."""
+    if child := os.fork():
+        return child
+    code = 99
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        work()
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    except SystemExit as end:
+        code = int(end.code or 0)
+    finally:
+        os._exit(code)
 
 
 def killed(
@@ -32,43 +55,32 @@ def killed(
     The cloud stays here: the other process asks it over a pipe, and tells it the time.
     """
     ours, theirs = multiprocessing.Pipe()
-    child = os.fork()
-    if not child:
-        code = 99
-        try:
-            ours.close()
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-            def ask(*request: Any) -> Answer:
-                theirs.send((clock.time, request))
-                answer: Answer = theirs.recv()
-                return answer
+    def asking() -> None:
+        def ask(*request: Any) -> Answer:
+            theirs.send((clock.time, request))
+            answer: Answer = theirs.recv()
+            return answer
 
-            run, count = az._run, iter(range(10_000))
+        run, count = az._run, iter(range(10_000))
 
-            def command(*words: str) -> Any:
-                due = next(count) == at
-                if due and not after:
+        def command(*words: str) -> Any:
+            due = next(count) == at
+            if due and not after:
+                os.kill(os.getpid(), by)
+            try:
+                return run(*words)
+            finally:
+                if due:
                     os.kill(os.getpid(), by)
-                try:
-                    return run(*words)
-                finally:
-                    if due:
-                        os.kill(os.getpid(), by)
 
-            cloud.request = ask  # type: ignore[method-assign,assignment]
-            az._run = command  # type: ignore[method-assign]
-            azure.guests = lambda hosts, **_: {h.name: GUEST for h in hosts}  # type: ignore[assignment,attr-defined]
-            work()
-            code = 0
-        except KeyboardInterrupt:
-            code = 130
-        except SystemExit as end:
-            code = int(end.code or 0)
-        finally:
-            os._exit(code)
+        ours.close()
+        cloud.request = ask  # type: ignore[method-assign,assignment]
+        az._run = command  # type: ignore[method-assign]
+        azure.guests = lambda hosts, **_: {h.name: GUEST for h in hosts}  # type: ignore[assignment,attr-defined]
+        work()
+
+    child = forked(asking)
     theirs.close()
     while True:
         try:
@@ -78,9 +90,8 @@ def killed(
             break
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[by]
-    assert code in (0, expected), f"ended with {code}"
-    return code == expected
+    assert code in (0, ENDS[by]), f"ended with {code}"
+    return code == ENDS[by]
 
 
 def at_every_step(test: Any) -> Any:
@@ -134,24 +145,6 @@ def test_killed_at_every_step_of_down(
     assert at >= 3
 
 
-DRIVER = """
-import os, sys, threading
-from pathlib import Path
-from netperf_lib.hosts import azure
-from netperf_lib.hosts.azure import az as az_module
-from tests.azure.conftest import canned
-from tests.azure.test_signals import DECLARED
-step, number, state = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-azure._look = canned
-azure.CLOCK = azure.Clock(poll_s=0.2)
-once, count = az_module.Az._once, iter(range(1000))
-def watched(self, *arguments):
-    if next(count) == step:
-        threading.Timer(0.35, os.kill, (os.getpid(), number)).start()
-    return once(self, *arguments)
-az_module.Az._once = watched
-azure.up(DECLARED, number=1, state=state)
-"""
 STEPS = {
     "it is told what would be made": 1,
     "the group is made": 2,
@@ -179,19 +172,23 @@ def killed_while_az_runs(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, by: signal.Signals
 ) -> None:
     world.machines.silent |= {"a", "b", "c"}
-    repository = Path(__file__).resolve().parents[2]
-    path = f"{repository}{os.pathsep}{os.environ['PYTHONPATH']}"
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(STEPS[step]), str(int(by)), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode in {signal.SIGINT: (130, -2), signal.SIGTERM: (143,), signal.SIGKILL: (-9,)}[by], done.stderr
+    monkeypatch.setattr(azure, "_look", canned)
+
+    def work() -> None:
+        once, count = az_module.Az._once, iter(range(1000))
+
+        def watched(self: az_module.Az, *arguments: Any) -> Any:
+            if next(count) == STEPS[step]:
+                threading.Timer(0.35, os.kill, (os.getpid(), by)).start()
+            return once(self, *arguments)
+
+        az_module.Az._once = watched  # type: ignore[method-assign]
+        azure.up(DECLARED, number=1, state=tmp_path)
+
+    _, status = os.waitpid(forked(work), 0)
+    assert os.waitstatus_to_exitcode(status) == ENDS[by]
     time.sleep(0.2)
     assert not running(world), "az goes on after its caller is gone"
-    monkeypatch.setattr(azure, "_look", canned)
     azure.down(DECLARED, state=tmp_path)
     nothing_is_left(world.cloud, tmp_path)
 
@@ -209,3 +206,16 @@ def running(world: World) -> list[str]:
         if parent == world.warm.pid or (mine and process.name not in (str(os.getpid()), str(world.warm.pid))):
             left.append(process.name)
     return left
+
+
+def test_az_that_is_a_shell_script_dies_with_its_caller(tmp_path: Path) -> None:
+    """As the packages of Debian and Red Hat install it: bash that starts Python without exec."""
+    sign, program = f"30{os.getpid()}", tmp_path / "az"
+    program.write_text(f"#!/bin/bash\nsleep {sign}\ntrue\n", "utf-8")
+    program.chmod(0o755)
+    driver = "from netperf_lib.hosts.azure.az import Az; Az()('group', 'list')"
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    with subprocess.Popen([sys.executable, "-c", driver], env=environment) as caller:
+        assert wait_until(lambda: alive(f"sleep {sign}"), 30)
+        caller.kill()
+    assert wait_until(lambda: not alive(f"sleep {sign}"), 10), "az goes on after its caller is gone"

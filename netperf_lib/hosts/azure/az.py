@@ -68,7 +68,7 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent, **more
     ) as process:
-        watch = ["sh", "-c", 'read -r _; kill -KILL -- "-$1"', "sh", str(process.pid)]
+        watch = ["sh", "-c", 'read -r _; kill -9 "-$1"', "sh", str(process.pid)]
         watcher = subprocess.Popen(watch, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
             yield process
