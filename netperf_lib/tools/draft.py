@@ -45,13 +45,18 @@ class Draft:
             test=self.test,
             error=error,
             warnings=tuple(dict.fromkeys(self.warnings)),
-            metrics={k: v for k, v in self.metrics.items() if v is not None} if whole else {},
+            metrics={k: _exact(k, v) for k, v in self.metrics.items() if v is not None} if whole else {},
             parameters={k: v for k, v in self.parameters.items() if v is not None},
             intervals=self.intervals if status != "failed" else {},
             percentiles=self.percentiles if whole else (),
             percentile_basis=self.basis if whole and self.percentiles else None,
             line=self.line,
         )
+
+
+def _exact(name: str, value: float) -> float:
+    """Return a count or a number of bytes as the integer that it is."""
+    return int(value) if name.endswith(("_count", "_bytes")) and value == int(value) else value
 
 
 def drafted(draft: Draft, fill: Callable[[Draft, str], None], text: str) -> ParsedRun:

@@ -424,7 +424,8 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
     sums = [r for r, _ in summed.rows if r.start_s == rows[0].start_s] if summed else []
     if both:  # a sum says not of which way it is
         together = sum(r.rate_bps for r in rows)
-        sums = [r for r in sums if consistent(r.size_bytes, sizes, tolerance)]
+        each = sum(1 for r in sums if r.length_s > 0.9 * max(lengths)) > 1
+        sums = [r for r in sums if each and consistent(r.size_bytes, sizes, tolerance)]
         sums.sort(key=lambda r: -abs(r.rate_bps - together))
     t = sums[-1] if sums and summed and (both or sums[-1] is summed.rows[-1][0]) else None
     # 2.2 counts the last write of a stream a second late at times: its sum is as long as another stream, then

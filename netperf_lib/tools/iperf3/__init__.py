@@ -4,21 +4,7 @@ What it prints is read from its JSON (3.0 and later), its JSON stream (3.17 and 
 """
 
 from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps
-from .reader import MARKS, read, read_whole, sightings
+from .reader import MARKS, NAME, read, read_whole, sightings
 
-NAME = "iperf3"
-
-__all__ = [
-    "LOAD_TESTS",
-    "MARKS",
-    "NAME",
-    "OPTIONS",
-    "PACKAGE",
-    "TESTS",
-    "VERSION",
-    "commands",
-    "rate_bps",
-    "read",
-    "read_whole",
-    "sightings",
-]
+__all__ = ["LOAD_TESTS", "OPTIONS", "PACKAGE", "TESTS", "VERSION", "commands", "rate_bps"]
+__all__ += ["MARKS", "NAME", "read", "read_whole", "sightings"]

@@ -12,6 +12,7 @@ from ..alternatives import alternatives
 from ..parsed import ParsedRun
 from .document import decode_documents, from_events, has_doubles, salvage
 from .intervals import decode_large
+from .results import NAME as NAME
 from .results import read_document
 from .text import read_text
 

@@ -8,17 +8,5 @@ bandwidth is the sender's. Its "MBps" are 2^20 bytes and its "Mbps" are 2^20 bit
 from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps
 from .reader import MARKS, NAME, read, read_stream, sightings
 
-__all__ = [
-    "LOAD_TESTS",
-    "MARKS",
-    "NAME",
-    "OPTIONS",
-    "PACKAGE",
-    "TESTS",
-    "VERSION",
-    "commands",
-    "rate_bps",
-    "read",
-    "read_stream",
-    "sightings",
-]
+__all__ = ["LOAD_TESTS", "OPTIONS", "PACKAGE", "TESTS", "VERSION", "commands", "rate_bps"]
+__all__ += ["MARKS", "NAME", "read", "read_stream", "sightings"]

@@ -7,131 +7,106 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from ..draft import Damaged, Figure
 
-def beyond_of(percentile: float, n: int | None) -> int | None:
+Found = Mapping[str, Figure]
+"""Figures of a log by name, see `reader`."""
+
+
+def beyond_of(percentile: float, n: float) -> int:
     """How many of `n` observations come after the one that sockperf prints (client.cpp, `printPercentiles`)."""
-    return None if n is None else n - int(0.5 + round(percentile / 100, 7) * n)
+    return int(n) - int(0.5 + round(percentile / 100, 7) * n)
 
 
-def mebibytes(number: str, prefix: str) -> tuple[float, float]:
-    """2^20 bytes a second, and half of the last digit, of what is printed before "Bps" or "bps".
-
-    Raises
-    ------
-    ValueError
-        A unit that sockperf does not print.
-    """
+def mebibytes(number: str, prefix: str) -> Figure:
+    """Return 2^20 bytes a second, of what is printed before "Bps" or "bps"; raises `Damaged` for another unit."""
     nine = len(number.partition(".")[2]) > 3  # --increase_output_precision of 3.7 says G where it means M
     factor = {"M": 1.0, "G": 1.0 if nine else 1000.0}.get(prefix)
     if factor is None:
-        raise ValueError(f"unknown unit {prefix + 'Bps'!r} of a bandwidth: {number} {prefix}Bps")
-    return float(number) * factor, 0.5e-9 if nine else 0.5e-3 * factor
+        raise Damaged(f"unknown unit {prefix + 'Bps'!r} of a bandwidth: {number} {prefix}Bps")
+    return Figure.printed(number, factor)
 
 
 def contradiction(
-    found: Mapping[str, tuple[str, ...]],
-    percentiles: Mapping[float, float],
-    parameters: Mapping[str, Any],
-    test: str | None,
+    found: Found, percentiles: Mapping[float, float], parameters: Mapping[str, Any], test: str | None
 ) -> str | None:
     """Tell which figures cannot stand together; None when all can."""
-    checks = [_counts(found, parameters, test), _distribution(found, percentiles), _rates(found, parameters)]
-    return next((c for c in checks if c), None)
+    v = {name: figure.value for name, figure in found.items()}
+    return _counts(found, v, parameters, test) or _distribution(found, v, percentiles) or _rates(found, parameters)
 
 
-def _counts(found: Mapping[str, tuple[str, ...]], parameters: Mapping[str, Any], test: str | None) -> str | None:
-    n = int(found["observations"][0]) if "observations" in found else None
-    if n is not None and abs(n / 100 - float(found["observations"][1])) > 0.0051:
-        return f"{n} observations, {found['observations'][1]} in each percentile"
-    if "valid" not in found:
+def _counts(found: Found, v: Mapping[str, float], parameters: Mapping[str, Any], test: str | None) -> str | None:
+    n = v.get("observations")
+    if n is not None and not found["observations_each"].agrees(Figure(n / 100)):
+        return f"{n:.0f} observations, {v['observations_each']} in each percentile"
+    if "valid_s" not in v:
         return None
-    seconds, sent, received = float(found["valid"][0]), int(found["valid"][1]), int(found["valid"][2])
-    if n is not None and n != received:
-        return f"{received} messages received in the valid duration, {n} observations"
-    if received > sent:
-        return f"{received} of {sent} messages received"
+    sent, received = v["valid_sent"], v["valid_received"]
+    if (n is not None and n != received) or received > sent:
+        return f"{received:.0f} of {sent:.0f} messages received in the valid duration, {n} observations"
     every = int(parameters.get("reply_every", 1 if test == "ping-pong" else 0))
-    if every and "losses" in found:  # of every n-th message the answer came, was lost, or came out of order
-        asked = (sent - 1) // every + 1
-        if received + int(found["losses"][0]) + int(found["losses"][2]) != asked:
-            return f"{asked} answers due, {received} received, {found['losses'][0]} dropped"
-    if "total" in found:
-        all_seconds, all_sent, all_received = float(found["total"][0]), int(found["total"][1]), int(found["total"][2])
-        if seconds > all_seconds + 0.001 or sent > all_sent or received > all_received or all_received > all_sent:
+    if every and "dropped" in v:  # of every n-th message the answer came, was lost, or came out of order
+        due = (sent - 1) // every + 1
+        if received + v["dropped"] + v["disorder"] != due:
+            return f"{due:.0f} answers due, {received:.0f} received, {v['dropped']:.0f} dropped"
+    if "total_s" in v:
+        whole = v["total_s"] + 0.001, v["total_sent"], v["total_received"]
+        if any(a > b for a, b in zip((v["valid_s"], sent, received), whole, strict=True)) or whole[2] > whole[1]:
             return "more in the valid duration than in the total run"
     return None
 
 
-def _distribution(found: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
+def _distribution(found: Found, v: Mapping[str, float], percentiles: Mapping[float, float]) -> str | None:
     """Order, and what mean and standard deviation allow: Bhatia-Davis for the ends, Chebyshev for the percentiles."""
-    points = [(p, v) for p, v in sorted(percentiles.items())]
-    if "min" in found:
-        points.insert(0, (0.0, float(found["min"][0])))
-    if "max" in found:
-        points.append((100.0, float(found["max"][0])))
-    for (p, v), (q, w) in pairwise(points):
-        if v > w:
-            return f"percentile {p:g} is {v:g}, percentile {q:g} is {w:g}"
-    if "average" not in found:
+    points = [(0.0, v["min"])] if "min" in v else []
+    points += sorted(percentiles.items())
+    points += [(100.0, v["max"])] if "max" in v else []
+    for (p, low), (q, high) in pairwise(points):
+        if low > high:
+            return f"percentile {p:g} is {low:g}, percentile {q:g} is {high:g}"
+    if "mean" not in v:
         return None
-    mean, deviation = float(found["average"][1]), float(found["average"][2])
-    if "summary" in found and found["summary"][2] != found["average"][1]:
-        return f"the average is {found['average'][1]}, the summary says {found['summary'][2]}"
-    if found["average"][6]:
-        n = int(found["observations"][0]) if "observations" in found else None
-        cv, error, low, high = map(float, found["average"][6:10])
-        if abs(cv * mean - deviation) > 0.0006 * mean + 0.001 or not low <= mean + 0.002 or not mean <= high + 0.002:
-            return f"mean {mean:g}, standard deviation {deviation:g}, cv {cv:g}"
-        if n and abs(error * math.sqrt(n) - deviation) > 0.0006 * math.sqrt(n) + 0.001:
-            return f"standard deviation {deviation:g} of {n}, standard error {error:g}"
-    if "observations" not in found:
+    mean, deviation, n = v["mean"], v["deviation"], v.get("observations")
+    if v.get("summary", mean) != mean:
+        return f"the average is {mean:g}, the summary says {v['summary']:g}"
+    if "cv" in v:
+        inside = v["ci_low"] <= mean + 0.002 and mean <= v["ci_high"] + 0.002
+        if not inside or not (found["cv"] * found["mean"]).agrees(found["deviation"], 0.0, 0.001):
+            return f"mean {mean:g}, standard deviation {deviation:g}, cv {v['cv']:g}"
+        if n and not (found["error"] * math.sqrt(n)).agrees(found["deviation"], 0.0, 0.001):
+            return f"standard deviation {deviation:g} of {n:.0f}, standard error {v['error']:g}"
+    if n is None:
         return None
-    n = int(found["observations"][0])
-    ends = dict(points)
-    if 0.0 in ends and 100.0 in ends:
-        if not ends[0.0] - 0.001 <= mean <= ends[100.0] + 0.001:
-            return f"the mean {mean:g} is not between minimum and maximum"
-        most = (ends[100.0] - mean + 0.001) * (mean - ends[0.0] + 0.001) * n / max(n - 1, 1)
-        if deviation**2 > most * 1.001 + 0.001:
-            return f"standard deviation {deviation:g} is more than minimum and maximum allow"
-    for p, v in points:
-        beyond = (beyond_of(p, n) or 0) + 1 if v > mean else n - (beyond_of(p, n) or 0)
-        if p == 0.0:
-            beyond = 1
-        if beyond * (v - mean) ** 2 > n * (deviation + 0.001) ** 2 * 1.01 + 0.01:
-            return f"percentile {p:g} is {v:g}, too far from the mean {mean:g} for the standard deviation {deviation:g}"
+    if "min" in v and "max" in v:
+        most = (v["max"] - mean + 0.001) * (mean - v["min"] + 0.001) * n / max(n - 1, 1)
+        if not v["min"] - 0.001 <= mean <= v["max"] + 0.001 or deviation**2 > most * 1.001 + 0.001:
+            return f"mean {mean:g} and standard deviation {deviation:g} are not of such a minimum and maximum"
+    for p, value in points:
+        after = beyond_of(p, n)
+        beyond = 1 if p == 0.0 else after + 1 if value > mean else n - after
+        if beyond * (value - mean) ** 2 > n * (deviation + 0.001) ** 2 * 1.01 + 0.01:
+            return f"percentile {p:g} is {value:g}, too far from the mean {mean:g} for a deviation of {deviation:g}"
     return None
 
 
-def _rates(found: Mapping[str, tuple[str, ...]], parameters: Mapping[str, Any]) -> str | None:
-    rate = int(found["rate"][0]) if "rate" in found else None
-    if rate is not None and "sent" in found:
-        sent, seconds = int(found["sent"][0]), float(found["sent"][1])
-        if not sent / (seconds + 0.0006) - 1 <= rate <= sent / max(seconds - 0.0006, 1e-4) + 1:
-            return f"{sent} messages in {seconds:g} s, {rate} in a second"
-    if "bandwidth" in found:
-        number, prefix, bits, bit_prefix = found["bandwidth"]
-        try:
-            (size, half), (eighth, half_bits) = mebibytes(number, prefix), mebibytes(bits, bit_prefix)
-        except ValueError:
-            return None  # told where it is read
-        if abs(size * 8 - eighth) > half * 8 + half_bits + 1e-6 * eighth:
-            return f"{number} {prefix}Bps, {bits} {bit_prefix}bps"
-        message = parameters.get("message_bytes")
-        if (
-            rate is not None
-            and message
-            and not _payload(rate, message, size, half)
-            and not on_wire(rate, message, size, half)
-        ):
-            return f"{rate} messages of {message} bytes a second, {number} {prefix}Bps"
+def _rates(found: Found, parameters: Mapping[str, Any]) -> str | None:
+    rate, bandwidth, message = found.get("rate"), found.get("bandwidth"), parameters.get("message_bytes")
+    if rate and "sent" in found:
+        sent, seconds = found["sent"], found["sent_s"]
+        if not (sent / seconds).agrees(rate, 0.0, 0.5 + 1e-4 * rate.value / max(seconds.value, 1e-4)):
+            return f"{sent.value:.0f} messages in {seconds.value:g} s, {rate.value:.0f} in a second"
+    if bandwidth and not (bandwidth * 8).agrees(found["bandwidth_bits"], 1e-6):
+        return f"{bandwidth.value} MBps, {found['bandwidth_bits'].value} Mbps"
+    if bandwidth and rate and message and not (payload(rate, message, bandwidth) or on_wire(rate, message, bandwidth)):
+        return f"{rate.value:.0f} messages of {message} bytes a second, {bandwidth.value} MBps"
     return None
 
 
-def _payload(rate: int, message: int, mebibytes: float, half: float) -> bool:
-    return abs(rate * message / 2**20 - mebibytes) <= half + 1e-6 * mebibytes
+def payload(rate: Figure, message: int, bandwidth: Figure) -> bool:
+    """Tell whether the bandwidth is that of the messages."""
+    return bandwidth.agrees(Figure(rate.value * message / 2**20), 1e-6)
 
 
-def on_wire(rate: int, message: int, mebibytes: float, half: float) -> bool:
+def on_wire(rate: Figure, message: int, bandwidth: Figure) -> bool:
     """Tell whether the bandwidth counts IP and UDP headers, as the first versions did ("vperf")."""
-    return _payload(rate, message + 28 * -(-message // 1472), mebibytes, half)
+    return payload(rate, message + 28 * -(-message // 1472), bandwidth)

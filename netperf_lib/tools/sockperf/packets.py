@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...errors import ParseError
+from ..draft import CONTRADICTION
 from ..parsed import Columns, ParsedRun
 
 _T = TypeVar("_T")
@@ -25,54 +26,48 @@ _TIMES = re.compile(r"\d+\.\d{9}, \d+\.\d{9}")
 def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     """Add the packets, up to the first line that is none; the run is whole when all observations are there."""
     halves = 1 if run.percentile_basis == "rtt" else 2
-    rows = list(takewhile(_ROW.fullmatch, text.split("\n")))
-    two_columns = False
-    if not rows and (rows := list(takewhile(_TIMES.fullmatch, text.split("\n")))):
-        two_columns = True
-        times = np.array([r.split(", ") for r in rows], dtype=float)
-        latency_us = (times[:, 1] - times[:, 0]) * 1e6 / halves
-        table = np.column_stack([np.arange(len(times)), times, latency_us])
-    else:
-        table = np.array([r.split(", ") for r in rows], dtype=float).reshape(-1, 4)
+    lines = text.split("\n")
+    rows = list(takewhile(_ROW.fullmatch, lines))
+    if not rows and (times := list(takewhile(_TIMES.fullmatch, lines))):
+        moments = [list(map(float, r.split(", "))) for r in times]
+        rows = [f"{i}, {r}, {(b - a) * 1e6 / halves}" for i, (r, (a, b)) in enumerate(zip(times, moments, strict=True))]
+    table = np.array([r.split(", ") for r in rows], dtype=float).reshape(-1, 4)
     good = _readable(*table.T, first=0, halves=halves)
     start = table[0, 1] if good else 0.0
     kept = replace(run, samples_count=good, samples=partial(_in_memory, table[:good, 1] - start, table[:good, 3]))
     wanted = run.metrics.get("messages_count")
-    if run.status == "ok" and good == wanted:
-        seconds = run.metrics.get("duration_measured_s") if not run.metrics.get("lost_count") else None
-        span = table[-1, 2] - table[0, 1]
-        wrong = _statistics_of(run, np.sort(table[:, 3]))
-        if seconds is not None and abs(seconds - span) > 0.0021:
-            wrong = f"the duration is {seconds:g} s, of the packets {span:.3f} s: the log is damaged"
-        return replace(kept, status="failed", error=wrong, metrics={}, percentiles=()) if wrong else kept
     if run.status != "ok":
         return kept
-    if wanted is None:
-        return replace(kept, warnings=(*run.warnings, "how many packets there should be is not told"))
-    if two_columns:
-        return replace(kept, warnings=(*run.warnings, f"the log holds {good} of {wanted:.0f} packets"))
-    rest = text.split("\n", good + 1)[good] if text.count("\n") >= good else ""
-    return incomplete(kept, f"{good} of {wanted:.0f} packets are readable; line {line + good} is {rest[:80]!r}")
+    if good == wanted:
+        wrong = _contradiction(run, table)
+        return replace(kept, status="failed", error=wrong, metrics={}, percentiles=()) if wrong else kept
+    if wanted is None or (rows and not _ROW.fullmatch(rows[0])):
+        of = "packets, and how many there should be is not told" if wanted is None else f"of {wanted:.0f} packets"
+        return replace(kept, warnings=(*run.warnings, f"the log holds {good} {of}"))
+    rest = lines[good][:80] if good < len(lines) else ""
+    return incomplete(kept, f"{good} of {wanted:.0f} packets are readable; line {line + good} is {rest!r}")
 
 
-def _statistics_of(run: ParsedRun, latency_us: Any) -> str | None:
-    """Tell which statistic is not that of the packets, sorted; None when all are."""
-    n, basis = len(latency_us), run.percentile_basis
-    checks: list[tuple[str, float | None, float]] = [
-        ("the minimum", run.metrics.get(f"{basis}_min_us"), latency_us[0]),
-        ("the maximum", run.metrics.get(f"{basis}_max_us"), latency_us[-1]),
-        ("the mean", run.metrics.get(f"{basis}_us"), latency_us.mean()),
-        ("the deviation", run.metrics.get(f"{basis}_stdev_us"), latency_us.std(ddof=1) if n > 1 else 0.0),
+def _contradiction(run: ParsedRun, table: Any) -> str | None:
+    """Tell which statistic is not that of the packets; None when all are."""
+    latency_us, metrics, basis = np.sort(table[:, 3]), run.metrics, run.percentile_basis
+    n = len(latency_us)
+    seconds = metrics.get("duration_measured_s") if not metrics.get("lost_count") else None
+    # each is rounded from clock ticks by itself: real logs differ by up to 2 ns, one in ten of them somewhere
+    checks: list[tuple[str, float | None, float, float]] = [
+        ("the duration in s", seconds, table[-1, 2] - table[0, 1], 0.0021),
+        ("the minimum", metrics.get(f"{basis}_min_us"), latency_us[0], 0.0026),
+        ("the maximum", metrics.get(f"{basis}_max_us"), latency_us[-1], 0.0026),
+        ("the mean", metrics.get(f"{basis}_us"), latency_us.mean(), 0.0026),
+        ("the deviation", metrics.get(f"{basis}_stdev_us"), latency_us.std(ddof=1) if n > 1 else 0.0, 0.0026),
     ]
     checks += [
-        (f"percentile {p.percentile:g}", p.latency_us, latency_us[n - 1 - (p.beyond or 0)]) for p in run.percentiles
+        (f"percentile {p.percentile:g}", p.latency_us, latency_us[n - 1 - (p.beyond or 0)], 0.0026)
+        for p in run.percentiles
     ]
-    for what, told, found in checks:
-        # each is rounded from clock ticks by itself: real logs differ by up to 2 ns, one in ten of them somewhere
-        if told is not None and abs(told - found) > 0.0026:
-            return (
-                f"the figures contradict each other, the log is damaged: {what} is {told:g}, of the packets {found:.3f}"
-            )
+    for what, told, found, slack in checks:
+        if told is not None and abs(told - found) > slack:
+            return f"{CONTRADICTION}{what} is {told:g}, of the packets {found:.3f}"
     return None
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from ..alternatives import alternatives
 from ..cleaning import clean, decode
+from ..draft import CONTRADICTION, Damaged, Draft, Figure, drafted
 from ..parsed import ParsedRun, Percentile
 from .checks import beyond_of, contradiction, mebibytes, on_wire
 
@@ -100,23 +100,39 @@ def _repeats(text: str, start: int, log: int) -> bool:
 # --- one run ----------------------------------------------------------------------------------------------------------
 
 _US = r"(\d+\.\d{3})(?!\d)"
-_FIGURES = {
-    "total": r"\[Total Run\] RunTime=(\d+\.\d{3}) sec; (?:Warm up [a-z]+=\d+(?: msec)?; )?"
-    r"SentMessages=(\d+); ReceivedMessages=(\d+)(?:; SkippedMessages=\d+)?\n",
-    "valid": r"\[Valid Duration\] RunTime=(\d+\.\d{3}) sec; SentMessages=(\d+); ReceivedMessages=(\d+)\n",
-    "average": rf"avg-(rtt|latency|lat)= *{_US} \(std-dev= *{_US}(?:, mean-ad={_US}, median-ad={_US}, siqr={_US}, "
-    rf"cv={_US}, std-error={_US}, [\d.]+% ci=\[-?{_US}, {_US}\])?\)",
-    "losses": r"# dropped messages = (\d+); # duplicated messages = (\d+); # out-of-order messages = (\d+)\n",
-    "summary": rf"Summary: (Latency|Round trip)(?: of burst of (\d+) messages)? is {_US} usec",
-    "observations": r"Total (\d+) observations; each percentile contains (\d+\.\d\d) observations",
-    "max": rf"---> <?MAX>? observation = *{_US}",
-    "min": rf"---> <?MIN>? observation = *{_US}",
-    "sent": r"Total of (\d+) messages sent in (\d+\.\d{3}) sec",
-    "rate": r"Summary: Message Rate is (\d+) \[msg/sec\]",
-    "bandwidth": r"Summary: BandWidth is (\d+\.\d{3,9}) (\w?)Bps \((\d+\.\d{3,9}) (\w?)bps\)",
+_MOVED = r"RunTime=(\d+\.\d{3}) sec; (?:Warm up [a-z]+=\d+(?: msec)?; )?SentMessages=(\d+); ReceivedMessages=(\d+)"
+_MORE = rf", mean-ad={_US}, median-ad={_US}, siqr={_US}, cv={_US}, std-error={_US}, [\d.]+% ci=\[-?{_US}, {_US}\]"
+_LINES = {
+    "total": (
+        rf"\[Total Run\] {_MOVED}(?:; SkippedMessages=\d+)?\n",
+        "total_s total_sent total_received",
+    ),
+    "valid": (
+        rf"\[Valid Duration\] {_MOVED}\n",
+        "valid_s valid_sent valid_received",
+    ),
+    "average": (
+        rf"avg-(rtt|latency|lat)= *{_US} \(std-dev= *{_US}(?:{_MORE})?\)",
+        "rtt mean deviation - - - cv error ci_low ci_high",
+    ),
+    "losses": (
+        r"# dropped messages = (\d+); # duplicated messages = (\d+); # out-of-order messages = (\d+)\n",
+        "dropped duplicated disorder",
+    ),
+    "summary": (rf"Summary: (Latency|Round trip)(?: of burst of (\d+) messages)? is {_US} usec", "rtt - summary"),
+    "observations": (
+        r"Total (\d+) observations; each percentile contains (\d+\.\d\d) observations",
+        "observations observations_each",
+    ),
+    "max": (rf"---> <?MAX>? observation = *{_US}", "max"),
+    "min": (rf"---> <?MIN>? observation = *{_US}", "min"),
+    "sent": (r"Total of (\d+) messages sent in (\d+\.\d{3}) sec", "sent sent_s"),
+    "rate": (r"Summary: Message Rate is (\d+) \[msg/sec\]", "rate"),
+    "bandwidth": (r"Summary: BandWidth is (\d+\.\d{3,9}) (\w?)Bps \((\d+\.\d{3,9}) (\w?)bps\)", ""),
+    "percentile": (rf"---> percentile *(\d+\.\d{{2,3}}) = *{_US}", ""),
 }
-_PERCENTILE = rf"---> percentile *(\d+\.\d{{2,3}}) = *{_US}"
-_READABLE = {name: re.compile(p) for name, p in {**_FIGURES, "percentile": _PERCENTILE}.items()}
+"""Lines with figures: their pattern, and names of the figures in it."""
+_READABLE = {name: re.compile(pattern) for name, (pattern, _) in _LINES.items()}
 _ANCHOR = re.compile(
     r"\[Total Run\](?P<total>)|\[Valid Duration\](?P<valid>)|=> avg-(?P<average>)|# dropped(?P<losses>)"
     r"|Summary: (?P<summary>)|Total \d+ observations(?P<observations>)|---> (?P<percentile>)"
@@ -128,7 +144,7 @@ _CANDIDATES = {
     anchor: [(n, _READABLE[n]) for n in dict.fromkeys((*_LIKELY.get(anchor, (anchor,)), *_READABLE))]
     for anchor in _ANCHOR.groupindex
 }
-"""Figures by the anchor of a line, the likely ones first: a damaged line may hold several anchors."""
+"""Lines by their anchor, the likely ones first: a damaged line may hold several anchors."""
 _TITLES = b"packet, txTime(sec), rxTime(sec), "
 _HEADER = re.compile(  # before 3.0 with two columns
     r"^(?:packet, txTime\(sec\), rxTime\(sec\), (?:latency|rtt)\(usec\)|txTime, rxTime)[ \t]*\n", re.MULTILINE
@@ -139,6 +155,7 @@ _MODES = {"pp": "ping-pong", "ul": "under-load", "tp": "throughput", "pb": "play
 _COMPLAINTS = re.compile(
     r"ERROR:? .*|No messages were received from the server.*|No valid observations found.*|Test end before test start.*"
 )
+_NAMES = {p: "p" + f"{p:g}".replace(".", "") for p in (99.999, 99.99, 99.9, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0)}
 
 
 def read(text: str) -> list[ParsedRun]:
@@ -151,35 +168,27 @@ def read(text: str) -> list[ParsedRun]:
     runs = []
     for start, end in pairwise(starts):
         part = text[start:end]
-        head, rows = part, None
-        if "txTime" in part and (m := _HEADER.search(part)):
-            head, rows = part[: m.start()], part[m.end() :]
-        line = text.count("\n", 0, start) + 1
-        run = _run(common + head if start else head, line)
-        if rows is not None:
+        m = _HEADER.search(part) if "txTime" in part else None
+        head = part[: m.start()] if m else part
+        run = _run(common + head if start else head, text.count("\n", 0, start) + 1)
+        if m:
             from .packets import with_rows  # with numpy, which no other log needs
 
-            run = with_rows(run, rows, text.count("\n", 0, end - len(rows)) + 1)
+            run = with_rows(run, part[m.end() :], text.count("\n", 0, start + m.end()) + 1)
         runs.append(run)
     return runs
 
 
 def _run(text: str, line: int = 1) -> ParsedRun:
     """Read the lines of one run without its packets."""
-    parameters, mode = _parameters(text)
-    version = re.search(r"version #(\S+) ?==", text)
+    return drafted(Draft(NAME, line), _fill, text)
 
-    def result(test: str | None, **what: Any) -> ParsedRun:
-        return ParsedRun(
-            tool=NAME,
-            test=test,
-            tool_version=version[1] if version else None,
-            parameters=parameters,
-            line=line,
-            **what,
-        )
 
-    found: dict[str, tuple[str, ...]] = {}
+def _fill(run: Draft, text: str) -> None:
+    run.version = m[1] if (m := re.search(r"version #(\S+) ?==", text)) else None
+    run.parameters, mode = _parameters(text)
+    run.test = mode
+    said: dict[str, tuple[str, ...]] = {}
     percentiles: dict[float, float] = {}
     cut = False
     rows = text.splitlines(keepends=True)
@@ -189,77 +198,82 @@ def _run(text: str, line: int = 1) -> ParsedRun:
             continue
         whole = row.rstrip() + "\n" if row.endswith("\n") else row
         candidates = _CANDIDATES[str(anchor.lastgroup)]
-        name, m = next(((n, m) for n, p in candidates if (m := p.search(whole))), (None, None))
-        if m is None or name is None or (name == "percentile" and float(m[1]) not in _PERCENTILES):
-            if row is rows[-1] and not row.endswith("\n"):
-                cut = True
-                continue
-            return result(mode, status="failed", error=f"not readable: {row.strip()!r}")
+        name, m = next(((n, m) for n, p in candidates if (m := p.search(whole))), ("", None))
+        if m is None or (name == "percentile" and float(m[1]) not in {*_NAMES, 99.5}):
+            cut = row is rows[-1] and not row.endswith("\n")
+            if not cut:
+                raise Damaged(f"not readable: {row.strip()!r}")
+            continue
         if name == "percentile":
             name = f"percentile {m[1]}"
             percentiles[float(m[1])] = float(m[2])
-        if found.setdefault(name, m.groups()) != m.groups():
-            return result(mode, status="failed", error=f"two different values of {name}: {row.strip()!r} is the second")
-
-    test = "throughput" if {"rate", "bandwidth"} & found.keys() else mode or _latency_mode(found, parameters)
-    if not {"average", "rate", "bandwidth", "observations"} & found.keys():
-        complaint = _COMPLAINTS.search(text)
-        if complaint:
-            error = complaint[0].strip()
-        elif re.search(r"^Usage: sockperf ", text, re.MULTILINE):
-            error = "no run: sockperf printed how it is used, so an option was wrong"
-        elif "[SERVER]" in text:
-            error = "the log of a server, which prints no figures; pass the client's"
-        else:
-            error = f"no statistics: the log ends after {rows[-1].strip()!r}"
-        return result(test, status="failed", error=error)
-    if {"rate", "bandwidth"} & found.keys() and {"average", "observations"} & found.keys():
-        return result(test, status="failed", error="figures of two modes in one run: a line between them is damaged")
-    if lost := _lost(found, percentiles):
-        return result(test, status="failed", error=f"lines are lost, or of another process: {lost}")
-    wrong = contradiction(found, percentiles, parameters, test)
-    if wrong:
-        return result(test, status="failed", error=f"the figures contradict each other, the log is damaged: {wrong}")
-    try:
-        metrics = _throughput(found) if test == "throughput" else {}
-    except ValueError as e:
-        return result(test, status="failed", error=str(e))
-    basis = None
-    points: tuple[Percentile, ...] = ()
-    if not metrics:
-        rtt = found["average"][0] == "rtt" if "average" in found else found.get("summary", ("",))[0] == "Round trip"
-        basis = "rtt" if rtt or parameters.get("full_rtt") else "latency_oneway"
-        n = int(found["observations"][0]) if "observations" in found else None
-        metrics = _latency(found, percentiles, basis)
-        points = tuple(Percentile(p, v, beyond_of(p, n)) for p, v in sorted(percentiles.items()))
-    warnings = []
+        if said.setdefault(name, m.groups()) != m.groups():
+            raise Damaged(f"two different values of {name}: {row.strip()!r} is the second")
+    last = rows[-1].strip() if rows else ""
+    found = _figures(said)
+    latency, throughput = {"average", "observations"} & said.keys(), {"rate", "bandwidth"} & said.keys()
+    run.test = "throughput" if throughput else mode or _latency_mode(found, run.parameters)
+    if not latency and not throughput:
+        raise Damaged(_why_nothing(text, last))
+    if latency and throughput:
+        raise Damaged("figures of two modes in one run: a line between them is damaged")
+    if lost := _lost(said, percentiles):
+        raise Damaged(f"lines are lost, or of another process: {lost}")
+    if wrong := contradiction(found, percentiles, run.parameters, run.test):
+        raise Damaged(CONTRADICTION + wrong)
+    value = {name: figure.value for name, figure in found.items()}
     wanted = {"sent": "messages_count", "rate": "message_rate_per_s", "bandwidth": "throughput_sent_bps"}
-    if basis:
+    if throughput:
+        rate, bandwidth, size = found.get("rate"), found.get("bandwidth"), run.parameters.get("message_bytes")
+        run.metrics = {
+            "message_rate_per_s": value.get("rate"),
+            "throughput_sent_bps": bandwidth.value * 2**20 * 8 if bandwidth else None,
+            "messages_count": value.get("sent"),
+            "duration_measured_s": value.get("sent_s"),
+        }
+        if size and rate and bandwidth and on_wire(rate, int(size), bandwidth):
+            run.warnings.append("the bandwidth counts 28 bytes of IP and UDP header a packet")
+    else:
+        rtt = "rtt" in (*said.get("average", ())[:1], said.get("summary", ("",))[0].replace("Round trip", "rtt"))
+        run.basis = "rtt" if rtt or run.parameters.get("full_rtt") else "latency_oneway"
+        n = value.get("observations")
+        run.metrics = _latency(value, percentiles, run.basis)
+        run.percentiles = tuple(
+            Percentile(p, v, None if n is None else beyond_of(p, n)) for p, v in sorted(percentiles.items())
+        )
         wanted = {"valid": "duration_measured_s", "losses": "lost_count"}
-        if "percentile 50.000" in found:  # since 2.8 these are printed of any number of observations
-            wanted |= {f"percentile {p:.3f}": f"{basis}_{_NAMES[p]}_us" for p in _NAMES if p not in (95.0, 25.0)}
-    if gone := [f"{metric} (a line is missing)" for line, metric in wanted.items() if line not in found]:
-        warnings.append(f"without {', '.join(gone)}")
-    if cut or (basis and "min" not in found) or (not basis and "bandwidth" not in found):
-        warnings.append(f"the log ends early, after {rows[-1].strip()!r}")
-    if basis and "average" not in found:
-        warnings.append("the lines before the percentiles are missing, so halves of round trips are assumed")
-    size = int(parameters.get("message_bytes", 0))
-    if (
-        size
-        and {"rate", "bandwidth"} <= found.keys()
-        and on_wire(int(found["rate"][0]), size, *mebibytes(*found["bandwidth"][:2]))
-    ):
-        warnings.append("the bandwidth counts 28 bytes of IP and UDP header a packet")
-    warnings += [m.strip() for m in _COMPLAINTS.findall(text)]
-    return result(
-        test,
-        status="ok",
-        metrics=metrics,
-        percentiles=points,
-        percentile_basis=basis if points else None,
-        warnings=tuple(warnings),
-    )
+        if "percentile 50.000" in said:  # since 2.8 these are printed of any number of observations
+            wanted |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p not in (95.0, 25.0)}
+        if "average" not in said:
+            run.warnings.append("the lines before the percentiles are missing, so halves of round trips are assumed")
+    if gone := [f"{metric} (a line is missing)" for key, metric in wanted.items() if key not in said]:
+        run.warnings.append(f"without {', '.join(gone)}")
+    if cut or ("bandwidth" if throughput else "min") not in said:
+        run.warnings.append(f"the log ends early, after {last!r}")
+    run.warnings += [m.strip() for m in _COMPLAINTS.findall(text)]
+
+
+def _figures(said: Mapping[str, tuple[str, ...]]) -> dict[str, Figure]:
+    """Name the figures of the lines."""
+    found: dict[str, Figure] = {}
+    for line, groups in said.items():
+        if line == "bandwidth":
+            found |= {"bandwidth": mebibytes(*groups[:2]), "bandwidth_bits": mebibytes(*groups[2:])}
+            continue
+        names = _LINES.get(line, ("", ""))[1].split()
+        pairs = zip(names, groups, strict=False)
+        found |= {n: Figure.printed(g) for n, g in pairs if g is not None and n not in ("-", "rtt")}
+    return found
+
+
+def _why_nothing(text: str, last: str) -> str:
+    if complaint := _COMPLAINTS.search(text):
+        return complaint[0].strip()
+    if re.search(r"^Usage: sockperf ", text, re.MULTILINE):
+        return "no run: sockperf printed how it is used, so an option was wrong"
+    if "[SERVER]" in text:
+        return "the log of a server, which prints no figures; pass the client's"
+    return f"no statistics: the log ends after {last!r}"
 
 
 def _parameters(text: str) -> tuple[dict[str, str | int | float | bool], str | None]:
@@ -284,85 +298,43 @@ def _parameters(text: str) -> tuple[dict[str, str | int | float | bool], str | N
     return found, _MODES.get(command[1], command[1]) if command else None
 
 
-def _latency_mode(found: Mapping[str, tuple[str, ...]], parameters: Mapping[str, Any]) -> str | None:
+def _latency_mode(found: Mapping[str, Figure], parameters: Mapping[str, str | int | float | bool]) -> str | None:
     """Tell ping-pong (each message waits for the answer to the one before) from under-load by the counts."""
     if int(parameters.get("reply_every", 1)) > 1:
         return "under-load"
-    if "total" not in found or "losses" not in found:
+    if "total_sent" not in found or "dropped" not in found:
         return None
-    waiting = int(found["total"][1]) - int(found["total"][2]) - int(found["losses"][0])
+    waiting = found["total_sent"].value - found["total_received"].value - found["dropped"].value
     return "ping-pong" if waiting <= max(1, int(parameters.get("burst", 1))) else "under-load"
 
 
-_NAMES = {
-    99.999: "p99999",
-    99.99: "p9999",
-    99.9: "p999",
-    99.0: "p99",
-    95.0: "p95",
-    90.0: "p90",
-    75.0: "p75",
-    50.0: "p50",
-    25.0: "p25",
-}
-
-
-_PERCENTILES = {*_NAMES, 99.5}
-
-
-def _lost(found: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
+def _lost(said: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
     """Tell which line is missing between others; a log that begins late or ends early has none."""
-    lines: list[str | float] = [
-        "average",
-        "losses",
-        "observations",
-        "max",
-        *sorted(set(_NAMES) - {95.0}, reverse=True),
-        "min",
-    ]
-    there = [name in found or name in percentiles for name in lines]
-    if True not in there or not {"average", "observations"} & found.keys():
+    printed = [p for p in _NAMES if p != 95.0]
+    lines: list[str | float] = ["average", "losses", "observations", "max", *printed, "min"]
+    there = [name in said or name in percentiles for name in lines]
+    if not {"average", "observations"} & said.keys():
         return None
     first, last = there.index(True), len(there) - 1 - there[::-1].index(True)
     # of few observations not every percentile is printed
-    n, most = int(found.get("observations", ("100000",))[0]), max(percentiles, default=0)
+    n, most = int(said.get("observations", ("100000",))[0]), max(percentiles, default=0)
     missing = [x for x, t in zip(lines[first:last], there[first:last], strict=True) if not t]
     missing = [x for x in missing if isinstance(x, str) or (n >= 100 and (x < most or n >= 100_000))]
     return ", ".join(f"percentile {n:g}" if isinstance(n, float) else str(n) for n in missing) or None
 
 
-def _latency(found: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float], basis: str) -> dict[str, float]:
-    metrics: dict[str, float] = {}
-    if "average" in found:
-        metrics[f"{basis}_us"] = float(found["average"][1])
-        if float(found["average"][2]) > 0:  # one observation has no deviation, although 0.000 is printed
-            metrics[f"{basis}_stdev_us"] = float(found["average"][2])
-    elif "summary" in found:
-        metrics[f"{basis}_us"] = float(found["summary"][2])
-    for end in ("min", "max"):
-        if end in found:
-            metrics[f"{basis}_{end}_us"] = float(found[end][0])
-    metrics |= {f"{basis}_{_NAMES[p]}_us": v for p, v in percentiles.items() if p in _NAMES}
-    if "observations" in found:
-        metrics["messages_count"] = int(found["observations"][0])
-    if "losses" in found:
-        names = ("lost_count", "duplicated_count", "out_of_order_count")
-        metrics |= {name: int(value) for name, value in zip(names, found["losses"], strict=True)}
-    if "valid" in found and float(found["valid"][0]) > 0:  # 0.000 with one observation: it has no duration
-        metrics["duration_measured_s"] = float(found["valid"][0])
-    return metrics
-
-
-def _throughput(found: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-    metrics: dict[str, float] = {}
-    if "rate" in found:
-        metrics["message_rate_per_s"] = int(found["rate"][0])
-    if "bandwidth" in found:
-        number, prefix, _, _ = found["bandwidth"]
-        metrics["throughput_sent_bps"] = mebibytes(number, prefix)[0] * 2**20 * 8
-    if "sent" in found:
-        metrics |= {"messages_count": int(found["sent"][0]), "duration_measured_s": float(found["sent"][1])}
-    return metrics
+def _latency(value: Mapping[str, float], percentiles: Mapping[float, float], basis: str) -> dict[str, float | None]:
+    counts = {"messages_count": "observations", "lost_count": "dropped", "duplicated_count": "duplicated"}
+    counts["out_of_order_count"] = "disorder"
+    return {
+        f"{basis}_us": value.get("mean", value.get("summary")),
+        f"{basis}_stdev_us": value.get("deviation") or None,  # 0.000 with one observation: it has none
+        f"{basis}_min_us": value.get("min"),
+        f"{basis}_max_us": value.get("max"),
+        **{f"{basis}_{_NAMES[p]}_us": v for p, v in percentiles.items() if p in _NAMES},
+        **{name: value.get(key) for name, key in counts.items()},
+        "duration_measured_s": value.get("valid_s") or None,
+    }
 
 
 # --- the file of --full-log -------------------------------------------------------------------------------------------
