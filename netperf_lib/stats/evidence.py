@@ -30,7 +30,6 @@ __all__ = [
     "decide",
     "more_rounds",
     "rounds_required",
-    "two_groups",
     "without_far",
 ]
 
@@ -94,15 +93,15 @@ class Rounds:
     factor : float
         So many rounds count as one (`autocorrelation_factor`); the interval widens by its root, and its quantile is
         that of Student's t with the rounds that are left.
-    groups : tuple of ndarray
-        Groups of rounds that lie apart (`two_groups`): the interval covers the middle of each.
+    groups : tuple of ndarray of bool, shape (n,)
+        Ways in which the rounds fall into two states (`dependence.path_states`): the interval covers the mean of each.
     reach : float
         Added to both ends: a bias of known size, or a step of the values.
     """
 
     d: Floats
     factor: float = 1.0
-    groups: tuple[Floats, ...] = ()
+    groups: tuple[npt.NDArray[np.bool_], ...] = ()
     reach: float = 0.0
     _walsh: Floats = field(init=False, repr=False)
 
@@ -130,10 +129,12 @@ class Rounds:
             worth = max(self.n / self.factor, 3.0)
             f *= _t(worth - 1, tail) / _t(self.n - 1, tail)
         low, high = (middle + (float(w[j]) - middle) * f for j in (k, w.size - 1 - k))
-        for group in self.groups:
-            centre = float(np.median(group))
-            half = _t(group.size - 1, tail) * float(group.std(ddof=1)) / math.sqrt(group.size) if group.size > 1 else 0
-            low, high = min(low, centre - half), max(high, centre + half)
+        for upper in self.groups:
+            states = [v for v in (self.d[upper], self.d[~upper]) if v.size]
+            spread = math.sqrt(sum(v.size * float(v.var()) for v in states) / (self.n - len(states)))
+            for v in states:
+                centre, half = float(v.mean()), _t(self.n - len(states), tail) * spread / math.sqrt(v.size)
+                low, high = min(low, centre - half), max(high, centre + half)
         return low - self.reach, high + self.reach, real
 
 
@@ -298,35 +299,6 @@ def _interval(e: Estimate, alpha: float, sequential: bool) -> tuple[float, float
     level = nominal_level(e.n, alpha) if sequential else alpha
     low, high, tail = e.ends(level / 2)
     return low, high, alpha if sequential else 2 * tail
-
-
-# A split into two groups leaves so little of the variance within them in 0.3 % of normal samples of n (simulated,
-# 20,000 samples each; samples of Student's t with 3 degrees of freedom need less).
-_SPLIT = np.array(
-    [[6, 0.018], [8, 0.043], [10, 0.068], [12, 0.091], [15, 0.115], [20, 0.144], [30, 0.178], [40, 0.211], [60, 0.235]]
-)
-
-
-def two_groups(x: Floats) -> float | None:
-    """Where a sample falls into two groups that lie apart; None where it does not.
-
-    A path that changes its state from time to time gives rounds of two kinds: how often each occurs is as uncertain
-    as the few changes that were seen, so an interval must cover both. Single far values (fewer than a fifth) are no
-    group: see `without_far`.
-    """
-    n = x.size
-    if n < 6:
-        return None
-    s = np.sort(x)
-    partial = np.cumsum(s - s.mean())
-    total = float(((s - s.mean()) ** 2).sum())
-    k = np.arange(1, n)
-    least = max(2, math.ceil(0.2 * n))
-    between = np.where((k >= least) & (n - k >= least), partial[:-1] ** 2 * (1 / k + 1 / (n - k)), 0.0)
-    at = int(between.argmax())
-    if total <= 0 or 1 - between[at] / total >= np.interp(n, _SPLIT[:, 0], _SPLIT[:, 1]):
-        return None
-    return float(s[at] + s[at + 1]) / 2
 
 
 def without_far(x: Floats) -> npt.NDArray[np.bool_]:

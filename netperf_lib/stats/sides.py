@@ -24,14 +24,6 @@ FEW_BEYOND = 10
 """A percentile with fewer packets beyond it is no property of the network yet."""
 
 
-def _beyond_plan(table: RunsTable, rounds: int) -> Mask:
-    """Runs of rounds that come after so many rounds of their deployment."""
-    blocks, first = np.unique(table.block, return_index=True)
-    deployment = table.deployment[first]
-    rank = np.concatenate([np.arange((deployment == d).sum()) for d in np.unique(deployment)])
-    return np.asarray(np.isin(table.block, blocks[rank >= rounds]))
-
-
 @dataclass(slots=True)
 class Side:
     """One side by block: log of the value (NaN: none), whether it failed there, and which rows are in it."""

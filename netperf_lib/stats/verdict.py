@@ -18,7 +18,7 @@ from ..experiment.factors import level_words
 from ..experiment.model import Contrast
 from .comparison import About, Better, Comparison, Family, Verdict
 from .contrasts import Question, question
-from .dependence import Dependence, carry_over, dependence, place_effect
+from .dependence import Dependence, States, carry_over, dependence, path_states, place_effect
 from .evidence import (
     ABOVE,
     EQUIVALENT,
@@ -32,7 +32,6 @@ from .evidence import (
     decide,
     more_rounds,
     rounds_required,
-    two_groups,
     without_far,
 )
 from .result import Floats, check_share, numbers, percent, plural, quantity
@@ -166,8 +165,8 @@ class _Trust:
 
     factor: float = 1.0
     reach: float = 0.0
-    groups: Mask | None = None
-    """Which of two groups each round belongs to."""
+    states: list[Mask] = field(default_factory=list)
+    """Rounds (of the log ratios) in which a side was in its upper state."""
     alarm: str = ""
     warnings: list[str] = field(default_factory=list)
 
@@ -187,7 +186,7 @@ class _Trust:
 def _trusts(family: Sequence[Measured], sides: Sides) -> list[_Trust]:
     """What the rounds of a family depend on, and steps and states of their values."""
     found = [_Trust() for _ in family]
-    for i, (m, trust) in enumerate(zip(family, found, strict=True)):
+    for m, trust in zip(family, found, strict=True):
         trust.reach = m.a.step + (m.b.step if m.b is not None else 0.0)
         if m.b is None and m.unblocked is None and len(m.unknown) == 1:
             alone = dependence(m.d[:, None])
@@ -195,16 +194,14 @@ def _trusts(family: Sequence[Measured], sides: Sides) -> list[_Trust]:
         if m.unblocked is not None and len(m.unknown) <= 2:
             x, y = (dependence(v[:, None]) for v in m.unblocked)
             trust.depends(x if x.p < y.p else y, max(float(v.own.max(initial=0.0)) for v in (x, y)))
-        found[i] = trust
     for metric in dict.fromkeys(m.asked.metric for m in family):
         mine = [i for i, m in enumerate(family) if m.asked.metric == metric and m.b is not None and m.d.size]
         mine = [i for i in mine if family[i].unblocked is None]
         if mine:
             _trust_pairs([family[i] for i in mine], [found[i] for i in mine], sides)
     for m, trust in zip(family, found, strict=True):
-        if trust.groups is None and len(m.unknown) == 1 and m.unblocked is None:
-            at = two_groups(m.d)
-            trust.groups = None if at is None else m.d > at
+        if not trust.states and len(m.unknown) == 1 and m.unblocked is None:
+            trust.states += path_states(m.d[:, None]).upper.values()
     return found
 
 
@@ -224,7 +221,7 @@ def _trust_pairs(family: Sequence[Measured], found: Sequence[_Trust], sides: Sid
     carried = carry_over(logs, previous)
     drift = place_effect(logs, place)
     names = _condition_names(t, carried)
-    states = _states(logs) if single else {}
+    states = path_states(logs) if single else States({})
     for m, trust in zip(family, found, strict=True):
         a, b = keys.index(m.a.key), keys.index(m.b.key if m.b is not None else m.a.key)
         trust.depends(together, max(together.own[a], together.own[b]))
@@ -242,11 +239,16 @@ def _trust_pairs(family: Sequence[Measured], found: Sequence[_Trust], sides: Sid
                 f"values change by {percent(abs(math.expm1(drift)))} from one place in the round to the next: "
                 "the interval is wider for it"
             )
-        for c in (a, b):
-            if c in states:
-                labels = np.zeros(whole.size, dtype=bool)
-                labels[np.flatnonzero(whole)] = states[c]
-                trust.groups = labels[m.block]
+        for c in {a, b} & states.upper.keys():
+            labels = np.zeros(whole.size, dtype=bool)
+            labels[np.flatnonzero(whole)] = states.upper[c]
+            trust.states.append(labels[m.block])
+        if states.gap and not trust.states:
+            trust.reach += states.gap
+            trust.warnings.append(
+                f"another path of this experiment changed its state by {percent(math.expm1(states.gap))} during the "
+                "measurement, as one of these may have done before or after it: the interval is wider for it"
+            )
 
 
 def _sequence(t: RunsTable, rows: Sequence[npt.NDArray[np.intp]], whole: Mask) -> tuple[Any, Floats]:
@@ -271,20 +273,6 @@ def _condition_names(t: RunsTable, codes: Iterable[int]) -> dict[int, str]:
     return found
 
 
-def _states(logs: Floats) -> dict[int, Mask]:
-    """Conditions whose rounds fall into two groups, against the other conditions of their rounds."""
-    if logs.shape[1] < 3:
-        return {}
-    level = logs - np.median(logs, axis=0)
-    found = {}
-    for c in range(logs.shape[1]):
-        rest = level[:, c] - np.median(np.delete(level, c, axis=1), axis=1)
-        at = two_groups(rest)
-        if at is not None:
-            found[c] = rest > at
-    return found
-
-
 # --- judging ----------------------------------------------------------------------------------------------------------
 
 
@@ -301,10 +289,8 @@ def _estimates(family: Sequence[Measured], trusts: Sequence[_Trust], logs: Seque
             by_unit[i] = np.array([_middle(d[unit == u]) for u in np.unique(unit)])
             made.append(None)
         else:
-            groups: tuple[Floats, ...] = ()
-            if trust.groups is not None and trust.groups.size == d.size:
-                groups = (d[trust.groups], d[~trust.groups])
-            made.append(Rounds(d, trust.factor, groups, trust.reach))
+            states = tuple(s for s in trust.states if s.size == d.size)
+            made.append(Rounds(d, trust.factor, states, trust.reach))
     for i, y in by_unit.items():
         variance, df = _pooled(i, by_unit)
         made[i] = Units(y, variance, df, trusts[i].reach)
@@ -427,10 +413,10 @@ def _comparison(
         if verdict == Verdict.INCONCLUSIVE and estimate is not None:
             more = more_rounds(n, estimate.middle, (high - low) / 2, q.edge)
             reason = _settle(more, f"{unit}s{side}")
-    if trust.groups is not None:
-        few = int(min(trust.groups.sum(), (~trust.groups).sum()))
+    for upper in trust.states:
+        few = int(min(upper.sum(), (~upper).sum()))
         warnings.append(
-            f"the rounds fall into two groups ({few} and {trust.groups.size - few}), and the interval covers both: "
+            f"the rounds fall into two groups ({few} and {upper.size - few}), and the interval covers both: "
             "look for a path or host that changes its state"
         )
     warnings += trust.warnings
@@ -562,7 +548,7 @@ def _method(m: Measured, trust: _Trust, design: Design) -> str:
         return f"unblocked, {'Welch over deployments' if m.unit_means else 'Mann-Whitney shift'}{looks}"
     if len(m.unknown) > 1:
         return f"paired by {m.unit_name}, Student's t over them{looks}"
-    exact = "exact " if trust.factor == 1 and not trust.reach and trust.groups is None and not looks else ""
+    exact = "exact " if trust.factor == 1 and not trust.reach and not trust.states and not looks else ""
     return f"paired by round, Hodges-Lehmann, {exact}signed rank{looks}"
 
 

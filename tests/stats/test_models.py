@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -16,6 +17,8 @@ from numpy.random import default_rng
 from netperf_lib import stats
 from netperf_lib.errors import StatsError
 from netperf_lib.experiment.model import Percentile
+from netperf_lib.stats.dependence import path_states
+from netperf_lib.stats.sequential import nominal_level
 from netperf_lib.stats.steady_state import mser
 
 from . import planted
@@ -359,6 +362,28 @@ def test_a_clean_series_is_clean_and_a_drifting_one_is_not():
     broken = stats.diagnose(np.concatenate([rng.normal(100, 1, 10), rng.normal(90, 1, 10)]))
     assert broken.break_after == 10
     assert "the level breaks after run 10" in broken.words
+
+
+def test_a_path_that_changes_its_state_is_seen_and_noise_is_not():
+    rng = default_rng(8)
+    logs = 0.02 * rng.standard_normal((16, 4))
+    assert not path_states(logs).upper
+    logs[4:10, 2] += 0.15
+    found = path_states(logs)
+    assert {c: np.flatnonzero(v).tolist() for c, v in found.upper.items()} == {2: [4, 5, 6, 7, 8, 9]}
+    assert found.gap == pytest.approx(0.15, abs=0.03)
+
+
+def test_looks_at_every_round_err_no_more_often_than_one():
+    """Of two thousand means that are zero, at most one in twenty is ever found to differ."""
+    x = default_rng(9).standard_normal((2000, 60))
+    n = np.arange(1, 61)
+    mean = np.cumsum(x, axis=1) / n
+    spread = np.sqrt(np.maximum(np.cumsum(x * x, axis=1) / n - mean**2, 1e-12) * n / np.maximum(n - 1, 1))
+    t = np.abs(mean) / spread * np.sqrt(n)
+    cut = np.array([scipy.stats.t.isf(nominal_level(k, 0.05) / 2, k - 1) if k > 2 else np.inf for k in n])
+    assert (t > cut).any(axis=1).mean() <= 0.05
+    assert (t > scipy.stats.t.isf(0.025, np.maximum(n - 1, 1)))[:, 5:].any(axis=1).mean() > 0.2
 
 
 def test_the_place_in_the_round_is_looked_at():

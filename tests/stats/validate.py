@@ -8,19 +8,22 @@ the public path: a table of runs, contrasts as in the yaml, `netperf_lib.stats.j
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 
 from netperf_lib import stats
+from netperf_lib.stats import dependence, evidence, sides, verdict
 
 ALPHA = 0.05
 MARGIN = 0.10
@@ -187,13 +190,18 @@ def autoregressive(phi: float, cv: float = 0.08) -> Noise:
     return make
 
 
-def regimes(size: float, cv: float, which: str, stay: float = 0.8) -> Noise:
+def regimes(size: float, cv: float, which: str, stay: float = 0.8, these_hours: bool = False) -> Noise:
+    """Paths that change between two states; of `these_hours` their mean in the rounds measured is part of the truth."""
+
     def make(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
         state = rng.random((n, k)) < 0.5
         for t in range(1, n):
             state[t] = state[t - 1] ^ (rng.random(k) > stay)
         hit = np.arange(k) % 2 == 1 if which == "odd" else np.arange(k) == 0
-        return cv * rng.standard_normal((n, k)) + size * np.where(hit, 2.0 * state - 1, 0.0)
+        moved = 2.0 * state - 1
+        if these_hours:
+            moved -= moved.mean(axis=0)
+        return cv * rng.standard_normal((n, k)) + size * np.where(hit, moved, 0.0)
 
     return make
 
@@ -414,6 +422,7 @@ def scenarios() -> Iterator[Scenario]:
     for n in (10, 20):
         yield Scenario(f"uneven noise, n={n}, mixed", one(uneven, n, "mixed"), promise())
         yield Scenario(f"lognormal CV 30 %, n={n}, mixed", one(lognormal, n, "mixed"), promise())
+    yield Scenario("a quarter of odd conditions' runs, n=10, null", one(slow(0.25, True), 10, "null"), promise())
     for n in (20, 40):
         yield Scenario(
             f"a tenth of all runs 3 times slower, n={n}, mixed", one(slow(0.1, False), n, "mixed"), promise()
@@ -427,19 +436,19 @@ def scenarios() -> Iterator[Scenario]:
             for truth in ("null", "edge"):
                 noise = autoregressive(phi)
                 yield Scenario(f"rounds autocorrelated {phi}, n={n}, {truth}", one(noise, n, truth), promise())
-    for n in (10, 20, 40):
+    # the truth is the mean over all time: a path that kept one state in all rounds measured (13 % of paths in 10
+    # rounds, 1.4 % in 20) cannot be told from one that differs, and the bounds say what remains
+    for n, odd, base in ((10, 12.0, 25.0), (20, 5.0, 15.0), (40, 5.0, 5.0)):
         for truth in ("null", "edge"):
             noise = regimes(0.1, 0.02, "odd")
-            yield Scenario(f"paths change state ±10 %, CV 2 %, n={n}, {truth}", one(noise, n, truth), promise())
-        # one path alone whose states are hidden in its noise: what ten or twenty rounds cannot show
-        yield Scenario(
-            f"baseline changes state ±20 %, CV 8 %, n={n}",
-            one(regimes(0.2, 0.08, "base"), n, "null"),
-            promise({10: 30.0, 20: 30.0, 40: 15.0}[n]),
-        )
+            yield Scenario(f"paths change state ±10 %, CV 2 %, n={n}, {truth}", one(noise, n, truth), promise(odd))
+        noise = regimes(0.2, 0.08, "base")
+        yield Scenario(f"baseline changes state ±20 %, CV 8 %, n={n}", one(noise, n, "null"), promise(base))
+        noise = regimes(0.2, 0.08, "base", these_hours=True)
+        yield Scenario(f"baseline changes state ±20 %, these hours, n={n}", one(noise, n, "null"), promise())
     yield Scenario("wave on one path, these hours, n=20, null", one(wave, 20, "null"), promise())
-    for k, n in ((2, 10), (2, 20), (4, 20), (7, 20)):
-        yield Scenario(f"carry-over of 20 %, {k} conditions, n={n}", carried(k, n), promise())
+    for k, n, bound in ((2, 10, 15.0), (2, 20, 5.0), (4, 20, 5.0), (7, 20, 5.0)):
+        yield Scenario(f"carry-over of 20 %, {k} conditions, n={n}", carried(k, n), promise(bound))
     for kind in ("repeated", "failed", "missing", "without the round"):
         yield Scenario(f"slow runs fail, {kind}, n=20, equal, CV 20 %", failing(kind, 0.0, 0.2, 20), promise())
         yield Scenario(f"slow runs fail, {kind}, n=40, 10 % slower, CV 8 %", failing(kind, EDGE, 0.08, 40), promise())
@@ -460,9 +469,9 @@ def scenarios() -> Iterator[Scenario]:
         several_experiments,
         promise() | {"covers": (lambda r: r.covered(), 97.0, 99.9)},
     )
-    for cv, m, truth in ((0.20, 1, "null"), (0.20, 6, "null"), (0.08, 6, "mixed")):
+    for cv, m, truth, step in ((0.20, 1, "null", 2), (0.20, 6, "null", 6), (0.08, 6, "mixed", 6)):
         name = f"rounds added until settled, CV {cv:.0%}, m={m}, {truth}"
-        yield Scenario(name, looking(cv, m, truth), promise(), 0.5)
+        yield Scenario(name, looking(cv, m, truth, step=step), promise(), 0.5)
     yield Scenario(
         "rounds added until settled, as the lab",
         looking(0.08, 6, "lab", 60, 1, 12),
@@ -511,6 +520,89 @@ def simulate(scenario: Scenario, seed: np.random.SeedSequence, samples: int) -> 
     ]
 
 
+# --- mutations --------------------------------------------------------------------------------------------------------
+
+
+class Mutation(NamedTuple):
+    """A guard that is taken away, and the scenario that must then miss its bounds."""
+
+    scenario: str
+    samples: int
+    patches: Callable[[], list[Any]]
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for patch in self.patches():
+                stack.enter_context(patch)
+            yield
+
+
+def _undeclared_judged() -> list[Any]:
+    plain = verdict._comparison
+
+    def judged(m: Any, *rest: Any) -> Any:
+        asked = m.asked
+        m.asked = replace(asked, declared=True)
+        return replace(plain(m, *rest), declared=asked.declared)
+
+    return [mock.patch.object(verdict, "_comparison", judged)]
+
+
+def _off_by_one() -> list[Any]:
+    plain = sides.Sides._make
+
+    def rolled(self: Any, metric: str, factors: Any, key: Any) -> Any:
+        side = plain(self, metric, factors, key)
+        if factors == {"placement": "p0"}:
+            side.log = np.roll(side.log, 1)
+        return side
+
+    return [mock.patch.object(sides.Sides, "_make", rolled)]
+
+
+MUTATIONS = {
+    "dependent rounds judged": Mutation(
+        "rounds autocorrelated 0.6, n=20, null",
+        60,
+        lambda: [
+            mock.patch.object(dependence.Dependence, "alarm", property(lambda _: False)),
+            mock.patch.object(verdict, "autocorrelation_factor", return_value=1.0),
+            mock.patch.object(verdict, "path_states", return_value=dependence.States({})),
+        ],
+    ),
+    "looking ignored": Mutation(
+        "rounds added until settled, CV 20%, m=1, null",
+        400,
+        lambda: [mock.patch.object(evidence, "nominal_level", lambda _, alpha: alpha)],
+    ),
+    "family size ignored": Mutation(
+        "family of 20, CV 8 %, n=20, mixed",
+        30,
+        lambda: [
+            mock.patch.object(
+                verdict,
+                "decide",
+                lambda e, edges, alpha, **how: [
+                    evidence.decide([x], [edge], alpha, **how)[0] for x, edge in zip(e, edges, strict=True)
+                ],
+            )
+        ],
+    ),
+    "undeclared contrasts judged": Mutation("chosen after the data, best of 15", 20, _undeclared_judged),
+    "rounds paired off by one": Mutation("as the lab, CV 8 %, n=10", 40, _off_by_one),
+}
+
+
+def mutated(name: str, seed: np.random.SeedSequence) -> bool:
+    """Whether the validation notices a mutation."""
+    mutation = MUTATIONS[name]
+    scenario = next(s for s in scenarios() if s.name == mutation.scenario)
+    scenario.weight = 1.0
+    with mutation.applied():
+        return not all(figure.holds for figure in simulate(scenario, seed, mutation.samples))
+
+
 def _by_name(name: str, seed: np.random.SeedSequence, samples: int) -> list[Figure]:
     return simulate(next(s for s in scenarios() if s.name == name), seed, samples)
 
@@ -547,6 +639,13 @@ def main(arguments: list[str] | None = None) -> int:
         word = "ok  " if figure.holds else "FAIL"
         bounds = f"in {figure.low:g} … {figure.high:.4g}"
         print(f"{word}  {figure.name:<76}{figure.value:7.2f} ±{figure.error:4.1f}  {bounds}", flush=True)
+    if not chosen.only:
+        for name, child in zip(MUTATIONS, np.random.SeedSequence(seed + 1).spawn(len(MUTATIONS)), strict=True):
+            noticed = mutated(name, child)
+            total += 1
+            wrong += not noticed
+            word, seen = ("ok  ", "noticed") if noticed else ("FAIL", "overlooked")
+            print(f"{word}  mutation {seen}: {name}", flush=True)
     print(f"{total - wrong} of {total} figures hold, {time.monotonic() - started:.0f} s")
     return 1 if wrong else 0
 
