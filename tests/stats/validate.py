@@ -152,8 +152,8 @@ def one(noise: Noise, n: int, truth: str = "null", m: int = 6, **judge: Any) -> 
 # --- noise ------------------------------------------------------------------------------------------------------------
 
 
-def iid(cv: float) -> Noise:
-    return lambda rng, n, k: cv * rng.standard_normal((n, k)) + 0.1 * rng.standard_normal((n, 1))
+def iid(cv: float, shared: float = 0.1) -> Noise:
+    return lambda rng, n, k: cv * rng.standard_normal((n, k)) + shared * rng.standard_normal((n, 1))
 
 
 def uneven(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
@@ -370,10 +370,15 @@ def rare_packets(few: int, many: int) -> Callable[[np.random.Generator], Report]
     return make
 
 
-def at_threshold(rng: np.random.Generator) -> Report:
-    runs = table(0.08 * rng.standard_normal((20, 1)), rng)
-    family = stats.judge(runs, [{"metric": METRIC, "a": {"placement": "p0"}, "below": "100 us"}], alpha=ALPHA)
-    return Report(family, np.zeros(1))
+def at_threshold(m: int) -> Callable[[np.random.Generator], Report]:
+    """Conditions that have nothing in common, each exactly at its threshold."""
+
+    def make(rng: np.random.Generator) -> Report:
+        runs = table(0.08 * rng.standard_normal((20, m)), rng)
+        asked = [{"metric": METRIC, "a": {"placement": f"p{i}"}, "below": "100 us"} for i in range(m)]
+        return Report(stats.judge(runs, asked, alpha=ALPHA), np.zeros(m))
+
+    return make
 
 
 def unblocked(rng: np.random.Generator) -> Report:
@@ -409,6 +414,11 @@ def scenarios() -> Iterator[Scenario]:
             yield Scenario(f"independent, CV 8 %, n={n}, {truth}", one(iid(0.08), n, truth), promise())
     yield Scenario(
         "as the lab, CV 8 %, n=10", one(iid(0.08), 10, "lab"), promise() | verdict_is(0, "better", 95.0), 2.0
+    )
+    yield Scenario(
+        "as the lab, rounds vary by 40 %, n=10",
+        one(iid(0.08, 0.4), 10, "lab"),
+        promise() | verdict_is(0, "better", 95.0),
     )
     yield Scenario("as the lab, CV 8 %, n=24", one(iid(0.08), 24, "lab"), promise() | verdict_is(5, "equivalent", 90.0))
     yield Scenario("independent, CV 2 %, n=10, edge", one(iid(0.02), 10, "edge"), promise())
@@ -488,7 +498,8 @@ def scenarios() -> Iterator[Scenario]:
         promise() | {"undeclared verdicts": (lambda r: any(c.settled for c in r.family if not c.declared), 0.0, 0.0)},
     )
     yield Scenario("p99.9 of 2000 and 6000 packets", rare_packets(2000, 6000), promise(), 0.5)
-    yield Scenario("exactly at a threshold", at_threshold, promise())
+    for m in (1, 20):
+        yield Scenario(f"exactly at the threshold, m={m}", at_threshold(m), promise())
     yield Scenario("unblocked, n=20", unblocked, promise())
     for cv in (0.02, 0.08, 0.15):
         yield Scenario(
@@ -577,8 +588,8 @@ MUTATIONS = {
         lambda: [mock.patch.object(evidence, "nominal_level", lambda _, alpha: alpha)],
     ),
     "family size ignored": Mutation(
-        "family of 20, CV 8 %, n=20, mixed",
-        30,
+        "exactly at the threshold, m=20",
+        15,
         lambda: [
             mock.patch.object(
                 verdict,
@@ -590,7 +601,7 @@ MUTATIONS = {
         ],
     ),
     "undeclared contrasts judged": Mutation("chosen after the data, best of 15", 20, _undeclared_judged),
-    "rounds paired off by one": Mutation("as the lab, CV 8 %, n=10", 40, _off_by_one),
+    "rounds paired off by one": Mutation("as the lab, rounds vary by 40 %, n=10", 15, _off_by_one),
 }
 
 
