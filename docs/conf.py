@@ -19,7 +19,9 @@ extensions = [
     "sphinx_design",
     "generated",
 ]
-nb_execution_mode = "off"
+nb_execution_mode = "auto"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 autosummary_generate = True

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..errors import NothingToReport
+from ..experiment.factors import residue
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..questions.conditions import conditioned, interval_words, label, select
@@ -64,6 +65,7 @@ def rounds(
     >>> npl.plots.rounds(exp.runs, "latency_oneway_us", hue="placement")
     """
     runs = select(runs, metric, factors=[hue]) if hue else conditioned(runs, metric)
+    merged = residue(runs, ["condition"]) if hue else []
     runs = runs.assign(condition=runs["condition"].cat.remove_unused_categories())
     names = [str(n) for n in runs["condition"].cat.categories]
     info = metric_of(metric)
@@ -77,6 +79,7 @@ def rounds(
         f"{interval_words((len(v) for v in values.values()), confidence, len(set(units_of(runs))))} (right). "
         f"n = {each(len(v) for v in values.values())} runs a condition."
         + (" The panels have different scales." if len(groups) > 1 else "")
+        + (f" A colour holds runs that differ in {', '.join(merged)}." if merged else "")
     )
     heights = [1.0 + 0.35 * len(g) for g in groups]
     time = runs.groupby(["deployment", "round"], sort=True).ngroup() + 1
@@ -231,7 +234,7 @@ def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: f
     table : DataFrame
         The table of intervals; rows of stream -1 (the sum) are used where there are any.
     runs : DataFrame, optional
-        As `select` gives it: whose intervals are drawn. Not needed where `table` has a column ``condition``.
+        Whose intervals are drawn. Not needed where `table` has a column ``condition``.
     cut_s : float, optional
         End of the warm-up, as `warmup` finds it.
     """

@@ -26,7 +26,7 @@ def ecdf(percentiles: pd.DataFrame, runs: pd.DataFrame | None = None, *, ax: Axe
     percentiles : DataFrame
         The table of percentiles.
     runs : DataFrame, optional
-        As `select` gives it: whose percentiles are drawn. Not needed where `percentiles` has a column ``condition``.
+        Whose percentiles are drawn. Not needed where `percentiles` has a column ``condition``.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """

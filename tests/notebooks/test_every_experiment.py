@@ -17,6 +17,7 @@ import netperf_lib as npl
 from netperf_lib.errors import NothingToReport
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
+from tests.conftest import REPO
 from tests.report import made
 
 Runs = pd.DataFrame
@@ -212,3 +213,21 @@ def test_plots_take_the_table_and_axes(lab: Runs) -> None:
     assert npl.plots.rounds(lab, "latency_oneway_us", hue="placement", ax=axes) is axes
     assert axes.has_data()
     plt.close(figure)
+
+
+def test_a_colour_that_holds_several_conditions_says_so(lab: Runs) -> None:
+    assert "accelerated" in npl.plots.rounds(lab, "latency_oneway_us", hue="placement").caption
+    plain = lab[lab["accelerated"].isna() | lab["accelerated"].eq(True)]
+    assert "accelerated" not in npl.plots.rounds(plain, "latency_oneway_us", hue="placement").caption
+
+
+def test_details_are_drawn_from_the_tables_that_reading_gives() -> None:
+    exp = npl.read(npl.recorded())
+    assert npl.plots.intervals(exp.intervals, exp.runs[exp.runs["streams"] == 16]).axes[0].has_data()
+    assert npl.plots.ecdf(exp.percentiles, exp.runs[exp.runs["tool"] == "sockperf"]).axes[0].has_data()
+
+
+def test_the_gallery_shows_every_plot() -> None:
+    text = (REPO / "docs" / "gallery.md").read_text("utf-8")
+    drawn = [name for name in npl.plots.__all__ if name[0].islower()]
+    assert [name for name in drawn if f"npl.plots.{name}(" not in text] == []
