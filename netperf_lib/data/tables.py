@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -118,19 +118,26 @@ class PartWriter:
         self._stack = ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
-        self._rows = 0
+        self._rows: list[Rows] = []
+        self._count = 0
 
     def __enter__(self) -> Self:
         return self
 
-    def add(self, rows: pa.Table) -> None:
+    def add(self, rows: pa.Table | Rows) -> None:
         """Add rows; at most a row group more than these is held in memory."""
-        self._waiting.append(rows)
-        self._rows += rows.num_rows
-        while self._rows >= GROUP_ROWS:
+        if isinstance(rows, Rows):
+            self._rows.append(rows)
+        else:
+            self._waiting.append(rows)
+        self._count += len(rows)
+        while self._count >= GROUP_ROWS:
             self._flush(GROUP_ROWS)
 
     def _flush(self, rows: int) -> None:
+        if self._rows:
+            self._waiting.append(_joined(self._table, self._rows))
+            self._rows = []
         waiting = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
         if self._writer is None:
             unlike = _UNLIKE if self._table == "runs" else ()
@@ -155,12 +162,12 @@ class PartWriter:
             )
         self._writer.write_table(waiting.slice(0, rows).replace_schema_metadata(None), row_group_size=GROUP_ROWS)
         rest = waiting.slice(rows)
-        self._waiting, self._rows = [rest], rest.num_rows
+        self._waiting, self._count = [rest], rest.num_rows
 
     def close(self, metadata: Mapping[str, str]) -> bool:
         """Write what is left and the footer; return whether there were rows, and so a file."""
-        if self._rows:
-            self._flush(self._rows)
+        if self._count:
+            self._flush(self._count)
         if self._writer is None:
             return False
         self._writer.add_key_value_metadata({"netperf_schema": str(SCHEMA_VERSION), **metadata})
@@ -170,26 +177,38 @@ class PartWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._writer is not None and kind is None and self._rows:
+        if self._writer is not None and kind is None and self._count:
             raise RuntimeError("the part was not closed")
         self._stack.__exit__(kind, error, trace)
 
 
-def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterator[tuple[TableName, pa.Table]]:
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one run for a table, by column; many are converted at once, which is faster than each by itself."""
+
+    experiment: str
+    run_id: str
+    columns: Mapping[str, Sequence[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+
+def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterator[tuple[TableName, Rows]]:
     """Rows of a run for every table but ``runs``, a batch at a time."""
     for run in parsed:
-        points = [asdict(p) for p in run.percentiles]
-        if points:
+        if run.percentiles:
+            points = [asdict(p) for p in run.percentiles]
             columns: dict[str, Any] = {name: [p[name] for p in points] for name in points[0]}
             columns["basis"] = [run.percentile_basis] * len(points)
-            yield "percentiles", _columns("percentiles", experiment, run_id, columns)
+            yield "percentiles", Rows(experiment, run_id, columns)
         if run.intervals:
-            yield "intervals", _columns("intervals", experiment, run_id, run.intervals)
+            yield "intervals", Rows(experiment, run_id, run.intervals)
         if run.samples_count:
             for batch in run.samples():
                 for start in range(0, len(batch["t_s"]), GROUP_ROWS):
                     some = {name: values[start : start + GROUP_ROWS] for name, values in batch.items()}
-                    yield "samples", _columns("samples", experiment, run_id, _rounded(some))
+                    yield "samples", Rows(experiment, run_id, _rounded(some))
 
 
 def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -200,24 +219,20 @@ def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     return {"t_s": t, "latency_us": np.where(np.isfinite(bits.view(np.float32)), kept, bits).view(np.float32)}
 
 
-def _columns(table: TableName, experiment: str, run_id: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
-    schema = SCHEMAS[table]
-    length = len(next(iter(columns.values())))
-    constant = {"run_id": run_id, "experiment": experiment}
-    arrays = [
-        _repeated(constant[f.name], length)
-        if f.name in constant
-        else pa.array(columns[f.name], f.type, from_pandas=True)
-        if f.name in columns
-        else pa.nulls(length, f.type)
-        for f in schema
-    ]
-    return pa.Table.from_arrays(arrays, names=schema.names)
-
-
-def _repeated(text: str, length: int) -> pa.DictionaryArray:
-    """The same text in every row, held once: to write it row by row takes longer than the figures beside it."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int32)), pa.array([text]))
+def _joined(table: TableName, several: Sequence[Rows]) -> pa.Table:
+    """Rows of several runs as one table."""
+    runs = np.repeat(np.arange(len(several), dtype=np.int32), [len(rows) for rows in several])
+    arrays = []
+    for f in SCHEMAS[table]:
+        if f.name in ("run_id", "experiment"):  # held once for each run
+            names = pa.array([getattr(rows, f.name) for rows in several]).dictionary_encode()
+            arrays.append(names.take(pa.array(runs)))
+            continue
+        found = [rows.columns.get(f.name, [None] * len(rows)) for rows in several]
+        alike = all(isinstance(values, np.ndarray) for values in found)
+        values = np.concatenate(found) if alike else [v for values in found for v in values]
+        arrays.append(pa.array(values, f.type, from_pandas=True))
+    return pa.Table.from_arrays(arrays, names=SCHEMAS[table].names)
 
 
 def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
@@ -321,8 +336,6 @@ def _default_buffer(record: Mapping[str, Any]) -> int | None:
     return min(sizes) if len(sizes) == 2 else None
 
 
-def _utc(text: Any) -> pd.Timestamp | None:
-    if not text:
-        return None
-    at = pd.Timestamp(text)
-    return at.tz_localize("UTC") if at.tzinfo is None else at.tz_convert("UTC")
+def _utc(text: Any) -> datetime | None:
+    at = datetime.fromisoformat(str(text)) if text else None
+    return at.replace(tzinfo=UTC) if at and at.tzinfo is None else at
