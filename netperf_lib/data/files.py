@@ -18,10 +18,9 @@ import shutil
 import socket
 import sys
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -34,7 +33,7 @@ from pydantic import ValidationError
 
 from ..errors import NetperfError, StoreError
 
-__all__ = ["Folder", "LocalFolder", "Location", "ObjectFolder", "explained", "folder", "is_alive", "is_url", "split"]
+__all__ = ["Folder", "Location", "ObjectFolder", "explained", "folder", "is_alive", "is_url", "split"]
 
 Location = str | os.PathLike[str]
 """A path, or the URL of an object store."""
@@ -74,7 +73,7 @@ def folder(place: Location) -> Folder:
     StoreError
         The URL cannot be used: unknown scheme, missing package, no credentials.
     """
-    return ObjectFolder(str(place)) if is_url(place) else LocalFolder(str(_path(place)))
+    return ObjectFolder(str(place)) if is_url(place) else Folder(str(_path(place)))
 
 
 @contextmanager
@@ -125,11 +124,17 @@ def is_alive(pid: int) -> bool:
         return True
 
 
-class Folder(ABC):
-    """A folder whose files are named by their path relative to it, with ``/`` between the parts."""
+class Folder:
+    """A folder on this machine, whose files are named by their path relative to it; renames are atomic."""
 
     url: str
     """Its path or URL, as messages and workers name it."""
+    path: Path | None
+    """Where it is on this machine; None for a folder elsewhere."""
+
+    def __init__(self, path: str) -> None:
+        self.path = self._top = Path(path)
+        self.url = str(self.path)
 
     def __repr__(self) -> str:
         return f"folder({self.url!r})"
@@ -137,87 +142,23 @@ class Folder(ABC):
     def __reduce__(self) -> tuple[Callable[[str], Folder], tuple[str]]:
         return folder, (self.url,)  # no credentials travel
 
-    @abstractmethod
     def exists(self, name: str) -> bool:
         """Whether a file or folder has this name."""
+        return os.path.exists(self._top / name)  # noqa: PTH110 (Path.exists raises for a name that is too long)
 
-    @abstractmethod
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-
-    @abstractmethod
-    def new_file(self, name: str) -> AbstractContextManager[Path]:
-        """A local place to write to; it becomes the file `name` whole when the block ends well."""
-
-    @abstractmethod
-    def create(self, name: str, data: bytes) -> None:
-        """Write a new file whole; FileExistsError where there is one."""
-
-    @abstractmethod
-    def append(self, name: str, line: str, *, durable: bool = True) -> None:
-        """Add a line to a text file. On an object store only one process may do so at a time."""
-
-    @abstractmethod
-    def staging(self, name: str) -> AbstractContextManager[Path]:
-        """A local folder to write into, later passed to `publish` as the folder `name`; removed after the block."""
-
-    @abstractmethod
-    def publish(self, staged: Path, name: str, last: str, *, durable: bool = True) -> None:
-        """Make a staged folder appear; its file `last` makes it complete and is written only if absent."""
-
-    def tidy(self, name: str) -> None:  # noqa: B027 (object stores have no half-written files)
-        """Remove what killed writers of this machine left in a folder."""
-
-    @abstractmethod
-    def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
-        """Names in a folder, sorted, without hidden ones; with `complete_with` only folders that hold that file."""
-
-    @abstractmethod
-    def sizes(self, name: str) -> dict[str, int]:
-        """Names of the files in a folder and their sizes in bytes; empty where there is no such folder."""
-
-    @abstractmethod
-    def local(self, name: str) -> AbstractContextManager[Path]:
-        """A folder as a local one to read, for as long as the block runs."""
-
-    @abstractmethod
-    def remove(self, name: str) -> None:
-        """Remove a file or a whole folder; what is not there is removed already."""
-
-    @abstractmethod
-    def move(self, name: str, target: str, *, last: str) -> None:
-        """Rename a folder. Where that is not one step, the file `last` arrives last and leaves last."""
-
-    @abstractmethod
-    def arrow(self, name: str, sizes: Mapping[str, int]) -> tuple[pyarrow.fs.FileSystem, str]:
-        """A pyarrow file system for the files of a folder, whose sizes are known, and the folder's path in it."""
+        return (self._top / name).read_bytes()
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file whole."""
         with self.new_file(name) as place:
             place.write_bytes(data)
 
-    def each(self, function: Callable[[T], Any], items: list[T]) -> list[Any]:
-        """Apply a function to many items; concurrently where each waits for the store."""
-        return [function(item) for item in items]
-
-
-class LocalFolder(Folder):
-    """A folder on this machine: renames are atomic."""
-
-    def __init__(self, path: str) -> None:
-        self.path = Path(path)
-        self.url = str(self.path)
-
-    def exists(self, name: str) -> bool:
-        return os.path.exists(self.path / name)  # noqa: PTH110 (Path.exists raises for a name that is too long)
-
-    def read(self, name: str) -> bytes:
-        return (self.path / name).read_bytes()
-
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
-        place = self.path / name
+        """A local place to write to; it becomes the file `name` whole when the block ends well."""
+        place = self._top / name
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = _temporary(place)
         try:
@@ -229,7 +170,8 @@ class LocalFolder(Folder):
                 aside.unlink(missing_ok=True)
 
     def create(self, name: str, data: bytes) -> None:
-        place = self.path / name
+        """Write a new file whole; FileExistsError where there is one."""
+        place = self._top / name
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = _temporary(place)
         try:
@@ -246,7 +188,8 @@ class LocalFolder(Folder):
                 aside.unlink(missing_ok=True)
 
     def append(self, name: str, line: str, *, durable: bool = True) -> None:
-        place = self.path / name
+        """Add a line to a text file. On an object store only one process may do so at a time."""
+        place = self._top / name
         place.parent.mkdir(parents=True, exist_ok=True)
         with place.open("ab", buffering=0) as file:
             file.write(f"{line}\n".encode())
@@ -255,7 +198,8 @@ class LocalFolder(Folder):
 
     @contextmanager
     def staging(self, name: str) -> Iterator[Path]:
-        final = self.path / name
+        """A local folder to write into, later passed to `publish` as the folder `name`; removed after the block."""
+        final = self._top / name
         final.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".staging-{_host()}-{os.getpid()}-", dir=final.parent))
         try:
@@ -264,14 +208,14 @@ class LocalFolder(Folder):
             shutil.rmtree(staged, ignore_errors=True)
 
     def publish(self, staged: Path, name: str, last: str, *, durable: bool = True) -> None:
-        final = self.path / name
+        """Make a staged folder appear; its file `last` makes it complete and is written only if absent."""
+        final = self._top / name
         mask = os.umask(0)
         os.umask(mask)
         staged.chmod(0o777 & ~mask)
         if durable:
-            for file in staged.iterdir():
+            for file in (*staged.iterdir(), staged):
                 _fsync(file)
-            _fsync(staged)
         try:
             staged.rename(final)
         except OSError:
@@ -283,13 +227,15 @@ class LocalFolder(Folder):
             _fsync(final.parent)
 
     def tidy(self, name: str) -> None:
-        for left in (self.path / name).glob(".*"):
+        """Remove what killed writers of this machine left in a folder; object stores have no half-written files."""
+        for left in (self._top / name).glob(".*"):
             found = _TEMPORARY.fullmatch(left.name)
             if found and found["host"] == _host() and not is_alive(int(found["pid"])):
                 self.remove(f"{name}/{left.name}")
 
     def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
-        top = f"{self.path}/{name}" if name else str(self.path)
+        """Names in a folder, sorted, without hidden ones; with `complete_with` only folders that hold that file."""
+        top = f"{self._top}/{name}" if name else str(self._top)
         try:
             with os.scandir(top) as entries:
                 found = [e.name for e in entries if not e.name.startswith(".")]
@@ -300,28 +246,37 @@ class LocalFolder(Folder):
         return sorted(found)
 
     def sizes(self, name: str) -> dict[str, int]:
+        """Names of the files in a folder and their sizes in bytes; empty where there is no such folder."""
         try:
-            with os.scandir(self.path / name) as entries:
+            with os.scandir(self._top / name) as entries:
                 return {e.name: e.stat().st_size for e in entries if e.is_file() and not e.name.startswith(".")}
         except (FileNotFoundError, NotADirectoryError):
             return {}
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        yield self.path / name
+        """A folder as a local one to read, for as long as the block runs."""
+        yield self._top / name
 
     def remove(self, name: str) -> None:
-        place = self.path / name
+        """Remove a file or a whole folder; what is not there is removed already."""
+        place = self._top / name
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
         else:
             place.unlink(missing_ok=True)
 
     def move(self, name: str, target: str, *, last: str) -> None:
-        (self.path / name).rename(self.path / target)
+        """Rename a folder. Where that is not one step, the file `last` arrives last and leaves last."""
+        (self._top / name).rename(self._top / target)
 
     def arrow(self, name: str, sizes: Mapping[str, int]) -> tuple[pyarrow.fs.FileSystem, str]:
-        return pyarrow.fs.LocalFileSystem(), str(self.path / name)
+        """A pyarrow file system for the files of a folder, whose sizes are known, and the folder's path in it."""
+        return pyarrow.fs.LocalFileSystem(), str(self._top / name)
+
+    def each(self, function: Callable[[T], Any], items: list[T]) -> list[Any]:
+        """Apply a function to many items; concurrently where each waits for the store."""
+        return [function(item) for item in items]
 
 
 class ObjectFolder(Folder):
@@ -333,7 +288,7 @@ class ObjectFolder(Folder):
                 "the data root's URL holds a credential; leave it out and set AZURE_STORAGE_SAS_TOKEN, "
                 "AZURE_STORAGE_CONNECTION_STRING or use `az login`"
             )
-        self.url = url.rstrip("/")
+        self.url, self.path = url.rstrip("/"), None
         with _store_errors(self.url):
             opened = fsspec.core.url_to_fs(self.url, use_listings_cache=False)  # type: ignore[no-untyped-call]
             self._fs: Any = opened[0]
@@ -421,6 +376,9 @@ class ObjectFolder(Folder):
             with _store_errors(self.url):
                 self._fs.get([self._at(f"{name}/{f}") for f in files], [str(copy / f) for f in files])
             yield copy
+
+    def tidy(self, name: str) -> None:
+        pass
 
     def remove(self, name: str) -> None:
         with _store_errors(self.url), suppress(FileNotFoundError):

@@ -34,7 +34,7 @@ import yaml
 
 from ..errors import StoreError
 from ..experiment.model import Contrast, Deployment, Experiment
-from .files import LocalFolder, Location, explained, folder, is_alive, is_url, split
+from .files import Location, explained, folder, is_alive, is_url, split
 
 __all__ = ["RECORD", "Declaration", "RunState", "Store", "block_of", "experiments", "read_record", "stores", "trial_of"]
 
@@ -107,7 +107,7 @@ class Store:
         self._files = folder(url)
         self.url = self._files.url
         """Where the data are."""
-        if isinstance(self._files, LocalFolder):
+        if self._files.path is not None:
             self.path = self._files.path
             """The experiment's folder on this machine; of a store elsewhere, the folder for what must be local."""
             with explained(url):
@@ -146,7 +146,7 @@ class Store:
     @property
     def location(self) -> str:
         """Where the data are, named so that any process can open it: an absolute path, or the URL."""
-        return str(self.path.resolve()) if isinstance(self._files, LocalFolder) else self.url
+        return str(self.path.resolve()) if self._files.path is not None else self.url
 
     # -- places --------------------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class Store:
 
     def publish(self, made: Iterable[Path]) -> list[str]:
         """Bring files of `reports_dir` to where the data are; return their paths or URLs there."""
-        if isinstance(self._files, LocalFolder):
+        if self._files.path is not None:
             return [str(file) for file in made]
         places = []
         for file in made:
@@ -313,7 +313,7 @@ class Store:
             parent.move(split(self.url)[1], aside, last="experiment.yaml")
             self._claim = None
         self.frozen = None
-        return self.path.with_name(aside) if isinstance(self._files, LocalFolder) else f"{parent.url}/{aside}"
+        return self.path.with_name(aside) if self._files.path is not None else f"{parent.url}/{aside}"
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Keep the schedule (a JSON document); what is frozen stays."""

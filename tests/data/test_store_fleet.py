@@ -31,7 +31,7 @@ from fsspec.implementations.local import LocalFileSystem
 import netperf_lib as npl
 from netperf_lib.data import files, layout
 from netperf_lib.data import ingest as ingest_module
-from netperf_lib.data.files import LocalFolder
+from netperf_lib.data.files import folder
 from netperf_lib.data.layout import Store
 from netperf_lib.data.synth import synth
 from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
@@ -400,7 +400,7 @@ def test_packets_are_never_in_memory_whole(tmp_path: Path) -> None:
     part = tmp_path / "part.parquet"
     rng = np.random.default_rng(1)
     most = 0
-    with PartWriter("samples", partial(LocalFolder(str(tmp_path)).new_file, part.name)) as writer:
+    with PartWriter("samples", partial(folder(tmp_path).new_file, part.name)) as writer:
         for _ in range(40):
             batch = {"t_s": np.arange(100_000.0), "latency_us": rng.random(100_000)}
             run = ParsedRun(tool="x", status="ok", samples_count=100_000, samples=partial(iter, [batch]))
