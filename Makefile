@@ -55,8 +55,9 @@ test-azure: setup .venv-azure/ready ## place VMs in YOUR Azure subscription, pro
 check: setup ## lint, format and type checks
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-docs: setup ## build the documentation into docs/_build/html
+docs: setup ## build the documentation and the executed notebooks into docs/_build/html
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@cp "$$($(BIN)/npl report data/recorded/lab-full --to html | tail -1)" docs/_build/html/report.html
 
 notebooks: setup ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)

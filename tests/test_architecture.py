@@ -70,7 +70,7 @@ LAYERS = {
     "hosts": "errors metrics experiment tools measure",
     "data": "errors metrics experiment tools",
     "questions": "errors metrics experiment tools data stats",
-    "plots": "errors metrics stats questions",
+    "plots": "errors metrics experiment stats questions",
     "reporting": "errors metrics experiment data stats questions plots hosts pipeline",
     "pipeline": "errors metrics experiment hosts measure data stats questions reporting",
     "cli": "errors metrics experiment hosts measure data stats questions plots reporting pipeline",

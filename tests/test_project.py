@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -77,17 +80,43 @@ def test_no_path_of_a_machine_in_the_project() -> None:
             assert not re.search(r"(?<![\w.])/(root|work|home/\w+)/", place.read_text("utf-8")), file
 
 
-def test_the_wheel_carries_notebooks_and_templates(tmp_path: Path) -> None:
-    command = [str(REPO / ".venv/bin/hatchling"), "build", "-t", "wheel", "-d", str(tmp_path)]
-    if not Path(command[0]).exists():
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source archive, and the wheel that is built from it as an index or a distribution would."""
+    folder = tmp_path_factory.mktemp("dist")
+    hatchling = REPO / ".venv/bin/hatchling"
+    if not hatchling.exists():
         pytest.skip("hatchling is not in .venv")
-    subprocess.run(command, cwd=REPO, check=True, capture_output=True)
-    held = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    subprocess.run([hatchling, "build", "-t", "sdist", "-d", folder], cwd=REPO, check=True, capture_output=True)
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+        archive.extractall(folder, filter="data")
+    source = next(p for p in folder.iterdir() if p.is_dir())
+    subprocess.run([hatchling, "build", "-t", "wheel", "-d", folder], cwd=source, check=True, capture_output=True)
+    return folder
+
+
+def test_the_wheel_carries_notebooks_and_templates(built: Path) -> None:
+    held = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
     sources = [p for p in (REPO / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts]
     for source in sources:
         assert f"netperf_lib/_notebooks/{source.relative_to(REPO / 'notebooks').as_posix()}" in held
     assert any(n.endswith(".typ") for n in held)
     assert "netperf_lib/py.typed" in held
+
+
+def test_what_is_installed_from_the_wheel_finds_its_notebooks_and_data(built: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        wheel.extractall(tmp_path / "site")
+    code = (
+        "import netperf_lib as npl; from netperf_lib.reporting import notebooks; "
+        "print(npl.__file__, npl.recorded(), *notebooks().values(), len(npl.load(npl.recorded())), sep='\\n')"
+    )
+    env = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *places, runs = done.stdout.splitlines()
+    assert all(Path(p).is_relative_to(tmp_path / "site") for p in places)
+    assert int(runs) > 200
 
 
 def test_every_golden_log_names_a_licence_that_allows_the_copy() -> None:

@@ -1,30 +1,40 @@
-"""The workflows are valid, their commands exist, and they store no secret."""
+"""Workflows and containers are valid, their commands exist, and they store no secret."""
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import click
+import pytest
 import yaml
 
 from netperf_lib.cli import npl
 
 from .conftest import REPO
 
+WORKFLOWS = sorted((REPO / ".github/workflows").glob("*.yml"))
+TARGETS = set(re.findall(r"(?m)^([a-z-]+):", (REPO / "Makefile").read_text("utf-8")))
 
-def test_the_scheduled_report_calls_verbs_that_exist() -> None:
-    text = (REPO / ".github/workflows/report.yml").read_text("utf-8")
+
+@pytest.mark.parametrize("place", WORKFLOWS, ids=lambda p: p.name)
+def test_a_workflow_calls_what_exists_and_stores_no_secret(place: Path) -> None:
+    text = place.read_text("utf-8")
     workflow = yaml.safe_load(text)
-    triggers = workflow[True]  # what yaml makes of "on"
-    assert triggers["schedule"][0]["cron"].count(" ") == 4
-    assert workflow["permissions"] == {"contents": "read", "id-token": "write"}
-    steps = workflow["jobs"]["report"]["steps"]
-    verbs = [m[1] for s in steps if (m := re.match(r"\.venv/bin/npl (\w+)", s.get("run", "")))]
-    assert verbs == ["ingest", "verify", "report"]
+    commands = "\n".join(s.get("run", "") for job in workflow["jobs"].values() for s in job["steps"])
     assert isinstance(npl, click.Group)
-    assert set(verbs) <= set(npl.commands)
+    assert set(re.findall(r"(?m)^\s*\.venv/bin/npl (\w+)", commands)) <= set(npl.commands)
+    assert set(re.findall(r"(?m)^\s*make (\S+)", commands)) <= TARGETS
+    assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+    assert "contents" in workflow["permissions"]
     assert "secrets." not in text
-    assert not re.search(r"(?i)(account_?key|connection_?string|sas)\s*[:=]", text)
+    assert not re.search(r"(?i)(account_?key|connection_?string|sas|password|token)\s*[:=]\s*[^wr\s]", text)
+
+
+def test_the_report_is_scheduled() -> None:
+    workflow = yaml.safe_load((REPO / ".github/workflows/report.yml").read_text("utf-8"))
+    assert workflow[True]["schedule"][0]["cron"].count(" ") == 4  # True: what yaml makes of "on"
 
 
 def test_the_gate_compares_with_the_baseline_and_opens_nothing_but_its_log() -> None:
@@ -41,3 +51,18 @@ def test_the_gate_compares_with_the_baseline_and_opens_nothing_but_its_log() -> 
     assert "--fail-on" in lines[1]
     assert "secrets." not in text
     assert not any("upload" in s.get("uses", "") for s in steps)
+
+
+def test_the_container_is_made_by_the_command_of_the_readme() -> None:
+    place = REPO / ".binder" / "Dockerfile"
+    text = place.read_text("utf-8").replace("\\\n", " ")
+    runs = re.findall(r"(?m)^RUN (.*)$", text)
+    assert runs[-1] == "make setup"
+    needed = dict(re.findall(r"(?m)^need (\S+) (\S+)", (REPO / ".ci/system-tools").read_text("utf-8")))
+    installed = set(runs[0].split())
+    assert {needed[tool] for tool in ("iperf3", "iperf", "qperf", "sockperf")} <= installed
+    assert {"git", "make", "python3-venv"} <= installed
+    container = json.loads((REPO / ".devcontainer/devcontainer.json").read_text("utf-8"))
+    assert (REPO / ".devcontainer" / container["build"]["dockerfile"]).resolve() == place
+    assert container["remoteUser"] in text
+    assert container["postCreateCommand"].removeprefix("make ") in TARGETS

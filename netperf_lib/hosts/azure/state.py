@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import fcntl
 import json
 import os
 import secrets
@@ -57,6 +56,8 @@ class State:
         AzureError
             Another process works on it.
         """
+        import fcntl  # not on Windows
+
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "azure.lock").open("w") as lock:
             try:
