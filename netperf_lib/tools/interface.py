@@ -8,7 +8,7 @@ project runs it. `registry` lists them all; the type checker compares each modul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,7 +18,7 @@ from .parsed import ParsedRun
 if TYPE_CHECKING:
     from ..experiment.model import Trial
 
-__all__ = ["Commands", "Reader", "StreamReader", "Tool", "WholeReader"]
+__all__ = ["Commands", "Reader", "Tool"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +56,6 @@ class Reader(Protocol):
         `ParsedRun.line` counts from the first line of `text`. The list is empty when this is no run of the tool after
         all. Damaged text never raises: the run says `partial` or `failed`, and the reason.
         """
-
-
-class WholeReader(Protocol):
-    """A reader for files that are one large document."""
-
-    def read_whole(self, data: bytes) -> list[ParsedRun] | None:
-        """Read a file in one go, or return None when it is not wholly this tool's; `Reader` reads it then."""
-
-
-class StreamReader(Protocol):
-    """A reader for files that may be larger than the memory."""
-
-    def read_stream(self, chunks: Callable[[], Iterator[bytes]]) -> list[ParsedRun] | None:
-        """Read a file in pieces: ``chunks()`` gives its bytes from the start, anew at each call."""
 
 
 class Tool(Reader, Protocol):

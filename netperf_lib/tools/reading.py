@@ -7,17 +7,17 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ..errors import ParseError
-from .cleaning import cleaned, decode
+from . import iperf3, sockperf
 from .embedded import embedded
 from .interface import Reader
 from .parsed import ParsedRun
-from .registry import READERS, STREAMS, WHOLE
-from .wrapping import Voice, started
+from .registry import READERS
+from .wrapping import Voice, cleaned, decode, repaired, started
 
 __all__ = ["LARGE", "parse", "parse_stream"]
 
 LARGE = 4 << 20
-"""From this many bytes on a file is first offered to `StreamReader` and `WholeReader`."""
+"""From this many bytes on a file is first offered to the readers of pieces and of whole documents."""
 
 
 def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
@@ -41,15 +41,20 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
         The text holds no run of a known tool.
     """
     if isinstance(data, bytes):
-        if len(data) >= LARGE or data.startswith(b"{"):
-            for whole in WHOLE:
-                if document := whole.read_whole(data):
-                    return [_placed(r, file) for r in document]
+        large = len(data) >= LARGE or data.startswith(b"{")
+        if large and (document := iperf3.read_whole(data)):
+            return [_placed(r, file) for r in document]
         data = decode(data)
     sources = cleaned(data)
     if all(not source.text or source.text.isspace() for source in sources):
         return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
     runs = [_located(run, source, file) for source in sources for run in _runs(source.text)]
+    settled = any(run.status == "ok" or "contradict" in str(run.error) for run in runs)
+    if len(sources) == 1 and not settled:
+        for text, remark in repaired(sources[0].text):
+            again = [_located(run, Voice(text), file) for run in _runs(text)]
+            if any(run.status == "ok" for run in again):
+                return [replace(run, warnings=(*run.warnings, remark)) for run in again]
     if not runs:
         raise ParseError(
             f"no run of a known tool in this text; known are {', '.join(READERS)}, "
@@ -116,10 +121,8 @@ def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
 
 def parse_stream(chunks: Callable[[], Iterator[bytes]], *, file: str | None = None) -> list[ParsedRun] | None:
     """Read a large file piece by piece where a tool can; None where none does and it must be read whole."""
-    for stream in STREAMS:
-        if found := stream.read_stream(chunks):
-            return [_placed(r, file) for r in found]
-    return None
+    found = sockperf.read_stream(chunks)
+    return [_placed(r, file) for r in found] if found else None
 
 
 def _placed(run: ParsedRun, file: str | None, line: int = 1) -> ParsedRun:

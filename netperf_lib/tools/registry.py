@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..errors import UsageError
 from . import iperf2, iperf3, lagscope, latte, netperf, ntttcp, qperf, sockperf, uperf
-from .interface import Reader, StreamReader, Tool, WholeReader
+from .interface import Reader, Tool
 from .peers import PEERS
 
-__all__ = ["READERS", "STREAMS", "TOOLS", "WHOLE", "tool"]
+__all__ = ["READERS", "TOOLS", "tool"]
 
 TOOLS: dict[str, Tool] = {"iperf2": iperf2, "iperf3": iperf3, "qperf": qperf, "sockperf": sockperf}
 """Tools that are run and read."""
@@ -21,8 +21,6 @@ READERS: dict[str, Reader] = {
     **PEERS,
 }
 """Every tool whose logs are read."""
-WHOLE: tuple[WholeReader, ...] = (iperf3,)
-STREAMS: tuple[StreamReader, ...] = (sockperf,)
 
 
 def tool(name: str) -> Tool:

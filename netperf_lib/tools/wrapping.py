@@ -1,4 +1,4 @@
-"""What others put around the lines of a log: times, names, quote marks, indentation, markup.
+"""The text of a log, without what others put around its lines: times, names, quote marks, colours, markup.
 
 What is taken off is kept where it is a time. Lines of several hosts or containers that were written into one file under
 their names are told apart again.
@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-__all__ = ["Voice", "from_docker", "started", "voices"]
+__all__ = ["Voice", "clean", "cleaned", "decode", "repaired", "started"]
 
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _CTIME = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d (?:[A-Z]{3,4} )?\d{4}"
 _END = r"(?:[ \t]|$)"
@@ -62,8 +63,24 @@ class Voice:
         return self.lines[min(line, len(self.lines)) - 1] if self.lines else line
 
 
-def voices(text: str) -> list[Voice]:
+def decode(data: bytes) -> str:
+    """Text of a log as it lies on disk: UTF-8, or UTF-16 as PowerShell's ``>`` writes it, even without its mark."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    if b"\0" in data[:64]:
+        low, high = data[:64:2].count(0), data[1:64:2].count(0)
+        if max(low, high) > 24 or max(low, high) > 0.9 * len(data) / 2:
+            return data.decode("utf-16-le" if high > low else "utf-16-be", errors="replace")
+    return data.decode("utf-8", errors="replace")
+
+
+def cleaned(text: str) -> list[Voice]:
     """Return the lines as the tools printed them, apart where they are of several sources."""
+    text = _from_docker(text.replace("\ufeff", ""))
+    if "\r" in text:
+        text = re.sub(r"\r*\n|\r", "\n", text)
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
     if "\u00a0" in text:
         text = text.replace("\u00a0", " ")
     if "&lt;" in text or "&gt;" in text or "&quot;" in text:
@@ -89,7 +106,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def from_docker(text: str) -> str:
+def _from_docker(text: str) -> str:
     """Take the lines out of a file that docker keeps, a JSON object a line; any other text as it is."""
     if not text.startswith('{"log":"'):
         return text
@@ -211,3 +228,25 @@ def started(stamp: str) -> dict[str, str]:
     if time.tzinfo is None:
         return {"started_local": time.isoformat(timespec="seconds")}
     return {"started_utc": time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+def clean(text: str) -> str:
+    """Return the text of all sources, one after the other."""
+    return "".join(voice.text for voice in cleaned(text))
+
+
+_WIDTH = 80
+"""Columns of a terminal."""
+_COMMA = re.compile(r"(?<![\d,.])(\d+),(\d+)(?![\d,.])")
+_POINT = re.compile(r"(?<![\d,.])\d+\.\d+(?![\d,.])")
+
+
+def repaired(text: str) -> Iterator[tuple[str, str]]:
+    """Give what a log may have been before a terminal wrapped it, or with points for decimal commas; and a remark."""
+    lines = text.split("\n")
+    full = [len(line) == _WIDTH and len(set(line)) > 3 for line in lines]  # no rule
+    if sum(full) > 1 and max(map(len, lines)) == _WIDTH:
+        joined = "".join(line if cut else f"{line}\n" for line, cut in zip(lines, full, strict=True))
+        yield joined, f"lines that were wrapped at {_WIDTH} columns are joined"
+    if len(_COMMA.findall(text)) > 4 * len(_POINT.findall(text)) + 1:
+        yield _COMMA.sub(r"\1.\2", text), "decimal commas are read as points"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -136,3 +137,22 @@ def test_what_powershell_writes(log: str, encoding: str) -> None:
 def test_a_few_times_in_a_log_are_left() -> None:
     text = "2024-05-01 12:00:00 begin\n" + (LOGS / SAMPLES[1]).read_text()
     assert tools.clean(text).startswith("2024-05-01 12:00:00 begin\n")
+
+
+@pytest.mark.parametrize(
+    "log", ["iperf3/aks-retr-5digits.txt", "iperf2/pkb-tcp-intervals-enhanced.txt", "qperf/gen-v.txt"]
+)
+def test_decimal_commas(log: str) -> None:
+    text = (LOGS / log).read_text()
+    commas = re.sub(r"(?<![\d.])(\d+)\.(\d+)(?![\d.])", r"\1,\2", text)
+    assert commas != text
+    assert [r.metrics for r in tools.parse(commas)] == [r.metrics for r in tools.parse(text)]
+    assert any("comma" in w for r in tools.parse(commas) for w in r.warnings)
+
+
+@pytest.mark.parametrize("log", ["iperf3/aks-retr-5digits.txt", "iperf2/pkb-tcp-intervals-enhanced.txt"])
+def test_a_terminal_wrapped_the_lines(log: str) -> None:
+    text = (LOGS / log).read_text()
+    wrapped = re.sub(r"([^\n]{80})(?=[^\n])", r"\1\n", text)
+    assert wrapped != text
+    assert [r.metrics for r in tools.parse(wrapped)] == [r.metrics for r in tools.parse(text)]

@@ -9,9 +9,9 @@ from functools import partial
 from itertools import pairwise
 
 from ..alternatives import alternatives
-from ..cleaning import clean, decode
 from ..draft import CONTRADICTION, Damaged, Draft, Figure, drafted
 from ..parsed import ParsedRun, Percentile
+from ..wrapping import clean, decode
 from .checks import beyond_of, contradiction, mebibytes, on_wire
 
 NAME = "sockperf"
