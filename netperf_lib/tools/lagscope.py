@@ -61,6 +61,8 @@ def _statistics(run: Draft, text: str) -> None:
     m = _TABLE.search(text)
     if not m:
         histogram(run, text, mean, n)
+        if any(map(_POINT.fullmatch, text.split("\n"))):
+            run.warnings.append("no percentiles: the head of their table is missing")
         return
     points: list[Percentile] = []
     for row in m[1].splitlines(keepends=True):

@@ -301,9 +301,10 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
 
 def _round_trips(found: dict[str, str], lines: list[str], *, by_bits: bool) -> None:
     """Take the round-trip time of ``-v 2`` where one request was on its way at a time."""
-    at = next((i for i, line in enumerate(lines) if line.startswith("Send   Recv    Send   Recv    usec/Tran")), None)
-    row = lines[at + 1] if at is not None and at + 1 < len(lines) else ""
-    if re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", row):
+    row = next((line for line in lines if re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", line)), "")
+    if not row and any("usec/Tran" in line for line in lines):
+        found["note"] = "without rtt_us: the row of round trips is missing"
+    elif row:
         trip, told = map(float, row.split()[4:6])
         waiting = max(1, round(trip * told / 1e6))  # -b: so many requests are on their way
         off = abs(told - float(found["TRANSACTION_RATE"]))

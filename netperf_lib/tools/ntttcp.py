@@ -144,6 +144,10 @@ def _document(run: Draft, found: dict[str, str]) -> None:
         retransmits_count=known("packets_retransmitted") if tcp else None,
         rtt_loaded_us=known("tcp_average_rtt us") or None,
     )  # fmt: skip
+    keys = ["udp", "packets_retransmitted", *(["tcp_average_rtt us"] if linux and run.test == "sender" else [])]
+    keys += [] if "cpu_busy_all %" in found else ["cpu %"]
+    if gone := [key for key in keys if key not in found]:
+        run.warnings.append(f"the document lacks {', '.join(gone)}")
     run.parameters = {
         "protocol": "tcp" if tcp else "udp" if found.get("udp") == "True" else None,
         "duration_s": None if lasted is None else lasted / (1 if linux else 1000),

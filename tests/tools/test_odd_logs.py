@@ -5,6 +5,7 @@ Each is written for this test, after the structure of a real one.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from netperf_lib import tools
 from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
 
+LOGS = Path(__file__).parents[1] / "logs"
 RULE = "------------------------------------------------------------\n"
 
 
@@ -666,3 +668,27 @@ master            62.36s    79.08MB    10.64Mb/s      1295728        0.00
 """
     )
     assert (run.status, run.metrics["throughput_sent_bps"]) == ("ok", 10.64e6)
+
+
+# --- a line that is gone is named -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("iperf3/gen-3.12-bidir-P2.json", '"max_rtt":'),
+        ("iperf2/made-csv-udp-client-report.csv", ",0.0-2.0,"),
+        ("lagscope/readme-0.1.2-percentile-two-runs.txt", "Percentile "),
+        ("netperf/gen-omni-k.txt", "P90_LATENCY="),
+        ("netperf/gen-rr-v2.txt", "    8      0       0"),
+        ("ntttcp/windows-pkb-udp-receiver.xml", "<cpu "),
+        ("qperf/gen-v.txt", "msg_rate "),
+    ],
+)
+def test_a_lost_line_is_named(log: str, line: str) -> None:
+    lines = (LOGS / log).read_text().splitlines(keepends=True)
+    at = next(i for i, x in enumerate(lines) if line in x)
+    before, after = read("".join(lines)), read("".join(lines[:at] + lines[at + 1 :]))
+    assert any(r.status != "ok" for r in after) or {w for r in after for w in r.warnings} - {
+        w for r in before for w in r.warnings
+    }

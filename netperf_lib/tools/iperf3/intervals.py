@@ -264,6 +264,8 @@ class Intervals:
         said = [[count(s.get(k)) for k in ("mean_rtt", "min_rtt", "max_rtt")] for s in senders]
         known = not any(None in column for column in rtts)
         if (not known and all(c.count(None) == len(c) for c in rtts)) or not all(map(all, said)):
+            if any(None in s and any(s) for s in said):
+                self.warnings.append("a line of the round-trip times is missing: they are left out")
             return  # the version, the system or the protocol does not tell
         kept = list(map(_counted, rtts, omitted))
         fits = known and all(

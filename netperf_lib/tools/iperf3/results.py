@@ -233,6 +233,8 @@ def _metrics(
                         f"the retransmits contradict each other: {resent} in sum, {each} in the streams"
                     )
                 found[f"retransmits{word}_count"] = resent
+            elif test.get("protocol") == "TCP" and any(e is not None for e in each):
+                warnings.append(f"sum_sent{suffix} has no retransmits, and its streams have")
         # With --bidir the kernel here knows only what is sent from here.
         if not word and not (both and serving):
             found |= intervals.path(senders, linux=linux)
