@@ -18,6 +18,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import asyncssh
@@ -29,6 +30,8 @@ __all__ = ["BUSY", "HUNG", "MISSING", "STOPPED", "Output", "Process", "Remote"]
 
 CONNECT_S = 10.0
 """A host that does not answer for so long is unreachable."""
+PROXY_S = 60.0
+"""The same through a proxy, which may have to start first: a tunnel of a cloud takes its time."""
 ALIVE_S, ALIVE_COUNT = 5.0, 3
 """A silent connection is probed so often, and given up after so many probes without an answer."""
 GRACE_S = 10.0
@@ -135,18 +138,26 @@ class Remote:
             if self.connected:
                 return False
             try:
-                async with asyncio.timeout(2 * CONNECT_S):
+                async with asyncio.timeout(2 * self._patience_s()):
                     self._connection = await asyncssh.connect(self.host.address, **self._options())
             except (OSError, asyncssh.Error, ValueError) as error:
-                raise UnreachableError(f"{self}: {_reason(error, self.host)}", lasting=_lasting(error)) from None
+                raise UnreachableError(
+                    f"{self}: {_reason(error, self.host, self._patience_s())}", lasting=_lasting(error)
+                ) from None
             self._idle = []
             return True
+
+    def _patience_s(self) -> float:
+        with contextlib.suppress(OSError):
+            if self.host.ssh_config and "proxy" in Path(self.host.ssh_config).read_text("utf-8", "replace").lower():
+                return PROXY_S
+        return CONNECT_S
 
     def _options(self) -> dict[str, Any]:
         host = self.host
         options: dict[str, Any] = {
-            "connect_timeout": CONNECT_S,
-            "login_timeout": CONNECT_S,
+            "connect_timeout": self._patience_s(),
+            "login_timeout": self._patience_s(),
             "keepalive_interval": ALIVE_S,
             "keepalive_count_max": ALIVE_COUNT,
             "password_auth": False,
@@ -413,7 +424,7 @@ def _lasting(error: BaseException) -> bool:
     return isinstance(error, (*refused, FileNotFoundError, PermissionError, ValueError))
 
 
-def _reason(error: BaseException, host: Host) -> str:
+def _reason(error: BaseException, host: Host, waited_s: float) -> str:
     """What went wrong with a connection, and what to do about it."""
     match error:
         case asyncssh.PermissionDenied():
@@ -431,7 +442,7 @@ def _reason(error: BaseException, host: Host) -> str:
             return f"the identity file cannot be used ({error}); name a private key in OpenSSH format"
         case TimeoutError():
             return (
-                f"no answer within {CONNECT_S:g} s; is the machine running, and does a firewall or security group let "
+                f"no answer within {waited_s:g} s; is the machine running, and does a firewall or security group let "
                 "port 22 through from here?"
             )
         case ConnectionRefusedError():

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .az import Runs, find
+from .az import Runs, find, find_az
 from .groups import Target
 from .options import Options
 from .state import State
@@ -37,7 +37,14 @@ def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str])
     if options.jump_host:
         lines = [f"Host {' '.join(vms)}", f"  ProxyJump {options.jump_host}"]
     for address, vm in vms.items() if options.bastion else ():
-        tunnel = [sys.executable, "-m", f"{__package__}.tunnel", options.bastion or "", vm]
+        tunnel = [
+            sys.executable,
+            "-I",
+            str(Path(__file__).with_name("tunnel.py")),
+            find_az(),
+            options.bastion or "",
+            vm,
+        ]
         lines += [f"Host {address}", f"  ProxyCommand {shlex.join(tunnel)}"]
     if not lines:
         return None

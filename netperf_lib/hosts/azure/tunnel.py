@@ -1,30 +1,34 @@
-"""A tunnel through Azure Bastion as an SSH ProxyCommand: ``python -m netperf_lib.hosts.azure.tunnel BASTION VM``."""
+"""A tunnel through Azure Bastion as an SSH ProxyCommand: ``python tunnel.py AZ BASTION VM``, by resource ids.
+
+SSH waits for it, so this file needs nothing but the standard library, whose import is quick.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 import time
-
-from .az import find_az, running
 
 __all__ = ["main"]
 
 WAIT_S = 60
 
 
-def main(bastion: str, vm: str) -> int:
-    """Join standard input and output with port 22 of a VM, both given by resource id."""
+def main(az: str, bastion: str, vm: str) -> int:
+    """Join standard input and output with port 22 of a VM."""
     words = bastion.split("/")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [find_az(), "network", "bastion", "tunnel", "--subscription", words[2], "--resource-group", words[4]]
+    command = [az, "network", "bastion", "tunnel", "--subscription", words[2], "--resource-group", words[4]]
     command += ["--name", words[-1], "--target-resource-id", vm, "--resource-port", "22", "--port", str(port)]
-    with running(command, stdout=subprocess.DEVNULL) as tunnel:
+    tunnel = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
         end = time.monotonic() + WAIT_S
         while True:
             try:
@@ -38,6 +42,10 @@ def main(bastion: str, vm: str) -> int:
         with joined:
             joined.settimeout(None)
             pump(joined)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(tunnel.pid, signal.SIGKILL)
+        tunnel.wait()
     return 0
 
 
