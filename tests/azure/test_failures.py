@@ -150,6 +150,24 @@ def test_a_failure_is_told_in_one_sentence_with_its_remedy(world: World, case: s
     assert "Traceback" not in text
 
 
+def test_a_login_that_ends_on_the_way_is_renewed_where_a_pipeline_says_who_it_is(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = world.folder / "emulator" / "az"
+    for cache in configuration.glob("msal_token_cache*"):
+        cache.unlink()
+    expired = Fault("token", ".", 401, body=EXPIRED, times=1)
+    world.cloud.faults.append(expired)
+    with pytest.raises(AzError) as caught:
+        az_module.Az(patience_s=0)("group", "list")
+    assert caught.value.kind == "login"
+    (tmp_path / "assertion").write_text("e30.e30.c2ln\n", "utf-8")
+    monkeypatch.setenv("AZURE_FEDERATED_TOKEN_FILE", str(tmp_path / "assertion"))
+    expired.times = 1
+    assert az_module.Az(patience_s=0)("group", "list") == []
+    assert not expired.times
+
+
 def test_nobody_logged_in(world: World, tmp_path: Path) -> None:
     logout(world.folder / "emulator" / "az")
     with pytest.raises(AzError, match="NotLoggedIn: nobody is logged in to az; run `az login`"):

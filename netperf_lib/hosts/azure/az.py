@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,16 +144,31 @@ class Az:
         command = [self.path, *arguments, "--output", "json", "--only-show-errors"]
         if self.subscription and arguments[0] not in ("account", "rest") and "--subscription" not in arguments:
             command += ["--subscription", self.subscription]
-        waited, attempt = 0.0, 0
+        waited, attempt, renewed = 0.0, 0, False
         while True:
             try:
                 return self._once(command, arguments, timeout_s or self.timeout_s)
             except AzError as failure:
+                if failure.kind == "login" and not renewed and self._renewed():
+                    renewed = True
+                    continue
                 pause = waits(failure, attempt)
                 if pause is None or waited + pause > self.patience_s:
                     raise
                 waited, attempt = waited + pause, attempt + 1
                 self.sleep(pause)
+
+    def _renewed(self) -> bool:
+        """Log in again where a pipeline says who it is (OIDC); return whether it does."""
+        token = _assertion()
+        if not token:
+            return False
+        as_json = ("--output", "json", "--only-show-errors")
+        account = self._once([self.path, "account", "show", *as_json], ("account", "show"), self.timeout_s)
+        who = ("--username", account["user"]["name"], "--tenant", account["tenantId"], "--federated-token", token)
+        for words in (("login", "--service-principal", *who), ("account", "set", "--subscription", account["id"])):
+            self._once([self.path, *words, *as_json], words[:2], self.timeout_s)
+        return True
 
     def _once(self, command: list[str], arguments: tuple[str, ...], timeout_s: float) -> Any:
         shown = "az " + " ".join(arguments[:4])
@@ -173,6 +189,20 @@ class Az:
         if process.returncode:
             raise read_failure(shown, process.returncode, err or out)
         return _json(shown, out)
+
+
+def _assertion() -> str | None:
+    """A fresh token of the pipeline's own: from the file that its platform renews, or from GitHub."""
+    file, url = (os.environ.get(name, "") for name in ("AZURE_FEDERATED_TOKEN_FILE", "ACTIONS_ID_TOKEN_REQUEST_URL"))
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        if file:
+            return Path(file).read_text("utf-8").strip()
+        if url.startswith("https://"):
+            bearer = {"Authorization": f"bearer {os.environ['ACTIONS_ID_TOKEN_REQUEST_TOKEN']}"}
+            asked = urllib.request.Request(f"{url}&audience=api://AzureADTokenExchange", headers=bearer)  # noqa: S310
+            with urllib.request.urlopen(asked, timeout=30) as answer:  # noqa: S310 - https is checked above
+                return str(json.load(answer)["value"])
+    return None
 
 
 def _json(shown: str, text: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -116,10 +115,9 @@ def look(
         Nobody is logged in, or the subscription is not accessible: nothing else can be looked at.
     """
     account = az("account", "show", *(("--subscription", options.subscription) if options.subscription else ()))
-    user = account.get("user") or {}
     found = Preflight(
         subscription=account["id"],
-        user=user.get("name", "unknown"),
+        user=(account.get("user") or {}).get("name", "unknown"),
         measuring_s=measuring_s,
         cost=estimate,
         warnings=list(noted),
@@ -135,11 +133,6 @@ def look(
     _image(az, options, topology, found)
     _existing(az, options, topology, found)
     found.allow_from = callers(options, found.problems)
-    if not user.get("assignedIdentityInfo") and os.environ.get("ACTIONS_ID_TOKEN_REQUEST_URL") and estimate.hours > 1:
-        found.warnings.append(
-            f"a pipeline's federated login may end before {estimate.hours:.1f} h are over, and nothing could be "
-            "deleted then: renew it (azure/login again) before `npl down`, which is safe to repeat"
-        )
     if experiment.budget is not None and estimate.amount is None:
         found.problems.append(f"budget {experiment.budget:g} cannot be kept: {estimate}")
     elif experiment.budget is not None and (estimate.amount or 0) > experiment.budget:
