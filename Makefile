@@ -48,8 +48,8 @@ validate: setup ## simulations with planted truth: do the statistics keep their 
 	@VIRTUAL_ENV=$(CURDIR)/.venv-azure $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements-azure.lock
 	@touch $@
 
-test-azure: setup .venv-azure/ready ## place VMs in YOUR Azure subscription, prove them, take them away (asks first; costs money)
-	@read -r -p "This makes virtual machines in the subscription that az has selected, and costs money. Type yes: " answer \
+test-azure: setup .venv-azure/ready ## place two small VMs in YOUR Azure subscription, prove, measure and remove them (asks first; about 1 USD; leaves azure-transcript.txt)
+	@read -r -p "This makes two virtual machines in the subscription that az has selected, and costs about 1 USD. Type yes: " answer \
 		&& [ "$$answer" = yes ] && NETPERF_AZURE=yes $(BIN)/python -m pytest -s tests/azure/test_real.py $(ARGS)
 
 check: setup ## lint, format and type checks

@@ -76,7 +76,7 @@ def options() -> str:
         rows = [(f"`{o.name}`", _legal(o.type), "–" if o.default is None else o.default, o.help) for o in tool.OPTIONS]
         parts += [f"### {name}", "", f"Tests: {tests}.", "", _table(("option", "type", "default", "meaning"), rows)]
     parts += ["## Hosts", "", "`hosts.options` of an experiment, by source.", ""]
-    for name in hosts.sources():
+    for name in hosts.SOURCES:
         schema = hosts.source(name).Options.model_json_schema()
         parts.append(_fields(name, schema).replace("## ", "### ", 1))
         parts += [

@@ -32,16 +32,10 @@ __all__ = [
     "options",
     "release",
     "source",
-    "sources",
 ]
 
 SOURCES = {"azure": ".azure", "inventory": ".inventory", "lab": ".lab"}
 """Name in an experiment to module; imported when it is asked for."""
-
-
-def sources() -> tuple[str, ...]:
-    """Names of the known sources."""
-    return tuple(SOURCES)
 
 
 def source(name: str) -> Source:

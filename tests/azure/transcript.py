@@ -1,4 +1,4 @@
-"""What the command line shows when one scenario runs against the emulated cloud: python -m tests.azure.transcript"""
+"""What the command line shows when an experiment goes the whole way: python -m tests.azure.transcript (emulated)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,56 @@ from pathlib import Path
 import pytest
 import yaml
 
+from netperf_lib.experiment.model import Experiment
+
 from . import conftest
 from .conftest import experiment
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+LADDER = (
+    "npl up --check {0}.yaml",
+    "npl up {0}.yaml",
+    "npl up {0}.yaml",
+    "npl collect {0}.yaml",
+    "npl ingest results/{0}",
+    "npl verify results/{0}",
+    "npl down {0}.yaml",
+    "npl down --all --expired --yes",
+)
+PRIVATE = (
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I), "00000000-…"),
+    (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "someone@…"),
+    (re.compile(r"\b(?!10\.|127\.|169\.254\.)\d{1,3}(\.\d{1,3}){3}\b"), "192.0.2.…"),
+)
+"""Ids, mail addresses and public addresses are nobody's business."""
+
+
+def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str, list[int]]:
+    """Run every step in `folder`; return what was printed, fit to be sent to others, and the exit codes.
+
+    The steps that remove are taken whatever came before. `before` is Python that runs before each.
+    """
+    document = declared.model_dump(mode="json", exclude_defaults=True)
+    (folder / f"{declared.name}.yaml").write_text(yaml.safe_dump(document), "utf-8")
+    shown, codes = "", [0]
+    for step in LADDER:
+        words = step.format(declared.name)
+        if any(codes) and " down " not in words:
+            continue
+        path = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
+        done = subprocess.run(
+            [sys.executable, "-c", f"{before}\nfrom netperf_lib.cli import main; main()", *words.split()[1:]],
+            cwd=folder, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "160"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        codes.append(done.returncode)
+        said = re.sub(re.escape(str(folder)) + "/?", "", done.stdout)
+        for pattern, instead in PRIVATE:
+            said = pattern.sub(instead, said)
+        part = f"$ {words}\n{said}" + (f"[exit code {done.returncode}]\n" if done.returncode else "")
+        print(part, end="", flush=True)
+        shown += part
+    return shown, codes[1:]
 
 
 class _Folders:
@@ -35,36 +81,12 @@ def main() -> None:
         sys.exit(f"cannot run here: {why}")
     folder = Path(tempfile.mkdtemp(prefix="transcript"))
     try:
-        declared = experiment(
-            "client ppg ppg", "client far cross-region", name="two-places", budget=5, **world.options()
-        )
-        document = declared.model_dump(mode="json", exclude_defaults=True)
-        document["rounds"] = 1
-        (folder / "two-places.yaml").write_text(yaml.safe_dump(document), "utf-8")
+        options = world.options(prices=conftest.PRICES | {"transfer cross-region": 0.07})
+        declared = experiment("client ppg ppg", "client far cross-region", name="two-places", budget=5, **options)
         # polls at the pace of the emulator; everything else is as it is delivered
-        driver = (
-            "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(poll_s=0.3)\n"
-            "from netperf_lib.cli import main; main()"
-        )
+        pace = "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(poll_s=0.3)"
         world.cloud.step_s = 0.5
-        for words in (
-            "npl up --check two-places.yaml",
-            "npl up two-places.yaml",
-            "npl collect two-places.yaml",
-            "npl ingest results/two-places",
-            "npl down two-places.yaml",
-            "npl down --all",
-        ):
-            print(f"$ {words}")
-            path = f"{REPOSITORY}{os.pathsep}{os.environ['PYTHONPATH']}"
-            done = subprocess.run(
-                [sys.executable, "-c", driver, *words.split()[1:]],
-                cwd=folder, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "160"},
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            )  # fmt: skip
-            print(re.sub(re.escape(str(folder)) + "/?", "", done.stdout), end="")
-            if done.returncode:
-                print(f"[exit code {done.returncode}]")
+        whole_way(declared.model_copy(update={"rounds": 1}), folder, pace)
         print(f"# resource groups left in the emulated cloud: {len(world.cloud.groups)}")
     finally:
         making.close()

@@ -61,6 +61,20 @@ async def test_much_output_arrives_whole(remote: Remote) -> None:
     assert (code, len(out), out[-3:]) == (0, 20_000_003, b"end")
 
 
+async def test_tools_print_points_and_whole_lines_whatever_the_host_is_set_to(tmp_path: Path) -> None:
+    """Decimal commas and lines cut at 80 columns are of other people's logs: a log of ours has neither."""
+    server = Sshd(tmp_path, more='SetEnv LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "LANG=de_DE.UTF-8"\n')
+    remote = Remote(server.host(), "test")
+    try:
+        await remote.connect()
+        wide = "x" * 300
+        script = f"echo $LC_ALL; [ -t 1 ] || echo no terminal; printf '%.1f\\n' 1.5; echo {wide}"
+        assert await output(remote, "sh", "-c", script) == (0, f"C\nno terminal\n1.5\n{wide}\n".encode(), b"")
+    finally:
+        await remote.close()
+        server.stop()
+
+
 HOSTILE = ["; rm -rf /", "$(reboot)", "`id`", "a'b", 'a"b', "a\nb", "\\", "*", "~", "$HOME", "", " ", "!x", "stop", "µ"]
 
 

@@ -1,0 +1,89 @@
+"""Every verb killed at random moments: nothing stays behind, and repeated it ends as if nothing had happened.
+
+`make soak` runs this (KILLS=50 SEED=1); the usual tests do not.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+import yaml
+
+from netperf_lib.data.layout import Store
+
+from ..sshd import wait_until
+
+KILLS = int(os.environ.get("KILLS", "0"))
+DECLARED = {
+    "name": "soak",
+    "hosts": {"source": "lab", "options": {"calibrate": False, "hosts": [{"name": "a"}, {"name": "b", "zone": "2"}]}},
+    "pairs": [{"client": "a", "server": "b", "placement": "cross-zone"}],
+    "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 0.3}],
+    "rounds": 12,
+    "report": {"notebooks": ["07-quality"]},
+}
+VERBS = {
+    "collect": ("collect", "soak.yaml"),
+    "ingest": ("ingest", "results/soak"),
+    "report": ("report", "results/soak"),
+    "run": ("run", "soak.yaml", "--pdf", "soak.pdf"),
+    "lab up": ("lab", "up", "--folder", "lab"),
+}
+
+
+def family(mark: str) -> list[str]:
+    """Processes that stem from what this test started."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"SOAK={mark}".encode() in (place / "environ").read_bytes().split(b"\0"):
+                found.append((place / "cmdline").read_text().replace("\0", " ")[:80])
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not KILLS, reason="takes minutes: make soak")
+@pytest.mark.timeout(600 + 60 * KILLS)
+def test_every_verb_killed_at_any_moment(tmp_path: Path) -> None:
+    mark, rng = uuid.uuid4().hex, random.Random(os.environ.get("SEED", "1"))
+    (tmp_path / "soak.yaml").write_text(yaml.safe_dump(DECLARED), "utf-8")
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "SOAK": mark, "TMPDIR": str(temporary)}
+
+    def npl(verb: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "netperf_lib", *VERBS[verb]]
+        with (tmp_path / "log").open("ab") as log:
+            return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
+
+    def left() -> set[str]:
+        return {p.name for p in temporary.iterdir()}
+
+    for verb in VERBS:
+        longest_s = {"report": 12, "run": 15}.get(verb, 6)
+        for _ in range(max(1, KILLS // len(VERBS))):
+            process = npl(verb)
+            time.sleep(rng.uniform(0.3, longest_s))
+            process.kill()
+            process.wait()
+            assert wait_until(lambda: not family(mark), 20), (verb, family(mark))
+            if (tmp_path / "results" / "soak" / "raw").exists():
+                assert all(r.status == "ok" for r in Store(tmp_path / "results", "soak").runs()), verb
+        if verb != "lab up":
+            process = npl(verb)
+            assert process.wait(300) == 0, (tmp_path / "log").read_text("utf-8")[-3000:]
+            assert wait_until(lambda: not family(mark), 20), (verb, family(mark))
+    store = Store(tmp_path / "results", "soak")
+    runs = [r.run_id for r in store.runs()]
+    assert len({r.trial for r in store.runs()}) == len(runs) == DECLARED["rounds"]
+    assert {p.name for p in (store.path / "raw").iterdir()} == set(runs)
+    assert (tmp_path / "soak.pdf").read_bytes().startswith(b"%PDF")
+    assert not left(), left()
