@@ -28,8 +28,8 @@ report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 
 test: setup .venv-azure/ready ## run the tests (JOBS=3 runs three at a time)
 	@$(BIN)/python -m pytest $(if $(JOBS),-n $(JOBS) --dist loadgroup) --durations=10 $(ARGS)
 
-soak: setup ## kill the collector 50 times at random moments and compare what is there (KILLS=… SEED=…)
-	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/measure/test_collector.py -k killed_at_any_moment $(ARGS)
+soak: setup ## kill the collector, and then every verb, 50 times at random moments and compare what is there (KILLS=… SEED=…)
+	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/measure/test_collector.py tests/measure/test_soak.py -k "killed_at_any_moment" $(ARGS)
 
 bench: setup ## measure what is promised about speed and memory
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
