@@ -24,7 +24,7 @@ def installed() -> Path:
     if program.exists():
         return program
     if not shutil.which("npm"):
-        pytest.skip(f"Azurite {VERSION} is not in {base}, and npm is not here to install it")
+        pytest.skip(f"Azurite {VERSION} is not in {base}, and npm is not here to install it: apt-get install npm")
     base.mkdir(parents=True, exist_ok=True)
     command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(base), f"azurite@{VERSION}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)

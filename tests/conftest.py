@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Tests of a file share its fixtures, so one worker runs them all; those that share a lab say so themselves."""
     if item.get_closest_marker("xdist_group") is None:
         item.add_marker(pytest.mark.xdist_group(item.path.relative_to(REPO).as_posix()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line how to get the programs that skipped tests need."""
+    reasons = (str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
+    missing = Counter(m[1] for reason in reasons if (m := re.search(r"apt-get install ([\w-]+)", reason)))
+    if missing:
+        programs = " ".join(sorted(missing))
+        terminalreporter.line(f"{missing.total()} skipped tests need programs: sudo apt-get install {programs}")
 
 
 @pytest.fixture(scope="session")

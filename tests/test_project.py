@@ -126,3 +126,9 @@ def test_every_golden_log_names_a_licence_that_allows_the_copy() -> None:
     assert {row[0] for row in rows} == held
     assert [row for row in rows if not row[2].startswith(("CC0", "MIT", "BSD", "Apache"))] == []
     assert [row for row in rows if not row[3]] == []
+
+
+def test_what_is_skipped_for_want_of_a_program_names_the_command_that_gets_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/test_browser.py"]
+    done = subprocess.run(command, cwd=REPO, env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert re.search(r"(?m)^\d+ skipped tests need programs: sudo apt-get install chromium$", done.stdout), done.stdout

@@ -56,7 +56,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def spark() -> str:
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
-        pytest.skip("Spark needs Java 17 or later, which is not here")
+        pytest.skip("Spark needs Java 17 or later, which is not here: apt-get install default-jre-headless")
     if subprocess.run([PYTHON, "-c", "import pyspark"], capture_output=True).returncode:
         pytest.skip(f"{PYTHON} has no pyspark; NETPERF_SPARK names a Python that has")
     return PYTHON
