@@ -204,6 +204,7 @@ def _list() -> dict[str, Factor]:
                 "ppg",
                 "same-zone",
                 "cross-zone",
+                "same-vnet",
                 "vnet-peering",
                 "standard-lb",
                 "cross-region",

@@ -96,6 +96,8 @@ def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axe
     --------
     >>> npl.plots.matrix(npl.ask_pairs(exp.runs, "latency_oneway_us").levels, "latency_oneway_us")
     """
+    import seaborn as sns  # takes a while to import
+
     info = metric_of(metric)
     if table.empty:
         raise NothingToReport("there is no pair with a value")
@@ -122,46 +124,26 @@ def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axe
     norm: Any = LogNorm(low, high) if low > 0 and high / low > 8 else Normalize(low, high)
     height = 0.75 + (0.52 if intervals else 0.42) * len(rows)
     with plot(height, caption, told + ".", ax=ax) as (fig, axes):
-        axes.pcolormesh(
-            np.arange(len(columns) + 1),
-            np.arange(len(rows) + 1),
-            grid,
-            cmap=BLUES,
-            norm=norm,
-            edgecolors="white",
-            linewidth=2,
-        )
+        texts = np.full(grid.shape, "", dtype=object)
         for (a, b), row in cells.items():
-            x, y = columns.index(b) + 0.5, rows.index(a) + 0.5
-            dark = norm(float(row.median)) > 0.55
             text = format_value(float(row.median), info.unit)
             ends = [row.low, row.high]
             if intervals and not any(v is None or pd.isna(v) for v in ends):
                 text += "\n" + " … ".join(format_value(float(v), info.unit) for v in ends)
-            axes.text(
-                x,
-                y,
-                text,
-                ha="center",
-                va="center",
-                color="white" if dark else INK,
-                fontsize=9 if len(columns) < 7 else 7.5,
-                linespacing=1.35,
-            )
+            texts[rows.index(a), columns.index(b)] = text
+        size = {"fontsize": 9 if len(columns) < 7 else 7.5, "linespacing": 1.35}
+        options: Any = {"annot": texts, "fmt": "", "annot_kws": size, "linewidths": 2, "cbar": False}
+        sns.heatmap(grid, cmap=BLUES, norm=norm, xticklabels=columns, yticklabels=rows, ax=axes, **options)
+        for text, value in zip(axes.texts, grid[~np.isnan(grid)], strict=True):
+            text.set_color("white" if norm(value) > 0.55 else INK)
         for i, j in zip(*np.where(np.isnan(grid)), strict=True):
             axes.text(j + 0.5, i + 0.5, "–", ha="center", va="center", color=MUTE)
-        axes.set_xlim(0, len(columns))
-        axes.set_ylim(len(rows), 0)
-        axes.set_xticks(np.arange(len(columns)) + 0.5, columns)
-        axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")
         axes.set_xlabel("Server")
         axes.set_ylabel("Client")
-        axes.tick_params(length=0)
+        axes.tick_params(length=0, rotation=0)
         axes.grid(visible=False)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
     return fig
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "levels",
     "metric_label",
     "named",
+    "of_the_pair",
     "ok_runs",
     "pooled",
     "require",
@@ -128,6 +129,11 @@ def select(
 def condition_factors(runs: pd.DataFrame) -> list[str]:
     """Columns that make up a condition: every factor but the lengths of a test, which change nothing measured."""
     return [f for f in dimensions(runs.columns) if f not in LENGTHS]
+
+
+def of_the_pair(runs: pd.DataFrame, name: str) -> bool:
+    """Whether a factor is a property of the pair of hosts, so that it differs between pairs and never inside one."""
+    return bool(runs.groupby(list(HOSTS), dropna=False)[name].nunique(dropna=False).max() == 1)
 
 
 def _plain(column: Any) -> Any:

@@ -12,7 +12,7 @@ from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import Family
 from ..stats.verdict import compare
-from .conditions import LENGTHS, describe, levels, ok_runs, select
+from .conditions import HOSTS, LENGTHS, condition_factors, describe, levels, of_the_pair, ok_runs, select
 from .question import headline_metrics
 from .words import contrasts
 
@@ -61,10 +61,10 @@ class Pairs:
         info = metric_of(self.metric)
         ordered = self.levels.sort_values("median", ascending=info.better != "higher")
         first, last = ordered.iloc[0], ordered.iloc[-1]
-        words = (
-            f"Best is {first['condition']} with {format_value(float(first['median']), info.unit)}, "
-            f"worst {last['condition']} with {format_value(float(last['median']), info.unit)}."
-        )
+        best, worst = (format_value(float(row["median"]), info.unit) for row in (first, last))
+        words = f"Best is {first['condition']} with {best}, worst {last['condition']} with {worst}."
+        if best == worst:
+            words = f"All pairs have {best}."
         both = self.levels.merge(self.levels, left_on=["client", "server"], right_on=["server", "client"])
         both = both[both["client_x"].astype(str) < both["client_y"].astype(str)]
         if len(both):
@@ -81,11 +81,11 @@ class Pairs:
 
 
 def has_pairs(runs: pd.DataFrame) -> bool:
-    """Whether an experiment holds pairs that make a matrix: several pairs of one placement, or both directions."""
-    each = ok_runs(runs)[["client", "server", "placement"]].dropna().drop_duplicates()
-    several = each.groupby("placement").size().max() if len(each) else 0
-    clients, servers = each["client"].nunique(), each["server"].nunique()
-    return bool(several > 1 and clients > 1 and servers > 1)
+    """Whether an experiment holds pairs that make a matrix: several that differ in nothing but their hosts."""
+    kept = ok_runs(runs)
+    kinds = [f for f in condition_factors(kept) if f not in HOSTS and of_the_pair(kept, f)]
+    each = kept.groupby(kinds, dropna=False, observed=True)[list(HOSTS)].nunique() if len(kept) else kept[[*HOSTS]]
+    return bool((each.min(axis=1) > 1).any())
 
 
 def ends_of(runs: pd.DataFrame) -> tuple[str, str]:

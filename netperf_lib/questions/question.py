@@ -14,13 +14,35 @@ from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import Family
 from ..stats.verdict import compare
-from .conditions import HOSTS, LENGTHS, condition_factors, describe, levels, ok_runs, pooled, require, select
+from .conditions import (
+    HOSTS,
+    LENGTHS,
+    condition_factors,
+    describe,
+    levels,
+    named,
+    of_the_pair,
+    ok_runs,
+    pooled,
+    require,
+    select,
+)
 from .words import contrasts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BESIDE", "HEADLINE", "Question", "ask", "beside", "headline_metrics", "stability", "stability_words"]
+__all__ = [
+    "BESIDE",
+    "HEADLINE",
+    "Question",
+    "ask",
+    "beside",
+    "headline_metrics",
+    "overview",
+    "stability",
+    "stability_words",
+]
 
 HEADLINE = ("latency_oneway_us", "rtt_us", "throughput_bps", "throughput_sent_bps", "transaction_rate_per_s")
 """Metrics that have pages of their own, in the order of a report; the sender's throughput where no other is known."""
@@ -169,7 +191,7 @@ def ask(
     require(kept, about, metric=metric)
     tool = tool or _tool(kept[kept[metric].notna()], about)
     names = condition_factors(runs)
-    bound = about not in HOSTS and _of_the_pair(kept, about)
+    bound = about not in HOSTS and of_the_pair(kept, about)
     names = [f for f in names if f not in HOSTS] if bound else names
     chosen = select(kept, metric, about=about, tool=tool, factors=names)
     if not _varies(chosen, about):
@@ -203,11 +225,6 @@ def _tool(runs: pd.DataFrame, about: str) -> str:
 
 def _within(contrast: Contrast, about: str, only: Sequence[Any] | None) -> bool:
     return only is None or bool({contrast.a.get(about), (contrast.b or {}).get(about)} & set(only))
-
-
-def _of_the_pair(runs: pd.DataFrame, about: str) -> bool:
-    """Whether a factor is a property of the pair of hosts, so that it differs between pairs and never inside one."""
-    return bool(runs.groupby(list(HOSTS), dropna=False)[about].nunique(dropna=False).max() == 1)
 
 
 def _held_words(every: pd.DataFrame, chosen: pd.DataFrame, metric: str, names: Sequence[str], about: str) -> str:
@@ -315,6 +332,42 @@ def beside(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
         return runs.head(0)[["condition"]]
     found: pd.DataFrame = runs.groupby("condition", observed=True)[have].median().reset_index()
     return found
+
+
+def overview(runs: pd.DataFrame) -> pd.DataFrame:
+    """What was measured, on one table: a row for each kind of pair, a column for each headline metric and kind of test.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+
+    Returns
+    -------
+    DataFrame
+        Medians with their units, as text; where several pairs are of one kind, of their geometric mean in a round.
+        Where there are many kinds of test and few of pairs, the table is the other way round.
+    """
+    import pandas as pd
+
+    kept = ok_runs(runs)
+    names = [f for f in condition_factors(kept) if f not in (*HOSTS, "tool", "test", "protocol", "direction")]
+    ends = [f for f in names if of_the_pair(kept, f)]
+    kept = kept.assign(condition=named(kept, ends))
+    order = list(dict.fromkeys(kept.sort_values(ends, key=lambda c: c.map(factor(str(c.name)).key))["condition"]))
+    table = pd.DataFrame(index=pd.Index(order, name="condition"))
+    for metric in headline_metrics(kept):
+        unit, label = metric_of(metric).unit, metric_of(metric).label.removesuffix(" at the receiver")
+        measured = select(kept.drop(columns="condition"), metric, factors=[f for f in names if f not in ends])
+        kinds = measured["condition"].cat.categories
+        for kind in kinds:
+            mine = pooled(measured[measured["condition"] == kind].assign(condition=kept["condition"]))
+            middle = mine.groupby("condition")[metric].median()
+            head = f"{label}, {kind}" if len(kinds) > 1 else label
+            table[head] = middle.map(lambda v, unit=unit: format_value(float(v), unit)).reindex(order)
+    if table.shape[1] > max(4, table.shape[0]):
+        table = table.T.rename_axis("measured")
+    return table.reset_index()
 
 
 def stability(intervals: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..experiment.factors import factor
 from ..experiment.model import Contrast
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ ADVICE: dict[str, dict[str, str]] = {
         "worse": "Leave the TCP buffers as they are.",
         "equivalent": "Leave the TCP buffers as they are; they do not limit here.",
     },
+    "threshold": {
+        "better": "Count on it for these VMs.",
+        "worse": "Do not count on it; change the design or the requirement.",
+        "equivalent": "The level lies at the threshold: leave no room for less.",
+    },
     "": {
         "better": "Prefer the first condition where this metric matters.",
         "worse": "Prefer the second condition where this metric matters.",
@@ -84,9 +90,15 @@ def advice(comparison: Comparison, contrast: Contrast | None = None) -> str:
             if more
             else ("More rounds of this kind will not settle it; look at the scatter.")
         )
-    factor = factor_of(contrast) if contrast else ""
-    side = str(contrast.a.get("placement")) if contrast and factor == "placement" else ""
-    return ADVICE[side if side and side in ADVICE else factor if factor in ADVICE else ""][comparison.verdict]
+    about, verdict = factor_of(contrast) if contrast else "", str(comparison.verdict)
+    if contrast is not None and contrast.b is None:
+        about = "threshold"
+    elif contrast is not None and contrast.b is not None and about in ("accelerated", "streams", "tcp_buffer_bytes"):
+        key = factor(about).key
+        if key(contrast.a.get(about)) < key(contrast.b.get(about)):  # the advice is on more of it
+            verdict = {"better": "worse", "worse": "better"}.get(verdict, verdict)
+    side = str(contrast.a.get("placement")) if contrast and about == "placement" else ""
+    return ADVICE[side if side and side in ADVICE else about if about in ADVICE else ""][verdict]
 
 
 def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None = None) -> list[Contrast]:

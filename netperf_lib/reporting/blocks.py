@@ -258,7 +258,9 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
     rows = []
     for i, c in enumerate(family):
         asked = contrasts[i] if contrasts else None
-        question = (asked.question if asked else None) or f"{c.names[0]} against {c.names[1]}: {c.quantity}"
+        question = (asked.question if asked else None) or (
+            f"{c.names[0]} against {c.names[1]}: {c.quantity}{f' ({c.context})' if c.context else ''}"
+        )
         notes = "".join(f"\nWarning: {w}." for w in c.warnings)
         rows.append(
             [

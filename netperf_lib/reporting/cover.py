@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..stats import Comparison
 
-__all__ = ["caveats", "cover", "proofs", "provenance"]
+__all__ = ["caveats", "cover", "glance", "proofs", "provenance"]
 
 SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "pyarrow")
 
@@ -110,6 +110,32 @@ def cover(
         running=f"{name} · {measured}",
         date=last.isoformat() if last is not None else None,
     )
+
+
+def glance(runs: pd.DataFrame) -> list[Any]:
+    """What was measured, for the first page: matrices of the pairs, the course of a long experiment, else a table.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+
+    Returns
+    -------
+    list
+        Figures, words and tables to display, one after another.
+    """
+    from .. import plots, questions
+
+    planned: dict[str, list[str]] = {}
+    for page in questions.pages(runs):
+        planned.setdefault(page.notebook, []).append(page.parameters.get("metric", ""))
+    shown: list[Any] = []
+    for metric in planned.get("pairs", ()):
+        pairs = questions.ask_pairs(runs, metric)
+        shown += [plots.matrix(pairs.levels, metric), say(pairs.words)]
+    shown += [plots.over_time(questions.ask_history(runs, metric)) for metric in planned.get("time", ())]
+    return shown or [table(questions.overview(runs), "Medians of the complete runs; a dash: not measured.")]
 
 
 def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:

@@ -23,6 +23,7 @@ from ..data.layout import Store, experiments
 from ..data.load import load
 from ..data.shipped import PACKAGE, shipped
 from ..errors import NothingToReport, ReportError, UsageError
+from ..experiment.model import Report
 from ..questions.contents import Page, fleet_pages
 from ..questions.contents import pages as pages_of
 from ..questions.words import MIME
@@ -271,10 +272,9 @@ def report(
         place, folder = store.location, _folder(store.path, store.experiment)
         if folder == store.reports_dir:
             current(store, "runs")
-        chosen = None if notebooks else store.declared().report
+        chosen = (None if notebooks else store.declared().report) or Report()
         found = [] if notebooks else pages_of(load(place))
-        wanted, own = (chosen.notebooks, chosen.parameters) if chosen else (notebooks, {})
-        pages = _pages(found, wanted, own, parameters or {})
+        pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
     tell = progress or (lambda done, every, name: None)
     steps = len(pages) + (len(pages) > 1)
     # typesetting needs no kernel: it goes on beside the execution of the next notebook

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from .blocks import callout, findings, measured, say, table, verdicts
-from .cover import caveats, cover, proofs, provenance
+from .cover import caveats, cover, glance, proofs, provenance
 
-__all__ = ["callout", "caveats", "cover", "findings", "measured", "proofs", "provenance", "say", "table", "verdicts"]
+__all__ = [
+    "callout",
+    "caveats",
+    "cover",
+    "findings",
+    "glance",
+    "measured",
+    "proofs",
+    "provenance",
+    "say",
+    "table",
+    "verdicts",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -78,7 +79,9 @@ def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, ca
         "size": round(size, 2),
         "parts": [
             {
-                "header": [[breakable(h[i]) for i in part] for h in header],
+                "header": [
+                    [h[i] if wraps[i] else textwrap.fill(h[i], max(longest[i], 14)) for i in part] for h in header
+                ],
                 "rows": [[breakable(r[i]) for i in part] for r in rows],
                 "align": ["right" if right[i] else "left" for i in part],
                 "widths": [longest[i] if wraps[i] else None for i in part],

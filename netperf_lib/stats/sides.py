@@ -101,7 +101,8 @@ class Sides:
             several,
             nonpositive,
             _step(values[rows]),
-            float(np.median(values[rows])) if rows.size else math.nan,
+            # of several pairs their geometric mean in each round, as a level of them has it
+            math.nan if not rows.size else float(np.median(np.exp(log[size > 0]) if several else values[rows])),
             key,
         )
 

@@ -1,0 +1,133 @@
+"""The experiments of the five published studies, as if they had been measured: the published values and some noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from netperf_lib.data.layout import Store
+from netperf_lib.data.tables import run_row, runs_table
+from netperf_lib.experiment.estimate import trial_s
+from netperf_lib.experiment.model import Trial
+from netperf_lib.experiment.schedule import describe, schedule
+from netperf_lib.experiment.yaml import load_experiment
+from netperf_lib.tools.parsed import ParsedRun
+
+from ..conftest import REPO
+
+NOTICE = "Made-up runs around published values, for a test. No host was measured."
+DECLARED = REPO / "data" / "experiments"
+START = datetime(2026, 11, 2, 6, tzinfo=UTC)
+Values = dict[str, float]
+
+
+def placement(trial: Trial) -> Values:
+    """Tomas Kubica, West Europe, Standard_D16_v3."""
+    place = trial.pair.placement
+    if trial.test.tool == "qperf":
+        return {
+            "latency_oneway_us": {"ppg": 39.4, "same-zone": 58.2, "cross-zone": 57.2, "cross-region": 9900.0}[place]
+        }
+    rate = {1: 0.721e9, 16: 2.55e9}[trial.streams]
+    return {"throughput_bps": {"ppg": 7.55e9, "same-zone": 7.56e9, "cross-zone": 7.54e9}.get(place, rate)}
+
+
+def minute(trial: Trial) -> Values:
+    """sockperf once a minute in a placement group: "4x-5x us"."""
+    return {"rtt_us": 48.0}
+
+
+def ladder(trial: Trial) -> Values:
+    """Streams between Windows VMs, Japan East, DS5 v2, in Gbit/s."""
+    steps = {1: 0.856, 16: 7.98, 28: 8.65, 32: 11.2, 40: 10.6, 48: 9.57, 64: 9.67}
+    share, cap = {"same-vnet": (1.0, 99.0), "vnet-peering": (10.9 / 11.2, 99.0), "expressroute": (1.0, 9.83)}[
+        trial.pair.placement
+    ]
+    cap = 1.4 if trial.pair.labels.get("gateway_sku") == "ErGw1AZ" else cap
+    return {"throughput_bps": 1e9 * min(cap, share * steps[trial.streams])}
+
+
+def domains(trial: Trial) -> Values:
+    """feifo on Qiita: Oracle Cloud, Phoenix, three availability domains."""
+    if trial.test.test == "tcp_bw":
+        return {"throughput_bps": 16e9}
+    return {"latency_oneway_us": {"ad2": 402.0, "ad3": 386.0, "ad1": 113.0}[trial.pair.server]}
+
+
+def paths(trial: Trial) -> Values:
+    """yinghli/AzureVMNetworkPerformance: East Asia, and East Asia to West US, Standard_D8s_v3."""
+    name = trial.pair.placement if trial.pair.accelerated else "plain"
+    if trial.test.tool == "qperf":
+        us = {"plain": 146.0, "same-zone": 40.0, "standard-lb": 53.0}
+        return {"latency_oneway_us": us.get(name, {"vpn": 84_000.0}.get(name, 93_000.0))}
+    gbps, cwnd = {
+        "plain": (3.65, 3.27),
+        "same-zone": (3.82, 1.36),
+        "standard-lb": (3.28, 1.61),
+        "public-ip": (2.12, 24.5),
+        "vpn": (0.549, 12.2),
+        "cross-region": (1.76, 33.7),
+    }[name]
+    far = name in ("public-ip", "vpn", "cross-region")
+    if far and trial.tcp_buffer_bytes is None:
+        gbps, cwnd = 0.131, 6.02
+    rtt = {"rtt_loaded_us": 168_000.0 if name == "vpn" else 186_000.0} if far else {}
+    return {"throughput_bps": gbps * 1e9, "cwnd_max_bytes": cwnd * 1e6, "retransmits_count": 9.0 if far else 0.0} | rtt
+
+
+STUDIES: dict[str, Callable[[Trial], Values]] = {
+    "study-placement": placement,
+    "study-minute": minute,
+    "study-ladder": ladder,
+    "study-domains": domains,
+    "study-paths": paths,
+}
+
+
+def measured(name: str, root: Path, *, noise: float = 0.01, seed: int = 5) -> Path:
+    """Write the table of runs of a study's experiment; return its folder."""
+    experiment = load_experiment(DECLARED / f"{name}.yaml")
+    random = np.random.default_rng(seed)
+    store = Store(root, name)
+    store.declare(experiment)
+    plan = schedule(experiment, seed=1)
+    store.write_plan(plan.to_dict())
+    options = experiment.hosts.options
+    at, rows = START, []
+    for trial in plan.trials:
+        values = {n: v * math.exp(random.normal(0, noise)) for n, v in STUDIES[name](trial).items()}
+        parsed = ParsedRun(tool=trial.test.tool, status="ok", metrics=values, parameters={"protocol": "tcp"})
+        limits = {"net.ipv4.tcp_wmem": "4096 16384 4194304", "net.ipv4.tcp_rmem": "4096 131072 6291456"}
+        far = trial.pair.placement in ("cross-region", "public-ip", "vpn")
+        place = [options.get("region"), options.get("remote_region" if far else "region")]
+        given = [(options.get("hosts") or {}).get(h, {}) for h in (trial.pair.client, trial.pair.server)]
+        hosts = [
+            {"region": h.get("region", r), "zone": h.get("zone"), "vm_size": options.get("vm_size")}
+            for h, r in zip(given, place, strict=True)
+        ]
+        record = {
+            "experiment": name,
+            "run_id": f"{trial.run_id}-a1",
+            "deployment": 1,
+            "round": trial.round,
+            "order": trial.order,
+            "attempt": 1,
+            "status": "ok",
+            "notice": NOTICE,
+            "trial": describe(trial),
+            "hosts": dict(zip(("client", "server"), hosts, strict=True)),
+            "facts": {side: {"kernel": "6.8.0", "sysctl": limits} for side in ("client", "server")},
+            "commands": {"client": [trial.test.tool]},
+            "started_utc": at.isoformat(),
+        }
+        at += timedelta(seconds=trial_s(trial, experiment))
+        rows.append(run_row(record, [parsed], None) | {"raw_path": "raw/none", "raw_sha256": "0" * 64})
+    folder = store.path / "tables" / "runs"
+    folder.mkdir(parents=True)
+    pq.write_table(runs_table(rows), folder / "part-0.parquet")
+    return store.path

@@ -1,0 +1,79 @@
+"""Each published study, measured again around its published values: the first page says what the study concluded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.reporting import execute
+
+from .published import STUDIES, measured
+
+CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
+    # notebook, its parameters, what the first page says, what the report says in a sentence
+    "study-placement": (
+        "03-streams",
+        {},
+        ["ppg: 33 % lower one-way latency than same-zone", "39.2 µs", "7.57 Gbit/s", "721 Mbit/s", "2.55 Gbit/s"],
+        ["16 streams: 3.5 times the throughput of 1 stream", "(cross-region)", "within 10 %"],
+    ),
+    "study-minute": (
+        "time",
+        {},
+        ["ppg: round-trip time below 100 µs", "1320 runs from 2026-11-02"],
+        ["no trend beyond chance", "No change of level was found"],
+    ),
+    "study-ladder": (
+        "03-streams",
+        {},
+        ["same-vnet, 32 streams: throughput at least 10.8 Gbit/s", "11.2 Gbit/s", "10.9 Gbit/s", "1.4 Gbit/s", "9.8"],
+        ["64 streams: 14 % lower throughput than 32 streams"],
+    ),
+    "study-domains": (
+        "pairs",
+        {"metric": "latency_oneway_us"},
+        ["server ad2: one-way latency below 1 ms", "Best is 3 → 1 with 112 µs, worst 1 → 2 with 400 µs", "16 Gbit/s"],
+        ["server ad1: one-way latency below 1 ms"],
+    ),
+    "study-paths": (
+        "04-tcp-buffers",
+        {"target_gbps": 4},
+        ["accelerated networking: 73 % lower one-way latency", "146 µs", "52.9 µs", "549 Mbit/s", "131 Mbit/s"],
+        [
+            "125 MiB TCP buffer: 16.2 times the throughput of default TCP buffer",
+            "The default buffer of these hosts is 4 MiB",
+        ],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("studies")
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Any]:
+    """One kernel for all reports of this file."""
+    with execute._warm_kernel() as kernel:
+        yield kernel
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_first_page_answers_the_question_of_the_study(
+    name: str, root: Path, kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execute, "_warm_kernel", lambda: nullcontext(kernel))
+    book, parameters, first, said = CONCLUSIONS[name]
+    pdf = npl.report(measured(name, root), notebooks=["summary", book], parameters=parameters)[-1]
+    pages = [" ".join(page.extract_text().split()) for page in pypdf.PdfReader(pdf).pages]
+    for words in first:
+        assert words in pages[0], words
+    for words in said:
+        assert words in " ".join(pages), words
