@@ -133,7 +133,8 @@ def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axe
             texts[rows.index(a), columns.index(b)] = text
         size = {"fontsize": 9 if len(columns) < 7 else 7.5, "linespacing": 1.35}
         options: Any = {"annot": texts, "fmt": "", "annot_kws": size, "linewidths": 2, "cbar": False}
-        sns.heatmap(grid, cmap=BLUES, norm=norm, xticklabels=columns, yticklabels=rows, ax=axes, **options)
+        heatmap: Any = sns.heatmap  # without types
+        heatmap(grid, cmap=BLUES, norm=norm, xticklabels=columns, yticklabels=rows, ax=axes, **options)
         for text, value in zip(axes.texts, grid[~np.isnan(grid)], strict=True):
             text.set_color("white" if norm(value) > 0.55 else INK)
         for i, j in zip(*np.where(np.isnan(grid)), strict=True):
