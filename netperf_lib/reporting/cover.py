@@ -135,7 +135,11 @@ def glance(runs: pd.DataFrame) -> list[Any]:
         pairs = questions.ask_pairs(runs, metric)
         shown += [plots.matrix(pairs.levels, metric), say(pairs.words)]
     shown += [plots.over_time(questions.ask_history(runs, metric)) for metric in planned.get("time", ())]
-    return shown or [table(questions.overview(runs), "Medians of the complete runs; a dash: not measured.")]
+    if shown:
+        return shown
+    found = questions.overview(runs)
+    heads = {c: c if i else c.capitalize() for i, c in enumerate(found)}
+    return [table(found, "Medians of the complete runs; a dash: not measured.", columns=heads)]
 
 
 def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
