@@ -138,7 +138,7 @@ def glance(runs: pd.DataFrame) -> list[Any]:
     if shown:
         return shown
     found = questions.overview(runs)
-    heads = {c: c if i else c.capitalize() for i, c in enumerate(found)}
+    heads = {c: c if i else c.capitalize() for i, c in enumerate(map(str, found))}
     return [table(found, "Medians of the complete runs; a dash: not measured.", columns=heads)]
 
 
