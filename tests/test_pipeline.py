@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -55,6 +56,30 @@ def test_a_second_collector_touches_neither_hosts_nor_plan(small: Path, tmp_path
     assert not first.deployments()
     assert first.read_plan() is None
     assert lab.status(first.hosts_dir) is None
+
+
+@pytest.mark.slow
+def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small: Path, tmp_path: Path) -> None:
+    hosts = [{"name": "a"}, {"name": "b", "region": "region-2"}]
+    folders = []
+    for name, size in (("before", 65536), ("after", 4 << 20)):
+        options = {"hosts": hosts, "calibrate": False}
+        pair = {"client": "a", "server": "b", "placement": "cross-region"}
+        test = {"tool": "iperf3", "test": "tcp", "duration_s": 1, "tcp_buffer_bytes": [size]}
+        changed = {"name": name, "hosts": {"source": "lab", "options": options}, "pairs": [pair], "tests": [test]}
+        folders.append(npl.collect(declare(small.parent, rounds=6, **changed), root=tmp_path).url)
+
+    def compared(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "netperf_lib", "compare", *words, "--metric", "throughput_bps"]
+        return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+
+    better = compared(*folders, "--fail-on", "worse")
+    assert better.returncode == 0, better.stderr
+    assert "better" in better.stdout
+    assert "64 KiB TCP buffer before" in better.stdout
+    worse = compared(*folders[::-1], "--fail-on", "worse")
+    assert worse.returncode == 3
+    assert "worse" in worse.stderr
 
 
 def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small: Path, tmp_path: Path) -> None:

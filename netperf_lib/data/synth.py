@@ -24,7 +24,7 @@ from .files import Location, explained, folder
 from .layout import BLOCK_ROUNDS, Store
 from .workers import Engine
 
-__all__ = ["NOTICE", "Truth", "synth"]
+__all__ = ["NOTICE", "synth"]
 
 NOTICE = "Synthetic data: made up by npl synth, measured nowhere."
 
@@ -36,28 +36,35 @@ ZONE_PAIR = {("az1", "az2"): 0.5, ("az1", "az3"): 1.0, ("az2", "az3"): 1.6}
 TOOLS = ("qperf", "iperf3", "sockperf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
-    """What was planted; ratios multiply."""
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CHANGE = 1.1
+"""The latency of placement ``same-zone`` is multiplied by this…"""
+CHANGED_AT = 0.6
+"""…after this share of the days."""
+SAMPLES_SD = 0.15
+"""Standard deviation of the logarithm of a latency between the packets of a run."""
 
-    seed: int
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fleet:
+    """What is to be made."""
+
     runs: int
     experiments: int
-    latency_us: dict[str, float]
-    """Placement to median one-way latency."""
-    throughput_bps: dict[str, float]
-    zone_pair: dict[str, float]
-    """Physical zones ``az1-az2`` to the factor on the latency between them."""
+    samples: int
+    tools: tuple[str, ...]
+    seed: int
+    days: float
     deployment_sd: float
-    """Standard deviation of the logarithm between deployments."""
     run_sd: float
-    """The same between the runs of a deployment."""
-    samples_sd: float
-    """The same between the packets of a run."""
-    changed_utc: str | None
-    """When the latency of placement ``same-zone`` changed."""
-    change: float
-    """By which factor."""
+
+    @property
+    def changed(self) -> datetime:
+        return START + timedelta(days=self.days * CHANGED_AT)
+
+    def count(self, number: int) -> int:
+        """Runs of an experiment."""
+        return self.runs // self.experiments + (number <= self.runs % self.experiments)
 
 
 def synth(
@@ -68,15 +75,12 @@ def synth(
     samples: int = 1000,
     tools: Sequence[str] = TOOLS,
     seed: int = 0,
-    start: str = "2026-01-01",
     days: float = 365,
-    change: float = 1.1,
-    changed_at: float | None = 0.6,
     deployment_sd: float = 0.05,
     run_sd: float = 0.02,
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
-) -> Truth:
+) -> None:
     """Write a fleet of synthetic experiments, raw logs included, and what was planted in ``<root>/truth.json``.
 
     Parameters
@@ -84,22 +88,16 @@ def synth(
     root : path or URL
         The data root. Experiments are called ``fleet-0001`` and so on; each is one deployment in one subscription,
         whose logical zones stand for the physical ones in an order of its own.
-    runs : int
-        Runs in all, spread evenly.
-    experiments : int
-        Experiments.
+    runs, experiments : int
+        Runs in all, and the experiments that they are spread over evenly.
     samples : int
         Packets in the log of a sockperf run.
     tools : sequence of {"qperf", "iperf3", "sockperf"}
         Which logs to write; runs take turns.
     seed : int
         The same seed writes the same bytes.
-    start : str
-        First day.
     days : float
         The runs are spread over so many days.
-    change, changed_at : float
-        The latency of placement ``same-zone`` is multiplied by `change` after this share of the days; None: never.
     deployment_sd, run_sd : float
         Standard deviations of the logarithm, between deployments and between runs.
     workers : int
@@ -112,58 +110,51 @@ def synth(
     UsageError
         A number is not positive, or a tool is not known.
     """
-    if runs < 1 or experiments < 1 or samples < 1 or days <= 0 or runs < experiments:
+    if runs < 1 or experiments < 1 or samples < 1 or not days > 0 or runs < experiments:
         raise UsageError("synth: runs, experiments, samples and days must be positive, and runs at least experiments")
     if not tools or set(tools) - set(TOOLS):
         raise UsageError(f"synth: tools must be some of {', '.join(TOOLS)}")
-    begin = datetime.fromisoformat(start).replace(tzinfo=UTC)
-    changed = None if changed_at is None else begin + timedelta(days=days * changed_at)
-    truth = Truth(
-        seed=seed,
+    fleet = _Fleet(
         runs=runs,
         experiments=experiments,
-        latency_us=LATENCY_US,
-        throughput_bps=THROUGHPUT_BPS,
-        zone_pair={"-".join(pair): factor for pair, factor in ZONE_PAIR.items()},
+        samples=samples,
+        tools=tuple(tools),
+        seed=seed,
+        days=days,
         deployment_sd=deployment_sd,
         run_sd=run_sd,
-        samples_sd=0.15,
-        changed_utc=changed.isoformat() if changed else None,
-        change=change,
     )
-    share = [runs // experiments + (i < runs % experiments) for i in range(experiments)]
+    truth = {
+        **asdict(fleet),
+        "latency_us": LATENCY_US,
+        "throughput_bps": THROUGHPUT_BPS,
+        "zone_pair": {"-".join(pair): factor for pair, factor in ZONE_PAIR.items()},
+        "changed_utc": fleet.changed.isoformat(),
+        "change": CHANGE,
+    }
     done = 0
     with explained(root), Engine(workers=workers) as engine:
-        for _, written in engine.each(_write, _tasks(truth, str(root), share, samples, tuple(tools), begin, days)):
+        for _, written in engine.each(_write, _tasks(fleet, str(root))):
             done += written
             if progress:
                 progress(done, runs)
-        folder(root).write("truth.json", orjson.dumps(asdict(truth), option=orjson.OPT_INDENT_2))
-    return truth
+        folder(root).write("truth.json", orjson.dumps(truth, option=orjson.OPT_INDENT_2))
 
 
-def _tasks(
-    truth: Truth, root: str, share: Sequence[int], samples: int, tools: tuple[str, ...], begin: datetime, days: float
-) -> Iterator[tuple[Any, ...]]:
+def _tasks(fleet: _Fleet, root: str) -> Iterator[tuple[Any, ...]]:
     """Declare each experiment; a task writes the runs of one block of rounds."""
-    for number, count in enumerate(share, 1):
-        experiment = _experiment(number, count, tools)
+    for number in range(1, fleet.experiments + 1):
+        experiment = _experiment(fleet, number)
         store = Store(root, experiment.name)
         store.declare(experiment)
         store.write_plan(schedule(experiment).to_dict())
-        start = begin.isoformat()
-        frozen = store.freeze(start)
-        block = BLOCK_ROUNDS * len(LATENCY_US) * len(tools)
-        for first in range(0, count, block):
-            trials = range(first, min(count, first + block))
-            yield truth, root, number, count, trials, samples, tools, start, days, frozen
+        frozen = store.freeze(START.isoformat())
+        block = BLOCK_ROUNDS * len(LATENCY_US) * len(fleet.tools)
+        for first in range(0, fleet.count(number), block):
+            yield fleet, root, number, range(first, min(fleet.count(number), first + block)), frozen
 
 
-def _name(number: int) -> str:
-    return f"fleet-{number:04d}"
-
-
-def _experiment(number: int, runs: int, tools: Sequence[str]) -> Experiment:
+def _experiment(fleet: _Fleet, number: int) -> Experiment:
     tests = {
         "qperf": {"tool": "qperf", "test": "tcp_lat"},
         "iperf3": {"tool": "iperf3", "test": "tcp"},
@@ -171,12 +162,12 @@ def _experiment(number: int, runs: int, tools: Sequence[str]) -> Experiment:
     }
     return Experiment.model_validate(
         {
-            "name": _name(number),
+            "name": f"fleet-{number:04d}",
             "title": "A synthetic fleet",
             "hosts": {"source": "azure", "options": {}},
             "pairs": [{"client": "client", "server": p, "placement": p, "accelerated": True} for p in LATENCY_US],
-            "tests": [tests[tool] for tool in tools],
-            "rounds": math.ceil(runs / (len(LATENCY_US) * len(tools))),
+            "tests": [tests[tool] for tool in fleet.tools],
+            "rounds": math.ceil(fleet.count(number) / (len(LATENCY_US) * len(fleet.tools))),
             "seed": number,
             "contrasts": [
                 {
@@ -185,72 +176,58 @@ def _experiment(number: int, runs: int, tools: Sequence[str]) -> Experiment:
                     "b": {"tool": "qperf", "placement": "same-zone"},
                 }
             ]
-            if "qperf" in tools
+            if "qperf" in fleet.tools
             else [],
         }
     )
 
 
-def _write(
-    truth: Truth,
-    root: str,
-    number: int,
-    count: int,
-    chosen: range,
-    samples: int,
-    tools: Sequence[str],
-    start: str,
-    days: float,
-    frozen: dict[str, Any],
-) -> int:
-    experiment = _experiment(number, count, tools)
-    store = Store(root, experiment.name)
+def _write(fleet: _Fleet, root: str, number: int, chosen: range, frozen: dict[str, Any]) -> int:
+    store = Store(root, _experiment(fleet, number).name)
     store.frozen = frozen
-    here = _Deployment(truth, number)
-    begin = datetime.fromisoformat(start)
-    for trial in _trials(number, count, tuple(tools))[chosen.start : chosen.stop]:
-        at = begin + timedelta(days=days * (trial.order + 0.5) / count)
-        rng = np.random.default_rng([truth.seed, number, trial.order])
-        text, version = _log(trial, here.values(trial, at, rng), samples, at, truth.samples_sd, rng)
+    here = _Deployment(fleet, number)
+    for trial in _trials(fleet, number)[chosen.start : chosen.stop]:
+        at = START + timedelta(days=fleet.days * (trial.order + 0.5) / fleet.count(number))
+        rng = np.random.default_rng([fleet.seed, number, trial.order])
+        text, version = _log(trial, here.values(trial, at, rng), fleet.samples, at, rng)
         with store.new_run(trial.run_id, durable=False) as place:
             files = {"client.out": text, "client.err": "", "server.out": "", "server.err": ""}
             for name, content in files.items():
                 (place / name).write_text(content, "utf-8")
-            store.write_record(place, here.record(trial, at, version))
+            store.write_record(place, here.record(store.experiment, trial, at, version))
     return len(chosen)
 
 
 @lru_cache(maxsize=2)
-def _trials(number: int, count: int, tools: tuple[str, ...]) -> tuple[Trial, ...]:
-    return schedule(_experiment(number, count, tools)).trials
+def _trials(fleet: _Fleet, number: int) -> tuple[Trial, ...]:
+    return schedule(_experiment(fleet, number)).trials
 
 
 class _Deployment:
     """Where the hosts of one experiment came to lie, and what that makes of every latency."""
 
-    def __init__(self, truth: Truth, number: int) -> None:
-        rng = np.random.default_rng([truth.seed, number, 1 << 40])
-        self.truth, self.number = truth, number
-        self.luck = {p: float(np.exp(truth.deployment_sd * rng.standard_normal())) for p in LATENCY_US}
+    def __init__(self, fleet: _Fleet, number: int) -> None:
+        rng = np.random.default_rng([fleet.seed, number, 1 << 40])
+        self.fleet = fleet
+        self.luck = {p: float(np.exp(fleet.deployment_sd * rng.standard_normal())) for p in LATENCY_US}
         physical = [f"az{i}" for i in rng.permutation(3) + 1]
         # logical zones are the subscription's own: the same number is another place elsewhere
         self.zones = {"client": (1, physical[0]), "ppg": (1, physical[0]), "same-zone": (1, physical[0])}
         self.zones |= {"cross-zone": (2, physical[1]), "cross-region": (3, physical[2])}
-        self.changed = datetime.fromisoformat(truth.changed_utc) if truth.changed_utc else None
 
     def values(self, trial: Trial, at: datetime, rng: np.random.Generator) -> tuple[float, float]:
         """True latency (one way, µs) and throughput (bit/s) of a run."""
         placement = trial.pair.placement
-        luck = self.luck[placement] * math.exp(self.truth.run_sd * rng.standard_normal())
+        luck = self.luck[placement] * math.exp(self.fleet.run_sd * rng.standard_normal())
         latency, throughput = LATENCY_US[placement] * luck, THROUGHPUT_BPS[placement] / luck
         if placement == "cross-zone":
             one, other = sorted((self.zones["client"][1], self.zones["cross-zone"][1]))
             latency *= ZONE_PAIR[one, other]
-        if placement == "same-zone" and self.changed and at >= self.changed:
-            latency *= self.truth.change
+        if placement == "same-zone" and at >= self.fleet.changed:
+            latency *= CHANGE
         return latency, throughput
 
-    def record(self, trial: Trial, at: datetime, version: str) -> dict[str, Any]:
+    def record(self, experiment: str, trial: Trial, at: datetime, version: str) -> dict[str, Any]:
         """What the collector would have written."""
 
         def host(name: str) -> dict[str, Any]:
@@ -273,7 +250,7 @@ class _Deployment:
         return {
             "run_id": trial.run_id,
             "attempt": 1,
-            "experiment": _name(self.number),
+            "experiment": experiment,
             "deployment": trial.deployment,
             "round": trial.round,
             "order": trial.order,
@@ -295,7 +272,7 @@ class _Deployment:
 
 
 def _log(
-    trial: Trial, values: tuple[float, float], samples: int, at: datetime, spread: float, rng: np.random.Generator
+    trial: Trial, values: tuple[float, float], samples: int, at: datetime, rng: np.random.Generator
 ) -> tuple[str, str]:
     latency, throughput = values
     match trial.test.tool:
@@ -304,7 +281,7 @@ def _log(
         case "iperf3":
             return _iperf3(throughput, latency, at, rng), "iperf 3.12"
         case _:
-            return "\n".join(_sockperf(latency, samples, spread, rng)), "3.7"
+            return "\n".join(_sockperf(latency, samples, rng)), "3.7"
 
 
 def _qperf(latency_us: float) -> str:
@@ -322,34 +299,26 @@ def _iperf3(bps: float, latency_us: float, at: datetime, rng: np.random.Generato
     seconds = 10
     rates = bps * np.exp(0.02 * rng.standard_normal(seconds))
     rates *= bps / rates.mean()
-    rtts = np.round(2 * latency_us * np.exp(0.1 * rng.standard_normal(seconds))).astype(int)
-    lost = rng.poisson(0.5, seconds)
-    common: dict[str, Any] = {"sender": True}
+    rtts = np.round(2 * latency_us * np.exp(0.1 * rng.standard_normal(seconds))).astype(int).tolist()
+    lost = rng.poisson(0.5, seconds).tolist()
+
+    def moved(start: int, end: int, rate: float, **more: Any) -> dict[str, Any]:
+        size = round(rate * (end - start) / 8)
+        times = {"start": start, "end": end, "seconds": float(end - start)}
+        return times | {"bytes": size, "bits_per_second": rate, "sender": True} | more
+
     intervals = []
     for i in range(seconds):
-        core: dict[str, Any] = {
-            "start": i,
-            "end": i + 1,
-            "seconds": 1.0,
-            "bytes": round(rates[i] / 8),
-            "bits_per_second": rates[i],
-        }
-        core |= {"retransmits": int(lost[i])}
-        window = {"snd_cwnd": 3_000_000 + 1448 * int(lost[i]), "snd_wnd": 3_145_728, "rtt": int(rtts[i]), "rttvar": 12}
-        intervals.append(
-            {
-                "streams": [core | window | {"socket": 5, "pmtu": 1500, "omitted": False} | common],
-                "sum": core | {"omitted": False} | common,
-            }
-        )
-    total = {"start": 0, "end": seconds, "seconds": seconds, "bytes": round(bps * seconds / 8), "bits_per_second": bps}
-    sent = {**total, "retransmits": int(lost.sum()), **common}
-    rtt = {"max_rtt": int(rtts.max()), "min_rtt": int(rtts.min()), "mean_rtt": int(rtts.mean())}
-    received = {**total, **common}
-    connected = {"socket": 5, "local_host": "10.0.0.4", "local_port": 40000, "remote_host": "10.0.0.5"}
+        sum_ = moved(i, i + 1, rates[i], retransmits=lost[i], omitted=False)
+        window = {"snd_cwnd": 3_000_000 + 1448 * lost[i], "snd_wnd": 3_145_728, "rtt": rtts[i], "rttvar": 12}
+        intervals.append({"streams": [sum_ | window | {"socket": 5, "pmtu": 1500}], "sum": sum_})
+    sent, received = moved(0, seconds, bps, retransmits=sum(lost)), moved(0, seconds, bps)
+    rtt = {"max_rtt": max(rtts), "min_rtt": min(rtts), "mean_rtt": sum(rtts) // seconds}
+    hosts = {"local_host": "10.0.0.4", "local_port": 40000, "remote_host": "10.0.0.5", "remote_port": 5201}
+    test = {"protocol": "TCP", "num_streams": 1, "blksize": 131072, "omit": 0, "duration": seconds, "bytes": 0}
     document = {
         "start": {
-            "connected": [{**connected, "remote_port": 5201}],
+            "connected": [{"socket": 5, **hosts}],
             "version": "iperf 3.12",
             "system_info": "Linux client 6.8.0-1021-azure x86_64",
             "timestamp": {"time": at.strftime("%a, %d %b %Y %H:%M:%S GMT"), "timesecs": int(at.timestamp())},
@@ -360,18 +329,7 @@ def _iperf3(bps: float, latency_us: float, at: datetime, rng: np.random.Generato
             "sock_bufsize": 0,
             "sndbuf_actual": 16384,
             "rcvbuf_actual": 131072,
-            "test_start": {
-                "protocol": "TCP",
-                "num_streams": 1,
-                "blksize": 131072,
-                "omit": 0,
-                "duration": seconds,
-                "bytes": 0,
-                "blocks": 0,
-                "reverse": 0,
-                "tos": 0,
-                "target_bitrate": 0,
-            },
+            "test_start": test | {"blocks": 0, "reverse": 0, "tos": 0, "target_bitrate": 0},
         },
         "intervals": intervals,
         "end": {
@@ -389,8 +347,8 @@ def _iperf3(bps: float, latency_us: float, at: datetime, rng: np.random.Generato
 _PERCENTILES = (99.999, 99.99, 99.9, 99.0, 90.0, 75.0, 50.0, 25.0)
 
 
-def _sockperf(latency_us: float, n: int, spread: float, rng: np.random.Generator) -> Iterator[str]:
-    rtt = 2 * latency_us * np.exp(spread * rng.standard_normal(n))
+def _sockperf(latency_us: float, n: int, rng: np.random.Generator) -> Iterator[str]:
+    rtt = 2 * latency_us * np.exp(SAMPLES_SD * rng.standard_normal(n))
     tail = rng.random(n) < 0.01
     rtt[tail] += latency_us * rng.exponential(1.0, int(tail.sum()))
     rtt_ns = np.maximum(1, np.round(rtt * 1e3)).astype(np.int64)
