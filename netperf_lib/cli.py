@@ -475,19 +475,19 @@ def up(experiment: Path, root: str, dry_run: bool, check: bool) -> None:
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
 def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bool) -> None:
     """Take the hosts of an experiment away; safe to repeat."""
+    from .hosts import azure
     from .pipeline import down as do
-    from .pipeline import down_all, leftovers
 
     if every == (experiment is not None) or (expired and not every):
         raise click.UsageError("give an experiment, or --all (with --expired: only what is past its time)")
     if experiment is not None:
         do(experiment, root=root)
         return
-    found = leftovers(expired=expired)
+    found = azure.leftovers(expired=expired)
     for group in found:
         click.echo(f"{group.group}: {group.experiment}, made {group.created_utc}, expires {group.expires_utc}")
     if found and (yes or click.confirm("Delete these resource groups?", err=True)):
-        down_all(found)
+        azure.down_all(found)
 
 
 @npl.group()

@@ -30,9 +30,7 @@ __all__ = [
     "collect",
     "decided",
     "down",
-    "down_all",
     "dry_run",
-    "leftovers",
     "plan",
     "preflight",
     "recorded",
@@ -363,17 +361,3 @@ def _offering(declared: Experiment, what: str) -> Any:
             f"source {declared.hosts.source!r} makes nothing that costs money: `npl plan` shows all there is"
         )
     return source
-
-
-def leftovers(*, expired: bool = False) -> list[Any]:
-    """Resource groups with this project's tag in the selected subscription; `expired`: only those past their time."""
-    from .hosts import azure
-
-    return azure.leftovers(expired=expired)
-
-
-def down_all(found: list[Any]) -> None:
-    """Delete what `leftovers` found, and verify that it is gone."""
-    from .hosts import azure
-
-    azure.down_all(found)

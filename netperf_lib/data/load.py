@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -98,16 +97,6 @@ class Results:
         """What must be said wherever these data are shown."""
         notice: str | None = self.runs.attrs.get("notice")
         return notice
-
-    @property
-    def looked(self) -> bool:
-        """Whether the number of rounds was chosen by looking at the data."""
-        return bool(self.runs.attrs.get("looked"))
-
-    @cached_property
-    def plan(self) -> dict[str, Any] | None:
-        """The schedule, or None where none was kept."""
-        return self.store.read_plan()
 
     def __repr__(self) -> str:
         counts = self.runs["status"].value_counts().to_dict()
