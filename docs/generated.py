@@ -102,19 +102,34 @@ def factors() -> str:
     )
 
 
-def api() -> str:
-    """Return the page of the names at the top of the package."""
+def _members(module: Any, names: Iterable[str]) -> list[str]:
     import inspect
+
+    parts = []
+    for name in names:
+        value = getattr(module, name)
+        kind = "function" if inspect.isfunction(value) else "class" if inspect.isclass(value) else None
+        if kind:
+            parts += [f".. auto{kind}:: {module.__name__}.{name}", ""]
+    return parts
+
+
+def api() -> str:
+    """Return the page of the names that people type: those at the top, and those of each part."""
+    import importlib
 
     import netperf_lib as npl
 
-    parts = ["Python", "======", "", ".. currentmodule:: netperf_lib", "", "``import netperf_lib as npl``", ""]
-    for name in npl.__all__:
-        value = getattr(npl, name)
-        if inspect.isfunction(value):
-            parts += [f".. autofunction:: {name}", ""]
-        elif inspect.isclass(value):
-            parts += [f".. autoclass:: {name}", ""]
+    parts = ["Python", "======", "", "``import netperf_lib as npl``", "", *_members(npl, npl.__all__)]
+    for name, home in {
+        "stats": "stats",
+        "plots": "plots",
+        "page": "reporting.page",
+        "fleet": "questions.fleet",
+    }.items():
+        module = importlib.import_module(f"netperf_lib.{home}")
+        title = f"npl.{name}"
+        parts += [title, "-" * len(title), "", (module.__doc__ or "").strip(), "", *_members(module, module.__all__)]
     return "\n".join(parts)
 
 
