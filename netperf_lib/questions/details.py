@@ -102,12 +102,14 @@ def notes(runs: pd.DataFrame) -> pd.DataFrame:
 
 def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:
     """Conditions whose runs drift, break or depend on each other, in sentences."""
+    chosen = {metric: select(runs, metric) for metric in metrics}
+    series = [(m, str(c), g) for m, kept in chosen.items() for c, g in kept.groupby("condition", observed=True)]
+    place = runs.groupby([c for c in ("experiment", "deployment", "round") if c in runs])["order"].rank()
     lines = []
-    for metric in metrics:
-        for condition, group in select(runs, metric).groupby("condition", observed=True):
-            found = diagnose(group[metric].astype(float), order=group["order"].astype(float))
-            if found.warnings:
-                lines.append(f"- {metric_of(metric).label}, **{condition}**: {found.words}.")
+    for metric, condition, group in series:
+        found = diagnose(group[metric].astype(float), order=place[group.index].astype(float), series=len(series))
+        if found.warnings:
+            lines.append(f"- {metric_of(metric).label}, **{condition}**: {found.words}.")
     if not metrics:
         return "No complete run has a value to look at."
     return "\n".join(lines) or "No condition shows drift, breaks or dependence beyond chance."

@@ -11,8 +11,8 @@ from .median_ci import Level, level
 from .power import Progress, RoundsNeeded, rounds_needed, until_decided
 from .runs_table import by_round, units_of
 from .scaling import Streams, streams
-from .steady_state import Warmup, steady, warmup
-from .tail import Quantiles, percentiles, shift_function, tails
+from .steady_state import Warmup, warmup
+from .tail import Quantiles, percentiles, tails
 from .tcp_window import BufferAdvice, Buffers, buffer_needed, buffers
 from .verdict import compare_samples, judge
 
@@ -39,8 +39,6 @@ __all__ = [
     "percentiles",
     "rounds_needed",
     "rounds_required",
-    "shift_function",
-    "steady",
     "streams",
     "tails",
     "units_of",

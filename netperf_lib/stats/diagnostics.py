@@ -14,7 +14,7 @@ import scipy
 
 from ..errors import StatsError
 from .median_ci import median_interval
-from .rank_tests import EXACT, hodges_lehmann, lag1_p, permutations
+from .rank_tests import EXACT, PERMUTATIONS, hodges_lehmann, lag1_p, permutations
 from .result import Floats, Result, numbers, plural
 
 __all__ = ["Diagnosis", "diagnose", "pettitt"]
@@ -62,9 +62,6 @@ class Diagnosis(Result):
     def basis(self) -> str:
         """What the statement rests on, in a line."""
         return f"{plural(self.n, 'run')}; {self.method}"
-
-    def __repr__(self) -> str:
-        return f"Diagnosis: {self.words}\n  {self.basis}"
 
 
 def pettitt(x: Floats) -> tuple[float, int]:
@@ -140,7 +137,7 @@ def diagnose(
     Tests of stationarity that are built for long series (augmented Dickey-Fuller) say nothing on ten rounds, and are
     not used.
     """
-    alarm = ALARM / max(1, series)
+    alarm = max(ALARM / max(1, series), 2 / PERMUTATIONS)
     x = numbers(values)
     place = None if order is None else numbers(order, "order")
     if place is not None and place.size != x.size:

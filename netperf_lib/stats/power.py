@@ -14,7 +14,7 @@ from ..experiment.model import Contrast
 from .comparison import Family, Verdict
 from .evidence import rounds_required
 from .rank_tests import signed_rank_cut, walsh
-from .result import check_share, html_table, percent, plural
+from .result import Shown, check_share, percent, plain, plural
 from .verdict import judge
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _SIMULATED = 120
 """Up to so many rounds a plan is simulated, in a second or two."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundsNeeded:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RoundsNeeded(Shown):
     """How many rounds (or deployments) to plan.
 
     Attributes
@@ -45,7 +45,7 @@ class RoundsNeeded:
     rounds: int
     deployments: int = 1
     power: float
-    words: str
+    words: str = ""
 
     def __int__(self) -> int:
         return self.rounds
@@ -174,8 +174,8 @@ def _simulated(n: int, sd: float, gap: float, edge: float, alpha: float, directi
     return float((low > 0).mean() if direction else ((low > -edge) & (high < edge)).mean())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Progress(Shown):
     """Whether a running experiment may stop.
 
     Attributes
@@ -207,13 +207,15 @@ class Progress:
             return f"stop: {state}"
         return f"go on: {state}; about {plural(self.more_rounds, 'more round')}"
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (c.words, name)
-            for name in ("settled", "futile", "open")
-            for c in map(self.family.__getitem__, getattr(self, name))
-        ]
-        return html_table(("contrast", "state"), rows, self.words)
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in types that JSON knows."""
+        names = ("stop", "settled", "futile", "open", "more_rounds")
+        return {n: plain(getattr(self, n)) for n in names} | {"words": self.words, "family": self.family.to_dict()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy table: one row a contrast, with its verdict so far and its state."""
+        states = {i: name for name in ("settled", "futile", "open") for i in getattr(self, name)}
+        return self.family.to_frame().assign(state=[states[i] for i in range(len(self.family))])
 
 
 def until_decided(
@@ -258,7 +260,7 @@ def until_decided(
     more = 0
     for i, c in enumerate(family):
         wide = max(c.high / c.ratio, c.ratio / c.low) if c.low > 0 else math.inf
-        known = c.confidence >= 1 - alpha  # with few rounds an interval is the range, which has less
+        known = c.settled or c.confidence >= 1 - alpha  # the range of few rounds has less
         if c.settled if width is None else known and wide <= 1 + width:
             groups["settled"].append(i)
         elif c.more_rounds > rounds_left or (c.verdict == Verdict.NONE and not c.more_rounds and c.n):

@@ -15,7 +15,7 @@ __all__ = ["hodges_lehmann", "lag1_p", "permutations", "rank_sum_cut", "signed_r
 
 EXACT = 400
 """Up to this many values the exact distribution costs milliseconds; beyond it the normal one is exact enough."""
-_PERMUTATIONS = 4999
+PERMUTATIONS = 4999
 _SLACK = 1e-12
 
 
@@ -120,7 +120,7 @@ def hodges_lehmann(x: Floats) -> float:
 @lru_cache(maxsize=64)
 def permutations(n: int) -> npt.NDArray[np.int16]:
     """The same random permutations for the same n: a verdict does not change when it is computed again."""
-    return np.random.default_rng(n).permuted(np.tile(np.arange(n, dtype=np.int16), (_PERMUTATIONS, 1)), axis=1)
+    return np.random.default_rng(n).permuted(np.tile(np.arange(n, dtype=np.int16), (PERMUTATIONS, 1)), axis=1)
 
 
 @lru_cache(maxsize=512)
@@ -152,9 +152,9 @@ def lag1_p(d: Floats) -> Floats:
         z = (s + variance) / np.sqrt(n * np.maximum(variance, _SLACK) ** 2)
         return np.asarray(scipy.special.ndtr(-z), dtype=float)
     # without ties the ranks are 1 … n: one null distribution serves all samples
-    beyond = _PERMUTATIONS - np.searchsorted(_lag1_null(n), s)
+    beyond = PERMUTATIONS - np.searchsorted(_lag1_null(n), s)
     tied = (ranks**2).sum(axis=1) < n * (n * n - 1) / 12 - 1e-6
     for row in np.flatnonzero(tied):
         r = ranks[row][permutations(n)]
         beyond[row] = ((r[:, 1:] * r[:, :-1]).sum(axis=1) >= s[row]).sum()
-    return np.asarray((1 + beyond) / (_PERMUTATIONS + 1), dtype=float)
+    return np.asarray((1 + beyond) / (PERMUTATIONS + 1), dtype=float)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,55 @@ import numpy.typing as npt
 from ..errors import StatsError
 from ..metrics import METRICS, format_value
 
-__all__ = ["Result", "finite", "html_table", "percent", "plain", "quantity", "spread", "unit_of"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Result", "Shown", "finite", "html_table", "percent", "plain", "quantity", "spread", "unit_of"]
 
 Floats = npt.NDArray[np.float64]
 
 
+class Shown:
+    """Something found that has words: how it becomes a table, JSON, or a cell of a notebook."""
+
+    __slots__ = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The result in a sentence, made from the data."""
+        raise NotImplementedError
+
+    @property
+    def basis(self) -> str:
+        """What the statement rests on, in a line."""
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field and the words, in types that JSON knows; what is not finite is None."""
+        return {f.name: plain(getattr(self, f.name)) for f in fields(cast(Any, self))} | {"words": self.words}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy table; of a single statement, one row."""
+        import pandas as pd
+
+        return pd.DataFrame([{k: v for k, v in self.to_dict().items() if not isinstance(v, dict | list)}])
+
+    def __repr__(self) -> str:
+        notes = "".join(f"\n  ! {w}" for w in self.warnings)
+        return f"{type(self).__name__}: {self.words}" + (f"\n  {self.basis}" if self.basis else "") + notes
+
+    def _repr_html_(self) -> str:
+        table = self.to_frame()
+        rows = table.to_html(index=False, float_format="{:.4g}".format, na_rep="–") if len(table) > 1 else ""
+        notes = "".join(f"<li>{escape(w)}</li>" for w in self.warnings)
+        return f"<p><strong>{escape(self.words)}</strong><br><small>{escape(self.basis)}</small></p>{rows}" + (
+            f"<ul>{notes}</ul>" if notes else ""
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Result:
+class Result(Shown):
     """A statement with what it rests on.
 
     Attributes
@@ -44,28 +86,9 @@ class Result:
     warnings: tuple[str, ...] = ()
 
     @property
-    def words(self) -> str:
-        """The result in a sentence, made from the data."""
-        raise NotImplementedError
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every field and the words, in types that JSON knows; what is not finite is None."""
-        return {f.name: plain(getattr(self, f.name)) for f in fields(self)} | {"words": self.words}
-
-    def __repr__(self) -> str:
-        notes = "".join(f"\n  ! {w}" for w in self.warnings)
-        return f"{type(self).__name__}: {self.words}\n  {self.basis}{notes}"
-
-    @property
     def basis(self) -> str:
         """What the statement rests on, in a line."""
         return f"n={self.n}, {percent(self.confidence)} interval, {self.method}"
-
-    def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{escape(w)}</li>" for w in self.warnings)
-        return f"<p><strong>{escape(self.words)}</strong><br><small>{escape(self.basis)}</small></p>" + (
-            f"<ul>{notes}</ul>" if notes else ""
-        )
 
 
 def plain(value: Any) -> Any:
@@ -74,7 +97,7 @@ def plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, Result):
+    if isinstance(value, Shown):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}

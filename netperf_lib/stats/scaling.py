@@ -13,7 +13,7 @@ from ..errors import StatsError
 from .dependence import dependence
 from .evidence import Rounds, autocorrelation_factor, rounds_required
 from .median_ci import Level, level
-from .result import Floats, Result, check_share, html_table, percent, plural, value_words
+from .result import Floats, Result, check_share, percent, plural, value_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,10 +72,6 @@ class Streams(Result):
                 for k, v in self.levels.items()
             ]
         )
-
-    def _repr_html_(self) -> str:
-        rows = [(k, v.words) for k, v in self.levels.items()]
-        return html_table(("streams", "throughput"), rows, "; ".join((self.words, self.basis, *self.warnings)))
 
 
 def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, int]:

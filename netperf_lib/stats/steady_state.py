@@ -11,12 +11,12 @@ import numpy as np
 import scipy
 
 from ..errors import StatsError
-from .result import Floats, Result, html_table, percent, plural
+from .result import Floats, Result, percent, plural
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Warmup", "mser", "steady", "warmup"]
+__all__ = ["Warmup", "mser", "warmup"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -68,9 +68,13 @@ class Warmup(Result):
         """What the statement rests on, in a line."""
         return f"{plural(self.n, 'run')}, {self.method}"
 
-    def _repr_html_(self) -> str:
-        rows = [(name, f"{cut:g} s") for name, cut in self.cuts.items()]
-        return html_table(("condition", "steady from"), rows, "; ".join((self.words, self.basis, *self.warnings)))
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy table: one row a condition, where it becomes steady and what it still changes by."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [{"condition": k, "steady_from_s": v, "change": self.moving.get(k)} for k, v in self.cuts.items()]
+        )
 
 
 def mser(curve: Floats) -> int:
@@ -204,36 +208,6 @@ def _moving(data: pd.DataFrame, cut_s: float, conditions: int) -> dict[str, floa
         if abs(by) > 0.01 and float(scipy.stats.wilcoxon(change).pvalue) <= alarm + 1e-12:
             found[str(condition)] = by
     return found
-
-
-def steady(intervals: pd.DataFrame, cut_s: float, *, value: str = "throughput_bps") -> pd.Series[float]:
-    """One value a run: the mean over its intervals that start at `cut_s` or later.
-
-    Parameters
-    ----------
-    intervals : DataFrame
-        The table of intervals.
-    cut_s : float
-        Seconds to leave out, as `warmup` found.
-    value : str
-        Column to average; intervals count by their length.
-
-    Returns
-    -------
-    Series
-        Indexed by run_id; a run that ends before the cut is NaN.
-
-    Raises
-    ------
-    StatsError
-        The table lacks a column, or holds no value.
-    """
-    data = _sums(intervals, value)
-    first = data.groupby("run_id")["start_s"].transform("min")
-    data = data.assign(weight=data["length_s"].where(data["start_s"] - first >= cut_s - 1e-6, 0.0))
-    data["weighted"] = data["value"] * data["weight"]
-    total = data.groupby("run_id", sort=False)[["weighted", "weight"]].sum()
-    return (total["weighted"] / total["weight"].where(total["weight"] > 0)).rename(value)
 
 
 def _sums(intervals: pd.DataFrame, value: str) -> pd.DataFrame:

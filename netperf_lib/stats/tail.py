@@ -16,15 +16,14 @@ import numpy.typing as npt
 from ..errors import StatsError
 from ..tools.parsed import Percentile
 from .comparison import About, Better, Comparison
-from .result import Result, html_table, plural
+from .result import Result, plural
 from .verdict import compare_samples
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Quantiles", "percentiles", "shift_function", "tails"]
+__all__ = ["Quantiles", "percentiles", "tails"]
 
-SHIFT = (1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 FEW = 10
 """A percentile with fewer observations beyond it rests on too few packets."""
 
@@ -126,14 +125,6 @@ class Quantiles(Result):
             ]
         )
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (name_of(p), f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})", c.verdict, "–" if k is None else k)
-            for p, k, c in zip(self.percentiles, self.beyond, self.comparisons, strict=True)
-        ]
-        head = ("percentile", "ratio (interval)", "verdict", "fewest observations beyond")
-        return html_table(head, rows, "; ".join((self.basis, *self.warnings)))
-
 
 def name_of(percentile: float) -> str:
     """Name a percentile: ``median``, ``99.9th percentile``."""
@@ -166,7 +157,7 @@ def tails(
     better: Better | None = "lower",
     **about: Unpack[About],
 ) -> Quantiles:
-    """Compare percentiles of two conditions, one value a run.
+    """Compare percentiles of two conditions, one value a run: the shift function of Doksum where there are many.
 
     Parameters
     ----------
@@ -215,12 +206,3 @@ def tails(
         assumptions=("rounds are independent blocks", "packets are never counted as observations"),
         warnings=tuple(warnings),
     )
-
-
-def shift_function(a: Sequence[Run], b: Sequence[Run], **options: Any) -> Quantiles:
-    """Shift function: how A differs from B at 11 percentiles, from the 1st to the 99.99th.
-
-    Takes and gives what `tails` does; the percentiles share `alpha` (Bonferroni), so at least 9 rounds are needed.
-    Introduced by Doksum (Ann. Statist. 2 (1974) 267-277); here with the run as the unit.
-    """
-    return tails(a, b, **{"percentiles": SHIFT, **options})

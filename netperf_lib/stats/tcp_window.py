@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..errors import StatsError
 from ..metrics import format_value
 from .comparison import Comparison
 from .median_ci import Level, level
-from .result import Floats, Result, html_table, percent, plural, value_words
+from .result import Floats, Result, Shown, percent, plural, value_words
 from .verdict import compare_samples
 
 if TYPE_CHECKING:
@@ -29,8 +28,8 @@ _LARGEST = 2**31 - 1
 """The kernel keeps these limits in a signed 32-bit number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferAdvice:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BufferAdvice(Shown):
     """Which TCP buffer a rate needs, and how to set it.
 
     Attributes
@@ -60,8 +59,10 @@ class BufferAdvice:
             f"({percent(self.eta)} of a buffer is in flight)"
         )
 
-    def _repr_html_(self) -> str:
-        return f"<p><strong>{escape(self.words)}</strong></p><pre>{escape(chr(10).join(self.sysctl))}</pre>"
+    @property
+    def basis(self) -> str:
+        """The lines of sysctl."""
+        return "; ".join(self.sysctl)
 
 
 def buffer_needed(target_bps: float, rtt_us: float, eta: float = 0.5) -> BufferAdvice:
@@ -167,10 +168,6 @@ class Buffers(Result):
             said.append(f"the model is not shown to agree with the data at {', '.join(off)}")
         return "; ".join(said)
 
-    def needed(self, target_bps: float, rtt_us: float | None = None) -> BufferAdvice:
-        """Say which buffer a rate needs, with the cautious end of what was measured (see `buffer_needed`)."""
-        return buffer_needed(target_bps, rtt_us or self.rtt_us, self.eta.low if self.eta else 0.5)
-
     def to_frame(self) -> pd.DataFrame:
         """Return a tidy table: one row a buffer size, measured against predicted."""
         import pandas as pd
@@ -189,14 +186,6 @@ class Buffers(Result):
                 for k, c in self.fits.items()
             ]
         )
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (format_value(k, "bytes"), f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})", c.verdict)
-            for k, c in self.fits.items()
-        ]
-        head = ("buffer", "measured / predicted", "verdict")
-        return html_table(head, rows, "; ".join((self.words, self.basis, *self.warnings)))
 
 
 def window_fit(x: Floats, y: Floats) -> tuple[float, float]:
