@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from .draft import Draft
 from .parsed import ParsedRun
 
 __all__ = ["FLENT", "K8S_NETPERF", "PEERS", "PERFKIT"]
-
-Parameters = dict[str, str | int | float | bool]
 
 
 @dataclass(frozen=True)
@@ -70,23 +69,14 @@ def _run(
     test: str,
     metrics: Mapping[str, float | None],
     parameters: Mapping[str, object],
-    *,
     version: str | None = None,
-    warnings: Sequence[str] = (),
+    *warnings: str,
 ) -> ParsedRun:
-    known = {name: value for name, value in metrics.items() if value is not None}
-    given: Parameters = {k: v for k, v in parameters.items() if isinstance(v, str | int | float) and v != ""}
-    error = None if known else "it holds no figure that is a metric here"
-    return ParsedRun(
-        tool=tool,
-        tool_version=version,
-        test=test,
-        status="ok" if known else "failed",
-        error=error,
-        metrics=known,
-        parameters=given,
-        warnings=tuple(warnings),
-    )
+    given = {k: v for k, v in parameters.items() if isinstance(v, str | int | float) and v != ""}
+    draft = Draft(tool, 1, version, test, dict(metrics), given, list(warnings))
+    if all(v is None for v in metrics.values()):
+        return draft.run("failed", "it holds no figure that is a metric here")
+    return draft.run()
 
 
 # -- flent -------------------------------------------------------------------------------------------------------------
@@ -94,11 +84,7 @@ def _run(
 _PINGS = ("Ping (ms) avg", "Ping (ms) ICMP", "Ping (ms) UDP")
 
 
-def _flent(documents: list[dict[str, Any]]) -> list[ParsedRun]:
-    return [run for d in documents if "raw_values" in d and (run := _flent_run(d))]
-
-
-def _flent_run(document: Mapping[str, Any]) -> ParsedRun:
+def _flent(document: Mapping[str, Any]) -> ParsedRun:
     meta, series = document.get("metadata") or {}, document.get("results") or {}
 
     def mean(*names: str) -> float | None:
@@ -127,8 +113,8 @@ def _flent_run(document: Mapping[str, Any]) -> ParsedRun:
         "streams": len(flows) or None,
         "protocol": "tcp" if loaded and flows else None,
     }
-    notes = ["averages over the time of the test, as flent keeps them"]
-    return _run("flent", str(meta.get("NAME")), metrics, parameters, version=meta.get("FLENT_VERSION"), warnings=notes)
+    note = "averages over the time of the test, as flent keeps them"
+    return _run("flent", str(meta.get("NAME")), metrics, parameters, meta.get("FLENT_VERSION"), note)
 
 
 # -- PerfKit Benchmarker -----------------------------------------------------------------------------------------------
@@ -200,11 +186,7 @@ def _utc(seconds: float) -> str:
 # -- k8s-netperf -------------------------------------------------------------------------------------------------------
 
 
-def _k8s(documents: list[dict[str, Any]]) -> list[ParsedRun]:
-    return [_k8s_run(d) for d in documents if "profile" in d and "driver" in d]
-
-
-def _k8s_run(document: Mapping[str, Any]) -> ParsedRun:
+def _k8s(document: Mapping[str, Any]) -> ParsedRun:
     profile = str(document.get("profile"))
 
     def positive(name: str) -> float | None:
@@ -239,11 +221,11 @@ def _k8s_run(document: Mapping[str, Any]) -> ParsedRun:
     }
     samples = document.get("samples")
     notes = [f"an average of {samples} samples, as k8s-netperf keeps them"] if samples and samples != 1 else []
-    return _run("k8s-netperf", profile, metrics, parameters, version=document.get("toolVersion"), warnings=notes)
+    return _run("k8s-netperf", profile, metrics, parameters, document.get("toolVersion"), *notes)
 
 
-FLENT = Peer("flent", ('"raw_values"', '"x_values"'), _flent)
+FLENT = Peer("flent", ('"raw_values"', '"x_values"'), lambda documents: list(map(_flent, documents)))
 PERFKIT = Peer("perfkit", ('"metric"', '"value"', '"run_uri"'), _perfkit)
-K8S_NETPERF = Peer("k8s-netperf", ('"tputMetric"', '"profile"'), _k8s)
+K8S_NETPERF = Peer("k8s-netperf", ('"tputMetric"', '"profile"'), lambda documents: list(map(_k8s, documents)))
 PEERS = {peer.NAME: peer for peer in (FLENT, PERFKIT, K8S_NETPERF)}
 """Readers of the results of other projects, by name."""

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from ..draft import Damaged, Draft
 from ..parsed import ParsedRun, Status
 from .document import as_dict, as_list, count, number, record
 from .intervals import RATE_TOLERANCE, Intervals
@@ -44,10 +45,6 @@ _SUMS = tuple(sorted(k for k in _END if k.startswith("sum")))
 _REVERSE = frozenset(k for k in _SUMS if k.endswith("_bidir_reverse"))
 _PLAIN = frozenset({str, int, float, bool})
 _SIDES = frozenset({"sender", "receiver", "udp"})
-
-
-class Contradiction(Exception):  # noqa: N818 - not an error of the program: a finding about the log
-    """Two figures of the log cannot both be right."""
 
 
 def read_document(
@@ -78,7 +75,6 @@ def read_document(
     if after.lstrip()[:1] in tuple('}],":'):
         cut = cut or "the document is damaged: its figures go on after its end"
     intervals = Intervals(doc)
-    columns = intervals.columns()
 
     metrics: dict[str, float] = {}
     status: Status
@@ -87,7 +83,7 @@ def read_document(
         if error is None and not cut:
             metrics, notes = _metrics(start, test, end, intervals)
             found += notes
-    except Contradiction as e:
+    except Damaged as e:
         error = str(e)
     if cut or (error and "contradict" in error):
         status, error = "partial" if intervals or end else "failed", error or cut
@@ -101,17 +97,10 @@ def read_document(
         status = "ok"
     found += intervals.warnings
     protocol = test.get("protocol")
-    return ParsedRun(
-        tool=NAME,
-        tool_version=version,
-        test=protocol.lower() if isinstance(protocol, str) else None,
-        status=status,
-        error=error,
-        warnings=tuple(found),
-        metrics=metrics if status == "ok" else {},
-        parameters=_parameters(start, test, end),
-        intervals=columns,
-    )
+    draft = Draft(NAME, version=version, test=protocol.lower() if isinstance(protocol, str) else None)
+    draft.metrics, draft.parameters, draft.warnings = dict(metrics), _parameters(start, test, end), found
+    draft.intervals = intervals.columns() if status != "failed" else {}
+    return draft.run(status, error)
 
 
 ERROR = re.compile(
@@ -132,7 +121,7 @@ def _refuse_damaged_keys(doc: dict[str, Any], start: dict[str, Any], test: dict[
             continue
         for key, name, off in _alike(names, frozenset(value.keys() - names)):
             if off == 1 or name not in value:
-                raise Contradiction(f"the keys contradict iperf3's: {key!r} stands where {name!r} is expected")
+                raise Damaged(f"the keys contradict iperf3's: {key!r} stands where {name!r} is expected")
 
 
 @lru_cache(256)
@@ -175,7 +164,7 @@ def _metrics(
 
     Raises
     ------
-    Contradiction
+    Damaged
         The figures of the result do not fit together.
     """
     streams = [s for s in as_list(end.get("streams")) if isinstance(s, dict)]
@@ -193,9 +182,7 @@ def _metrics(
         mine = [s for s in streams if not both or record(s, "sender", "udp").get("sender") in (None, forward)]
         sent, received = as_dict(end.get(f"sum_sent{suffix}")), as_dict(end.get(f"sum_received{suffix}"))
         if bool(sent) != bool(received):
-            raise Contradiction(
-                f"one of sum_sent{suffix} and sum_received{suffix} is missing, which contradicts the other"
-            )
+            raise Damaged(f"one of sum_sent{suffix} and sum_received{suffix} is missing, which contradicts the other")
         overall = as_dict(end.get(f"sum{suffix}"))
         senders = [record(s, "sender", "udp") for s in mine]
         receivers = [record(s, "receiver") for s in mine]
@@ -221,17 +208,15 @@ def _metrics(
         if length is not None and not word:
             found["duration_measured_s"] = length
         if received and not number(received.get("bytes")) and not (serving and bool(test.get("reverse")) != bool(word)):
-            raise Contradiction("the receiver's figures are missing: they contradict that data were sent")
+            raise Damaged("the receiver's figures are missing: they contradict that data were sent")
         if not udp and not received:
-            raise Contradiction("the result has no sum_received, which contradicts that the test is over")
+            raise Damaged("the result has no sum_received, which contradicts that the test is over")
         if found.get(f"throughput{word}_sent_bps") is not None:
             resent = count(sent.get("retransmits"))
             each = [count(r.get("retransmits")) for r in senders]
             if resent is not None:
                 if None not in each and each and sum(e for e in each if e is not None) != resent:
-                    raise Contradiction(
-                        f"the retransmits contradict each other: {resent} in sum, {each} in the streams"
-                    )
+                    raise Damaged(f"the retransmits contradict each other: {resent} in sum, {each} in the streams")
                 found[f"retransmits{word}_count"] = resent
             elif test.get("protocol") == "TCP" and any(e is not None for e in each):
                 warnings.append(f"sum_sent{suffix} has no retransmits, and its streams have")
@@ -258,17 +243,17 @@ def _rates(
     if not total or (not rate and not size):
         return None
     if rate is None or size is None or rate < 0 or size < 0:
-        raise Contradiction(f"the figures of sum_{what} contradict each other: {size} bytes at {rate} bit/s")
+        raise Damaged(f"the figures of sum_{what} contradict each other: {size} bytes at {rate} bit/s")
     lengths = (x for record in (total, *parts) for x in _lengths(record))
     fitting = next((s for s in lengths if s > 0 and abs(size * 8 / s - rate) <= RATE_TOLERANCE * rate), None)
     if fitting is None:
-        raise Contradiction(
+        raise Damaged(
             f"the figures of sum_{what} contradict each other: "
             f"{size} bytes in {total.get('seconds')} s are not {rate} bit/s"
         )
     each = [number(p.get("bytes")) for p in parts]
     if each and None not in each and sum(e for e in each if e is not None) != size:
-        raise Contradiction(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
+        raise Damaged(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
     found[rate_name], found[bytes_name] = float(rate), int(size)
     return float(fitting)
 
@@ -298,13 +283,13 @@ def _datagrams(
         if any(count(v.get(key)) != value for v in views) or (
             each and None not in each and sum(e for e in each if e is not None) != value
         ):
-            raise Contradiction(f"the counts of {key} contradict each other")
+            raise Damaged(f"the counts of {key} contradict each other")
     if packets:
         found[f"packets{word}_count"] = packets
         if lost is not None and lost <= packets:
             percent = number(views[0].get("lost_percent"))
             if percent is not None and abs(percent - 100 * lost / packets) > 1e-3 * max(percent, 1):
-                raise Contradiction(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
+                raise Damaged(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
             found[f"lost{word}_count"] = lost
             found[f"lost{word}_ratio"] = lost / packets
         else:
@@ -313,7 +298,7 @@ def _datagrams(
     if not packets:
         return
     if jitter is None:
-        raise Contradiction("the jitter is no number, which contradicts that datagrams arrived")
+        raise Damaged("the jitter is no number, which contradicts that datagrams arrived")
     each_jitter = [j for s in streams if (j := number(s.get("jitter_ms"))) is not None]
     mean = sum(each_jitter) / len(each_jitter) if each_jitter else jitter
     others = [number(v.get("jitter_ms")) for v in views]

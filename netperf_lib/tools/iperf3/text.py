@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..draft import Damaged
+from ..draft import Damaged, Draft
 from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
 from ..parsed import ParsedRun
 
@@ -118,7 +118,7 @@ def read_text(text: str) -> list[ParsedRun]:
             continue
         elif stripped and not stripped.startswith("-"):
             _context(log, line)  # a host may be called iperf3, too
-    return [_run(log, text)]
+    return [_run(log)]
 
 
 def _message(log: _Log, line: str) -> bool:
@@ -228,47 +228,32 @@ def _take(log: _Log, found: Row) -> None:
     )
 
 
-def _run(log: _Log, text: str) -> ParsedRun:
-    metrics: dict[str, float] = {}
+def _run(log: _Log) -> ParsedRun:
+    draft = Draft(NAME, version=log.version, parameters=log.parameters, warnings=log.warnings)
+    draft.intervals = columns(log.intervals)
     error = log.error
     if error and log.serving and log.closed and error.startswith("interrupt"):
         error = None  # the server was stopped while it waited for another test
-    if error is None:
-        error = log.damage
+    error = error or log.damage
     if error is None:
         try:
-            metrics = _metrics(log)
+            draft.metrics |= _metrics(log)
         except Damaged as e:
             error = str(e)
         else:
-            if not metrics and log.intervals:
-                error = "the test has no result: the log ends after its intervals"
-            elif not metrics:
-                error = "the test did not run: there are no intervals and no result"
+            if not draft.metrics:
+                left = "the test has no result: the log ends after its intervals"
+                error = left if log.intervals else "the test did not run: there are no intervals and no result"
     seen = bool(log.intervals or log.sides)
-    streams = {i.stream for i in log.intervals} - {-1}
-    parameters = dict(log.parameters)
     # Rows of intervals show what they are over; results alone may hold nothing that only one protocol has.
-    protocol = (
-        "udp" if log.udp else "sctp" if log.sctp else "tcp" if log.intervals or "retransmits_count" in metrics else None
-    )
-    if protocol:
-        parameters["protocol"] = protocol
+    tcp = log.intervals or "retransmits_count" in draft.metrics
+    draft.test = draft.parameters["protocol"] = "udp" if log.udp else "sctp" if log.sctp else "tcp" if tcp else None
     if seen:
-        parameters["direction"] = "bidir" if log.bidir else "reverse" if log.reverse else "forward"
+        draft.parameters["direction"] = "bidir" if log.bidir else "reverse" if log.reverse else "forward"
+        streams = {i.stream for i in log.intervals} - {-1}
         if count := len(streams) or max((len(s.streams) for s in log.sides.values()), default=0):
-            parameters["streams"] = count // 2 if log.bidir and count > 1 else count
-    return ParsedRun(
-        tool=NAME,
-        tool_version=log.version,
-        test=protocol,
-        status="ok" if error is None else "partial" if seen else "failed",
-        error=error,
-        warnings=tuple(log.warnings),
-        metrics=metrics if error is None else {},
-        parameters=parameters,
-        intervals=columns(log.intervals),
-    )
+            draft.parameters["streams"] = count // 2 if log.bidir and count > 1 else count
+    return draft.run("ok" if error is None else "partial" if seen else "failed", error)
 
 
 def _total(side: _Side | None, what: str) -> Row | None:
