@@ -33,6 +33,8 @@ _HEADS = (  # what follows each is a blank, or the end of an empty line
     # ts -s and awk; lagscope and ntttcp have such times themselves
     rf"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?! *(?:INFO|ERR|WARN|DBG)){_END}()",
 )
+_HEAD_PATTERNS = [re.compile(f"^(?:{head})", re.MULTILINE) for head in _HEADS]
+_ANY_HEAD = re.compile("|".join(_HEADS))
 _TAIL = re.compile(rf"[ \t]+-{{2,3}}[ \t]+({_CTIME}|{_ISO})[ \t]*$", re.MULTILINE)
 """A time at the end of a line, as a shell loop of strftime puts it there."""
 _NAME = re.compile(r"^([\w.-]+ *\||\[(?:pod/)?[A-Za-z][\w./:-]*\]|[A-Za-z][\w.-]*:)(?: |$)", re.MULTILINE)
@@ -157,9 +159,13 @@ def _without_times(text: str, stamps: dict[int, str]) -> str:
     """Take the times off the lines and put them into `stamps`."""
     if "--- " in text or "-- " in text:
         text = _taken(_TAIL, text, stamps, least=2)
-    heads = [h for h in _HEADS if any(re.match(h, sample) for sample in _samples(text))]
-    for head in heads:
-        stripped = _taken(re.compile(f"^(?:{head})", re.MULTILINE), text, stamps, least=_MOST * _count_lines(text))
+    samples = list(_samples(text))
+    if not any(map(_ANY_HEAD.match, samples)):
+        return text
+    for head in _HEAD_PATTERNS:
+        if not any(map(head.match, samples)):
+            continue
+        stripped = _taken(head, text, stamps, least=_MOST * _count_lines(text))
         if stripped is not text:
             return stripped
     return text
