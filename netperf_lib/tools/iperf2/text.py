@@ -266,6 +266,7 @@ def take(log: Log, found: Row, reports: set[str]) -> None:
     name = found.stream
     short = "lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in found.rest
     short |= "retr" in details and not details.keys() & {"cwnd", "RPS"} and "Cwnd" in log.columns and name[:3] != "SUM"
+    short |= not found.rest.strip() and log.columns.startswith("Write/Err") and name[:3] != "SUM"
     stream = log.streams.get(name)
     if stream and stream.rows and stream.rows[-1][1] and not details and log.known_columns and name not in reports:
         short = True
