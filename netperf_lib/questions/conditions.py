@@ -476,6 +476,13 @@ class Counts:
     table: pd.DataFrame
     causes: pd.DataFrame
 
+    @property
+    def incomplete(self) -> pd.DataFrame:
+        """The rows of the table with a run that does not count, or a round missing."""
+        t: Any = self.table
+        found: pd.DataFrame = t[(t["failed"] > 0) | (t["excluded"] > 0) | (t["rounds"] < t["rounds"].max())]
+        return found
+
 
 def counts(runs: pd.DataFrame) -> Counts:
     """Count what was measured, by condition: complete, failed, excluded, and in how many rounds."""

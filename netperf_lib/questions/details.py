@@ -83,7 +83,7 @@ def advertised_bps(runs: pd.DataFrame, gbps: float | None = None) -> float | Non
 
 
 def notes(runs: pd.DataFrame) -> pd.DataFrame:
-    """What to know of every declared contrast before relying on it; no row where none is declared."""
+    """What to know of declared contrasts before relying on them; no row where there is nothing to know."""
     import pandas as pd
 
     declared = contrasts(runs)
@@ -93,9 +93,10 @@ def notes(runs: pd.DataFrame) -> pd.DataFrame:
             c.quantity,
             c.n,
             c.verdict,
-            "; ".join([*c.warnings, *([c.reason] if c.reason else [])]) or "nothing to note",
+            "; ".join([*c.warnings, *([c.reason] if c.reason else [])]),
         ]
         for c in (compare(runs, contrasts=declared) if declared else ())
+        if c.warnings or c.reason
     ]
     return pd.DataFrame(found, columns=["contrast", "metric", "rounds", "verdict", "notes"])
 

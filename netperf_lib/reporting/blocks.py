@@ -238,7 +238,7 @@ def findings(family: Iterable[Comparison]) -> Shown:
     for c in family:
         lines.append(f"- {c.words}.")
         lines += [f"    - {w[:1].upper()}{w[1:]}." for w in c.warnings]
-    words = _Words("words", html="", text="\n".join(lines))
+    words = _Words("findings", html="", text="\n".join(lines))
     words.content["text"] = words.text
     return words
 

@@ -14,13 +14,13 @@ __all__ = ["APPENDIX", "FIRST", "combine"]
 
 FIRST = "summary"
 """The notebook whose cover, verdicts and words open the report."""
-APPENDIX = ("07-quality",)
+APPENDIX = ("07-quality", "published")
 """Notebooks that stand behind the answers, whatever their names sort to."""
 
 ALONE = ("## What to do",)
 """Sections of a notebook that the front of a report gives already: the table of answers says what to do."""
 
-CLOSING = ("## What this does not say", "## What to do")
+SAME = ("## How it was measured", "## What this does not say", "## What to do")
 """Sections that are the same on every page of a notebook: the first page of a report says them for all."""
 
 
@@ -28,8 +28,8 @@ def combine(books: Mapping[str, Any]) -> Any:
     """Join executed notebooks.
 
     A finding is told twice: in the table at the front, and in the chapter that holds its evidence. So where the
-    summary gives the verdicts, the chapters repeat neither that table nor a headline;
-    comparisons that were not declared stand in their chapter alone.
+    summary gives the verdicts, the chapters repeat neither that table nor a headline. Comparisons that were not
+    declared stand in the table of their chapter alone, which then needs no sentences beside it.
 
     Parameters
     ----------
@@ -50,7 +50,8 @@ def combine(books: Mapping[str, Any]) -> Any:
     last: Any = None
     said: set[str] = set()
     judged = FIRST in books and "nothing" not in books[FIRST].metadata["netperf"]
-    for name, book in books.items():
+    for name in sorted(books, key=APPENDIX.__contains__):
+        book = books[name]
         cells = copy.deepcopy(book.cells)
         parameters |= book.metadata["netperf"]["parameters"]
         provenance = [c for c in cells if _shows(c, "provenance")]
@@ -64,14 +65,12 @@ def combine(books: Mapping[str, Any]) -> Any:
         else:
             if judged:
                 told = _contrasts(books[FIRST].cells)
-                cells = _without_sections(
-                    c
-                    for c in cells
-                    if not _shows(c, "cover") and not (_shows(c, "verdicts") and _contrasts([c]) <= told)
-                )
+                own = any(_shows(c, "verdicts") and not _contrasts([c]) <= told for c in cells)
+                left = ("cover", "findings" if own else "verdicts")
+                cells = _without_sections(c for c in cells if not _shows(c, *left))
             cells = _said_once(cells, said)
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
-                chapter.metadata["netperf_chapter"] = True
+                chapter.metadata["netperf_chapter"] = "appendix" if name in APPENDIX else "chapter"
         whole.cells += cells
     if last is not None:
         if any(name in books for name in APPENDIX):  # they show what proves the placement
@@ -103,7 +102,7 @@ def _said_once(cells: Iterable[Any], said: set[str]) -> list[Any]:
     for cell in cells:
         if cell.cell_type == "markdown":
             parts = [p for p in re.split(r"(?m)^(?=## )", cell.source) if p.strip() not in said]
-            said |= {p.strip() for p in parts if p.startswith(CLOSING)}
+            said |= {p.strip() for p in parts if p.startswith(SAME)}
             cell.source = "".join(parts)
         kept.append(cell)
     return kept

@@ -37,6 +37,8 @@ LINE = 94
 """Characters of the monospaced font that fit on a line."""
 LINES = 400
 """Lines of printed output that a report shows; the middle of a longer output is left out, and that is said."""
+WORDS = ("words", "findings")
+"""Kinds of blocks whose content is markdown."""
 PICTURES = {"image/svg+xml": ".svg", "image/png": ".png", "image/jpeg": ".jpg"}
 
 
@@ -153,7 +155,7 @@ class _Page:
         self.name: str = nb.metadata.get("title", "")
         self.file = "Report"
         self.chapters = bool(nb.metadata.get("netperf", {}).get("chapters"))
-        self.scale = 0.84 if self.chapters else 1.0
+        self.scale = 0.74 if self.chapters else 1.0
         self.wants_contents = contents
 
     # -- pieces ----------------------------------------------------------------------------------------------------
@@ -176,13 +178,16 @@ class _Page:
         self._title()
         words = self._markdown()
         body, provenance = [], []
-        seen_contents = False
+        seen_contents = appendix = False
         for index, cell in enumerate(self.nb.cells):
             if cell.cell_type == "markdown":
                 if cell.metadata.get("netperf_chapter"):
                     if self.cover and self.wants_contents and not seen_contents:
                         body.append("#r.contents(1)")
                         seen_contents = True
+                    if cell.metadata.netperf_chapter == "appendix" and not appendix:
+                        body.append("#show: r.appendix")
+                        appendix, self.scale = True, 0.6
                     body.append("#r.chapter()")
                 body.append(words[index])
             elif cell.cell_type == "code":
@@ -255,10 +260,11 @@ class _Page:
 
     def _parameters(self, block: dict[str, Any]) -> dict[str, Any]:
         known = self.nb.metadata.get("netperf", {})
-        rows = [
-            [name, "; ".join(f"{k} {_plain(v)}" for k, v in values.items() if k != "experiment") or "none"]
+        given = {
+            name: [f"{k} {_plain(v)}" for k, v in values.items() if k != "experiment" and v is not None]
             for name, values in known.get("parameters", {}).items()
-        ]
+        }
+        rows = [[name, "; ".join(words)] for name, words in given.items() if words]
         groups = [*block["groups"], *([{"title": "parameters of the notebooks", "rows": rows}] if rows else [])]
         if unasked := known.get("unasked"):
             groups.append({"title": "questions without data", "rows": [[k, v] for k, v in unasked.items()]})
@@ -275,7 +281,7 @@ class _Page:
             for output in cell.get("outputs", ()):
                 data = output.get("data", {})
                 block = data.get(MIME, {})
-                if block.get("kind") in ("callout", "words"):
+                if block.get("kind") in ("callout", *WORDS):
                     pieces[index, id(output)] = block["text"]
                 elif MIME not in data and "text/markdown" in data and not PICTURES.keys() & data.keys():
                     pieces[index, id(output)] = _text(data["text/markdown"])
@@ -284,7 +290,7 @@ class _Page:
         for index, cell in enumerate(self.nb.cells):
             for output in cell.get("outputs", ()):
                 block = output.get("data", {}).get(MIME, {})
-                if block.get("kind") == "words" and "```" in block["text"]:
+                if block.get("kind") in WORDS and "```" in block["text"]:
                     # a sentence stays with the lines that it announces
                     done[index, id(output)] = f"\n#block(breakable: false)[\n{done[index, id(output)]}\n]\n"
                 if block.get("kind") == "callout":
