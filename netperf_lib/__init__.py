@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from .reporting import page as page
     from .reporting import report as report
     from .reporting import workshop as workshop
-    from .reporting.explore import explore as explore
+    from .reporting.panel import explore as explore
     from .stats import buffer_needed as buffer_needed
     from .stats import buffers as buffers
     from .stats import by_round as by_round
@@ -93,7 +93,7 @@ _HOME = {
     "end": "questions.conditions",
     "experiments": "data.layout",
     "export": "questions.export",
-    "explore": "reporting.explore",
+    "explore": "reporting.panel",
     "format_value": "metrics",
     "headline": "questions.words",
     "import_logs": "data.imports",

@@ -55,6 +55,7 @@ __all__ = [
     "plot",
     "room",
     "round_label",
+    "tell",
 ]
 
 WIDTH = 6.54
@@ -148,6 +149,37 @@ def _with_fonts(svg: str) -> str:
     return svg.replace("<defs>", f'<defs><style type="text/css">{faces}</style>', 1)
 
 
+def tell(line: Line2D, runs: pd.DataFrame, metric: str) -> None:
+    """Let each point of a line tell its run under a cursor: run, round, hosts, time and value."""
+    unit = metric_of(metric).unit
+    line.set_gid(f"runs-{runs['run_id'].iloc[0]}")
+    told = []
+    for run in runs.to_dict("records"):
+        when = run.get("started_utc")
+        at = f"\n{when:%Y-%m-%d %H:%M:%S} UTC" if when is not None and not pd.isna(when) else ""
+        where = f"round {run['round']} of deployment {run['deployment']}: {run['client']} → {run['server']}"
+        told.append((str(run["run_id"]), f"{run['run_id']}\n{where}{at}\n{format_value(float(run[metric]), unit)}"))
+    line.told = told  # type: ignore[attr-defined]
+
+
+def _pointed(svg: str, lines: Iterable[Any]) -> str:
+    """Give the points of lines their words as titles, which browsers show under the cursor."""
+    for line in lines:
+        start = svg.find(f'<g id="{line.get_gid()}">')
+        end = svg.find("\n   <g id=", start + 1)
+        part = svg[start:end]
+        if start < 0 or part.count("<use ") != len(line.told):
+            continue
+        words = iter(line.told)
+
+        def titled(found: re.Match[str], words: Any = words) -> str:
+            run, text = next(words)
+            return f'<use data-run="{escape(run)}"{found[1]}><title>{escape(text)}</title></use>'
+
+        svg = svg[:start] + re.sub(r"<use( [^>]*?)/>", titled, part) + svg[end:]
+    return svg
+
+
 class Plot(Figure):
     """A figure that knows its caption, and tells in words what it shows.
 
@@ -167,7 +199,8 @@ class Plot(Figure):
         out = io.StringIO()
         with mpl.rc_context(STYLE):
             self.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-        return _with_fonts(out.getvalue())
+        lines = self.findobj(lambda artist: hasattr(artist, "told"))
+        return _with_fonts(_pointed(out.getvalue(), lines))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         data = base64.b64encode(self.svg().encode()).decode()

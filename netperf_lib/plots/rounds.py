@@ -29,6 +29,7 @@ from .figure import (
     plot,
     room,
     round_label,
+    tell,
 )
 
 __all__ = ["drift", "intervals", "paired", "rounds", "under_load"]
@@ -105,7 +106,8 @@ def rounds(
                 colour, marker = painted[name]
                 mine = runs["condition"] == name
                 left.plot(time[mine], values[name], color=colour, lw=0.9, alpha=0.45)
-                left.plot(time[mine], values[name], marker, color=colour, ms=4.5, mec="white", mew=0.5)
+                (points,) = left.plot(time[mine], values[name], marker, color=colour, ms=4.5, mec="white", mew=0.5)
+                tell(points, runs[mine], metric)
             here = [n for n in names if n in group]
             for x, name in enumerate(here):
                 colour, marker = painted[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import importlib
 import re
@@ -46,6 +47,9 @@ class PageExporter(HTMLExporter):
             return f'## <a id="part-{len(headings)}"></a>{found[1]}'
 
         for cell in nb.cells:
+            for output in cell.get("outputs", ()):
+                if "text/html" in output.get("data", {}):
+                    output["data"]["text/html"] = _inline("".join(output["data"]["text/html"]))
             if cell.cell_type == "markdown":
                 cell.source = re.sub(r"(?m)^##\s+(.+)$", anchored, cell.source)
         resources["contents"] = list(enumerate(headings, 1)) if len(headings) > 2 else []
@@ -59,6 +63,16 @@ class PageExporter(HTMLExporter):
         if "$" not in source:
             return str(super().markdown2html(context, source))
         return run_pandoc(source, MARKDOWN, to="html")
+
+
+def _inline(html: str) -> str:
+    """Put the picture itself in place of a reference to it: its points tell their run under the cursor."""
+
+    def picture(found: re.Match[str]) -> str:
+        svg = base64.b64decode(found[2]).decode()
+        return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{found[1]}"', 1)
+
+    return re.sub(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)">', picture, html)
 
 
 def _title(nb: Any) -> str | None:

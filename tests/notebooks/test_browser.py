@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,39 +152,59 @@ def kept(page: Any, name: str) -> None:
     page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
-def follows(page: Any, words: str) -> None:
-    """Wait until the panel's output says these words."""
-    script = "words => document.querySelector('.widget-output').innerText.includes(words)"
-    page.wait_for_function(script, arg=words, timeout=60_000)
+def looked_around(page: Any) -> None:
+    """Use the panel: it follows its controls, a point tells its run, a click opens the log."""
+    points = page.locator("svg [data-run]")
+    points.first.wait_for(state="attached", timeout=240_000)
+    title = points.first.locator("title").text_content()
+    assert re.search(r"round \d+ of deployment 1: client → \w+\n2026-\d\d-\d\d [\d:]+ UTC\n", title), title
+    points.first.dispatch_event("click", {"bubbles": True})
+    page.get_by_text("── ").first.wait_for(timeout=60_000)
+    page.locator(".widget-dropdown select").nth(0).select_option(label="Throughput at the receiver")
+    page.locator("svg text", has_text="Gbit/s").first.wait_for(state="attached", timeout=60_000)
+    page.locator(".widget-dropdown select").nth(1).select_option(label="streams")
+    page.locator("svg text", has_text="16 streams").first.wait_for(state="attached", timeout=60_000)
+    box = page.locator(".widget-text input")
+    for wrong, words in (("no such column > 3", "is not understood"), ("round", "is no condition")):
+        box.fill(wrong)
+        box.press("Enter")
+        page.get_by_text(words).first.wait_for(timeout=60_000)
+    box.fill("round > 3")
+    box.press("Enter")
+    page.get_by_text("runs.eval('round > 3')").first.wait_for(timeout=60_000)
+    assert {a.get_attribute("download") for a in page.locator("a[download]").all()} == {
+        f"explore.{kind}" for kind in ("png", "svg", "csv")
+    }
 
 
 def test_explore_follows_its_widgets(browser: Any, lab: str) -> None:
     page = opened(browser, lab, "explore.ipynb")
-    picture = ".widget-output img[src^='data:image/svg']"
-    page.wait_for_selector(picture, timeout=120_000)
-    before = page.get_attribute(picture, "src")
-    assert "ppg" in page.inner_text(".widget-output")
-    page.locator(".widget-dropdown select").nth(0).select_option(label="Throughput at the receiver")
-    page.wait_for_function(
-        "([selector, old]) => { const i = document.querySelector(selector); return i && i.src !== old; }",
-        arg=[picture, before],
-        timeout=60_000,
-    )
-    assert "Gbit/s" in page.inner_text(".widget-output")
-    page.locator(".widget-dropdown select").nth(1).select_option(label="streams")
-    page.wait_for_function(
-        "() => document.querySelector('.widget-output').innerText.includes('16 streams')", timeout=60_000
-    )
-    box = page.locator(".widget-text input")
-    box.fill("no such column > 3")
-    box.press("Enter")
-    follows(page, "is not understood")
-    box.fill("")
-    box.press("Enter")
-    page.wait_for_selector(picture, timeout=60_000)
-    page.locator(".widget-vbox").first.scroll_into_view_if_needed()
+    looked_around(page)
     kept(page, "explore")
     page.close()
+
+
+def test_explore_is_a_page_without_code(browser: Any, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [sys.executable, "-m", "netperf_lib", "explore", str(npl.recorded()), "--no-browser", f"--port={port}"]
+    server = subprocess.Popen(words, cwd=tmp_path, start_new_session=True)
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            assert server.poll() is None
+            time.sleep(0.3)
+        page = browser.new_page(viewport={"width": 1200, "height": 1500})
+        page.goto(f"http://127.0.0.1:{port}/", timeout=240_000)
+        looked_around(page)
+        assert "import netperf_lib as npl\nnpl.explore" not in page.inner_text("body")
+        kept(page, "explore-page")
+        page.close()
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(30)
 
 
 def test_a_lesson_tells_at_once_whether_an_answer_holds(browser: Any, lab: str) -> None:

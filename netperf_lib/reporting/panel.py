@@ -1,0 +1,288 @@
+"""A panel to look around with, in a notebook or as a page of its own: choose, see, point at a run, take it along.
+
+The controls are ipywidgets. The picture is the same SVG as in a report, shown by anywidget: a point tells its run under
+the cursor in either place, and here a click opens the run's log. Voilà serves the panel as a page without code.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..data.layout import Store
+from ..data.load import load
+from ..errors import NetperfError, UsageError
+from ..experiment.factors import dimensions, residue
+from ..metrics import METRICS
+from ..metrics import metric as metric_of
+from ..questions.conditions import label, levels, ok_runs, select
+from .blocks import findings, say, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["explore", "serve"]
+
+MOST_USED = "the most used"
+NONE = "none"
+SCRIPT = """
+function render({ model, el }) {
+  const draw = () => { el.innerHTML = model.get("svg"); };
+  el.addEventListener("click", event => {
+    const point = event.target.closest("[data-run]");
+    if (point) { model.set("run", point.dataset.run); model.save_changes(); }
+  });
+  model.on("change:svg", draw);
+  draw();
+}
+export default { render };
+"""
+STYLE = "svg { max-width: 100%; height: auto; background: white } [data-run] { cursor: pointer }"
+
+
+def explore(
+    experiment: pd.DataFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    metric: str | None = None,
+    factor: str = "placement",
+    where: str = "",
+) -> Any:
+    """Show a panel of widgets over the runs of one experiment, or of several beside each other.
+
+    Parameters
+    ----------
+    experiment : DataFrame or path or sequence of paths
+        The table of runs, or the folders of one or several experiments.
+    metric : str, optional
+        Metric to begin with; default: the first that has values.
+    factor : str
+        Factor to begin with.
+    where : str
+        Filter to begin with: a condition on the columns, such as ``round > 3``.
+
+    Returns
+    -------
+    ipywidgets.VBox
+        Its children are the controls, the picture, and what belongs to it.
+
+    Raises
+    ------
+    UsageError
+        There is no such metric with values, or nothing varies.
+    """
+    import anywidget
+    import ipywidgets
+    import traitlets
+
+    runs: Any = experiment if hasattr(experiment, "columns") else load(experiment)
+    widgets: Any = ipywidgets
+    complete = ok_runs(runs)
+    metrics = [m for m in METRICS if m in complete and complete[m].notna().any()]
+    factors = [f for f in ("experiment", *dimensions(complete.columns)) if len(complete[f].astype(object).unique()) > 1]
+    if metric is not None and metric not in metrics:
+        raise UsageError(f"no run has a value of {metric!r} (metrics with values: {', '.join(metrics)})")
+    if not factors:
+        raise UsageError("nothing varies in these runs: there is no factor to look at")
+
+    def menu(words: str, options: Sequence[Any], value: Any) -> Any:
+        style, layout = {"description_width": "7em"}, widgets.Layout(width="34em")
+        return widgets.Dropdown(options=options, value=value, description=words, style=style, layout=layout)
+
+    named = [(f.replace("_", " "), f) for f in factors]
+    tools = sorted(complete["tool"].dropna().unique())
+    controls = {
+        "metric": menu("Metric", [(metric_of(m).label, m) for m in metrics], metric or metrics[0]),
+        "factor": menu("Factor", named, factor if factor in factors else factors[0]),
+        "second": menu("Second factor", [NONE, *named], "experiment" if "experiment" in factors else NONE),
+        "tool": menu("Tool", [MOST_USED, *tools], MOST_USED),
+        "where": widgets.Text(
+            value=where, description="Filter", placeholder="round > 3", continuous_update=False,
+            style={"description_width": "7em"}, layout=widgets.Layout(width="34em"),
+        ),
+    }  # fmt: skip
+
+    class Picture(anywidget.AnyWidget):
+        _esm, _css = SCRIPT, STYLE
+        svg = traitlets.Unicode("").tag(sync=True)
+        run = traitlets.Unicode("").tag(sync=True)
+
+    picture, shown, one, links = Picture(), widgets.Output(), widgets.Output(), widgets.HTML()
+
+    def into(output: Any, show: Callable[[], None]) -> None:
+        with output:
+            output.clear_output(wait=True)
+            show()
+
+    def draw(_: Any = None) -> None:
+        view = View(runs, **{name: control.value for name, control in controls.items()})
+        try:
+            chosen = view.chosen()
+            figure = view.figure(chosen)
+            picture.svg, links.value = figure.svg(), _links(figure, chosen)
+            into(shown, lambda: view.show(chosen))
+        except NetperfError as error:
+            words = str(error)
+            picture.svg = links.value = ""
+            into(shown, lambda: print(words))
+
+    for control in controls.values():
+        control.observe(draw, names="value")
+    picture.observe(lambda change: into(one, lambda: _show_run(runs, change["new"])), names="run")
+    draw()
+    return widgets.VBox([*controls.values(), picture, links, one, shown])
+
+
+class View:
+    """What is on the screen: a choice of runs by metric, factors, tool and filter."""
+
+    def __init__(self, runs: Any, *, metric: str, factor: str, second: str, tool: str, where: str) -> None:
+        self.runs, self.metric, self.where = runs, metric, where.strip()
+        self.factors = list(dict.fromkeys(f for f in (factor, second) if f != NONE))
+        self.tool = None if tool == MOST_USED else tool
+
+    def chosen(self) -> pd.DataFrame:
+        """The runs.
+
+        Raises
+        ------
+        UsageError
+            The filter is no condition on the columns.
+        """
+        runs = self.runs
+        if self.where:
+            runs = runs[_mask(runs, self.where)]
+            runs.attrs = dict(self.runs.attrs)
+        if len(self.factors) == 1 and self.factors != ["experiment"]:
+            return select(runs, self.metric, about=self.factors[0], tool=self.tool)
+        return select(runs, self.metric, factors=self.factors, tool=self.tool)
+
+    def figure(self, chosen: pd.DataFrame) -> Any:
+        """The picture: every run in time order."""
+        from .. import plots
+
+        return plots.rounds(chosen, self.metric)
+
+    def code(self) -> str:
+        """What is on the screen as Python to paste."""
+        path = self.runs.attrs.get("path", "…")
+        where = f".loc[lambda runs: runs.eval({self.where!r})]" if self.where else ""
+        one = len(self.factors) == 1 and self.factors != ["experiment"]
+        by = f"about={self.factors[0]!r}" if one else f"factors={self.factors!r}"
+        tool = f", tool={self.tool!r}" if self.tool else ""
+        return (
+            f"import netperf_lib as npl\n"
+            f"chosen = npl.select(npl.load({path!r}){where}, {self.metric!r}, {by}{tool})\n"
+            f"npl.plots.rounds(chosen, {self.metric!r})"
+        )
+
+    def show(self, chosen: pd.DataFrame) -> None:
+        """Show table, words and code below the picture."""
+        from IPython import display as ipython
+
+        from ..stats.verdict import compare
+
+        display: Any = ipython.display
+        display(table(levels(chosen, self.metric), metric=self.metric))
+        if mixed := [f for f in residue(chosen, ["condition"]) if f not in self.factors]:
+            display(say(f"Each condition mixes levels of: {', '.join(mixed)}."))
+        if len(chosen["condition"].cat.categories) > 1:
+            try:
+                display(findings(compare(chosen, self.metric, by="condition")))
+            except NetperfError as error:
+                print(error)
+        display(say(f"```python\n{self.code()}\n```"))
+
+
+def _mask(runs: pd.DataFrame, where: str) -> Any:
+    """Which runs a filter keeps."""
+    try:
+        mask: Any = runs.eval(where)
+    except Exception as error:  # noqa: BLE001  # pandas raises anything for a text that is no condition
+        known = ", ".join(str(c) for c in runs.columns if runs[c].notna().any())
+        raise UsageError(f"the filter {where!r} is not understood: {error} (columns: {known})") from None
+    if getattr(mask, "dtype", None) not in ("bool", "boolean") or len(mask) != len(runs):
+        raise UsageError(f"the filter {where!r} is no condition: compare a column with a value, for example round > 3")
+    return mask.fillna(False).astype(bool)
+
+
+def _links(figure: Any, chosen: pd.DataFrame) -> str:
+    """Links that save what is on the screen; a browser needs no server for them."""
+    png = io.BytesIO()
+    figure.savefig(png, format="png", dpi=160)
+    kept = chosen.dropna(axis=1, how="all").to_csv(index=False)
+    files = {"png": png.getvalue(), "svg": figure.svg().encode(), "csv": kept.encode()}
+    mimes = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv"}
+    return "Save as " + ", ".join(
+        f'<a download="explore.{kind}" href="data:{mimes[kind]};base64,{base64.b64encode(data).decode()}">'
+        f"{kind.upper()}</a>"
+        for kind, data in files.items()
+    )
+
+
+def _show_run(runs: pd.DataFrame, run_id: str) -> None:
+    """Show the log of a run that was clicked, and its intervals."""
+    from IPython import display as ipython
+
+    from .. import plots
+
+    display: Any = ipython.display
+    row = runs[runs["run_id"] == run_id].iloc[0]
+    paths = runs.attrs.get("path")
+    try:
+        places = [paths] if isinstance(paths, str) else [p for p in paths or () if Path(p).name == row["experiment"]]
+        store = Store.at(places[0])
+        seconds = load(store.location, "intervals")
+        seconds = seconds[seconds["run_id"] == run_id]
+        if len(seconds) and seconds["throughput_bps"].notna().any():
+            display(plots.intervals(label(seconds, runs[runs["run_id"] == run_id].assign(condition=run_id))))
+        with store.raw(run_id) as folder:
+            for log in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != "run.json"):
+                print(f"── {log.relative_to(folder)}\n{log.read_text('utf-8', 'replace')[:8000]}")
+    except (IndexError, NetperfError, OSError) as error:
+        print(f"{run_id}: its log is not here ({error})")
+
+
+def serve(places: Sequence[str | os.PathLike[str]], *, browser: bool = True, port: int = 0) -> int:
+    """Serve the panel as a page without code, until it is interrupted; returns Voilà's exit code.
+
+    Parameters
+    ----------
+    places : sequence of paths
+        Folders of the experiments.
+    browser : bool
+        Open a browser.
+    port : int
+        Port of the page; 0: a free one.
+
+    Raises
+    ------
+    UsageError
+        Voilà is not installed.
+    StoreError
+        There is no experiment.
+    """
+    import importlib.util
+
+    if importlib.util.find_spec("voila") is None:
+        raise UsageError("the page needs Voilà: pip install voila")
+    found = [str(Path(Store.at(p).location).resolve()) for p in places]
+    code = f"import netperf_lib as npl\nnpl.explore({(found[0] if len(found) == 1 else found)!r})"
+    cells: list[Any] = [{"cell_type": "code", "metadata": {}, "source": code, "outputs": [], "execution_count": None}]
+    spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    with tempfile.TemporaryDirectory(prefix="netperf-explore-") as folder:
+        page = Path(folder, "explore.ipynb")
+        page.write_text(json.dumps({"cells": cells, "metadata": spec, "nbformat": 4, "nbformat_minor": 4}), "utf-8")
+        options = ["--strip_sources=True", f"--port={port}", "--show_tracebacks=True"]
+        command = [sys.executable, "-P", "-m", "voila", str(page), *options, *([] if browser else ["--no-browser"])]
+        try:
+            return subprocess.run(command, check=False).returncode
+        except KeyboardInterrupt:
+            return 0
