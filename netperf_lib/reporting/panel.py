@@ -24,7 +24,7 @@ from ..experiment.factors import dimensions, residue
 from ..metrics import METRICS
 from ..metrics import metric as metric_of
 from ..questions.conditions import label, levels, ok_runs, select
-from .blocks import findings, say, table
+from .blocks import callout, findings, say, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,6 +190,8 @@ class View:
         from ..stats.verdict import compare
 
         display: Any = ipython.display
+        if notice := self.runs.attrs.get("notice"):
+            display(callout(notice, level="warning"))
         display(table(levels(chosen, self.metric), metric=self.metric))
         if mixed := [f for f in residue(chosen, ["condition"]) if f not in self.factors]:
             display(say(f"Each condition mixes levels of: {', '.join(mixed)}."))
@@ -244,7 +246,9 @@ def _show_run(runs: pd.DataFrame, run_id: str) -> None:
         if len(seconds) and seconds["throughput_bps"].notna().any():
             display(plots.intervals(label(seconds, runs[runs["run_id"] == run_id].assign(condition=run_id))))
         with store.raw(run_id) as folder:
-            for log in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != "run.json"):
+            print(run_id)
+            logs = (p for p in folder.rglob("*") if p.is_file() and p.name != "run.json" and p.stat().st_size)
+            for log in sorted(logs):
                 print(f"── {log.relative_to(folder)}\n{log.read_text('utf-8', 'replace')[:8000]}")
     except (IndexError, NetperfError, OSError) as error:
         print(f"{run_id}: its log is not here ({error})")

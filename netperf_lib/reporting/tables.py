@@ -6,8 +6,9 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from typing import Any
+
+from bs4 import BeautifulSoup
 
 __all__ = ["HtmlTable", "fitted", "parse"]
 
@@ -106,82 +107,45 @@ class HtmlTable:
     caption: str | None = None
 
 
-class _Reader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: list[HtmlTable] = []
-        self.row: list[str] = []
-        self.cell: list[str] | None = None
-        self.span = (1, 1)
-        self.pending: dict[int, tuple[int, str]] = {}
-        self.in_head = self.in_caption = False
-        self.only_head = True
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "table":
-            self.found.append(HtmlTable())
-            self.pending = {}
-        elif tag == "thead":
-            self.in_head = True
-        elif tag == "caption":
-            self.in_caption, self.cell = True, []
-        elif tag == "tr":
-            self.row, self.only_head = [], True
-        elif tag in ("td", "th"):
-            given = dict(attrs)
-            self.span = (int(given.get("colspan") or 1), int(given.get("rowspan") or 1))
-            self.cell = []
-            self.only_head &= tag == "th"
-        elif tag == "br" and self.cell is not None:
-            self.cell.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if self.cell is not None:
-            self.cell.append(data)
-
-    def _fill(self) -> None:
-        """Put what spans down from rows above where it belongs."""
-        while len(self.row) in self.pending:
-            at = len(self.row)
-            left, text = self.pending.pop(at)
-            if left > 1:
-                self.pending[at] = (left - 1, text)
-            self.row.append(text)
-
-    def handle_endtag(self, tag: str) -> None:
-        if not self.found:
-            return
-        table = self.found[-1]
-        if tag == "thead":
-            self.in_head = False
-        elif tag == "caption" and self.cell is not None:
-            table.caption, self.cell, self.in_caption = "".join(self.cell).strip(), None, False
-        elif tag in ("td", "th") and self.cell is not None:
-            text = " ".join("".join(self.cell).split())
-            self.cell = None
-            wide, deep = self.span
-            for i in range(wide):
-                self._fill()
-                shown = text if i == 0 or self.in_head else ""
-                if deep > 1:
-                    self.pending[len(self.row)] = (deep - 1, shown)
-                self.row.append(shown)
-        elif tag == "tr":
-            self._fill()
-            if self.row:
-                (table.header if self.in_head or (self.only_head and not table.rows) else table.rows).append(self.row)
-
-
 def parse(html: str) -> list[HtmlTable]:
     """Read the tables of a piece of HTML; every row has as many cells as the widest."""
-    reader = _Reader()
-    reader.feed(re.sub(r"<style.*?</style>", "", html, flags=re.DOTALL | re.IGNORECASE))
-    reader.close()
-    for table in reader.found:
-        rows = [*table.header, *table.rows]
-        wide = max(map(len, rows), default=0)
-        for row in rows:
-            row.extend([""] * (wide - len(row)))
-        if not table.header:
-            table.header = [[""] * wide]
-    return [t for t in reader.found if t.rows or any(any(h) for h in t.header)]
+    found = []
+    soup: Any = BeautifulSoup(html, "html.parser")
+    for tag in soup.find_all("table"):
+        table = HtmlTable(caption=_words(tag.caption) if tag.caption else None)
+        down: dict[int, tuple[int, str]] = {}
+        for line in tag.find_all("tr"):
+            head, cells = line.find_parent("thead") is not None, line.find_all(["td", "th"], recursive=False)
+            row: list[str] = []
+            for cell in cells:
+                for i in range(int(cell.get("colspan") or 1)):
+                    _fill(row, down)
+                    text = _words(cell) if i == 0 or head else ""
+                    if (deep := int(cell.get("rowspan") or 1)) > 1:
+                        down[len(row)] = (deep - 1, text)
+                    row.append(text)
+            _fill(row, down)
+            heads = head or (not table.rows and all(cell.name == "th" for cell in cells))
+            if row:
+                (table.header if heads else table.rows).append(row)
+        wide = max(map(len, [*table.header, *table.rows]), default=0)
+        for row in [*table.header, *table.rows]:
+            row += [""] * (wide - len(row))
+        table.header = table.header or [[""] * wide]
+        if table.rows or any(map(any, table.header)):
+            found.append(table)
+    return found
+
+
+def _fill(row: list[str], down: dict[int, tuple[int, str]]) -> None:
+    """Put what spans down from rows above where it belongs: `down` holds by column how many rows are left."""
+    while len(row) in down:
+        at = len(row)
+        left, text = down.pop(at)
+        if left > 1:
+            down[at] = (left - 1, text)
+        row.append(text)
+
+
+def _words(tag: Any) -> str:
+    return " ".join("\n".join(tag.strings if tag.br else [tag.get_text()]).split())
