@@ -491,11 +491,11 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
 
 
 @npl.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--browser/--no-browser", default=True, show_default=True)
 @click.option("--port", default=0, help="Port of the page; 0: a free one.")
 def explore(folders: tuple[Path, ...], browser: bool, port: int) -> None:
-    """Open experiments as a page to look around in, without code; of several, side by side."""
+    """Open FOLDERS (default: the lab's, else the recorded one) as a page to look around in, without code."""
     from .reporting.panel import serve
 
     sys.exit(serve(folders, browser=browser, port=port))

@@ -49,7 +49,7 @@ class PageExporter(HTMLExporter):
         for cell in nb.cells:
             for output in cell.get("outputs", ()):
                 if "text/html" in output.get("data", {}):
-                    output["data"]["text/html"] = _inline("".join(output["data"]["text/html"]))
+                    output["data"]["text/html"] = inlined("".join(output["data"]["text/html"]))
             if cell.cell_type == "markdown":
                 cell.source = re.sub(r"(?m)^##\s+(.+)$", anchored, cell.source)
         resources["contents"] = list(enumerate(headings, 1)) if len(headings) > 2 else []
@@ -65,7 +65,7 @@ class PageExporter(HTMLExporter):
         return run_pandoc(source, MARKDOWN, to="html")
 
 
-def _inline(html: str) -> str:
+def inlined(html: str) -> str:
     """Put the picture itself in place of a reference to it: its points tell their run under the cursor."""
 
     def picture(found: re.Match[str]) -> str:

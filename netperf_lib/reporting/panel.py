@@ -25,6 +25,7 @@ from ..metrics import METRICS
 from ..metrics import metric as metric_of
 from ..questions.conditions import label, levels, ok_runs, select
 from .blocks import callout, findings, say, table
+from .workshop import usual_experiment
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -260,7 +261,7 @@ def serve(places: Sequence[str | os.PathLike[str]], *, browser: bool = True, por
     Parameters
     ----------
     places : sequence of paths
-        Folders of the experiments.
+        Folders of the experiments; none: the lab's, or the recorded one.
     browser : bool
         Open a browser.
     port : int
@@ -277,7 +278,7 @@ def serve(places: Sequence[str | os.PathLike[str]], *, browser: bool = True, por
 
     if importlib.util.find_spec("voila") is None:
         raise UsageError("the page needs Voilà: pip install voila")
-    found = [str(Path(Store.at(p).location).resolve()) for p in places]
+    found = [str(usual_experiment(p)) for p in places] or [str(usual_experiment(None))]
     code = f"import netperf_lib as npl\nnpl.explore({(found[0] if len(found) == 1 else found)!r})"
     cells: list[Any] = [{"cell_type": "code", "metadata": {}, "source": code, "outputs": [], "execution_count": None}]
     spec = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}

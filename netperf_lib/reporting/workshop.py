@@ -340,7 +340,7 @@ def _lessons() -> Path:
     raise UsageError("the lessons did not come with this installation of netperf_lib; install it again")
 
 
-def _experiment(wanted: str | os.PathLike[str] | None) -> Path:
+def usual_experiment(wanted: str | os.PathLike[str] | None) -> Path:
     """Folder of a measured experiment: the one that was named, the lab's, or the recorded one."""
     from ..pipeline import recorded
 
@@ -412,7 +412,7 @@ def start(
     if importlib.util.find_spec("jupyterlab") is None:
         raise UsageError("JupyterLab is not installed: pip install jupyterlab")
     desk = Path(folder).resolve()
-    measured = _experiment(experiment)
+    measured = usual_experiment(experiment)
     lay_out(desk, measured)
     say(f"The lessons are in {desk}; they look at {measured}")
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={desk}"]

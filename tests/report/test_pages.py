@@ -11,9 +11,12 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data.layout import Store
+from netperf_lib.errors import UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.words import effect, span
 from netperf_lib.reporting.blocks import CALLOUTS, MARKS
+from netperf_lib.reporting.html import inlined
+from netperf_lib.reporting.panel import View
 from netperf_lib.stats.result import difference
 
 from . import made
@@ -136,3 +139,34 @@ def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> 
     assert "Traceback" not in body
     assert "NothingToReport" not in body
     assert "prefers-color-scheme: dark" in body
+
+
+def test_a_point_of_a_page_in_html_tells_its_run(doubted: Any) -> None:
+    figure = npl.plots.rounds(npl.select(doubted, "latency_oneway_us"), "latency_oneway_us")
+    html = inlined(figure._repr_mimebundle_()["text/html"])
+    assert "<img" not in html
+    told = dict(re.findall(r'<use data-run="([^"]+)".*?<title>(.*?)</title>', html, re.DOTALL))
+    shown = npl.select(doubted, "latency_oneway_us")
+    assert set(told) == set(shown["run_id"])
+    first = shown.iloc[0]
+    assert f"{first['client']} → {first['server']}" in told[first["run_id"]]
+
+
+def test_a_filter_is_a_condition(doubted: Any) -> None:
+    choice = {"metric": "latency_oneway_us", "factor": "placement", "second": "none", "tool": "the most used"}
+    for wrong in ("round", "nothing > 3", "round +"):
+        with pytest.raises(UsageError, match="filter"):
+            View(doubted, **choice, where=wrong).chosen()
+    view = View(doubted, **choice, where="round > 3")
+    assert (view.chosen()["round"] > 3).all()
+    names: dict[str, Any] = {}
+    exec(view.code().replace("npl.plots", "shown = npl.plots"), names)
+    assert len(names["chosen"]) == len(view.chosen())
+
+
+def test_the_cover_counts_contrasts_that_were_added_later(doubted: Any) -> None:
+    assert "added later" not in str(npl.page.cover(doubted))
+    late = doubted.copy()
+    late.attrs = {**doubted.attrs, "added": 2}
+    assert "2 added later" in str(npl.page.cover(late))
+    assert "2 contrasts added after the first run" in npl.page.caveats(late, npl.compare(doubted)).text
