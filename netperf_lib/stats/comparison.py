@@ -315,7 +315,9 @@ class Family(Sequence[Comparison]):
         return table
 
     def _repr_html_(self) -> str:
+        assumed = dict.fromkeys(a for c in self for a in c.assumptions)
         notes = [*self.warnings, *(f"{' / '.join(c.names)}: {w}" for c in self for w in c.warnings)]
+        notes += [f"assumed: {', '.join(assumed)}"] if assumed else []
         return html_table(HEAD, self.rows(), "; ".join((self.note, *notes)))
 
 

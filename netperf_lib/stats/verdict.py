@@ -51,6 +51,7 @@ LOST = 0.25
 PLACINGS = 22
 """Placings to see without a far one: a tenth that lands elsewhere is then missed in a tenth of the cases."""
 FAR_PLACING = math.log(1.25)
+HOURS = "the hours measured stand for others: a path may be in another state at another time of day"
 
 
 def judge(
@@ -567,7 +568,7 @@ def _assumptions(m: Measured) -> tuple[str, ...]:
         return "runs are independent", "both sides have spreads of the same shape", "nothing drifted between them"
     if len(m.unknown) > 1:
         return f"each {m.unit_name} is an independent draw of where VMs land", f"{m.unit_name} means are near normal"
-    return "rounds are independent blocks", "log ratios are spread symmetrically", "the paths stay as they were"
+    return "rounds are independent blocks", "log ratios are spread symmetrically", HOURS
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------
