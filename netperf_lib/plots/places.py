@@ -94,7 +94,7 @@ def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axe
 
     Examples
     --------
-    >>> npl.plots.matrix(npl.ask_pairs(exp.runs, "latency_oneway_us").levels, "latency_oneway_us")
+    >>> npl.plots.matrix(npl.questions.ask_pairs(exp.runs, "latency_oneway_us").levels, "latency_oneway_us")
     """
     import seaborn as sns  # takes a while to import
 

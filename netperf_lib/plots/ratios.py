@@ -136,7 +136,7 @@ def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Drawn:
     Parameters
     ----------
     quantiles : Quantiles
-        As `netperf_lib.shift` gives it.
+        As `netperf_lib.questions.shift` gives it.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """

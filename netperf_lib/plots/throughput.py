@@ -39,7 +39,7 @@ def streams(
     runs : DataFrame
         One row a run, with ``streams``, ``round``, ``deployment`` and ``condition``: a line for each condition.
     fits : mapping of str to Streams, optional
-        What `netperf_lib.streams` said of a condition: its band is shaded and its number marked.
+        What `netperf_lib.stats.streams` said of a condition: its band is shaded and its number marked.
     metric : str
         Column on the vertical axis.
     ax : Axes, optional

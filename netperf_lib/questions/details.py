@@ -123,7 +123,7 @@ def places(runs: pd.DataFrame) -> list[str] | None:
 
 
 def ladders(runs: pd.DataFrame, metric: str, *, share: float, advertised_bps: float | None) -> dict[str, Streams]:
-    """What `netperf_lib.streams` says of each condition; one that cannot be fitted is left out.
+    """What `netperf_lib.stats.streams` says of each condition; one that cannot be fitted is left out.
 
     Parameters
     ----------

@@ -179,7 +179,7 @@ def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | No
 
     Examples
     --------
-    >>> npl.ask_history(exp.runs, "rtt_us").words
+    >>> npl.questions.ask_history(exp.runs, "rtt_us").words
     """
     metric = metric or next(iter(headline_metrics(runs)), "latency_oneway_us")
     chosen = select(runs, metric, tool=tool)

@@ -119,7 +119,7 @@ def ask_pairs(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None
 
     Examples
     --------
-    >>> npl.plots.matrix(npl.ask_pairs(exp.runs, "throughput_bps").levels, "throughput_bps")
+    >>> npl.plots.matrix(npl.questions.ask_pairs(exp.runs, "throughput_bps").levels, "throughput_bps")
     """
     import pandas as pd
 

@@ -67,7 +67,7 @@ def headline_metrics(runs: pd.DataFrame) -> list[str]:
 
     Examples
     --------
-    >>> npl.headline_metrics(exp.runs)
+    >>> npl.questions.headline_metrics(exp.runs)
     ['latency_oneway_us', 'throughput_bps']
     """
     kept = ok_runs(runs)
@@ -176,7 +176,7 @@ def ask(
 
     Examples
     --------
-    >>> npl.ask(exp.runs, "placement", "throughput_bps").levels
+    >>> npl.questions.ask(exp.runs, "placement", "throughput_bps").levels
     """
     if about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r} (factors: {', '.join(dimensions(runs.columns))})")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from ..metrics import format_value
+from ..questions.conditions import end
 from .blocks import callout, findings, measured, say, table, verdicts
-from .cover import caveats, cover, glance, proofs, provenance
+from .cover import caveats, cover, proofs, provenance
 
 __all__ = [
     "callout",
     "caveats",
     "cover",
+    "end",
     "findings",
-    "glance",
+    "format_value",
     "measured",
     "proofs",
     "provenance",

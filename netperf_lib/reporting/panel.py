@@ -180,7 +180,7 @@ class View:
         tool = f", tool={self.tool!r}" if self.tool else ""
         return (
             f"import netperf_lib as npl\n"
-            f"chosen = npl.select(npl.load({path!r}){where}, {self.metric!r}, {by}{tool})\n"
+            f"chosen = npl.questions.select(npl.load({path!r}){where}, {self.metric!r}, {by}{tool})\n"
             f"npl.plots.rounds(chosen, {self.metric!r})"
         )
 

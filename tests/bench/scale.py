@@ -106,7 +106,7 @@ def packets(base: Path) -> None:
         seconds, peak = ingest_alone(root)
         log = bytes_under(root) >> 20
         print(f"  {n:>8} packets, {log:>4} MiB: peak {peak:4.0f} MiB, {seconds:.1f} s", flush=True)
-    took = timed(lambda: npl.latencies(root))
+    took = timed(lambda: npl.fleet.latencies(root))
     print(
         f"  percentiles of {n} packets, one pass: {took:.1f} s ({1e9 * took / n / 60:.0f} min for 10^9, extrapolated)"
     )

@@ -21,7 +21,7 @@ import netperf_lib as npl
 from netperf_lib import tools
 from netperf_lib.cli import npl as command
 from netperf_lib.data import logs
-from netperf_lib.data.logs import parse_ends, parse_files
+from netperf_lib.data.logs import load_published, parse_ends, parse_files
 from netperf_lib.errors import ParseError
 
 LOGS = Path(__file__).parents[1] / "logs"
@@ -118,7 +118,7 @@ SCALE = {"us": 1.0, "ms": 1e3, "Gbit/s": 1e9, "Mbit/s": 1e6}
 
 
 def test_published_logs_parse_to_the_printed_figures() -> None:
-    figures = npl.load_published()
+    figures = load_published()
     folder = Path(figures.attrs["path"])
     checked = 0
     for _, row in figures[figures["raw_log"].notna()].iterrows():
@@ -140,7 +140,7 @@ def test_published_logs_parse_to_the_printed_figures() -> None:
 
 
 def test_published_figures_load_whole() -> None:
-    figures = npl.load_published()
+    figures = load_published()
     assert len(figures) == len((Path(figures.attrs["path"]) / "figures.tsv").read_text().splitlines()) - 1
     assert {"source", "path", "accelerated", "streams", "tool", "metric", "value", "unit"} <= set(figures.columns)
     assert figures["accelerated"].notna().any()

@@ -395,8 +395,9 @@ def test_a_data_root_is_a_fleet_whose_rounds_stay_apart(place: Path) -> None:
     assert [e.name for e in fleet] == ["fleet-0001", "other"]
     assert len(fleet.runs) == 48
     assert fleet["other"].name == "other"
-    by_round = npl.by_round(fleet.runs, "latency_oneway_us", "placement", {"tool": "qperf"})
-    assert len(by_round) == 2 * len(npl.by_round(fleet[0].runs, "latency_oneway_us", "placement", {"tool": "qperf"}))
+    by_round = npl.stats.by_round(fleet.runs, "latency_oneway_us", "placement", {"tool": "qperf"})
+    one = npl.stats.by_round(fleet[0].runs, "latency_oneway_us", "placement", {"tool": "qperf"})
+    assert len(by_round) == 2 * len(one)
 
 
 def test_stray_files_and_half_copied_runs_are_left_out(place: Path) -> None:
@@ -478,14 +479,15 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_files(place: Path, tmp_p
     code = {
         "ingest": "npl.ingest(sys.argv[1] + '/fleet-0001')",
         "load": "npl.load(sys.argv[1] + '/fleet-0001')",
-        "synth": "npl.synth(sys.argv[1] + '/new', runs=200, samples=2000)",
+        "synth": "npl.data.synth.synth(sys.argv[1] + '/new', runs=200, samples=2000)",
     }[verb]
     script = (
         'mount -t tmpfs -o size=3m none "$1" && cp -r "$2" "$1/" && rm -r "$1/fleet-0001/tables" && '
         '{ dd if=/dev/zero of="$1/fill" bs=1k 2>/dev/null; dd if=/dev/null of="$1/fill" bs=1k seek=$(($(stat -c %s '
         '"$1/fill") / 1024 - 12)) 2>/dev/null; "$3" -c "$4" "$1"; find "$1" -name ".*" ! -path "$1"; }'
     )
-    handler = "import sys, netperf_lib as npl\ntry:\n    " + code + "\nexcept npl.errors.NetperfError as e: print(e)\n"
+    head = "import sys, netperf_lib as npl, netperf_lib.data.synth\ntry:\n    "
+    handler = head + code + "\nexcept npl.errors.NetperfError as e: print(e)\n"
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", small, place, sys.executable, handler],
         capture_output=True,

@@ -188,7 +188,8 @@ def test_no_credential_is_kept_or_shown(connection: str, local: Path, tmp_path: 
         "fsspec.filesystem('abfs').mkdir('secret')\n"
         "synth('abfs://secret/r', runs=4, samples=5)\n"
         "npl.load('abfs://secret/r/fleet-0001')\n"
-        "store = npl.Store('abfs://secret/r', 'fleet-0001'); print(repr(store), pickle.dumps(store))\n"
+        "from netperf_lib.data.layout import Store\n"
+        "store = Store('abfs://secret/r', 'fleet-0001'); print(repr(store), pickle.dumps(store))\n"
         "npl.load('abfs://nowhere/r/x')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)

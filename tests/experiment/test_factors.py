@@ -83,7 +83,7 @@ def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict() -> None
     assert schedule(Experiment.model_validate(CUBIC_OR_BBR), seed=1).conditions == 4
     runs = measured(CUBIC_OR_BBR)
     assert len(runs.groupby(["placement", "congestion"])) == 4
-    chosen = npl.select(runs, "throughput_bps", placement="cross-region")
+    chosen = npl.questions.select(runs, "throughput_bps", placement="cross-region")
     assert sorted(chosen["condition"].cat.categories) == ["bbr", "cubic"]
     (found,) = npl.compare(runs)
     assert found.verdict == "better"

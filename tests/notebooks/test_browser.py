@@ -244,8 +244,8 @@ OUTSIDE = """() => {
 
 def test_no_text_of_a_figure_leaves_its_canvas_in_a_browser(browser: Any) -> None:
     runs = npl.load(npl.recorded())
-    chosen = npl.select(runs, "latency_oneway_us")
-    streams = npl.select(runs, "throughput_bps")
+    chosen = npl.questions.select(runs, "latency_oneway_us")
+    streams = npl.questions.select(runs, "throughput_bps")
     figures = [
         npl.plots.rounds(chosen, "latency_oneway_us"),
         npl.plots.forest(npl.compare(runs)),

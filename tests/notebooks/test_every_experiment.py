@@ -154,7 +154,7 @@ def zones(seed: int = 3) -> Runs:
 
 def test_pairs_of_one_placement_are_a_matrix_with_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = zones()
-    p = npl.ask_pairs(runs, "latency_oneway_us")
+    p = npl.questions.ask_pairs(runs, "latency_oneway_us")
     assert len(p.levels) == 6
     assert "zone" in p.ends
     assert "AD3 → AD1" in p.words
@@ -175,7 +175,7 @@ def test_a_placement_with_several_pairs_is_their_geometric_mean_in_each_round() 
     near = runs.assign(placement="same-zone", server="x", client="y", run_id="n" + runs["run_id"])
     both = pd.concat([runs, near.drop_duplicates(["round", "test"])])
     both.attrs = runs.attrs
-    q = npl.ask(both, "placement", "latency_oneway_us")
+    q = npl.questions.ask(both, "placement", "latency_oneway_us")
     assert "geometric mean" in q.notes
     far = q.runs[q.runs["placement"] == "cross-zone"]
     assert len(far) == 3
@@ -194,7 +194,7 @@ def test_a_long_experiment_has_a_page_over_time_with_its_change(monkeypatch: pyt
     runs.attrs = {"experiment": {"name": "minutely", "contrasts": []}, "notice": None}
     found = pages(runs, monkeypatch)
     assert "time-rtt" in found
-    h = npl.ask_history(runs, "rtt_us")
+    h = npl.questions.ask_history(runs, "rtt_us")
     changes = [p for points in h.changes.values() for p in points]
     assert [p.at.date().isoformat() for p in changes] == ["2026-11-13"]
     assert sum(isinstance(o, npl.plots.Plot) for o in found["time-rtt"]) == 3
@@ -202,7 +202,7 @@ def test_a_long_experiment_has_a_page_over_time_with_its_change(monkeypatch: pyt
 
 def test_a_page_that_has_nothing_says_so(lab: Runs) -> None:
     with pytest.raises(NothingToReport, match="during"):
-        npl.ask(lab, "during", "latency_oneway_us")
+        npl.questions.ask(lab, "during", "latency_oneway_us")
     assert "during" in repr(npl.plots.under_load(lab, "latency_oneway_us"))
 
 

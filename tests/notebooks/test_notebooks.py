@@ -283,7 +283,7 @@ def test_a_wrong_answer_gets_a_hint_and_not_the_answer(name: str, measured: Any)
 
 
 def test_what_was_meant_passes_and_its_neighbour_does_not(measured: Any) -> None:
-    chosen = npl.select(measured, "latency_oneway_us", about="placement", tool="qperf")
+    chosen = npl.questions.select(measured, "latency_oneway_us", about="placement", tool="qperf")
     values = chosen[chosen["placement"] == "same-zone"]["latency_oneway_us"].astype(float)
     median, mean = values.median(), values.mean()
     assert abs(mean / median - 1) > 1e-4

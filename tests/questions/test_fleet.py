@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.layout import Store
 from netperf_lib.data.synth import synth
 from netperf_lib.errors import StatsError, UsageError
 from netperf_lib.questions import fleet
@@ -138,7 +139,7 @@ def test_percentiles_over_all_packets_in_one_pass(tmp_path: Path) -> None:
 def test_failed_runs_and_round_trips_are_in_no_distribution_of_one_way_latencies(tmp_path: Path) -> None:
     """A failed run of round trips has no metric that tells its basis, and packets all the same."""
     synth(tmp_path, runs=8, samples=200, tools=("sockperf",))
-    store = npl.Store(tmp_path, "fleet-0001")
+    store = Store(tmp_path, "fleet-0001")
     run_id = store.run_ids()[0]
     record = store.run(run_id) | {"status": "failed", "error": "cut", "run_id": f"{run_id}-a2", "attempt": 2}
     log = store.raw_dir(run_id) / "client.out"

@@ -56,7 +56,7 @@ def doubted(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_a_claim_that_does_not_hold_warns_beside_each_verdict_that_rests_on_it(doubted: Any) -> None:
-    declared = npl.contrasts(doubted)
+    declared = npl.questions.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
     shown = npl.page.verdicts(family, declared).content["rows"]
     touched = [("ppg" in (c.a.get("placement"), c.b.get("placement"))) for c in declared]
@@ -94,7 +94,7 @@ def test_an_interval_is_rounded_outwards() -> None:
 
 
 def test_answers_stand_with_their_base(doubted: Any) -> None:
-    declared = npl.contrasts(doubted)
+    declared = npl.questions.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
     for c, row in zip(family, npl.page.verdicts(family, declared).content["rows"], strict=True):
         for name in c.names:
@@ -142,11 +142,11 @@ def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> 
 
 
 def test_a_point_of_a_page_in_html_tells_its_run(doubted: Any) -> None:
-    figure = npl.plots.rounds(npl.select(doubted, "latency_oneway_us"), "latency_oneway_us")
+    figure = npl.plots.rounds(npl.questions.select(doubted, "latency_oneway_us"), "latency_oneway_us")
     html = inlined(figure._repr_mimebundle_()["text/html"])
     assert "<img" not in html
     told = dict(re.findall(r'<use data-run="([^"]+)".*?<title>(.*?)</title>', html, re.DOTALL))
-    shown = npl.select(doubted, "latency_oneway_us")
+    shown = npl.questions.select(doubted, "latency_oneway_us")
     assert set(told) == set(shown["run_id"])
     first = shown.iloc[0]
     assert f"{first['client']} → {first['server']}" in told[first["run_id"]]

@@ -56,7 +56,7 @@ def test_a_report_stands_beside_its_executed_notebook(placement: Path) -> None:
 def test_the_verdicts_on_the_page_are_those_of_compare(placement: Path, experiment: Path) -> None:
     page = " ".join(text(placement).split())
     runs = npl.load(experiment)
-    for c in npl.compare(runs, contrasts=npl.contrasts(runs, "placement")):
+    for c in npl.compare(runs, contrasts=npl.questions.contrasts(runs, "placement")):
         assert " ".join(c.words.split()) in page
 
 
@@ -302,4 +302,5 @@ def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measuremen
     pdf = npl.report(tmp_path, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
     assert pdf == tmp_path / "reports" / "time-lab-throughput.pdf"
     runs = npl.load([tmp_path / "lab", tmp_path / "lab-20261120T090100"])
-    assert f"{len(npl.ask_history(runs, 'throughput_bps').runs)} runs from 2026-11-20" in " ".join(text(pdf).split())
+    found = npl.questions.ask_history(runs, "throughput_bps").runs
+    assert f"{len(found)} runs from 2026-11-20" in " ".join(text(pdf).split())
