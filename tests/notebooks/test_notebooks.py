@@ -349,7 +349,7 @@ class Compared:
     format_output_compare = IPyNbCell.format_output_compare
 
     def __init__(self, outputs: list[Any], before: list[Any]) -> None:
-        patterns = get_sanitize_patterns((HERE / "sanitize.cfg").read_text("utf-8"))
+        patterns = dict(get_sanitize_patterns((HERE / "sanitize.cfg").read_text("utf-8")))
         skipped = ("metadata", "traceback", "output_type", "name", "execution_count", "text/html")
         self.parent = SimpleNamespace(skip_compare=skipped, sanitize_patterns=patterns)
         self.colors, self.options = nocolors, {}
