@@ -126,6 +126,7 @@ def api() -> str:
         "plots": "plots",
         "page": "reporting.page",
         "fleet": "questions.fleet",
+        "workshop": "reporting.workshop",
     }.items():
         module = importlib.import_module(f"netperf_lib.{home}")
         title = f"npl.{name}"

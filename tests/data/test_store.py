@@ -145,6 +145,7 @@ def test_a_damaged_packet_in_a_streamed_log_makes_the_run_partial(
     runs = npl.load(store.path)
     assert list(runs["status"]) == ["ok", "partial"]
     assert "a packet's row is damaged" in runs.loc[1, "error"]
+    assert "latency_oneway_us" in runs.loc[1, "error"].partition("missing: ")[2].split(", ")
     assert runs["latency_oneway_us"].notna().tolist() == [True, False]
     assert npl.load(store.path, table="samples").groupby("run_id").size().tolist()[0] == 164
 
