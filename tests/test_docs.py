@@ -7,10 +7,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+import netperf_lib as npl_package
 from netperf_lib.cli import npl
 
 from .conftest import REPO
@@ -55,6 +57,18 @@ def test_python_runs_as_it_stands(page: Path) -> None:
     for code in blocks(page, "python"):
         done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+BOOKS = sorted((REPO / "notebooks").rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *BOOKS], ids=lambda p: p.relative_to(REPO).as_posix())
+def test_names_of_the_package_exist(page: Path) -> None:
+    for dotted in set(re.findall(r"\bnpl((?:\.[A-Za-z_]+)+)\(", page.read_text("utf-8"))):
+        found: Any = npl_package
+        for name in dotted[1:].split("."):
+            assert hasattr(found, name), f"npl{dotted}"
+            found = getattr(found, name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(REPO).as_posix())

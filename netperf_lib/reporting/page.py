@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..metrics import format_value
 from ..questions.conditions import end
 from .blocks import callout, findings, measured, say, table, verdicts
-from .cover import caveats, cover, proofs, provenance
+from .cover import caveats, cover, glance, proofs, provenance
 
 __all__ = [
     "callout",
@@ -14,6 +14,7 @@ __all__ = [
     "end",
     "findings",
     "format_value",
+    "glance",
     "measured",
     "proofs",
     "provenance",
