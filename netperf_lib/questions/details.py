@@ -103,6 +103,7 @@ def notes(runs: pd.DataFrame) -> pd.DataFrame:
 
 def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:
     """Conditions whose runs drift, break or depend on each other, in sentences."""
+    runs = runs.reset_index(drop=True)
     chosen = {metric: select(runs, metric) for metric in metrics}
     series = [(m, str(c), g) for m, kept in chosen.items() for c, g in kept.groupby("condition", observed=True)]
     place = runs.groupby([c for c in ("experiment", "deployment", "round") if c in runs])["order"].rank()
