@@ -155,6 +155,8 @@ def name_of(place: Location) -> str:
 def measurements(place: Location, name: str | None = None) -> Location | list[str]:
     """What makes one history: an experiment; of a data root, the measurements of this name, those set aside too."""
     inside = experiments(place)
+    if not inside and name == name_of(place):
+        return place
     if name is not None and name not in map(name_of, inside):
         raise NothingToReport(f"{place} holds no experiment {name!r}")
     return [p for p in inside if name in (None, name_of(p))] or place

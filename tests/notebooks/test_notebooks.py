@@ -40,7 +40,7 @@ SECOND: list[tuple[str, dict[str, Any]]] = [
     ("05-paths", {"metric": "throughput_bps", "baseline": "cross-region", "tool": "iperf3"}),
     ("06-tails", {"metric": "latency_oneway_p999_us", "tool": "sockperf", "margin": 0.2}),
     ("factor", {"factor": "streams", "metric": "throughput_bps", "baseline": "4", "tool": "iperf3", "confidence": 0.9}),
-    ("time", {"metric": "throughput_bps", "tool": "iperf3"}),
+    ("time", {"name": "lab-full", "metric": "throughput_bps", "tool": "iperf3"}),
     ("published", {"source": "azure-westeurope-d16v3"}),
     ("published", {"source": "oci-phoenix-vmstandard2.16"}),
     ("before-after", {"before": str(npl.recorded()), "metric": "throughput_bps", "margin": 0.2}),
