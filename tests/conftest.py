@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+# The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("repeatable")
+
 REPO = Path(__file__).resolve().parent.parent
+
+
+# Where pytest runs several tests at once, `__main__` was not imported, which processes that start others expect.
+if not hasattr(sys.modules["__main__"], "__spec__"):
+    sys.modules["__main__"].__spec__ = None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -9,8 +9,9 @@ from .conftest import REPO
 
 HIDDEN = """
 import builtins, io, sys
-import asyncssh, fsspec, jupyter_client, pandas  # which ask what the system is, and import there what it has
+import asyncssh, fsspec, jupyter_client, multiprocessing.pool, pandas, urllib.request  # they ask for the system
 
+sys.platform = "darwin"
 for name in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[name] = None
 

@@ -115,7 +115,7 @@ def test_a_dying_kernel_is_a_failure(experiment: Path, tmp_path: Path) -> None:
 def test_nothing_to_report_is_said_and_is_no_failure(experiment: Path, tmp_path: Path) -> None:
     book = notebook(
         tmp_path,
-        "import netperf_lib as npl\nruns = npl.load(experiment)\nnpl.require(runs, 'client_vm_size')",
+        "import netperf_lib as npl\nruns = npl.load(experiment)\nnpl.questions.require(runs, 'client_vm_size')",
         "print('never seen')",
         name="nothing",
     )
@@ -196,7 +196,7 @@ def test_html_is_one_file_without_code_unless_asked(experiment: Path) -> None:
     body = page.read_text("utf-8")
     assert "Made-up numbers" in body
     assert "npl.load(" not in body
-    assert "data:image/svg+xml;base64" in body
+    assert "<svg" in body
     (page,) = npl.report(experiment, notebooks=["01-placement"], to="html", code=True)
     assert re.search(r"npl</span>.*load", page.read_text("utf-8"))
 
@@ -206,7 +206,7 @@ def test_html_needs_nothing_from_elsewhere(experiment: Path) -> None:
     body = page.read_text("utf-8")
     assert "<math" in body, "formulas are set without a script"
     assert "<script" not in body
-    fetched = re.findall(r"""(?:src|href)=["'](?!data:|#)[^"']*|url\(\s*["']?(?!data:)[^)]*|@import[^;]*""", body)
+    fetched = re.findall(r"""(?:src|href)=["'](?!data:|#)[^"']*|url\(\s*["']?(?!data:|#)[^)]*|@import[^;]*""", body)
     assert fetched == []
 
 
