@@ -346,7 +346,8 @@ def _judged(family: Sequence[Measured], sides: Sides, alpha: float, design: Desi
         core = [(m.d, m.unit) if v is None else (m.d[v], m.unit[v]) for m, v in zip(family, near, strict=True)]
         for i, d in enumerate(decided(core)[1]):
             v = near[i]
-            if d.code != main[i].code and v is not None and not v.all():
+            beyond = _beyond_doubt(family[i]) == main[i].code
+            if d.code != main[i].code and v is not None and not v.all() and not beyond:
                 doubts[i] = doubts[i] or (
                     f"{plural(int((~v).sum()), 'round')} of {v.size} lie far from the rest, and without them the "
                     "verdict would be another"

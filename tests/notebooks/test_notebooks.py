@@ -238,8 +238,10 @@ def checks(place: Path, shell: Any) -> list[Any]:
 def shell() -> Iterator[Any]:
     from IPython.core.interactiveshell import InteractiveShell
 
+    main = sys.modules["__main__"]
     yield InteractiveShell.instance()
     InteractiveShell.clear_instance()
+    sys.modules["__main__"] = main  # the shell had put its own there, from which no process can be started
 
 
 @pytest.mark.parametrize("place", LESSONS, ids=lambda p: p.stem)

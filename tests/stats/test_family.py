@@ -167,6 +167,14 @@ def test_a_side_that_was_not_measured_says_so():
     )
 
 
+def test_one_slow_round_of_as_few_as_are_needed_hides_no_difference_of_many_times():
+    runs = table(rounds=7)
+    far = runs["placement"] == "cross-zone"
+    runs.loc[far, "latency_oneway_us"] *= 60
+    runs.loc[(runs["placement"] == "same-zone") & (runs["round"] == 3), "latency_oneway_us"] *= 3
+    assert npl.compare(runs)[1].verdict == "worse"
+
+
 def test_a_family_shows_itself_everywhere():
     family = npl.compare(table())
     frame = family.to_frame()
