@@ -111,9 +111,9 @@ def run(
             raise
         say(f"Nothing can be measured here: {error}")
         say(f"The report is made from recorded data instead: {recorded()}")
-        # these may lie where nothing can be written
-        copy = shutil.copytree(recorded(), Path(root, f"{recorded().name}-recorded"), dirs_exist_ok=True)
-        store = Store.at(copy)
+        # a copy, because the original may lie where nothing can be written
+        copy = Store(root, f"{recorded().name}-recorded").path
+        store = Store.at(shutil.copytree(recorded(), copy, dirs_exist_ok=True))
     except CollectError as error:  # what was measured is reported on all the same
         store = Store(root, _load(experiment).name)
         if not any(state.status == "ok" for state in store.runs()):

@@ -242,7 +242,8 @@ def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: f
     """
     if not len(table):
         raise NothingToReport("no tool reported intervals")
-    table = table if "condition" in table else label(table, runs if runs is not None else table)
+    if runs is not None:
+        table = label(table, conditioned(runs, "throughput_bps"))
     table = table[~table["omitted"].fillna(False).astype(bool) & table["throughput_bps"].notna()]
     if not len(table):
         raise NothingToReport("no tool reported intervals of these runs")

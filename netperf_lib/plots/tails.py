@@ -8,7 +8,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..errors import NothingToReport
 from ..metrics import format_value
-from ..questions.conditions import label
+from ..questions.conditions import conditioned, label
+from ..questions.details import tail_metric
 from ..stats.tail import FEW
 from .figure import MUTE, Drawn, colours, conditions, drawing, each, legend, legend_height, plot
 
@@ -31,7 +32,7 @@ def ecdf(percentiles: pd.DataFrame, runs: pd.DataFrame | None = None, *, ax: Axe
         Where to draw; default: a figure of its own, with a caption.
     """
     if runs is not None:
-        percentiles = label(percentiles, runs)
+        percentiles = label(percentiles, conditioned(runs, tail_metric(runs)))
     if not len(percentiles):
         raise NothingToReport("no tool reported percentiles")
     basis = "; ".join(BASIS.get(str(b), str(b)) for b in percentiles["basis"].unique())

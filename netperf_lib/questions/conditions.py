@@ -189,17 +189,13 @@ def label(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     table : DataFrame
         With a column ``run_id``.
     runs : DataFrame
-        As `select` or reading an experiment gives it.
+        As `select` gives it.
 
     Raises
     ------
     NothingToReport
         The table holds nothing of these runs.
     """
-    if "condition" not in runs:
-        runs = runs[runs["run_id"].isin(table["run_id"])]
-        measured = (m for m in ("throughput_bps", "latency_oneway_us", "rtt_us") if m in runs and runs[m].notna().any())
-        runs = select(runs, next(measured, "throughput_bps"))
     found = table.merge(runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner")
     if found.empty:
         raise NothingToReport("the tools of these runs printed no such detail")
