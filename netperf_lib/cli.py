@@ -276,16 +276,21 @@ def compare(
 ) -> None:
     """Print the verdicts on the contrasts that FOLDER declares, or compare FOLDER with AFTER, condition by condition.
 
-    FOLDER and AFTER are experiments or raw logs. With --by and one folder: levels and ratios of what was not declared,
-    without a verdict. With --fail-on the exit code is 3 where a verdict is one of those named.
+    FOLDER and AFTER are experiments or raw logs. With --by and one folder: levels and ratios of a factor, as
+    the notebooks show them; what was not declared before the data gets no verdict. With --fail-on the exit code is 3
+    where a verdict is one of those named.
     """
-    from .questions import gate
-    from .questions.before_after import BeforeAfter
-    from .questions.before_after import compare as do
+    from .questions import before_after, gate
+    from .questions.question import Question
+    from .stats import Family
 
-    factors = by.split(",") if by else None
-    found = do(folder, after, by=factors, where_after=where_after or None, **options)
-    family = found.family if isinstance(found, BeforeAfter) else found
+    factors = by.split(",") if by else []
+    found: Family | before_after.BeforeAfter | Question
+    if after is None and len(factors) == 1:
+        found = before_after.ask(folder, factors[0], **options)
+    else:
+        found = before_after.compare(folder, after, by=factors or None, where_after=where_after or None, **options)
+    family = found if isinstance(found, Family) else found.family
     if junit is not None:
         junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:

@@ -22,6 +22,8 @@ from ..metrics import METRICS, format_value
 from ..stats import Comparison, Family, Level, judge, level
 from ..stats.result import plural
 from ..stats.verdict import compare as compare_runs
+from .question import Question
+from .question import ask as ask_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,9 +165,8 @@ class BeforeAfter:
         found = []
         for row in self.rows:
             about, c = METRICS[row.metric], row.comparison
-            ratio = f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})" if math.isfinite(c.ratio) else "–"
             sides = (_level_words(row.before, about.unit), _level_words(row.after, about.unit))
-            found.append((row.condition, about.label, *sides, ratio, str(c.verdict)))
+            found.append((row.condition, about.label, *sides, c.ratio_words, str(c.verdict)))
         return pd.DataFrame(found, columns=["condition", "metric", "before", "after", "after / before", "verdict"])
 
     def __repr__(self) -> str:
@@ -450,6 +451,19 @@ def compare(
             raise StatsError("one experiment is compared by one factor; use `where` for the levels of others")
         by = by[0]
     return compare_runs(runs, metric, by=by, **options)
+
+
+def ask(
+    data: Data,
+    about: str,
+    *,
+    metric: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    pattern: str | None = None,
+    margin: float | None = None,
+) -> Question:
+    """What a factor does to a metric, in an experiment or in raw logs; see `compare` and `questions.ask`."""
+    return ask_runs(_runs(data, where, pattern), about, metric, margin=margin)
 
 
 def _read(data: Data, pattern: str | None) -> Results | Fleet | pd.DataFrame:

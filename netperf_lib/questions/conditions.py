@@ -453,6 +453,9 @@ def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_le
     if len(levels) < at_least:
         held = ", ".join(map(str, levels)) or "none"
         what = f" in runs with a value of {metric}" if metric else ""
+        every = ok_runs(runs)
+        others = [m for m in METRICS if m in every and len(every.loc[every[m].notna(), factor].unique()) >= at_least]
+        held += f"; ask about {' or '.join(others[:3])} instead" if metric and others else ""
         raise NothingToReport(
             f"this question needs at least {at_least} levels of {factor}{what}; the experiment holds {held}"
         )

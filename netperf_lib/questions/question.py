@@ -19,6 +19,7 @@ from .conditions import (
     LENGTHS,
     condition_factors,
     describe,
+    interval_words,
     levels,
     named,
     of_the_pair,
@@ -57,6 +58,7 @@ BESIDE = (
     "lost_ratio",
 )
 """What the tools measure together with a headline metric."""
+_FIGURES = ["condition", "n", "median", "low", "high"]
 FAR = ("cross-region", "vnet-peering", "same-zone", "cross-zone", "ppg")
 NEAR = ("same-zone", "direct", "same-vnet", "ppg", "cross-zone", "vnet-peering")
 """Placements that a path is compared with, the likeliest first."""
@@ -130,6 +132,58 @@ class Question:
         """Medians of what the same runs measured too, by condition."""
         return beside(self.runs, self.metric)
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return the comparisons, as `Family.to_frame` does."""
+        return self.family.to_frame()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in types that JSON knows; levels in the unit of the metric."""
+        found = [dict(zip(_FIGURES, row, strict=True)) for row in (*_figures(self.levels), *_figures(self.elsewhere))]
+        asked = {"factor": self.factor, "metric": self.metric, "words": self.words, "levels": found}
+        return {**asked, **self.family.to_dict()}
+
+    def __rich__(self) -> Any:
+        """Return the levels and the ratios for the terminal."""
+        from rich.console import Group
+        from rich.markup import escape
+        from rich.table import Table
+
+        unit, table = metric_of(self.metric).unit, self.levels
+        known = escape(f"Median and {interval_words(table['n'], self.confidence, table.attrs['deployments'])}.")
+        left: dict[str, Any] = {"title_justify": "left", "caption_justify": "left"}
+        what = Table(
+            self.factor,
+            "runs",
+            "median",
+            "interval",
+            title=self.title,
+            caption=known,
+            **left,
+        )
+        for name, n, *values in (*_figures(table), *_figures(self.elsewhere)):
+            median, low, high = (format_value(v, unit) for v in values)
+            what.add_row(escape(name), str(n), median, f"{low} to {high}" if values[1] is not None else "–")
+        told: dict[str, list[str]] = {}
+        ratios = Table("", "ratio", "verdict")
+        for c in self.family:
+            name = " / ".join(c.names)
+            ratios.add_row(escape(name), c.ratio_words, str(c.verdict))
+            for said in (*([c.reason] if c.reason else []), *c.warnings):
+                told.setdefault(said, []).append(name)
+        every = len(self.family)
+        notes = [said if len(names) == every else f"{', '.join(names)}: {said}" for said, names in told.items()]
+        notes = [*notes, *self.family.warnings, self.words.replace("**", ""), self.family.note]
+        return Group(what, ratios, *(f"- {escape(n[:1].upper() + n[1:])}" for n in notes))
+
+
+def _figures(table: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """Name, runs, median and ends of each level; what is not known is None."""
+    if not len(table):
+        return []
+    if "tool" in table:
+        table = table.assign(condition=table["condition"] + " (" + table["tool"] + ")")
+    return [tuple(row) for row in table[_FIGURES].astype(object).where(table[_FIGURES].notna(), None).to_numpy()]
+
 
 def ask(
     runs: pd.DataFrame,
@@ -139,6 +193,7 @@ def ask(
     tool: str | None = None,
     baseline: Any = None,
     confidence: float = 0.95,
+    margin: float | None = None,
     only: Sequence[Any] | None = None,
     **where: Any,
 ) -> Question:
@@ -158,6 +213,8 @@ def ask(
         Level that the others are compared with where no contrast is declared.
     confidence : float
         Of the intervals of the levels.
+    margin : float, optional
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent; default: as declared, else 0.05.
     only : sequence, optional
         Levels of the factor that are asked about; default: all.
     **where
@@ -208,7 +265,7 @@ def ask(
     if others := [f for f in left if f not in HOSTS]:
         notes.append(f"Inside conditions {', '.join(others)} also var{'ies' if len(others) == 1 else 'y'}.")
     declared = tuple(c for c in contrasts(runs, about=about, metric=metric) if _within(c, about, only))
-    family = _family(runs, chosen, metric, about, declared, baseline)
+    family = _family(runs, chosen, metric, about, declared, baseline, margin)
     rest = _rest(kept, chosen, metric, about, names)
     return Question(about, metric, chosen, family, declared, confidence, " ".join(filter(None, notes)), rest)
 
@@ -269,10 +326,11 @@ def _family(
     about: str,
     declared: Sequence[Contrast],
     baseline: Any,
+    margin: float | None,
 ) -> Family:
     """Declared contrasts, or every level against the baseline that a reader would choose."""
     if declared:
-        return compare(runs, contrasts=declared)
+        return compare(runs, contrasts=declared, margin=margin)
     table = chosen.drop(columns=["condition"]).assign(condition=chosen["condition"].astype(str))
     table.attrs = chosen.attrs
     first = chosen.drop_duplicates("condition").sort_values("condition")
@@ -289,7 +347,8 @@ def _family(
         if condition != name_of[base]:
             bases.setdefault(name_of[base], []).append(condition)
     families = [
-        compare(_sub(table, [base, *others]), metric, by="condition", baseline=base) for base, others in bases.items()
+        compare(_sub(table, [base, *others]), metric, by="condition", baseline=base, margin=margin)
+        for base, others in bases.items()
     ]
     return dataclasses.replace(families[0], comparisons=tuple(c for f in families for c in f))
 

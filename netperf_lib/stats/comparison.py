@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-import numpy as np
-
 from .result import (
     Result,
     difference,
@@ -150,10 +148,10 @@ class Comparison(Result):
             return f"{a} against {b}: {self.quantity} inconclusive, {spread(self.low, self.high)}{tail}; {self.reason}"
         if not math.isfinite(self.ratio):
             return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
-        return (
-            f"{a} against {b}: {self.quantity} {direction(self.ratio)} in these runs "
-            f"({spread(self.low, self.high)}, {percent(self.confidence)}){tail}; no verdict: {self.reason}"
-        )
+        known = math.isfinite(self.high) and self.low > 0
+        ends = f"{spread(self.low, self.high)}, {percent(self.confidence)}" if known else "no interval"
+        found = f"{direction(self.ratio)} in these runs ({ends}){tail}"
+        return f"{a} against {b}: {self.quantity} {found}; no verdict: {self.reason}"
 
     def _of_threshold(self, tail: str) -> str:
         a, wanted = self.names
@@ -165,6 +163,14 @@ class Comparison(Result):
             return f"{a}: {self.quantity} {kept}{wanted} ({middle}, {bound}){tail}"
         text = f"{a}: {self.quantity} {wanted}? {self.verdict} ({middle}, between {low} and {high}){tail}"
         return f"{text}; {self.reason}" if self.reason else text
+
+    @property
+    def ratio_words(self) -> str:
+        """The ratio and its interval, in figures."""
+        if not math.isfinite(self.ratio):
+            return "–"
+        known = math.isfinite(self.high) and self.low > 0
+        return f"{self.ratio:.3g} ({f'{self.low:.3g} to {self.high:.3g}' if known else 'no interval'})"
 
     @property
     def basis(self) -> str:
@@ -276,7 +282,7 @@ class Family(Sequence[Comparison]):
             (
                 c.names[0] + " / " + c.names[1],
                 c.quantity,
-                f"{c.ratio:.3g} ({c.low:.3g} to {c.high:.3g})" if np.isfinite(c.ratio) else "–",
+                c.ratio_words,
                 plural(c.n, c.unit),
                 str(c.verdict),
                 c.words,

@@ -428,7 +428,7 @@ def _comparison(
         refused = verdict == Verdict.NONE and reason and q.better is not None
         reason = f"{reason}; nor was it declared before the data" if refused else "not declared before the data"
         verdict, more = Verdict.NONE, 0
-    if not math.isfinite(low + high) and estimate is not None and n and m.unblocked is None and len(m.unknown) == 1:
+    if not math.isfinite(low + high) and estimate is not None and n > 1 and m.unblocked is None and len(m.unknown) == 1:
         low, high, confidence = float(m.d.min()), float(m.d.max()), 1 - 2.0 ** (1 - n)
     middle = estimate.middle if estimate is not None and n else math.nan
     if m.refusal and not math.isfinite(middle):
@@ -503,7 +503,7 @@ def _failures(m: Measured) -> list[str]:
     a, b = m.failed
     if a or b:
         n = m.scheduled
-        text = f"failed or repeated: {m.names[0]} in {a} of {plural(n, 'round')}"
+        text = f"failed, missing or repeated: {m.names[0]} in {a} of {plural(n, 'round')}"
         if m.b is not None:
             text += f", {m.names[1]} in {b}"
             p = _fisher(a, b, n)
@@ -512,7 +512,7 @@ def _failures(m: Measured) -> list[str]:
         found.append(text)
     if unknown := sum(m.unknown.values()):
         found.append(f"{plural(unknown, 'round')} of {m.scheduled} without a run of either side")
-    if m.dropped:
+    if m.dropped > unknown:  # else it is said
         found.append(f"{plural(m.dropped, 'round')} of {m.scheduled} dropped: a value is missing")
     return found
 

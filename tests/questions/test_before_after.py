@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,16 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
+from netperf_lib.cli import npl as cli
 from netperf_lib.data.load import Results, read
 from netperf_lib.errors import StatsError
+from netperf_lib.metrics import format_value
 from netperf_lib.questions import gate
 from netperf_lib.questions.before_after import BeforeAfter, before_after, compare
 from netperf_lib.questions.export import export
+from netperf_lib.stats import Family
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
 
@@ -151,8 +156,29 @@ def test_exit_codes_and_formats(tmp_path: Path) -> None:
     assert ET.parse(tmp_path / "verdicts.xml").getroot().tag == "testsuite"
     assert npl("compare", RECORDED, tmp_path / "nowhere").returncode == 1
     assert npl("compare", RECORDED, RECORDED, "--where", "deployment").returncode == 2
-    ad_hoc = npl("compare", RECORDED, "--by", "placement", "--metric", "latency_oneway_us", "--json")
-    assert {c["verdict"] for c in json.loads(ad_hoc.stdout)["comparisons"]} == {"no verdict"}
+
+
+def test_a_factor_nobody_declared_has_levels_and_ratios_and_no_verdict() -> None:
+    asked = ("compare", RECORDED, "--by", "streams", "--metric", "throughput_bps")
+    shown, found = (CliRunner().invoke(cli, [*map(str, asked), *more]).output for more in ([], ["--json"]))
+    levels = {row["condition"]: row for row in json.loads(found)["levels"]}
+    for streams in (1, 2, 4, 16):
+        row = levels[f"{streams} stream{'s' if streams > 1 else ''}"]
+        assert row["low"] < row["median"] < row["high"]
+        assert format_value(row["median"], "bps") in shown
+    assert {c["verdict"] for c in json.loads(found)["comparisons"]} <= {
+        "no verdict",
+        "better",
+    }  # 16 against 1: declared
+
+
+def test_one_run_a_level_has_a_ratio_and_no_interval() -> None:
+    found = compare(runs(1, rounds=1), by="placement", metric="latency_oneway_us")
+    assert isinstance(found, Family)
+    for c in found:
+        assert (c.low, c.high) == (0, math.inf)
+        assert "no interval" in c.words
+        assert f"{c.ratio:.3g}" in c.ratio_words
 
 
 # -- export ------------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def test_rounds_pair_and_a_missing_side_is_counted():
     family = npl.compare(runs)
     assert (family.ok, family.failed, family.excluded) == (34, 1, 1)
     assert (family[0].n, family[0].dropped, family[0].failed) == (10, 2, (1, 0))
-    told = next(w for w in family[0].warnings if w.startswith("failed or repeated"))
+    told = next(w for w in family[0].warnings if w.startswith("failed, missing or repeated"))
     assert "ppg in 1 of 12 rounds" in told
     assert told in repr(family)
     assert told in family._repr_html_()
