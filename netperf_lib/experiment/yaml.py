@@ -248,7 +248,7 @@ _PARTS: dict[str, type[BaseModel]] = {
 def _message(error: Any) -> str:
     """One sentence for an error of pydantic: what was wrong and what is legal."""
     kind, value, loc, ctx = error["type"], error.get("input"), error["loc"], error.get("ctx", {})
-    shown = _SHOWN.repr(value)
+    shown = str(value).lower() if isinstance(value, bool) else "null" if value is None else _SHOWN.repr(value)
     match kind:
         case "extra_forbidden":
             part = Experiment if len(loc) == 1 else _PARTS.get(str(loc[0]), Experiment)

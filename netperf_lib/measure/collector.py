@@ -419,7 +419,7 @@ class _Collector:
         for warning in record["warnings"]:
             self.log.warning("%s %s", run_id, warning)
         self.progress.ended(trial, run_id, why, run.parsed, sum(self.remaining.values()))
-        if self.experiment.pause_s:
+        if self.experiment.pause_s and self.remaining:  # nobody waits after the last trial
             await asyncio.sleep(self.experiment.pause_s)
         return record | {"reached": not outage}
 

@@ -30,6 +30,10 @@ ENDS = {
 """What can name the two ends of a pair, the most telling first."""
 
 
+ALIKE = 0.02
+"""Pairs whose medians differ by no more are not called best and worst."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """A metric between every two ends.
@@ -63,8 +67,12 @@ class Pairs:
         first, last = ordered.iloc[0], ordered.iloc[-1]
         best, worst = (format_value(float(row["median"]), info.unit) for row in (first, last))
         words = f"Best is {first['condition']} with {best}, worst {last['condition']} with {worst}."
+        medians = sorted((float(first["median"]), float(last["median"])))
         if best == worst:
             words = f"All pairs have {best}."
+        elif medians[1] <= (1 + ALIKE) * medians[0]:
+            low, high = (format_value(m, info.unit) for m in medians)
+            words = f"All pairs have {low} to {high}, within {100 * (medians[1] / medians[0] - 1):.2g} % of each other."
         both = self.levels.merge(self.levels, left_on=["client", "server"], right_on=["server", "client"])
         both = both[both["client_x"].astype(str) < both["client_y"].astype(str)]
         if len(both):
@@ -72,6 +80,14 @@ class Pairs:
             words += f" The two directions of a pair differ by up to {100 * float(ratio.max()):.2g} %."
         else:
             words += " Each pair was measured in one direction."
+        sure = self.levels["confidence"].min()
+        if sure < 0.95:
+            few = self.levels.loc[self.levels["confidence"] == sure].iloc[0]
+            width = (self.levels["high"] / self.levels["low"] - 1).max()
+            words += (
+                f" The {few['n']} runs of a pair differ by up to {100 * width:.2g} %: their range covers the median "
+                f"with {100 * sure:.3g} % confidence."
+            )
         return words
 
     @property

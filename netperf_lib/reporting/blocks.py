@@ -271,7 +271,8 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
                 advice(c, asked),
             ]
         )
-    confidence = sorted({f"{100 * c.confidence:.4g} %" for c in family})
+    few = " (the range of the rounds, which are too few for more)"
+    confidence = sorted({f"{100 * c.confidence:.4g} %{few * (c.confidence < 1 - c.alpha)}" for c in family})
     columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
     caption = caption or (
         f"Verdicts. Measured: the median of the runs of each condition. Effect: the first condition divided by the "

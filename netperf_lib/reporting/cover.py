@@ -166,9 +166,9 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
     notes: dict[str, list[str]] = {}
     for c in family:
         for note in c.warnings:
-            notes.setdefault(note, []).append(" against ".join(c.names))
+            notes.setdefault(note, []).append(c.topic)
     lines += [f"- {'; '.join(dict.fromkeys(names))}: {note}." for note, names in notes.items()]
-    open_ = [" against ".join(c.names) for c in family if c.verdict in ("inconclusive", "no verdict")]
+    open_ = [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]
     if open_:
         lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
     if failed or excluded:

@@ -161,7 +161,8 @@ class Comparison(Result):
             kept = "" if self.verdict == "better" else "not "
             bound = f"at most {high}" if self.high < 1 else f"at least {low}"
             return f"{a}: {self.quantity} {kept}{wanted} ({middle}, {bound}){tail}"
-        text = f"{a}: {self.quantity} {wanted}? {self.verdict} ({middle}, between {low} and {high}){tail}"
+        sure = f" at {percent(self.confidence)}" if self.verdict == "no verdict" else ""
+        text = f"{a}: {self.quantity} {wanted}? {self.verdict} ({middle}, between {low} and {high}{sure}){tail}"
         return f"{text}; {self.reason}" if self.reason else text
 
     @property
@@ -171,6 +172,12 @@ class Comparison(Result):
             return "–"
         known = math.isfinite(self.high) and self.low > 0
         return f"{self.ratio:.3g} ({f'{self.low:.3g} to {self.high:.3g}' if known else 'no interval'})"
+
+    @property
+    def topic(self) -> str:
+        """Both sides, without what was found."""
+        a, b = self.names
+        return f"{a} against {b}" if self.threshold is None else f"{a} ({self.quantity} {b})"
 
     @property
     def basis(self) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Resource = dict[str, Any]
 
-REGIONS = {"westeurope": 3, "northeurope": 3, "eastus": 3, "westus": 0}
+REGIONS = {"westeurope": 3, "northeurope": 3, "eastus": 3, "westus2": 3, "eastasia": 3, "westus": 0}
 """Region to its number of zones."""
 SIZES = {
     # name: (family, vCPUs, accelerated networking, zones; None: all, restriction of this subscription)

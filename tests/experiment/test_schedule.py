@@ -153,6 +153,7 @@ def test_a_good_file_reads() -> None:
         ("test: tcp\n", "test: tcpp\n", 11, "legal are tcp, udp"),
         ("streams: [1, 4]", "streams: [0]", 13, "greater than or equal to 1"),
         ("streams: [1, 4]", "streams: 4", 13, r"write \[4\]"),
+        ("streams: [1, 4]", "streams: null", 13, r"null is not a list; write \[null\]"),
         ("streams: [1, 4]", "steams: [1, 4]", 13, "did you mean streams"),
         ("streams: [1, 4]", "streams: [1, 1]", 11, "declared twice"),
         ("client: a\n", "client: 'a; rm -rf /'\n", 6, "letters, digits"),

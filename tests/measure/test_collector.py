@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -145,8 +146,18 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
 # -- what a run holds --------------------------------------------------------------------------------------------------
 
 
-def test_a_run_holds_all_that_is_needed_to_judge_it(deployment: Deployment, store: Store) -> None:
-    tally = measure(experiment(tests=[LATENCY, THROUGHPUT]), deployment, store)
+def test_a_run_holds_all_that_is_needed_to_judge_it(
+    deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses, sleep = [], asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0 if seconds == 77 else seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    tally = measure(experiment(tests=[LATENCY, THROUGHPUT], pause_s=77), deployment, store)
+    assert pauses.count(77) == 3, "a pause stands between trials, not after the last one"
     assert (tally.ok, tally.failed, tally.attempts_failed) == (4, 0, 0), [
         r["error"] or r["log"]["error"] for r in records(store)
     ]

@@ -38,8 +38,18 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     "study-domains": (
         "pairs",
         {"metric": "latency_oneway_us"},
-        ["server ad2: one-way latency below 1 ms", "Best is 3 → 1 with 112 µs, worst 1 → 2 with 400 µs", "16 Gbit/s"],
-        ["server ad1: one-way latency below 1 ms"],
+        [
+            "No verdict yet: 3 rounds, at least 7 are needed",
+            "Best is 3 → 1 with 113 µs, worst 1 → 2 with 399 µs",
+            "All pairs have 15.9 Gbit/s to 16 Gbit/s, within 0.76 % of each other",
+            "The 3 runs of a pair differ by up to 3 %: their range covers the median with 75 % confidence",
+            "with its interval at 75 % (the range of the rounds, which are too few for more)",
+        ],
+        [
+            "server ad2: one-way latency below 1 ms? no verdict (399.9 µs, between 398.2 µs and 403.7 µs at 75 %)",
+            "Not decided: server ad2 (one-way latency below 1 ms);",
+            "the range of the runs, which covers the median with 75 % confidence",
+        ],
     ),
     "study-paths": (
         "04-tcp-buffers",

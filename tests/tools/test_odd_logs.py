@@ -594,6 +594,19 @@ def test_qperf_that_cannot_be(text: str) -> None:
     assert only(text).status == "failed"
 
 
+def test_qperf_whose_client_stopped_its_clock_late() -> None:
+    run = only("""tcp_lat:
+    latency          =       34078 ns
+    msg_rate         =       31135 /sec
+    loc_real_time    =  1130000000 ns
+    loc_recv_msgs    =       16579
+    rem_real_time    =  1000000000 ns
+    rem_recv_msgs    =       16580
+    rem_send_msgs    =       16580
+""")
+    assert (run.status, run.metrics["latency_oneway_us"]) == ("ok", 34.078)
+
+
 OLD_SOCKPERF = """------------------------------
 test was performed using the following parameters: --mps=400 --burst=1 --reply-every=1 --msg-size=64 --time=1
 ------------------------------
