@@ -1,21 +1,22 @@
 """From a declared experiment to a schedule: rounds in which every condition is measured once, in random order.
 
-The order is a function of the experiment and the seed alone: each round sorts its conditions by a keyed hash. A round's
-order does not depend on how many rounds there are, so that an experiment can be extended, and a killed one goes on
-where it stopped.
+The orders are random and balanced: rounds form blocks in which every condition follows each other one equally often and
+stands in every place equally often, so that what a run leaves behind (a warm cache, a used-up burst of the host) hits
+all conditions alike. They are a function of the experiment and the seed alone. A round's order does not depend on how
+many rounds there are, so that an experiment can be extended, and a killed one goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from typing import Any
 
-from ..errors import ExperimentError, UsageError
+from ..errors import UsageError
 from .factors import Level, factor
 from .model import Experiment, TestSpec, Trial
 
@@ -49,7 +50,7 @@ class Plan:
         return len({t.condition for t in self.trials})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON document; `from_dict` reads it back."""
+        """Return a JSON document."""
         return {
             "experiment": self.experiment.model_dump(mode="json"),
             "seed": self.seed,
@@ -58,23 +59,6 @@ class Plan:
                 for t in self.trials
             ],
         }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Plan:
-        """Return the plan that `to_dict` wrote.
-
-        Raises
-        ------
-        ExperimentError
-            The trials listed are not those that this experiment and seed give.
-        """
-        plan = schedule(Experiment.model_validate(document["experiment"]), seed=int(document["seed"]))
-        if [t["run_id"] for t in document["trials"]] != [t.run_id for t in plan.trials]:
-            raise ExperimentError(
-                "the plan was changed by hand or made by another version: its trials are not those of its seed; "
-                "schedule the experiment anew"
-            )
-        return plan
 
 
 def describe(trial: Trial) -> dict[str, Level]:
@@ -102,7 +86,7 @@ def describe(trial: Trial) -> dict[str, Level]:
 
 
 def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
-    """Schedule an experiment: deployments outermost, then rounds; in each round every condition once, at random.
+    """Schedule an experiment: deployments outermost, then rounds; in each round every condition once, in random order.
 
     Parameters
     ----------
@@ -132,15 +116,30 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
     trials: list[Trial] = []
     for deployment in range(1, experiment.deployments + 1):
         for number in range(1, experiment.rounds + 1):
-            key = f"{seed}/{deployment}/{number}"
-            for trial in sorted(each, key=partial(_draw, key)):
+            for trial in _order(each, number, f"{seed}/{deployment}"):
                 trials.append(replace(trial, deployment=deployment, round=number, order=len(trials)))
     return Plan(experiment=experiment, seed=seed, trials=tuple(trials))
 
 
-def _draw(key: str, trial: Trial) -> bytes:
-    """Where a condition comes in its round: as good as random, and a function of seed, round and condition alone."""
-    return hashlib.blake2s(f"{key}/{trial.condition!r}".encode(), digest_size=16).digest()
+def _order(each: Sequence[Trial], number: int, key: str) -> list[Trial]:
+    """Order the conditions of a round as a row of a Williams square, whose rows and letters are drawn for each block.
+
+    Of k conditions the square has k rows, 2 k where k is odd. Williams, E. J. (1949), "Experimental designs balanced
+    for the estimation of residual effects of treatments", Australian Journal of Scientific Research A 2, 149-168.
+    """
+    k = len(each)
+    rows = k if k % 2 == 0 else 2 * k
+    block, place = divmod(number - 1, rows)
+    key = f"{key}/{block}"
+    row = sorted(range(rows), key=lambda r: _draw(f"{key}/row {r}"))[place]
+    drawn = sorted(each, key=lambda trial: _draw(f"{key}/{trial.condition!r}"))
+    found = [drawn[(row + (step + 1) // 2 * (1 if step % 2 else -1)) % k] for step in range(k)]
+    return found if row < k else found[::-1]
+
+
+def _draw(key: str) -> bytes:
+    """As good as random, and a function of the key alone."""
+    return hashlib.blake2s(key.encode(), digest_size=16).digest()
 
 
 def _crossed(spec: TestSpec) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
