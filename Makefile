@@ -6,7 +6,7 @@ BIN := .venv/bin
 EXPERIMENT ?= data/experiments/lab.yaml
 ROOT ?= results
 
-.PHONY: help setup report test soak test-azure validate check bench bench-scale fuzz docs notebooks golden lock clean
+.PHONY: help setup report test soak test-azure validate check bench bench-scale fuzz docs workshop notebooks golden lock clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -58,6 +58,9 @@ check: setup ## lint, format and type checks
 docs: setup ## build the documentation and the executed notebooks into docs/_build/html
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@cp "$$($(BIN)/npl report data/recorded/lab-full --to html | tail -1)" docs/_build/html/report.html
+
+workshop: setup ## write the lessons from their solutions; leave slides and a handout in docs/_build/workshop (REVEAL=… a local reveal.js)
+	@REVEAL=$(REVEAL) $(BIN)/python docs/workshop.py docs/_build/workshop
 
 notebooks: setup ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)

@@ -69,7 +69,7 @@ class Outlook:
     words: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Preview:
     """What an experiment would measure, how long it takes, what it costs and what it can decide.
 
@@ -127,6 +127,8 @@ class Preview:
         lines += [f"cost: {self.cost}"] if self.cost else []
         lines += [f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}" for o in self.outlook]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])
+
+    __repr__ = __str__  # what a notebook shows
 
 
 def clock(seconds: float) -> str:

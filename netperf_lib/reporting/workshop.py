@@ -21,6 +21,7 @@ from ..data.shipped import shipped
 from ..errors import LabError, NetperfError, NothingToReport, StoreError, UsageError
 from ..experiment.yaml import load_experiment
 from ..questions.conditions import ok_runs, select
+from ..questions.published_figures import published
 from ..questions.words import contrasts
 from ..stats import rounds_required
 from ..stats.verdict import compare
@@ -47,7 +48,7 @@ class Check:
     because : str
         What a right answer teaches.
     unit : str
-        What a number counts: "us", "bytes", "ratio", "count". A learner may write a unit of the same quantity.
+        What a number counts: "us", "bytes", "Mbit/s", "ratio", "count". A learner may write a unit of the same kind.
     tolerance : float
         Share by which a number may be off.
     mistakes : callable, optional
@@ -69,6 +70,37 @@ def _one_way(runs: pd.DataFrame, statistic: str = "median") -> Any:
     return chosen.groupby("placement", observed=True)["latency_oneway_us"].agg(statistic).astype(float)
 
 
+def _step(runs: pd.DataFrame, statistic: str = "median") -> float:
+    """What same-zone takes longer than ppg, one way."""
+    levels = _one_way(runs, statistic)
+    return float(levels["same-zone"] - levels["ppg"])
+
+
+def _timed(runs: pd.DataFrame, metric: str, statistic: str = "median") -> Any:
+    """A percentile of the packets that sockperf timed, by condition."""
+    chosen = select(runs, metric, tool="sockperf")
+    return chosen.groupby("condition", observed=True)[metric].agg(statistic).astype(float)
+
+
+def _queue(runs: pd.DataFrame, metric: str = "latency_oneway_p99_us", statistic: str = "median") -> float:
+    """By how much a percentile to the other region is larger while another tool fills the path."""
+    levels = _timed(runs, metric, statistic)
+    return float(levels[levels.index.str.startswith("cross-region, load")].iloc[0] - levels["cross-region"])
+
+
+def _printed(path: str, metric: str, accelerated: bool = True) -> float:
+    """The first such figure of the study in East Asia, in the unit in which it was printed."""
+    figures = published("azure-eastasia-d8sv3")
+    found = figures[figures["path"].eq(path) & figures["metric"].str.startswith(metric)]
+    found = found[found["accelerated"].fillna(accelerated) == accelerated]
+    return float(found["value"].iloc[0])
+
+
+def _window(bits: int = 8) -> float:
+    """Mbit/s that the window of the published VPN path allows."""
+    return bits * _printed("cross-region-vpn", "cwnd") / (_printed("cross-region-vpn", "round-trip") * 1e-3)
+
+
 def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
     """Rounds with both same-zone and cross-zone; of those, where cross-zone was the faster one, or was not."""
     chosen = select(runs, "latency_oneway_us", about="placement", tool="qperf")
@@ -78,11 +110,11 @@ def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
     return set(wide.index if faster is None else wide.index[nearer == faster])
 
 
-def _verdict(runs: pd.DataFrame) -> str:
-    for asked in contrasts(runs, "placement", "latency_oneway_us"):
-        if (asked.a.get("placement"), (asked.b or {}).get("placement")) == ("cross-zone", "same-zone"):
+def _verdict(runs: pd.DataFrame, factor: str, a: Any, b: Any) -> str:
+    for asked in contrasts(runs, factor, "latency_oneway_us"):
+        if (asked.a.get(factor), (asked.b or {}).get(factor)) == (a, b):
             return str(compare(runs, contrasts=[asked])[0].verdict)
-    raise NothingToReport("the experiment declares no contrast of cross-zone against same-zone")
+    raise NothingToReport(f"the experiment declares no contrast of {factor}: {a} against {b}")
 
 
 def _rate(runs: pd.DataFrame) -> Any:
@@ -109,6 +141,8 @@ def _scope(runs: pd.DataFrame) -> str:
     return r"pair|(these )?vms" if runs["deployment"].nunique() < 2 else "placement"
 
 
+ADVERTISED = 4.0
+"""Gbit/s that the VM of the published study in East Asia is sold with."""
 NAMES: dict[str, str] = {"ppg": "ppg|(proximity )?placement group"}
 """Names of placements that learners may write out."""
 CHECKS: dict[str, Check] = {
@@ -162,7 +196,7 @@ CHECKS: dict[str, Check] = {
         },
     ),
     "placement.verdict": Check(
-        lambda runs: _text(_verdict(runs)),
+        lambda runs: _text(_verdict(runs, "placement", "cross-zone", "same-zone")),
         "Look the contrast up in the family: one of better, worse, equivalent, inconclusive, no verdict.",
         "not to see a difference is not enough to say that there is none: that is what the margin is for.",
     ),
@@ -200,6 +234,119 @@ CHECKS: dict[str, Check] = {
         "Read the section on how to read a verdict again. Answer with a letter.",
         "inconclusive claims nothing: neither that there is a difference nor that there is none.",
     ),
+    "accelerated.factor": Check(
+        lambda _: _printed("direct", "one-way", False) / _printed("direct", "one-way"),
+        "Two rows of the table print a one-way latency. How many times does the smaller fit into the larger?",
+        "the virtual switch of the host costs more time than the whole way through the data centre.",
+        unit="ratio",
+        tolerance=0.02,
+        mistakes=lambda _: {
+            "That is the other way round.": _printed("direct", "one-way") / _printed("direct", "one-way", False),
+            "That is the throughput; the exercise asks for the latency.": _printed("direct", "throughput")
+            / _printed("direct", "throughput", False),
+        },
+    ),
+    "accelerated.room": Check(
+        lambda _: _printed("direct", "throughput", False) / ADVERTISED,
+        "The note of the row tells the rate that the VM is sold with. Mind which of the rows is without acceleration.",
+        "what the VM is sold with bounds both, so there was little to gain. Latency has no such roof.",
+        unit="ratio",
+        tolerance=0.01,
+        mistakes=lambda _: {
+            "That is the row with acceleration.": _printed("direct", "throughput") / ADVERTISED,
+            "That is the share which was missing.": 1 - _printed("direct", "throughput", False) / ADVERTISED,
+        },
+    ),
+    "accelerated.verdict": Check(
+        lambda runs: _text(_verdict(runs, "accelerated", True, False)),
+        "Look at the finding: one of better, worse, equivalent, inconclusive, no verdict.",
+        "here every condition was measured in every round: the published pair of single figures cannot say as much.",
+    ),
+    "tails.p99": Check(
+        lambda runs: _timed(runs, "latency_oneway_p99_us")["ppg"],
+        "Each run has a 99th percentile; the median of these over the runs is asked for. The table has it.",
+        "a percentile of a run is one number of that run: it is compared over rounds like any other metric.",
+        unit="us",
+        tolerance=0.01,
+        mistakes=lambda runs: {
+            "That is nearer to the mean over the runs: take their median.": _timed(
+                runs, "latency_oneway_p99_us", "mean"
+            )["ppg"],
+            "That is the median packet; the slowest hundredth is asked for.": [
+                _timed(runs, "latency_oneway_p50_us")["ppg"],
+                _timed(runs, "latency_oneway_us")["ppg"],
+            ],
+            "That is the slowest thousandth.": _timed(runs, "latency_oneway_p999_us")["ppg"],
+        },
+    ),
+    "tails.calls": Check(
+        lambda _: 1 - 0.99**100,
+        "How likely is it that none of the calls is among the slowest hundredth? The rest of the pages meet one.",
+        "the slowest hundredth of the packets is what most of the pages feel.",
+        unit="ratio",
+        tolerance=0.02,
+        mistakes=lambda _: {
+            "Adding up counts a page with two slow calls twice.": 1.0,
+            "That is the share of pages that meet none.": 0.99**100,
+            "That is the share of calls, not of pages.": 0.01,
+        },
+    ),
+    "tails.load": Check(
+        _queue,
+        "Take the level under load and the level of the idle path from the table. What is left between them?",
+        "this time is spent in a queue: it is a matter of how much the path is filled, not of how long it is.",
+        unit="us",
+        tolerance=0.02,
+        mistakes=lambda runs: {
+            "That is nearer to the difference of the means: take the medians.": _queue(runs, statistic="mean"),
+            "That is the difference of the median packets.": _queue(runs, "latency_oneway_p50_us"),
+            "That is the other way round.": -_queue(runs),
+        },
+    ),
+    "tails.published": Check(
+        lambda _: r"c",
+        "Is any of the printed numbers a percentile? Answer with a letter.",
+        "averages hide the tail, however many there are of them.",
+    ),
+    "paths.balancer": Check(
+        lambda _: _printed("standard-lb", "one-way") - _printed("direct", "one-way"),
+        "The direct path with acceleration is what the load balancer is compared with.",
+        "one run each: another day may tell another difference, and nobody knows how far the two runs scatter.",
+        unit="us",
+        tolerance=0.01,
+        mistakes=lambda _: {
+            "That is the basic load balancer.": _printed("basic-lb", "one-way") - _printed("direct", "one-way"),
+            "That is the path itself; what does the load balancer add?": _printed("standard-lb", "one-way"),
+            "That is there and back; the latency in the table is one-way.": 2
+            * (_printed("standard-lb", "one-way") - _printed("direct", "one-way")),
+            "That is the path without acceleration.": _printed("direct", "one-way", False)
+            - _printed("standard-lb", "one-way"),
+        },
+    ),
+    "paths.window": Check(
+        lambda _: _window(),
+        "What is in flight leaves once in each round trip. Mind the units of the window and of the rate.",
+        "the measured rate is near to it: this stream was bounded by its window, which its gateway kept from growing.",
+        unit="Mbit/s",
+        tolerance=0.02,
+        mistakes=lambda _: {
+            "That is what was measured; the window tells what to expect.": _printed("cross-region-vpn", "throughput"),
+            "That is what the gateway is sold with.": _printed("cross-region-vpn", "advertised"),
+            "A factor of eight: the window counts bytes.": _window(1),
+            "A factor of two: the table prints a round trip already.": [_window(4), _window(16)],
+        },
+    ),
+    "paths.step": Check(
+        _step,
+        "Take the medians of both placements from the table. What is left between them?",
+        "a placement can cost as much as a load balancer: compare paths only between VMs that stand the same way.",
+        unit="us",
+        tolerance=0.03,
+        mistakes=lambda runs: {
+            "That is nearer to the difference of the means, which one slow run moves.": _step(runs, "mean"),
+            "That is the other way round.": -_step(runs),
+        },
+    ),
     "own.verdict": Check(
         lambda runs: _text(compare(runs)[0].verdict),
         "Look at the verdict of your contrast: one of better, worse, equivalent, inconclusive, no verdict.",
@@ -213,6 +360,7 @@ UNITS: dict[str, dict[str, float]] = {
     "us": {"us": 1, "µs": 1, "μs": 1, "microseconds": 1, "ms": 1e3, "s": 1e6},
     "bytes": {"b": 1, "byte": 1, "bytes": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30},
     "ratio": {"%": 0.01, "x": 1, "×": 1, "times": 1, "fold": 1},
+    "Mbit/s": {"mbit/s": 1, "mbps": 1, "gbit/s": 1e3, "gbps": 1e3, "bit/s": 1e-6, "bps": 1e-6, "mbits/s": 1},
     "count": {"rounds": 1, "runs": 1, "contrasts": 1, "questions": 1},
 }
 WORDS = {word: n for n, word in enumerate(("zero", "one", "two", "three", "four", "five", "six", "seven", "eight"))}
@@ -229,7 +377,7 @@ def _number(answer: Any, unit: str) -> float:
     if text in WORDS:
         return WORDS[text]
     whole, part = r"[~≈]?\s*([-+]?[\d.,]*\d(?:e[-+]?\d+)?)", r"(?:\s*(?:/|of|out of)\s*(\d+))?"
-    found = re.fullmatch(rf"{whole}{part}\s*([a-zµμ%×]*)\.?", text)
+    found = re.fullmatch(rf"{whole}{part}\s*([a-zµμ%×/]*)\.?", text)
     if not found or found[3] not in {"", *UNITS[unit]}:
         return math.nan
     digits = found[1].replace(",", "." if re.fullmatch(r"\d+,\d{1,2}", found[1]) else "")

@@ -79,6 +79,7 @@ def test_the_declared_bandwidth_is_the_cap_and_stands_in_the_record(declared: di
     assert {rate_bps(t) for t in plan.trials} == {4e9}
     assert plan.to_dict()["trials"][0]["advertised_bps"] == 4e9
     assert "assumed" not in str(Preview(plan=plan))
+    assert repr(Preview(plan=plan)) == str(Preview(plan=plan)), "a notebook shows it as the command line does"
 
 
 def test_traffic_and_time_add_up_by_pair() -> None:

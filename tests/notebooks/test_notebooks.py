@@ -26,6 +26,10 @@ from netperf_lib.reporting.execute import parameters_of
 from netperf_lib.reporting.workshop import CHECKS, lay_out
 from tests.report import made
 
+with pytest.MonkeyPatch.context() as _patch:  # the script of `make workshop`
+    _patch.syspath_prepend(Path(__file__).parents[2] / "docs")
+    import workshop
+
 from . import reference
 
 HERE = Path(__file__).parent
@@ -311,12 +315,42 @@ def test_what_was_meant_passes_and_its_neighbour_does_not(measured: Any) -> None
     assert said("window.gain", 1 / gain, measured) == "Not yet"
 
 
+def test_the_mean_over_the_runs_does_not_pass_for_their_median(measured: Any) -> None:
+    timed = npl.questions.select(measured, "latency_oneway_p99_us", tool="sockperf").groupby("condition", observed=True)
+    p99, p50 = timed["latency_oneway_p99_us"], timed["latency_oneway_p50_us"]
+    busy = next(name for name in p99.groups if str(name).startswith("cross-region, load"))
+    ppg, queue, other = p99.median()["ppg"], p99.median()[busy] - p99.median()["cross-region"], p99.mean()
+    for right in (ppg, f"{ppg:.1f} µs", f"{ppg / 1000:.4f} ms"):
+        assert said("tails.p99", right, measured) == "That holds", right
+    for wrong in (other["ppg"], p50.median()["ppg"], p99.median()["same-zone"]):
+        assert said("tails.p99", wrong, measured) == "Not yet", wrong
+    for right in (queue, f"{queue / 1000:.2f} ms", f"{queue:.0f} us"):
+        assert said("tails.load", right, measured) == "That holds", right
+    for wrong in (other[busy] - other["cross-region"], p50.median()[busy] - p50.median()["cross-region"], -queue):
+        assert said("tails.load", wrong, measured) == "Not yet", wrong
+    placed = npl.questions.select(measured, "latency_oneway_us", about="placement", tool="qperf")
+    levels = placed.groupby("placement", observed=True)["latency_oneway_us"].agg(["median", "mean"])
+    step, slip = levels.loc["same-zone"] - levels.loc["ppg"]
+    assert said("paths.step", f"{step:.1f} µs", measured) == "That holds"
+    assert said("paths.step", slip, measured) == said("paths.step", -step, measured) == "Not yet"
+
+
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
     [
         ("ping.basis", ("2", "two", 2.0), ("0.5", "1/2", 1)),
         ("ping.protocol", ("ICMP", "ICMP echo", "icmpv4", "ICMP."), ("TCP", "UDP", "TCP or ICMP", "not ICMP")),
         ("placement.nearest", ("PPG", "the proximity placement group", "placement group"), ("zone", "ppg or zone")),
+        (
+            "accelerated.factor",
+            ("3.65", "365 %", 146 / 40, "3.65 times", "×3.65"),
+            (40 / 146, "3.82", 3.82 / 3.65, "106 µs"),
+        ),
+        ("accelerated.room", ("91 %", "0.9125", "91.25%"), ("95.5 %", 3.82 / 4, "8.75 %", "3.65 Gbit/s")),
+        ("tails.published", ("c)", "C"), ("a", "59")),
+        ("tails.calls", ("63 %", "63.4%", 0.634, 1 - 0.99**100), ("100 %", 1, "1 %", "36.6 %")),
+        ("paths.balancer", (13, "13 µs", "0.013 ms"), ("13 ms", 26, 41, 53, 93)),
+        ("paths.window", ("581 Mbit/s", "0.581 Gbit/s", "581 Mbps", 580), (549, 650, "72.6", "290 Mbit/s", "581 MB")),
         ("verdict.inconclusive", ("b)", "(B)", "B.", "answer b"), ("a", "b or c", "bc")),
         ("verdict.scope", ("pair", "Pair.", "these VMs"), ("placement", "pair and placement")),
     ],
@@ -329,6 +363,39 @@ def test_an_answer_is_read_as_it_was_meant(name: str, right: Any, wrong: Any, me
 def test_a_hint_holds_neither_the_answer_nor_its_formula() -> None:
     for name, asked in CHECKS.items():
         assert not re.search(r"[·*/=]|divide|multiply", asked.hint), name
+
+
+def test_a_lesson_is_its_solution_without_the_marked_lines() -> None:
+    made_files = workshop.lessons()
+    assert list(made_files) == [p.stem for p in LESSONS]
+    for place in LESSONS:
+        solution = nbformat.read(place.parent / "solutions" / place.name, as_version=4)
+        exercises = [c for c in solution.cells if "exercise" in c.metadata.get("tags", [])]
+        assert exercises
+        assert all(workshop.MARK in c.source for c in exercises)
+        assert workshop.MARK not in place.read_text("utf-8")
+        assert place.read_text("utf-8") == nbformat.writes(made_files[place.stem]) + "\n", "`make workshop` writes it"
+
+
+@pytest.mark.slow
+def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path: Path) -> None:
+    names = ["6-your-own-measurement", "7-accelerated-networking"]
+    *slides, handout = workshop.build(tmp_path, names)
+    assert [p.name for p in slides] == [f"{n}.slides.html" for n in names]
+    pages = squeezed(text(handout))
+    for place in slides:
+        page = place.read_text("utf-8")
+        title = next(iter(workshop.lessons([place.name.split(".")[0]]).values())).cells[0].source.split("\n")[0]
+        assert title.removeprefix("# ") in page
+        assert squeezed(title.split("·")[1]) in pages
+        assert page.count("<section") > 10
+        assert "Not answered yet" not in page
+    for secret in ("146/40", "3.65/4", "Do4streamscarrymore", squeezed(workshop.MARK)):
+        assert secret not in pages
+        assert all(secret not in squeezed(p.read_text("utf-8")) for p in slides), secret
+    assert "Notansweredyet" not in pages
+    assert "Figure1." in pages
+    assert not list(tmp_path.glob("*.yaml"))
 
 
 def test_lessons_are_laid_out_once_and_keep_what_was_written(tmp_path: Path, recorded: Path) -> None:
