@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 import orjson
@@ -17,6 +18,8 @@ MARKS = ("lagscope ", "Ping statistics for ", '"latencies"')
 
 _START = re.compile(r'^lagscope \d+\.\d+\S*\n-{20}|^\{\s*"latencies"\s*:', re.MULTILINE)
 _STATISTICS = re.compile(r"^.*Ping statistics for (\S+):[ \t]*$", re.MULTILINE)
+_COMMAND = re.compile(r".*\blagscope .*-P.*\n")
+"""A command that asks for percentiles."""
 _PINGS = re.compile(r"Number of successful Pings: (\d+)[ \t]*\n")
 _FIGURES = re.compile(r"Minimum = (\d+\.\d{3})us, Maximum = (\d+\.\d{3})us, Average = (\d+\.\d{3})us")
 _TABLE = re.compile(r"^[ \t>]*Percentile[ \t]+Latency\(us\)[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
@@ -26,27 +29,34 @@ _POINT = re.compile(r"[ \t]*(\d+(?:\.\d+)?)%[ \t]+(\d+)[ \t]*")
 def sightings(text: str) -> Iterator[int]:
     """Offsets of the version line, or of the statistics where that line is missing, or of a frequency table."""
     first = _STATISTICS.search(text)
-    return first_or_starts((m.start() for m in _START.finditer(text)), first and first.start())
+    starts = []
+    for m in _START.finditer(text):
+        above = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
+        starts.append(above if _COMMAND.fullmatch(text, above, m.start()) else m.start())
+    return first_or_starts(starts, first and first.start())
 
 
 def read(text: str) -> list[ParsedRun]:
     """Read one run: for each target that was pinged, the statistics."""
     if text.startswith("{"):
         return [drafted(Draft(NAME), _frequencies, text)]
-    version = m[1] if (m := re.match(r"lagscope (\d+\.\d+\S*)\n", text)) else None
+    version = m[1] if (m := re.match(r"(?:.*-P.*\n)?lagscope (\d+\.\d+\S*)\n", text)) else None
     starts = [m.start() for m in _STATISTICS.finditer(text)]
     if not starts:
         said = re.search(r"\bERR : (.*)", text)
         error = said[1].strip() if said else "no statistics: the log ends before them"
         return [Draft(NAME, version=version).run("failed", error)]
-    lines = [1, *(1 + text.count("\n", 0, start) for start in starts[1:])]
+    asked = _COMMAND.match(text) is not None
+    lines = [1 + asked, *(1 + text.count("\n", 0, start) for start in starts[1:])]
+    fill = partial(_statistics, asked=asked)
     return [
-        drafted(Draft(NAME, line, version), _statistics, text[start:end])
+        drafted(Draft(NAME, line, version), fill, text[start:end])
         for line, (start, end) in zip(lines, pairwise([*starts, len(text)]), strict=True)
     ]
 
 
-def _statistics(run: Draft, text: str) -> None:
+def _statistics(run: Draft, text: str, *, asked: bool) -> None:
+    """Read the statistics of one target; percentiles were `asked` for by the command."""
     pings, figures = _PINGS.search(text), _FIGURES.search(text)
     if not pings or not figures:
         raise Damaged("the line with minimum, maximum and average is missing or damaged")
@@ -61,8 +71,8 @@ def _statistics(run: Draft, text: str) -> None:
     m = _TABLE.search(text)
     if not m:
         histogram(run, text, mean, n)
-        if any(map(_POINT.fullmatch, text.split("\n"))):
-            run.warnings.append("no percentiles: the head of their table is missing")
+        if asked or "Dumping latency frequency table" in text or any(map(_POINT.fullmatch, text.split("\n"))):
+            run.warnings.append("no percentiles: their table, or its head, is missing")
         return
     points: list[Percentile] = []
     for row in m[1].splitlines(keepends=True):
@@ -79,6 +89,10 @@ def _statistics(run: Draft, text: str) -> None:
             raise Damaged(f"percentile {p:g} is {value:g}, outside of minimum and maximum: the log is damaged")
         if points and value < points[-1].latency_us:
             run.warnings.append(f"percentile {p:g} is below the one before it")
+        # at least so many are not below it, and the others not below the minimum; a percentile is cut to whole µs
+        share, top = p / 100 + 1 / n, value + 1
+        if not (1 - share) * value + share * least <= mean + 1 or mean > share * top + (1 - share) * most + 1:
+            raise Damaged(f"{CONTRADICTION}percentile {p:g} is {value:g}, minimum, average and maximum allow no such")
         points.append(Percentile(p, value, n - 1 - int(p * (n + 1) / 100 - 1)))
     run.percentiles, run.basis = tuple(points), "rtt"
     named = {f"rtt_{POINTS[p.percentile]}_us": p.latency_us for p in points if p.percentile in POINTS}

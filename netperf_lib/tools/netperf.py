@@ -60,6 +60,7 @@ _KNOWN_TITLES = {*_TITLES, "Throughput Confidence Width (%)", "Confidence Iterat
     "Transport MSS bytes",
 }
 """With these titles a row that is longer than its titles can be trusted."""
+_PART_OF_A_TITLE = re.compile(r"Throughput|Latency|Percentile|Microseconds")
 _LATENCIES = {"rtt_us": "MEAN", "rtt_stdev_us": "STDDEV"} | {
     f"rtt_{key.lower()}_us": key for key in ("MIN", "P50", "P90", "P99", "MAX")
 }
@@ -218,11 +219,17 @@ def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
         run.warnings.append(f"the log ends without the end of its line: {titles.pop()!r} may be cut and is left out")
         values.pop()
     decimals = len(values) == 2 * len(titles) and "." not in lines[row]  # commas of another country
-    if decimals or len(values) < len(titles) or (len(values) > len(titles) and not set(titles) <= _KNOWN_TITLES):
+    surplus = len(values) - len(titles)
+    if decimals or not 0 <= surplus <= 1 or (surplus and not set(titles) <= _KNOWN_TITLES):
         raise Damaged(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
-    if len(values) > len(titles):
+    if broken := [t for t in titles if t not in _KNOWN_TITLES and _PART_OF_A_TITLE.search(t)]:
+        run.warnings.append(f"titles that are not known, or damaged: {', '.join(map(repr, broken))}")
+    if surplus:
         run.warnings.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
-    return {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}
+    found = {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}
+    if not _UNIT.fullmatch(unit := found.get("THROUGHPUT_UNITS", "Trans/s")):
+        raise Damaged(f"the values do not stand under their titles: {unit!r} is no unit of a throughput")
+    return found
 
 
 def _columns(lines: list[str]) -> dict[str, str]:
@@ -267,7 +274,7 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     names = _CLASSIC[kind]
     rate = next(n for n in names if n.endswith(("THROUGHPUT", "RATE")))
     needed = names.index(rate) + 1
-    if not needed <= len(rows[0]) <= (len(names) if "%" in units else needed):
+    if len(rows[0]) != (len(names) if "%" in units else needed):
         raise Damaged(f"not a row of {test}: {told!r}")
     found = {n: v for n, v in zip(names, rows[0], strict=False) if n != "-"}
     # decimals that are always two show that the row is whole; with the processors beside it the rate of datagrams has
@@ -302,7 +309,7 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
 def _round_trips(found: dict[str, str], lines: list[str], *, by_bits: bool) -> None:
     """Take the round-trip time of ``-v 2`` where one request was on its way at a time."""
     row = next((line for line in lines if re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", line)), "")
-    if not row and any("usec/Tran" in line for line in lines):
+    if not row and any("usec/Tran" in line or "RoundTrip" in line for line in lines):
         found["note"] = "without rtt_us: the row of round trips is missing"
     elif row:
         trip, told = map(float, row.split()[4:6])

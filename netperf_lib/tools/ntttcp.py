@@ -197,6 +197,8 @@ def _linux(run: Draft, text: str) -> None:
     )  # fmt: skip
     if not cpu:
         run.warnings.append("the log ends early")
+    elif not retransmits and not re.search(r"\bUDP\b", text, re.IGNORECASE):
+        run.warnings.append("without retransmits_count: its line is missing, or the test is of UDP")
 
 
 _TITLES = (

@@ -81,6 +81,8 @@ _HEADER = re.compile(
     re.MULTILINE,
 )
 _LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*)")
+_VERBOSE = re.compile(r"\bqperf\b[^\n]* -v(?:v\w*)?\s")
+"""A command that asks for more than the result."""
 _ONLY_LINES = re.compile(r"(?:[ \t>]*(?:[a-z_]+[ \t]*=[ \t]+\S.*)?\n)*")
 
 
@@ -89,7 +91,8 @@ def sightings(text: str) -> Iterator[int]:
     after: int | None = None
     for m in _HEADER.finditer(text):
         if (after is None or not _ONLY_LINES.fullmatch(text, after + 1, m.start())) and m["known"] != "conf":
-            yield m.start()
+            above = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
+            yield above if _VERBOSE.search(text, above, m.start()) else m.start()
         after = None if m["known"] == "conf" else m.end()
 
 
@@ -97,6 +100,9 @@ def read(text: str) -> list[ParsedRun]:
     """Read the blocks of one call."""
     headers = list(_HEADER.finditer(text))
     runs: list[ParsedRun] = []
+    told: set[str] = set()  # what lines of any of the tests tell, damaged ones too
+    if headers and _VERBOSE.search(text[: headers[0].end()]):
+        told.add("message_rate_per_s")
     for m, end in zip(headers, [*(h.start() for h in headers[1:]), len(text)], strict=True):
         group = next(g for g in ("known", "other", "bad") if m[g])
         draft = Draft(NAME, text.count("\n", 0, m.start(group)) + 1, test=m[group])
@@ -110,22 +116,22 @@ def read(text: str) -> list[ParsedRun]:
             orphans: list[ParsedRun] = []
             before = m[0][: m.start(group) - m.start()].splitlines()
             runs += [drafted(draft, partial(_fill, before=before, orphans=orphans), rest), *orphans]
-    mixed = any(r.error and _FOREIGN in r.error for r in runs)
-    return [_compared(run, runs, mixed=mixed) for run in runs]
+    told |= {name for name, word in _ALIKE.items() if re.search(word, text)}
+    return [_compared(run, told) for run in runs]
 
 
 _FOREIGN = "lines are lost, or of another process"
-_ALIKE = ("message_rate_per_s", "cpu_client_ratio", "cpu_server_ratio")
+_ALIKE = {
+    "message_rate_per_s": r"\bmsg_rate\b",
+    "cpu_client_ratio": r"\b(?:loc|send)_cpus_used\b",
+    "cpu_server_ratio": r"\b(?:rem|recv)_cpus_used\b",
+}
 
 
-def _compared(run: ParsedRun, runs: list[ParsedRun], *, mixed: bool) -> ParsedRun:
+def _compared(run: ParsedRun, told: set[str]) -> ParsedRun:
     """Name the figures that other tests of the same call have: one call asks the same of all its tests."""
-    others = {k for r in runs if r.status == "ok" for k in r.metrics.keys() & _ALIKE}
-    gone = sorted(others - run.metrics.keys()) if run.status == "ok" else []
-    warnings = [f"without {', '.join(gone)}"] if gone else []
-    if mixed and run.status == "ok":
-        warnings.append("another test of this log holds lines that are not its own, which this one may lack")
-    return replace(run, warnings=(*run.warnings, *warnings)) if warnings else run
+    gone = sorted(told - run.metrics.keys()) if run.status == "ok" else []
+    return replace(run, warnings=(*run.warnings, f"without {', '.join(gone)}")) if gone else run
 
 
 # --- one block --------------------------------------------------------------------------------------------------------
@@ -211,7 +217,8 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
             except Damaged as e:
                 raise Damaged(f"{e} in {row.strip()!r}") from None
             if i == len(rows) - 1 and kind == "count":
-                del found[key]  # the last digits of a bare number may be cut off
+                del found[key]
+                run.warnings.append(f"the log ends without the end of its line: {key} may be cut and is left out")
     if not found:
         told = [w for w in [*before, *words] if _COMPLAINT.search(w)]
         raise Damaged(told[0] if told else f"no result: nothing follows the name of the test, {run.test}")
@@ -355,6 +362,11 @@ def _contradiction(found: Mapping[str, Figure]) -> str | None:
     late = 2 * ends[0] / sum(ends) if len(ends) == 2 and ends[0] else 1.0
     if latency and rate and not (latency * rate / 1e6).agrees(Figure(late), 0.03):
         return f"latency {latency.value:g} us and {rate.value:g} messages a second"
+    for way, most in (("loc_send_bytes", "rem_recv_bytes"), ("send_bytes", "recv_bytes"), ("send_msgs", "recv_msgs")):
+        given, taken = found.get(way), found.get(most)
+        one_way = bandwidth and given and taken
+        if one_way and given and taken and taken.value - taken.half > 1.1 * (given.value + given.half):
+            return f"{most} is {taken.value:g}, and {way} {given.value:g}"
     if sent and bandwidth and bandwidth.value - bandwidth.half > 1.1 * (sent.value + sent.half):
         return f"more received than sent: {bandwidth.value:g} and {sent.value:g} bit/s"
     for side, moved in (("send", sent or bandwidth), ("recv", bandwidth)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -61,7 +62,17 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
             "so pass what one of them printed, whole",
             file=file,
         )
+    runs = _beside_others(runs)
     return sorted(runs, key=lambda run: run.line) if len(sources) > 1 else runs
+
+
+def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
+    """Say of a run that the one before or behind it, of the same tool, may hold lines of another process."""
+    mixed = {i for i, r in enumerate(runs) if r.error and re.search("process|contradict|two lines", r.error)}
+    for i in {i + step for i in mixed for step in (-1, 1)} - mixed:
+        if 0 <= i < len(runs) and runs[i].status == "ok" and any(runs[i].tool == runs[j].tool for j in mixed):
+            _warn(runs, i, "the log beside it may hold lines of another process: some of this one may be missing")
+    return runs
 
 
 def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:

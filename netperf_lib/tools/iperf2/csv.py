@@ -46,8 +46,10 @@ def sightings(text: str) -> Iterator[int]:
         other |= m[0] == previous  # a run is not printed twice: the next one was as fast, to the byte
         previous = m[0]
         if other or not begun:
+            above = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
+            cut = not begun and re.match(r"\d{14},", text[above : m.start()]) is not None
             ports, own, finished, begun, shared = {}, {}, set(), True, ends
-            yield m.start()
+            yield above if cut else m.start()
         if m["id"] in ports and float(m["start"]) == 0:
             finished.add(m["id"])
         ports[m["id"]] = key

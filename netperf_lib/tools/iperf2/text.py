@@ -27,8 +27,13 @@ ERROR = re.compile(
 _TROUBLE = ("failed: ", "error: ", "iperf: ", "unable to connect", "did not receive ack")
 """One of these is in each line that `ERROR` matches."""
 _LOCAL = re.compile(
-    r"\[\s*(?P<id>[^\]]+?)\s*\] local \S+ port (?P<here>\d+) connected with \S+ port (?P<there>\d+)(?P<rest>.*)"
+    r"\[\s*(?P<id>[^\]]+?)\s*\] local (?P<host>[^\s%]+)\S* port (?P<here>\d+) connected with (?P<peer>\S+) port "
+    r"(?P<there>\d+)(?P<rest>.*)"
 )
+_GLUED = re.compile(r"\[[^\]\n]{1,20}\] .*?\[\s*(?:\*?\d{1,4}|SUM(?:-\d+)?|ID|CT)\] ")
+"""A line that lost its end, and the next one behind it."""
+_LOOPBACK = re.compile(r"127\..*|::1|localhost")
+_PROCESSES = "lines of two processes: "
 _FLOAT = r"-?\d+(?:\.\d+)?"
 _PACKETS, _IN_FLIGHT = r"(?:\(\d+\))?", r"\d+[KM](?:\(\d+\))?"
 """Since 2.2 windows are told in packets, too."""
@@ -117,6 +122,8 @@ class Log:
     draft: Draft
     program: Program
     csv: bool = False
+    hosts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Stream -> address of its connection here and there."""
     ports: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Stream -> port of its connection here and there."""
     udp: bool = False
@@ -185,11 +192,14 @@ def _special(log: Log, line: str, reports: set[str]) -> bool:
     """Read a line in brackets that is no row of figures; tell whether it was one."""
     if "PDF" in line or "Clock sync check" in line:
         return True
+    if line.count("[") > 1 and _GLUED.search(line):
+        log.draft.warnings.append(f"a line is cut, and the next one stands behind it: {line.strip()!r}")
     if "datagrams" in line and (m := _DISORDER.search(line)):
         log.disorder[m["id"]] = int(m["count"])
     elif " local " in line and (m := _LOCAL.search(line)):
         _connection(log, m)
     elif ("Sent " in line or "Report:" in line) and (m := _REPORT.match(line)):
+        log.udp = True
         if line.rstrip().endswith("Server Report:"):
             reports.add(m[1])
         elif m[2] and m[1] in log.streams:
@@ -209,7 +219,10 @@ def _connection(log: Log, m: re.Match[str]) -> None:
     program = log.program
     if not program.end_known and "5001" in (m["here"], m["there"]):
         program.serving, program.end_known = m["here"] == "5001", True
-    log.ports[m["id"].strip("* ")] = m["here"], m["there"]
+    name, ports = m["id"].strip("* "), (m["here"], m["there"])
+    if log.ports.setdefault(name, ports) != ports:
+        log.damaged(f"{_PROCESSES}two connections of stream {name}")
+    log.hosts[name] = m["host"], m["peer"]
     program.accepting |= program.serving and m["here"] in program.listening
     if m["id"].startswith("*"):  # only a server marks its connection itself, when it connects back
         program.serving = program.accepting = program.end_known = True
@@ -296,18 +309,21 @@ def _ways(log: Log) -> None:
     if not log.streams and "SUM" in log.sums:  # --sum-only
         log.streams["SUM"] = log.sums.pop("SUM")
     _leave_out_other_tests(log)
-    connecting = set(program.connecting)
+    listening, connecting = program.listening, set(program.connecting)
+    if not listening and not connecting:  # the port that iperf has where none is asked for
+        listening = connecting = {"5001"}
     for base in map(int, program.connecting):  # --incr-dstport
         each = {str(base + i) for i in range(len(log.ports))}
         connecting |= each if each == {there for _, there in log.ports.values()} else set()
     for name, (here, there) in log.ports.items():
-        came, went = here in program.listening, there in connecting
+        came, went = here in listening, there in connecting
         if (program.listening or program.connecting) and not came and not went:
             program.damage = f"stream {name} is of no port that is listened on or connected to: {here}, {there}"
         for stream in (log.streams.get(name), log.streams.get(f"*{name}")):
             # a connection that the other end opened carries its data here, unless it is marked as reversed
             if stream is not None and came != went and went == program.serving:
                 stream.reverse = True
+    _refuse_other_hosts(log)
     for name, stream in log.streams.items():
         # what a stream's own rows count: calls that write, or that read
         wrote, read = (any(word in d for _, d in stream.rows) for word in ("writes", "reads"))
@@ -324,6 +340,19 @@ def _ways(log: Log) -> None:
     if program.damage:
         log.damaged(program.damage)
     log.draft.parameters.setdefault("port", program.port)
+
+
+def _refuse_other_hosts(log: Log) -> None:
+    """Find connections that are not between the two hosts of one test."""
+    here, there = ({_LOOPBACK.sub("127", ends[i]) for ends in log.hosts.values()} for i in (0, 1))
+    if len(here) > 1:
+        log.damaged(f"{_PROCESSES}connections of {' and '.join(sorted(here))}")
+    both = len({s.reverse for s in log.streams.values()}) > 1 and not log.full_duplex
+    marked = log.reversed_ids or any(name.startswith("*") for name in log.streams)
+    if both and (len(there) > 1 or (marked and not log.program.serving)):
+        log.damaged(f"{_PROCESSES}both ways, and not between the same hosts")
+    if log.udp and any("retr" in d for s in log.streams.values() for _, d in s.rows):
+        log.damaged(f"{_PROCESSES}datagrams, and retransmits of TCP")
 
 
 def _leave_out_other_tests(log: Log) -> None:
@@ -400,6 +429,9 @@ def _metrics(log: Log) -> None:
             _check_retries(log, streams)
         if not word:
             _path(log, streams)
+    enhanced = any(d.keys() & {"retr", "reads"} for s in log.streams.values() for _, d in s.rows)
+    if enhanced and not log.ports and not log.program.serving:
+        log.draft.warnings.append("without connect_us: the lines of the connections are missing")
     if log.connect_mean_us is not None or (log.connect_us and len(log.connect_us) == log.local):
         found["connect_us"] = log.connect_mean_us or sum(log.connect_us) / len(log.connect_us)
 
@@ -407,7 +439,7 @@ def _metrics(log: Log) -> None:
 def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float, float, float]:
     """Return rate, bytes and seconds of all streams of one direction."""
     rows = [whole[0] for s in streams.values() if s.rows and (whole := s.total)]
-    fewer = log.local > len(log.streams) and "SUM" not in log.streams
+    fewer = log.local > sum(1 for s in log.streams.values() if s.rows) and "SUM" not in log.streams
     if len(rows) < sum(1 for s in streams.values() if s.rows) or not rows or (not log.full_duplex and fewer):
         raise Damaged("the test has no result: the log ends before the row over the whole test")
     _refuse_gaps(streams)
@@ -523,6 +555,10 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
     """Take round trips under load, windows, and the latencies of messages."""
     found = log.draft.metrics
     intervals = [s.rows[:-1] or s.rows for s in streams.values() if s.rows]
+    for steps, (total, details) in ((s.rows[:-1], s.rows[-1]) for s in streams.values() if s.rows):
+        if "rtt" in details and steps and total.end_s - steps[-1][0].end_s > 0.5 * steps[0][0].length_s:
+            log.draft.warnings.append(f"the intervals end before the test: no round trips of {total.end_s:g} s")
+            intervals = []
     _check_power([row for rows in intervals for row in rows])
     rtts = [int(d["rtt"]) for rows in intervals for _, d in rows if int(d.get("rtt", 0)) > 0]
     if rtts and not log.bounceback:

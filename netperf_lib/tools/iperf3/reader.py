@@ -101,8 +101,9 @@ def sightings(text: str) -> Iterator[int]:
             new, yield_at = kind != "nested" and not inside, line
             now = kind if inside else now
         elif now == "nested":
-            kind = "nested" if kind in ("client", "fragment", "banner") else kind
-            continue
+            new, yield_at = not kind, line  # without a client before it
+            now = "nested" if kind in ("", "client", "fragment", "banner") else kind
+            kind = now
         elif now == "done":
             kind = ""
             continue

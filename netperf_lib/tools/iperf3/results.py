@@ -96,6 +96,8 @@ def read_document(
     else:
         status = "ok"
     found += intervals.warnings
+    if status == "ok" and "intervals" not in doc:
+        found.append("the document has no list of intervals, not even an empty one: it is damaged")
     protocol = test.get("protocol")
     draft = Draft(NAME, version=version, test=protocol.lower() if isinstance(protocol, str) else None)
     draft.metrics, draft.parameters, draft.warnings = dict(metrics), _parameters(start, test, end), found
@@ -276,6 +278,8 @@ def _datagrams(
 ) -> None:
     views = [v for v in (received, overall) if "lost_packets" in v and "packets" in v]
     if not views:
+        if overall and any("lost_packets" in s for s in streams):
+            warnings.append("the sum lacks its lost_packets or its packets, and its streams have them")
         return
     lost, packets = (count(views[0].get(k)) for k in ("lost_packets", "packets"))
     for key, value in (("lost_packets", lost), ("packets", packets)):
@@ -311,6 +315,8 @@ def _datagrams(
     disorder = [count(s.get("out_of_order")) for s in streams]
     if not word and disorder and None not in disorder:
         found["out_of_order_count"] = sum(d for d in disorder if d is not None)
+    elif not word and any("sender" in s and "out_of_order" not in s for s in streams):  # since 3.7
+        warnings.append("without out_of_order_count: a stream lacks it")
 
 
 def _cpu(found: dict[str, float], warnings: list[str], cpu: dict[str, Any], serving: str) -> None:

@@ -26,6 +26,7 @@ _WRAPPED = re.compile(r"(/sec[^\n]*?)[ \t]*\n[> \t]*(sender|receiver)[ \t]*$", r
 """A row of the result whose last word a mail program moved to the next line."""
 _VERSION = re.compile(r"(?:^|\s)iperf (3\.\S+)\s*$")
 _CONNECTING = re.compile(r"Connecting to host (\S+), port (\d+)")
+_LOCAL = re.compile(r"\[\s*(?P<id>\d+)\] local (?P<here>\S+ port \d+) connected to (?P<there>\S+ port \d+)")
 _CONGESTION = re.compile(r"snd_tcp_congestion (\S+)")
 _VERBOSE = re.compile(
     r"Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d+) streams, (?P<block>\d+) byte blocks, "
@@ -70,6 +71,8 @@ class _Log:
     parameters: dict[str, Any] = field(default_factory=dict)
     version: str | None = None
     connections: int = 0
+    ends: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Stream -> address and port of its connection here and there."""
     disorder: dict[str, int] = field(default_factory=dict)
     """Stream -> datagrams that arrived out of order, told in lines of their own."""
     warnings: list[str] = field(default_factory=list)
@@ -111,7 +114,9 @@ def read_text(text: str) -> list[ParsedRun]:
         if stripped.endswith(("- - - - -", "---")) and "Server" not in stripped:
             rule = True
         elif stripped == "Server output:" or "Server output:" in stripped[-20:]:
-            break
+            if log.sides or log.intervals or log.parameters:
+                break
+            log.warnings.append("what the client printed is missing: only the server's output is there")
         elif stripped.endswith("iperf Done."):
             log.closed = True
         elif ("error" in line or "iperf3" in line or "iperf 3" in line) and _message(log, line):
@@ -140,8 +145,11 @@ def _context(log: _Log, line: str) -> None:
         log.serving = True
     elif "Reverse mode, remote host" in line:
         log.reverse = True
-    elif " connected to " in line and " local " in line:
+    elif m := _LOCAL.search(line):
         log.connections += 1
+        ends = m["here"], m["there"]
+        if log.ends.setdefault(m["id"], ends) != ends or len(set(log.ends.values())) < len(log.ends):
+            log.damage = log.damage or f"lines of two processes: connections of stream {m['id']}: {line.strip()!r}"
     elif "--sctp" in line:
         log.sctp = True
     elif "CPU Utilization: " in line:
@@ -198,6 +206,8 @@ def _take(log: _Log, found: Row) -> None:
     elif rest.strip():
         log.damage = log.damage or f"a row is damaged or cut short: {found.text.strip()!r}"
         return
+    if role and "packets" in details:  # of UDP it stands beside the loss
+        log.damage = log.damage or f"lines of two processes: retransmits among datagrams: {found.text.strip()!r}"
     log.details[found.index] = details
     if role or log.finished:
         if not role and ("lost" not in details or not log.old):
@@ -276,6 +286,8 @@ def _metrics(log: _Log) -> dict[str, float]:
     found: dict[str, float] = {}
     directions = sorted({d for d, _ in log.sides})
     gaps = _gaps(log)
+    if log.bidir and len(directions) == 1:
+        raise Damaged(f"the result is of one direction only ({directions[0]}): the log is cut short or damaged")
     if directions and (lost := {i.direction for i in log.intervals} - set(directions)):
         raise Damaged(f"the result of one direction is missing ({', '.join(lost)}): the log is cut short or damaged")
     for direction in directions:
@@ -316,6 +328,8 @@ def _metrics(log: _Log) -> dict[str, float]:
         if not word and (r := received or sent) is not None:
             found["duration_measured_s"] = r.length_s
         count = log.details[sent.index].get("retransmits") if sent is not None else None
+        if count is not None and log.serving and not log.bidir and direction == "forward":
+            raise Damaged("lines of two processes: a server that receives knows no retransmits")
         if sent is not None and count is not None and _retransmits_fit(log, both["sender"], sent, direction, count):
             found[f"retransmits{word}_count"] = count
         if loss is not None:
@@ -325,8 +339,10 @@ def _metrics(log: _Log) -> dict[str, float]:
             _windows(log, found, direction)
     if found and log.windows and "cwnd_bytes" not in found and not gaps:
         log.warnings.append("without cwnd_bytes: congestion windows are missing from the intervals")
-    if found and not log.intervals and not log.serving and "server" not in log.parameters:
-        log.warnings.append("the head of the log is missing, and with it the intervals")
+    if found and not log.intervals and not log.serving:
+        why = "none were asked for (-i 0), or they are missing"
+        why = why if "server" in log.parameters else "the head of the log is missing"
+        log.warnings.append(f"there are no intervals: {why}")
     for end, share in log.cpu.items():
         if share or end == "local":
             found["cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"] = share
@@ -342,6 +358,14 @@ def _gaps(log: _Log) -> bool:
             log.warnings.append(f"intervals are missing, or not in order: before {i.row.text.strip()!r}")
             return True
         ends[key] = i.row.end_s
+    measured = [i.row for i in log.intervals if not i.omitted]
+    results = [r for side in log.sides.values() for r in side.streams.values()]
+    if not measured or not results:
+        return False
+    last, test = measured[-1].end_s, min(r.end_s for r in results)
+    if last < test - 0.5 * max(r.length_s for r in measured):
+        log.warnings.append(f"intervals are missing: they end at {last:g} s, and the test at {test:g} s")
+        return True
     return False
 
 
@@ -432,8 +456,8 @@ def _windows(log: _Log, found: dict[str, float], direction: str) -> None:
     streams = {i.stream for i in log.intervals if i.direction == direction} - {-1}
     if windows and len(windows) == len(streams):
         found["cwnd_bytes"] = sum(w[-1] for w in windows.values())
-        first = min(i.row.start_s for i in log.intervals)
-        if first > 0:
-            log.warnings.append(f"the intervals before {first:g} s are missing")
+        first = min((i.row for i in log.intervals if not i.omitted), key=lambda r: r.start_s)
+        if first.start_s > 0 and first.length_s > 0:  # behind what is omitted stands 1.00-1.00
+            log.warnings.append(f"the intervals before {first.start_s:g} s are missing")
         else:
             found["cwnd_max_bytes"] = sum(max(w) for w in windows.values())

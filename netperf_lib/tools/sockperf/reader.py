@@ -224,6 +224,8 @@ def _fill(run: Draft, text: str) -> None:
     value = {name: figure.value for name, figure in found.items()}
     wanted = {"sent": "messages_count", "rate": "message_rate_per_s", "bandwidth": "throughput_sent_bps"}
     if throughput:
+        if "sent" in said and "bandwidth" in said and "rate" not in said:
+            raise Damaged("lines are lost, or of another process: the message rate")
         rate, bandwidth, size = found.get("rate"), found.get("bandwidth"), run.parameters.get("message_bytes")
         run.metrics = {
             "message_rate_per_s": value.get("rate"),
@@ -242,9 +244,16 @@ def _fill(run: Draft, text: str) -> None:
             Percentile(p, v, None if n is None else beyond_of(p, n)) for p, v in sorted(percentiles.items())
         )
         wanted = {"valid": "duration_measured_s", "losses": "lost_count"}
-        if "percentile 50.000" in said:  # since 2.8 these are printed of any number of observations
-            wanted |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p not in (95.0, 25.0)}
-        if "average" not in said:
+        if any(
+            name.startswith("percentile") and name.endswith("000") for name in said
+        ):  # since 2.8 these are printed of any number of observations
+            least = 25.0 if n and n >= 4 else 50.0
+            wanted |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p != 95.0 and p >= least}
+        if "summary" in said or "full_rtt" in run.parameters:
+            wanted["average"] = f"{run.basis}_stdev_us"
+        elif "average" not in said:
+            if said.keys() & {"total", "valid", "losses"} or "min" not in said:
+                raise Damaged("the log does not tell whether its latencies are round trips or halves of them")
             run.warnings.append("the lines before the percentiles are missing, so halves of round trips are assumed")
     if gone := [f"{metric} (a line is missing)" for key, metric in wanted.items() if key not in said]:
         run.warnings.append(f"without {', '.join(gone)}")
