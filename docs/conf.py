@@ -33,6 +33,9 @@ copybutton_prompt_text = "$ "
 
 html_theme = "pydata_sphinx_theme"
 html_title = "netperf_lib"
+html_static_path = ["static"]
+html_css_files = ["docs.css"]
+html_sidebars = {"index": [], "gallery": []}
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,

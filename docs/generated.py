@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -41,12 +42,18 @@ def _type(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "any"))
 
 
-def _fields(title: str, schema: dict[str, Any]) -> str:
+def _told(field: dict[str, Any], parts: dict[str, Any]) -> str:
+    """What is said of the part of a schema that a field refers to."""
+    name = field.get("$ref", "").rsplit("/", 1)[-1]
+    return str(parts.get(name, {}).get("description", "")).split("\n\n")[0]
+
+
+def _fields(title: str, schema: dict[str, Any], parts: dict[str, Any]) -> str:
     required = set(schema.get("required", ()))
     rows = []
     for name, field in schema.get("properties", {}).items():
-        default = "required" if name in required else f"`{field.get('default')}`" if "default" in field else "–"
-        rows.append((f"`{name}`", _type(field), default, field.get("description", "")))
+        default = "required" if name in required else f"`{json.dumps(field['default'])}`" if "default" in field else "–"
+        rows.append((f"`{name}`", _type(field), default, field.get("description") or _told(field, parts)))
     text = schema.get("description", "")
     return f"## {title}\n\n{text}\n\n" + _table(("field", "type", "default", "meaning"), rows)
 
@@ -56,8 +63,9 @@ def experiment() -> str:
     from netperf_lib.experiment.model import Experiment
 
     schema = Experiment.model_json_schema()
-    parts = [_fields("Experiment", schema)]
-    parts += [_fields(name, part) for name, part in schema.get("$defs", {}).items() if "properties" in part]
+    known = schema.get("$defs", {})
+    parts = [_fields("Experiment", schema, known)]
+    parts += [_fields(name, part, known) for name, part in known.items() if "properties" in part]
     return "# Experiment files\n\n`npl schema` prints the same as JSON Schema.\n\n" + "\n".join(parts)
 
 
@@ -78,10 +86,11 @@ def options() -> str:
     parts += ["## Hosts", "", "`hosts.options` of an experiment, by source.", ""]
     for name in hosts.SOURCES:
         schema = hosts.source(name).Options.model_json_schema()
-        parts.append(_fields(name, schema).replace("## ", "### ", 1))
+        known = schema.get("$defs", {})
+        parts.append(_fields(name, schema, known).replace("## ", "### ", 1))
         parts += [
-            _fields(f"{name}: {part}", fields).replace("## ", "#### ", 1)
-            for part, fields in schema.get("$defs", {}).items()
+            _fields(f"{name}: {part}", fields, known).replace("## ", "#### ", 1)
+            for part, fields in known.items()
             if "properties" in fields
         ]
     return "\n".join(parts)

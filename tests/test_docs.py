@@ -95,4 +95,11 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
     done = subprocess.run([*command, str(REPO / "docs"), str(tmp_path / "html")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    reference = tmp_path / "html" / "reference" / "generated"
+    for page in ("experiment", "options"):
+        text = (reference / f"{page}.html").read_text("utf-8")
+        rows = re.findall(r"<tr.*?</tr>", text, re.DOTALL)
+        assert len(rows) > 30
+        without = [r for r in rows if re.search(r"<td>(<p></p>)?</td>\s*</tr>", r)]
+        assert not without, f"{page}: fields without a meaning"
     assert "throughput_bps" in (tmp_path / "html" / "reference" / "generated" / "metrics.html").read_text("utf-8")

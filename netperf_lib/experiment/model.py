@@ -133,7 +133,9 @@ class Pair(_Declared):
     """An ordered pair of hosts and the placement that it stands for."""
 
     client: Name
+    """Host that starts the test: it sends, or asks."""
     server: Name
+    """Host that answers."""
     placement: Name
     """`ppg`, `same-zone`, `cross-zone`, `cross-region`, or a path such as `standard-lb`, `vpn`, `public-ip`."""
     accelerated: bool | None = None
@@ -150,9 +152,13 @@ class Load(_Declared):
     """Traffic that runs on the same pair while a test measures: its latency is then the working latency."""
 
     tool: LoadTool = "iperf3"
+    """Tool that makes the load."""
     test: Name = "tcp"
+    """A test of that tool."""
     streams: int = Field(default=1, ge=1, le=128)
+    """Parallel streams of the load."""
     options: dict[str, str | int | float | bool] = {}
+    """Further options of that test, for example `{bitrate: 100M}`."""
 
     def __str__(self) -> str:
         told = "".join(f" {k}={v}" for k, v in sorted(self.options.items()))
@@ -165,14 +171,19 @@ class TestSpec(_Declared):
     __test__ = False  # not a pytest class
 
     tool: Tool
+    """Tool that measures."""
     test: Name
     """A test of that tool, for example `tcp_lat`, `tcp_bw`, `tcp`, `udp`, `ping-pong`."""
     duration_s: float = Field(default=10, gt=0, le=3600)
+    """Seconds that are measured."""
     omit_s: float = Field(default=0, ge=0, le=60)
     """Seconds at the start that the tool itself leaves out (iperf3 `-O`)."""
     streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = Field(default=(1,), min_length=1)
+    """Numbers of parallel streams, for example `[1, 4, 16]`: each is a condition."""
     tcp_buffer_bytes: tuple[Annotated[int, Field(ge=4096, le=2**31)] | None, ...] = Field(default=(None,), min_length=1)
+    """Largest TCP buffers to set on both hosts; null: as the hosts have them."""
     message_bytes: tuple[Annotated[int, Field(ge=1, le=2**26)] | None, ...] = Field(default=(None,), min_length=1)
+    """Sizes of a message; null: as the tool chooses."""
     placements: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Only pairs with these placements; null: all pairs."""
     options: dict[str, str | int | float | bool] = {}
@@ -206,8 +217,11 @@ class Contrast(_Declared):
     """
 
     metric: str
+    """Metric that is compared, for example `latency_oneway_us`."""
     a: Factors
+    """Condition A: factors and their levels, for example `{placement: ppg}`."""
     b: Factors | None = None
+    """Condition B, which A is compared with."""
     margin: Margin = 0.05
     """Ratios within 1/(1+margin) … 1+margin are called equivalent: 0.1 or `10 %`."""
     below: float | str | None = None
@@ -217,6 +231,7 @@ class Contrast(_Declared):
     of: str | None = None
     """What a threshold in per cent is a share of."""
     question: str | None = None
+    """The question in words, as the report shows it."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -233,6 +248,7 @@ class Compare(_Declared):
     """
 
     factor: str
+    """Factor whose levels are compared."""
     baseline: Level = None
     """The level that the others are compared with; default: the first in the natural order, such as `ppg` or null."""
     levels: tuple[Level, ...] | None = Field(default=None, min_length=1)
@@ -240,6 +256,7 @@ class Compare(_Declared):
     metrics: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Default: each of latency_oneway_us, rtt_us and throughput_bps that is measured."""
     margin: Margin = 0.05
+    """Margin of each contrast."""
     where: Factors = {}
     """Levels of other factors that both sides have."""
 
@@ -270,15 +287,23 @@ class Experiment(_Declared):
     model_config = ConfigDict(json_schema_extra=lambda schema: schema["required"].extend(["pairs", "tests"]))
 
     name: Name
+    """Name of the experiment, and of its folder below the data root."""
     title: str = ""
+    """The question that it asks, on the cover of the report."""
     hosts: HostsSpec
+    """Where the hosts come from."""
     pairs: tuple[Pair, ...] = Field(default=(), validate_default=True)
+    """Pairs of hosts that are measured."""
     tests: tuple[TestSpec, ...] = Field(default=(), validate_default=True)
+    """Tests that each pair is measured with."""
     rounds: int = Field(default=10, ge=1, le=10_000)
+    """Rounds of each deployment; in a round every condition is measured once, in random order."""
     deployments: int = Field(default=1, ge=1, le=100)
+    """How often the hosts are placed anew: a claim about a placement needs several."""
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     """Seed of the random order; drawn and stored with the plan when null."""
     contrasts: tuple[Contrast, ...] = ()
+    """Comparisons declared before the data; the first run freezes them."""
     compare: Annotated[tuple[Compare, ...], BeforeValidator(_one_or_many)] = ()
     """Families of contrasts, one or a list; they are written out into `contrasts` when the file is read."""
     report: Report | None = None

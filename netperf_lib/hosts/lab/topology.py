@@ -28,9 +28,13 @@ class LabHost(_Strict):
     """One emulated host: where it claims to be, and what its own network interface costs."""
 
     name: Name
+    """Name of the host, as pairs name it."""
     region: str = "region-1"
+    """Two hosts of different regions are `cross-region`."""
     zone: str = "1"
+    """Two hosts of one region and different zones are `cross-zone`."""
     ppg: str | None = None
+    """Proximity placement group: two hosts of the same one are `ppg`."""
     accelerated: bool = True
     """A label only: what a slow interface costs is said by `extra_delay_us` and `extra_jitter_us`."""
     egress_bps: Rate = 8e9
@@ -38,7 +42,9 @@ class LabHost(_Strict):
     extra_delay_us: float = Field(default=0, ge=0, le=1e7)
     """Added one way to every packet that this host sends or receives."""
     extra_jitter_us: float = Field(default=0, ge=0, le=1e7)
+    """Uniform from 0 to this, added to `extra_delay_us`."""
     sysctls: Sysctls = {}
+    """Of this host alone."""
 
     @field_validator("zone", mode="before")
     @classmethod
@@ -54,6 +60,7 @@ class Link(_Strict):
     jitter_us: float = Field(default=0, ge=0, le=1e7)
     """Uniform from 0 to this, added to the delay; packets keep their order."""
     rate_bps: Rate | None = None
+    """Rate of the link; null: no limit."""
     loss: float = Field(default=0, ge=0, lt=1)
     """Share of packets lost at random. Even 1e-4 over a long link takes a single TCP stream apart."""
 
@@ -99,6 +106,7 @@ class Options(_Strict):
     """What stands under ``hosts: options:`` of an experiment in the lab; everything has a default."""
 
     hosts: tuple[LabHost, ...] = Field(default_factory=_default_hosts, min_length=2, max_length=64)
+    """The hosts; default: `client`, and one at every distance from it."""
     links: dict[str, Link] = Field(default_factory=_default_links)
     """By placement (`ppg`, `same-zone`, `cross-zone`, `cross-region`) or, before that, by two hosts (`client/zone`);
     what is not given keeps its default."""
@@ -111,6 +119,7 @@ class Options(_Strict):
     the processor comes late loses what its socket (208 KiB by default, some 90 datagrams) cannot hold: at 100 Mbit/s
     that is 10 ms, and nothing was lost of 5·10⁵ datagrams with both of two processors busy; at 300 Mbit/s 0.4 % was."""
     mtu: int = Field(default=1500, ge=576, le=65000)
+    """Largest packet in bytes."""
     realtime: bool = False
     """Real-time priority for the emulation and the hosts: steadier delays on a busy machine; needs root."""
     calibrate: bool = True
