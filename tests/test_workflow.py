@@ -32,9 +32,21 @@ def test_a_workflow_calls_what_exists_and_stores_no_secret(place: Path) -> None:
     assert not re.search(r"(?i)(account_?key|connection_?string|sas|password|token)\s*[:=]\s*[^wr\s]", text)
 
 
-def test_the_report_is_scheduled() -> None:
+def test_the_report_is_scheduled_and_measures() -> None:
     workflow = yaml.safe_load((REPO / ".github/workflows/report.yml").read_text("utf-8"))
     assert workflow[True]["schedule"][0]["cron"].count(" ") == 4  # True: what yaml makes of "on"
+    chosen = workflow[True]["workflow_dispatch"]["inputs"]["experiment"]["default"]
+    assert (REPO / chosen).is_file()
+    assert chosen in workflow["jobs"]["report"]["env"]["EXPERIMENT"]
+    (words,) = [m[1].split() for s in workflow["jobs"]["report"]["steps"] if (m := npl_call(s))]
+    assert words[0] == "run"
+    assert "--anew" in words
+    assert isinstance(npl, click.Group)
+    npl.commands["run"].make_context("run", [w.strip('"').replace("$EXPERIMENT", chosen) for w in words[1:]])
+
+
+def npl_call(step: dict[str, str]) -> re.Match[str] | None:
+    return re.match(r"\.venv/bin/npl (.*)", re.sub(r"\$\(.*?\)", "x", step.get("run", "")))
 
 
 def test_the_gate_compares_with_the_baseline_and_opens_nothing_but_its_log() -> None:
@@ -42,7 +54,7 @@ def test_the_gate_compares_with_the_baseline_and_opens_nothing_but_its_log() -> 
     workflow = yaml.safe_load(text)
     assert workflow["permissions"] == {"contents": "read"}
     steps = workflow["jobs"]["gate"]["steps"]
-    lines = [m[1].split() for s in steps if (m := re.match(r"\.venv/bin/npl (.*)", s.get("run", "")))]
+    lines = [m[1].split() for s in steps if (m := npl_call(s))]
     assert [words[0] for words in lines] == ["collect", "compare"]
     assert isinstance(npl, click.Group)
     for words in lines:

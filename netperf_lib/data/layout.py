@@ -315,6 +315,13 @@ class Store:
         self.frozen = None
         return self.path.with_name(aside) if self._files.path is not None else f"{parent.url}/{aside}"
 
+    def last_set_aside(self) -> str | None:
+        """Return path or URL of the measurement of this name that was set aside last; None where there is none."""
+        parent = folder(split(self.url)[0])
+        aside = re.compile(re.escape(self.experiment) + r"-\d{8}T\d{6}(-\d+)?")
+        found = [n for n in parent.names() if aside.fullmatch(n) and parent.exists(f"{n}/experiment.yaml")]
+        return f"{parent.url}/{max(found)}" if found else None
+
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Keep the schedule (a JSON document); what is frozen stays."""
         kept = {k: v for k, v in (self.read_plan() or {}).items() if k in ("frozen", "added")}

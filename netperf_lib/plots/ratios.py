@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,7 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
         axes.set_xticks(_ratio_ticks(low, high))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: _ratio_text(v)))
-        axes.set_yticks(range(len(shown)), [n for _, n in shown])
+        axes.set_yticks(range(len(shown)), [textwrap.fill(n, 44) for _, n in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
         axes.tick_params(axis="y", length=0)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..data.imports import are_logs, read_logs
 from ..data.load import Fleet, Results, read
 from ..errors import StatsError
-from ..experiment.factors import dimensions, level_words, plain
+from ..experiment.factors import dimensions, factor, level_words, plain
 from ..metrics import METRICS, format_value
 from ..stats import Comparison, Family, Level, judge, level
-from ..stats.result import plural
+from ..stats.result import plural, quantity
 from ..stats.verdict import compare as compare_runs
 from .question import Question
 from .question import ask as ask_runs
@@ -156,7 +156,7 @@ class BeforeAfter:
     def labels(self) -> list[str]:
         """What to call each row in a figure: its condition, and the metric where there are several."""
         several = len({row.metric for row in self.rows}) > 1
-        return [f"{r.condition}: {METRICS[r.metric].label}" if several else r.condition for r in self.rows]
+        return [f"{r.condition}: {quantity(r.metric)}" if several else r.condition for r in self.rows]
 
     def shown(self) -> pd.DataFrame:
         """Return the table that people read, in words: condition, metric, before, after, after / before, verdict."""
@@ -166,7 +166,7 @@ class BeforeAfter:
         for row in self.rows:
             about, c = METRICS[row.metric], row.comparison
             sides = (_level_words(row.before, about.unit), _level_words(row.after, about.unit))
-            found.append((row.condition, about.label, *sides, c.ratio_words, str(c.verdict)))
+            found.append((row.condition, quantity(row.metric), *sides, c.ratio_words, str(c.verdict)))
         return pd.DataFrame(found, columns=["condition", "metric", "before", "after", "after / before", "verdict"])
 
     def __repr__(self) -> str:
@@ -252,10 +252,14 @@ def before_after(
     every = {k for some in keys for k in some}
     shown = _fewest(every, [factors.index(f) for f in varying]) or [0][: len(factors)]
 
-    def words(key: tuple[Any, ...]) -> str:
-        return ", ".join(level_words(factors[i], key[i]) for i in shown) or "all runs"
+    name_of = {key: _words([(factors[i], key[i]) for i in shown]) for key in every}
+    twice = {name for name, n in Counter(name_of.values()).items() if n > 1}
 
-    shared = [key for key in keys[0] if key in keys[1]]
+    def words(key: tuple[Any, ...]) -> str:
+        full = ", ".join(level_words(factors[i], key[i]) for i in shown)
+        return full or "all runs" if name_of[key] in twice else name_of[key]
+
+    shared = sorted((key for key in keys[0] if key in keys[1]), key=words)
     columns = dict.fromkeys(
         [*factors, *dimensions([*before.columns, *after.columns]), *wanted, "status", "attempt", "order"]
     )
@@ -295,6 +299,12 @@ def before_after(
     )
 
 
+def _words(levels: Sequence[tuple[str, Any]]) -> str:
+    """Name a condition; what goes without saying is left out unless nothing else is there."""
+    short = [level_words(name, level) for name, level in levels if level not in (None, factor(name).ordinary)]
+    return ", ".join(short or [level_words(*pair) for pair in levels]) or "all runs"
+
+
 def _fewest(keys: set[tuple[Any, ...]], positions: list[int]) -> list[int]:
     """Positions that still tell the keys apart when those that add nothing are left out, the least known first."""
     kept = list(positions)
@@ -313,7 +323,10 @@ def _metrics(before: pd.DataFrame, after: pd.DataFrame, metrics: Sequence[str] |
     lacking = [m for m in wanted if m not in METRICS]
     if lacking:
         raise StatsError(f"{lacking[0]!r} is no metric; metrics are for example {', '.join(HEADLINES)}")
-    return [m for m in wanted if measured(before, m) and measured(after, m)]
+    found = [m for m in wanted if measured(before, m) and measured(after, m)]
+    if metrics is None and "throughput_bps" in found:  # the sender's view stands in where no receiver's is known
+        found = [m for m in found if m != "throughput_sent_bps"]
+    return found
 
 
 def _factors(
@@ -476,10 +489,10 @@ def _read(data: Data, pattern: str | None) -> Results | Fleet | pd.DataFrame:
 def _runs(data: Data, where: Mapping[str, Any] | None, pattern: str | None) -> pd.DataFrame:
     found = _read(data, pattern)
     runs = found.runs if isinstance(found, Results | Fleet) else found
-    for factor, wanted in (where or {}).items():
-        if factor not in runs.columns:
-            raise StatsError(f"{factor!r} is no column of the runs; known are {', '.join(dimensions(runs.columns))}")
-        runs = runs[[_same(plain(v), wanted) for v in runs[factor]]]
+    for name, wanted in (where or {}).items():
+        if name not in runs.columns:
+            raise StatsError(f"{name!r} is no column of the runs; known are {', '.join(dimensions(runs.columns))}")
+        runs = runs[[_same(plain(v), wanted) for v in runs[name]]]
     return runs
 
 

@@ -274,6 +274,8 @@ def report(
             current(store, "runs")
         chosen = (None if notebooks else store.declared().report) or Report()
         found = [] if notebooks else pages_of(load(place))
+        if found and (before := store.last_set_aside()):
+            found.append(Page("before-after", {"before": before}))
         pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
     tell = progress or (lambda done, every, name: None)
     steps = len(pages) + (len(pages) > 1)

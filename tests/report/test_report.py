@@ -293,6 +293,16 @@ def test_a_report_holds_what_the_experiment_asks_for(tmp_path: Path) -> None:
     assert "8" in text(pdf)
 
 
+def test_a_measurement_is_compared_with_the_one_set_aside_before_it(tmp_path: Path) -> None:
+    for number, name in enumerate(("lab-20261106T050000", "lab-20261113T050000", "lab")):
+        folder = made.experiment(tmp_path, rounds=6, seed=number, name=name)
+    declared = yaml.safe_load((folder / "experiment.yaml").read_text())
+    (folder / "experiment.yaml").write_text(yaml.safe_dump(declared | {"report": {"notebooks": ["before-after"]}}))
+    (pdf,) = npl.report(folder)
+    told = npl.compare(tmp_path / "lab-20261113T050000", folder)
+    assert f"lab against lab-20261113T050000: {told.words.partition(': ')[2]}" in " ".join(text(pdf).split())
+
+
 def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measurements(tmp_path: Path) -> None:
     for number, name in enumerate(("lab", "lab-20261120T090100", "other")):
         made.experiment(tmp_path, rounds=4, seed=number, name=name)
