@@ -786,14 +786,17 @@ def compare(
 
 
 def _with_claims(c: Comparison, claims: Iterable[Mapping[str, Any]]) -> Comparison:
-    """Warn where a claim about the hosts of a contrast turned out false: the verdict rests on it."""
-    told = [
-        f"it rests on a claim that does not hold: {claim['claim']}"
-        + (f" ({claim['evidence']})" if claim.get("evidence") else "")
-        for claim in claims
-        if claim["host"] is None or claim["host"] in c.hosts
-    ]
-    return dataclasses.replace(c, warnings=(*told, *c.warnings)) if told else c
+    """Warn where claims about the hosts of a contrast turned out false: the verdict rests on them."""
+    about = [claim for claim in claims if claim["host"] is None or claim["host"] in c.hosts]
+    found = {str(claim["claim"]): claim.get("evidence") for claim in about}
+    if not found:
+        return c
+    if len(found) == 1:
+        (claim, evidence), *_ = found.items()
+        told = f"it rests on a claim that does not hold: {claim}" + (f" ({evidence})" if evidence else "")
+    else:
+        told = f"it rests on {len(found)} claims that do not hold: {'; '.join(found)}"
+    return dataclasses.replace(c, warnings=(told, *c.warnings))
 
 
 def _by(table: RunsTable, metric: str, by: str, baseline: Any, where: Factors, margin: float | None) -> list[Question]:

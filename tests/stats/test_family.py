@@ -175,6 +175,22 @@ def test_one_slow_round_of_as_few_as_are_needed_hides_no_difference_of_many_time
     assert npl.compare(runs)[1].verdict == "worse"
 
 
+def test_claims_that_do_not_hold_are_told_once_beside_the_verdicts_that_rest_on_them():
+    runs = table()
+    slow = {"host": "host-ppg", "claim": "one way takes 40 µs", "evidence": "median 70 µs"}
+    runs.attrs["failed_claims"] = [slow]
+    ppg, cross_zone = npl.compare(runs)
+    assert ppg.warnings[0] == "it rests on a claim that does not hold: one way takes 40 µs (median 70 µs)"
+    assert not any("claim" in w for w in cross_zone.warnings)
+    setup = [{"host": f"host-{p}", "claim": "set up as asked", "evidence": p} for p in LATENCY]
+    runs.attrs["failed_claims"] = [slow, *setup]
+    ppg, cross_zone = npl.compare(runs)
+    assert [w for w in ppg.warnings if "claim" in w] == [
+        "it rests on 2 claims that do not hold: one way takes 40 µs; set up as asked"
+    ]
+    assert len([w for w in cross_zone.warnings if "claim" in w]) == 1
+
+
 def test_a_family_shows_itself_everywhere():
     family = npl.compare(table())
     frame = family.to_frame()
