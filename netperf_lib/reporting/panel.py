@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
 
 from ..data.layout import Store
 from ..data.load import load
@@ -41,7 +42,10 @@ function render({ model, el }) {
     const point = event.target.closest("[data-run]");
     if (point) { model.set("run", point.dataset.run); model.save_changes(); }
   });
+  // a page of its own keeps the choice in its address: reloaded, or sent to a colleague, it shows the same
+  const keep = () => { if (model.get("choice")) history.replaceState(null, "", "?" + model.get("choice")); };
   model.on("change:svg", draw);
+  model.on("change:choice", keep);
   draw();
 }
 export default { render };
@@ -114,7 +118,13 @@ def explore(
         _esm, _css = SCRIPT, STYLE
         svg = traitlets.Unicode("").tag(sync=True)
         run = traitlets.Unicode("").tag(sync=True)
+        choice = traitlets.Unicode("").tag(sync=True)
 
+    kept = dict(parse_qsl(os.environ.get("QUERY_STRING", ""))) if _is_page() else {}
+    for name, control in controls.items():
+        options = [o[-1] if isinstance(o, tuple) else o for o in getattr(control, "options", [kept.get(name)])]
+        if name in kept and kept[name] in options:
+            control.value = kept[name]
     picture, shown, one, links = Picture(), widgets.Output(), widgets.Output(), widgets.HTML()
 
     def into(output: Any, show: Callable[[], None]) -> None:
@@ -123,7 +133,10 @@ def explore(
             show()
 
     def draw(_: Any = None) -> None:
-        view = View(runs, **{name: control.value for name, control in controls.items()})
+        choice = {name: control.value for name, control in controls.items()}
+        view = View(runs, **choice)
+        if _is_page():
+            picture.choice = urlencode(choice)
         try:
             chosen = view.chosen()
             figure = view.figure(chosen)
@@ -139,6 +152,11 @@ def explore(
     picture.observe(lambda change: into(one, lambda: _show_run(runs, change["new"])), names="run")
     draw()
     return widgets.VBox([*controls.values(), picture, links, one, shown])
+
+
+def _is_page() -> bool:
+    """Whether this is the kernel of a page that Voilà serves."""
+    return os.environ.get("SERVER_SOFTWARE", "").startswith("voila")
 
 
 class View:

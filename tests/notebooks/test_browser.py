@@ -177,10 +177,28 @@ def looked_around(page: Any) -> None:
     }
 
 
+def as_left(page: Any) -> None:
+    """The panel after it was opened again is as `looked_around` left it."""
+    page.locator("svg text", has_text="16 streams").first.wait_for(state="attached", timeout=240_000)
+    chosen = [
+        s.evaluate("s => s.selectedOptions[0]?.label.replaceAll('\\u00a0', ' ')")
+        for s in page.locator(".widget-dropdown select").all()
+    ]
+    assert chosen == ["Throughput at the receiver", "streams", "none", "the most used"]
+    assert page.locator(".widget-text input").input_value() == "round > 3"
+    page.get_by_text("runs.eval('round > 3')").first.wait_for(timeout=60_000)
+
+
 def test_explore_follows_its_widgets(browser: Any, lab: str) -> None:
     page = opened(browser, lab, "explore.ipynb")
     looked_around(page)
     kept(page, "explore")
+    page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.context.save(); }")
+    page.close()
+    page = browser.new_page(viewport={"width": 1400, "height": 1700})
+    page.goto(f"{lab}lab/tree/explore.ipynb?token=desk&reset", timeout=120_000)
+    as_left(page)
+    kept(page, "explore-again")
     page.close()
 
 
@@ -201,6 +219,8 @@ def test_explore_is_a_page_without_code(browser: Any, tmp_path: Path) -> None:
         looked_around(page)
         assert "import netperf_lib as npl\nnpl.explore" not in page.inner_text("body")
         kept(page, "explore-page")
+        page.reload(timeout=240_000)
+        as_left(page)
         page.close()
     finally:
         os.killpg(server.pid, signal.SIGTERM)
