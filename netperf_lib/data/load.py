@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, Self
 
 import pandas as pd
 import pyarrow as pa
@@ -226,6 +227,13 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     return whole
 
 
+class Shared(dict[str, Any]):
+    """A document that tables share: pandas copies what is attached to a table, whole, in each operation on it."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
 def _frame(store: Store, table: TableName) -> pd.DataFrame:
     """Return a table of an experiment as a data frame."""
     _known(table)
@@ -245,11 +253,11 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
             notices = sorted(frame["notice"].dropna().unique())
             frame.attrs["notice"] = " ".join(notices) or None
             frame.attrs["looked"] = bool((store.read_plan() or {}).get("looked"))
-            frame.attrs["failed_claims"] = store.failed_claims()
+            frame.attrs["failed_claims"] = tuple(map(Shared, store.failed_claims()))
         declared = store.declaration()
         if table == "runs":
             declared = _untouched(declared, frame)
-        frame.attrs["experiment"] = declared.experiment.model_dump(mode="json")
+        frame.attrs["experiment"] = Shared(declared.experiment.model_dump(mode="json"))
         frame.attrs["added"] = len(declared.added)
         frame.attrs["path"] = store.url
     return frame

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.load import Shared
 from netperf_lib.errors import NothingToReport
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
@@ -67,7 +68,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 def changed(runs: Runs, change: Callable[[Runs], Runs], **declared: Any) -> Runs:
     found = change(runs.copy())
-    found.attrs = dict(runs.attrs) | {"experiment": dict(runs.attrs["experiment"]) | {"contrasts": []} | declared}
+    declared = runs.attrs["experiment"] | {"contrasts": []} | declared
+    found.attrs = dict(runs.attrs) | {"experiment": Shared(declared)}
     return found
 
 
