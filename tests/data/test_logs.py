@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -224,9 +225,14 @@ def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path: Path) -> Non
 def test_a_packed_log_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "UNPACKED", 1 << 20)
     packed = tmp_path / "a.gz"
-    packed.write_bytes(gzip.compress(b"0" * (4 << 20)))
-    with pytest.raises(ParseError, match="when it is unpacked"):
-        npl.parse(packed)
+    packed.write_bytes(gzip.compress(b"0" * (64 << 20)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ParseError, match="when it is unpacked"):
+            npl.parse(packed)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20  # of 64 MiB
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_packed_log_of_packets_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
