@@ -86,9 +86,10 @@ class Part:
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, PermissionError | FileNotFoundError):
                 raise
+            why = " ".join(str(error).split())[:200]
             raise StoreError(
-                f"{self.place}: this part of a table is damaged ({str(error)[:200]}); remove the folder `tables`, it "
-                "is made anew from the raw logs"
+                f"{self.place}: this part of a table is damaged ({why}); remove the folder `tables`, it is made anew "
+                "from the raw logs"
             ) from None
 
 

@@ -382,6 +382,11 @@ def _engine(kernel: Any) -> Any:
     return Warm
 
 
+def _literal(place: Path) -> str:
+    """Return a path for papermill, which takes braces for places of parameters."""
+    return str(place).replace("{", "{{").replace("}", "}}")
+
+
 def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Any) -> None:
     """Execute a notebook; it ends well, or with nothing to report, or in an error that its page tells."""
     from nbclient.exceptions import DeadKernelError
@@ -398,8 +403,8 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Any) -> N
         papermill.papermill_engines.register("netperf", _engine(kernel))
     try:
         papermill.execute_notebook(
-            book,
-            executed,
+            _literal(book),
+            _literal(executed),
             parameters={n: v for n, v in given.items() if n in declared},
             kernel_name="python3",
             language="python",

@@ -231,6 +231,13 @@ def frozen_margin(found: Any) -> None:
     found["frozen"]["contrasts"][0]["margin"] = 0.3
 
 
+def flipped(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    for i in range(100, 1000, 37):
+        data[i] ^= 0xFF
+    file.write_bytes(data)
+
+
 TAMPERED: dict[str, Callable[[Path], object]] = {
     "a placement in a record": lambda p: record(p, trial__placement="ppg2"),
     "the status of a record": lambda p: record(p, status="failed"),
@@ -266,6 +273,7 @@ TAMPERED: dict[str, Callable[[Path], object]] = {
     "a packet in a table": lambda p: table(
         p, lambda t: t.set_column(2, "latency_us", pc.add(t["latency_us"], 1.0).cast("float32")), "samples"
     ),
+    "bits of a table": lambda p: flipped(next((p / "tables" / "runs").glob("*.parquet"))),
     "rows of a table removed": lambda p: table(p, lambda t: t.slice(1)),
     "a file among the runs": lambda p: (p / "raw" / "notes.txt").write_text("x"),
     "an exclusion of no run": lambda p: (p / "exclusions.json").write_text('{"nosuch": "typo"}'),
@@ -282,7 +290,8 @@ def test_tampering_is_found(place: Path, kind: str) -> None:
     TAMPERED[kind](place)
     found = npl.verify(place)
     assert found
-    assert all(str(place) in text for text in found)
+    assert all(str(place) in text and "\n" not in text for text in found)
+    assert all(text.count("made anew") <= 1 for text in found)
 
 
 @pytest.mark.parametrize("kind", ["a placement in a record", "a log", "a log and its hash", "a log removed"])

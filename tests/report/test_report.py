@@ -23,7 +23,7 @@ from . import made
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made.experiment(tmp_path_factory.mktemp("results"))
+    return made.experiment(tmp_path_factory.mktemp("{results}"))
 
 
 def notebook(folder: Path, *sources: str, name: str = "mine") -> Path:
@@ -156,7 +156,7 @@ def test_numbers_are_read_as_people_write_them(experiment: Path, tmp_path: Path)
 
 
 def test_a_default_may_be_an_expression(experiment: Path, tmp_path: Path) -> None:
-    book = notebook(tmp_path, "print(start + 1)", name="computed")
+    book = notebook(tmp_path, "print(start + 1)", name="{computed")
     cells = nbformat.read(book, as_version=4)
     cells.cells[1].source += "\nstart = 2 * 3600"
     nbformat.write(cells, book)
