@@ -143,7 +143,7 @@ def _plain(column: Any) -> Any:
 
 def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
     """Names of the conditions of runs, from the factors that vary; the hosts only where nothing else tells apart."""
-    plain = {f: _plain(runs[f]) for f in factors if f in runs}
+    plain = {f: _plain(runs[f]) for f in factors if f in runs and len(runs[f].unique()) > 1}
     varying = [f for f, column in plain.items() if len(column.unique()) > 1]
     if not varying:
         return [str(runs["placement"].iloc[0])] * len(runs) if len(runs) else []
@@ -169,7 +169,7 @@ def _held(runs: pd.DataFrame, about: str, factors: Sequence[str]) -> pd.DataFram
     if about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
     for name in factors:
-        if name == about or name not in runs:
+        if name == about or name not in runs or len(runs[name].unique()) < 2:
             continue
         texts = _plain(runs[name]).map(str)
         sizes = {

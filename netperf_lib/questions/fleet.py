@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
-from scipy import stats
+import scipy
 
 from ..data.files import Location
 from ..data.histogram import Histogram
@@ -295,7 +295,7 @@ def change_points(
         start, end = open_.pop()
         if end - start < 2 * shortest:
             continue
-        ranks = stats.rankdata(y[start:end])
+        ranks = scipy.stats.rankdata(y[start:end])
         if np.ptp(ranks) == 0:
             continue
         gains = _gains(ranks[None], shortest)[0]
@@ -379,7 +379,7 @@ def trend(values: pd.Series[float], *, confidence: float = 0.95) -> Trend:
         raise StatsError(f"a trend needs at least 10 periods with positive values, not {len(y)}")
     days = (pd.DatetimeIndex(values.index) - values.index[0]).total_seconds().to_numpy() / 86_400
     logs = np.log(y)
-    slope, middle, low, high = stats.theilslopes(logs, days, alpha=confidence)
+    slope, middle, low, high = scipy.stats.theilslopes(logs, days, alpha=confidence)
     inflation = _inflation(logs - middle - slope * days)
     widened = np.sqrt(inflation)
     n = len(y)
@@ -393,7 +393,7 @@ def trend(values: pd.Series[float], *, confidence: float = 0.95) -> Trend:
         low=float(np.exp((slope - (slope - low) * widened) * month)),
         high=float(np.exp((slope + (high - slope) * widened) * month)),
         confidence=confidence,
-        p=float(2 * stats.norm.sf(abs(z))),
+        p=float(2 * scipy.stats.norm.sf(abs(z))),
         periods=n,
     )
 
@@ -401,7 +401,7 @@ def trend(values: pd.Series[float], *, confidence: float = 0.95) -> Trend:
 def _inflation(rest: npt.NDArray[np.float64]) -> float:
     """By how much resembling neighbours multiply the variance: lag-1 autocorrelation (Yue and Wang 2004)."""
     n = len(rest)
-    ranks = stats.rankdata(rest) - (n + 1) / 2
+    ranks = scipy.stats.rankdata(rest) - (n + 1) / 2
     power = float(ranks @ ranks)
     if power == 0:
         return 1.0
