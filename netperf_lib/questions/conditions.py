@@ -397,7 +397,7 @@ def describe(runs: pd.DataFrame, metric: str) -> str:
     return (
         f"Shown is **{info.label[0].lower()}{info.label[1:]}**{basis}, measured by {' and '.join(tests)} in "
         f"{_plural(runs['round'].nunique(), 'round')} of {_plural(runs['deployment'].nunique(), 'deployment')}: "
-        f"{_plural(len(counts), 'condition')}, {each} complete runs"
+        f"{_plural(len(counts), 'condition')}, {each} complete run{'' if counts.max() == 1 else 's'}"
         f"{' each' if len(counts) > 1 else ''}{length}.{better}"
     )
 

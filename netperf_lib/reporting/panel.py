@@ -179,6 +179,10 @@ class View:
         if self.where:
             runs = runs[_mask(runs, self.where)]
             runs.attrs = dict(self.runs.attrs)
+            if not ok_runs(runs)[self.metric].notna().any():
+                raise UsageError(
+                    f"no run that the filter {self.where!r} keeps has a value of {metric_of(self.metric).label}"
+                )
         if len(self.factors) == 1 and self.factors != ["experiment"]:
             return select(runs, self.metric, about=self.factors[0], tool=self.tool)
         return select(runs, self.metric, factors=self.factors, tool=self.tool)

@@ -157,6 +157,8 @@ def test_a_filter_is_a_condition(doubted: Any) -> None:
     for wrong in ("round", "nothing > 3", "round +"):
         with pytest.raises(UsageError, match="filter"):
             View(doubted, **choice, where=wrong).chosen()
+    with pytest.raises(UsageError, match="no run that the filter 'round > 1000' keeps"):
+        View(doubted, **choice, where="round > 1000").chosen()
     view = View(doubted, **choice, where="round > 3")
     assert (view.chosen()["round"] > 3).all()
     names: dict[str, Any] = {}
