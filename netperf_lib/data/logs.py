@@ -10,7 +10,7 @@ import stat
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -302,16 +302,25 @@ def parse_files(
 def expand(name: str) -> list[str]:
     """Return the files that a name stands for; itself where it stands for none, to be told as an error."""
     path = Path(name)
+    found: Iterable[Path]
     if path.is_dir():
-        inside = (
-            Path(folder, name) for folder, _, names in os.walk(path) for name in names
-        )  # skips what may not be read
-        found = (p for p in inside if p.is_file() and not p.name.startswith("."))
+        unreadable: list[str] = []  # folders, which are told as errors, too
+        walk = os.walk(path, onerror=lambda error: unreadable.append(str(error.filename)))
+        inside = [Path(folder, name) for folder, _, names in walk for name in names if not name.startswith(".")]
+        found = (*filter(_is_file, inside), *map(Path, unreadable))
     elif set("*?[") & set(name) and not path.exists():  # shells of Windows leave patterns to the program
         found = (Path(p) for p in glob.glob(name, recursive=True) if Path(p).is_file())  # noqa: PTH207 - a pattern may begin at the root
     else:
         return [name]
     return sorted(map(str, found)) or [name]
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file, or may be one: what may not be looked at is told as an error."""
+    try:
+        return path.is_file()
+    except PermissionError:
+        return True
 
 
 def _size(name: str) -> int:

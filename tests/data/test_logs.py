@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 from pathlib import Path
@@ -254,6 +255,29 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
         place = Path("/dev/zero")
     with pytest.raises(ParseError, match="not a regular file"):
         npl.parse(place)
+
+
+def test_what_may_not_be_read_in_a_folder_is_told_and_the_rest_is_read() -> None:
+    with tempfile.TemporaryDirectory() as name:  # not below pytest's folder, which is root's alone
+        folder = Path(name)
+        for inside in ("", "closed", "listed"):
+            (folder / inside).mkdir(exist_ok=True)
+            shutil.copy(LOGS / "qperf" / "gen-v.txt", folder / inside / "a.txt")
+        folder.chmod(0o755)
+        (folder / "closed").chmod(0)
+        (folder / "listed").chmod(0o444)  # its names may be read, the files not
+        user = os.geteuid()
+        try:
+            if user == 0:
+                os.seteuid(65534)  # root may read everything
+            runs, errors = parse_files([folder])
+        finally:
+            os.seteuid(user)
+    assert {r["file"] for r in runs} == {str(folder / "a.txt")}
+    assert sorted(errors) == [
+        f"{folder / 'closed'}: cannot be read (Permission denied); pass a readable file",
+        f"{folder / 'listed' / 'a.txt'}: cannot be read (Permission denied); pass a readable file",
+    ]
 
 
 def test_a_folder_a_pattern_and_the_standard_input_are_logs(tmp_path: Path) -> None:
