@@ -30,8 +30,10 @@ MARK = "# solution"
 CSS = """<style>
 .reveal .slides section, .reveal .slides section .jp-RenderedHTMLCommon { font-size: 28px; text-align: left; }
 .reveal .slides section :is(h1, h2, h3) { font-size: 1.6em; text-transform: none; }
-.reveal .slides section .jp-OutputArea-output img { min-width: 640px; max-height: 460px; margin: 0; }
+.reveal .slides section .jp-OutputArea-output img { width: 860px; max-height: 500px; object-fit: contain; margin: 0; }
+.reveal .slides section .jp-OutputArea-output { font-size: 18px; }
 .reveal .slides section .jp-OutputArea-output table { font-size: 17px; }
+.reveal .slides section .jp-OutputArea-output table.npl-verdicts { font-size: 13px; }
 </style>"""
 
 
@@ -89,7 +91,9 @@ def slides(book: NotebookNode, *, reveal: str | None = None) -> str:
             after_exercise = bool(cells) and "exercise" in cells[-1].metadata.get("tags", [])
             headed = re.match(r"#+", cell.source)
             kind = "slide" if headed and len(headed[0]) < 3 else "subslide" if headed or after_exercise else "-"
-            room = len(cell.source) if kind != "-" else room + len(cell.source)
+            room = len(cell.source) + (room if kind == "-" else 0)
+            if headed and len(headed[0]) == 1:
+                room = 1000  # the title stands alone
         elif any("data" in o for o in cell.outputs):
             kind = "subslide" if room > 130 else "-"
             room = 1000  # a slide shows one figure or table

@@ -133,6 +133,14 @@ def test_a_stream_to_the_other_region_is_measured_in_the_fourth(started: Class) 
     assert re.search(r"^\d+\t\d+\t\d+\s*$", said, re.MULTILINE), said
 
 
+def test_both_network_cards_are_measured_in_the_seventh(started: Class) -> None:
+    (cell,) = executed(started, "7-accelerated-networking.ipynb")
+    fast, slow = (
+        float(n) * {"us": 1, "ms": 1e3}[u] for n, u in re.findall(r"latency\s+=\s+([\d.]+) (us|ms)", printed(cell))
+    )
+    assert 0 < fast < slow, "the lab adds a tenth of a millisecond where a host has no acceleration"
+
+
 def test_both_are_gone_at_the_end(started: Class) -> None:
     started.process.send_signal(signal.SIGINT)
     said, _ = started.process.communicate(timeout=60)
