@@ -323,10 +323,11 @@ def _unit(unit: str, x: Any, wide: bool) -> tuple[str, float]:
     return next(((name, size) for name, size in known if top >= size), known[-1])
 
 
-def each(counts: Iterable[int]) -> str:
-    """Say how many: ``12``, or ``11 to 12``."""
+def each(counts: Iterable[int], noun: str = "run") -> str:
+    """Say how many: ``12 runs``, or ``11 to 12 runs``."""
     found = sorted(set(counts))
-    return f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    count = f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    return f"{count} {noun}{'' if found[-1] == 1 else 's'}"
 
 
 def clusters(medians: dict[str, float], gap: float = 3.0, most: int = 4) -> list[list[str]]:

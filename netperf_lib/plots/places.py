@@ -52,7 +52,7 @@ def levels(table: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn
     caption = (
         f"{info.label}: median of the runs"
         + (f" and {interval_words((int(n) for n in table['n']), deployments=deployments)}" if several else "")
-        + f". n = {each(int(n) for n in table['n'])} runs a row."
+        + f". n = {each(int(n) for n in table['n'])} a row."
     )
     several_sources = "source" in table and len(painted) > 1
     row_height = min(0.25, 7.4 / len(names))  # a figure fits a page, whatever it shows
@@ -114,7 +114,7 @@ def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axe
     caption = (
         f"{info.label} by client (row) and server (column): median of the runs"
         + (f", and below it {words}" if intervals else "")
-        + f". n = {each(int(n) for n in table['n'])} runs a cell. Darker is "
+        + f". n = {each(int(n) for n in table['n'])} a cell. Darker is "
         + {"lower": "slower", "higher": "faster"}.get(info.better or "", "more")
         + "; an empty cell was not measured."
     )

@@ -56,7 +56,7 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
     finite = [(c, n) for c, n in shown if math.isfinite(c.ratio) and c.ratio > 0]
     margins = sorted({c.margin for c in every})
     band = " or ".join(f"{100 * m:.3g} %" for m in margins)
-    units = each(c.n for c in every) if every else "0"
+    units = each((c.n for c in every), every[0].unit)
     ends = [v for c, _ in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf] + [
         v for c in every for v in (1 / (1 + 1.6 * c.margin), 1 + 1.6 * c.margin)
     ]
@@ -64,14 +64,15 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
     beyond = any(not low <= c.ratio <= high for c, _ in finite)
     paired = not every[0].method.startswith("unblocked")
     method = f"Hodges–Lehmann estimate, {'exact signed-rank' if paired else 'rank-sum'} interval"
+    interval = f" with its interval ({method} at the confidence that the family of contrasts asks for)"
+    interval = interval if any(c.low > 0 for c in every) else ""
     caption = (
-        f"Ratio of the first to the second condition with its interval ({method} at the confidence that the family of "
-        f"contrasts asks for); shaded: the margin of {band} within which "
-        f"conditions count as equivalent. n = {units} {every[0].unit if every else 'round'}s a contrast. "
+        f"Ratio of the first to the second condition{interval}; shaded: the margin of {band} within "
+        f"which conditions count as equivalent. n = {units} a contrast. "
         "Log scale." + (" Arrows mark ratios outside the axis; see the number at the right." if beyond else "")
     )
     alt = "; ".join(c.words for c in every) + "."
-    with plot(0.9 + 0.34 * max(len(shown), 1), caption, alt, ax=ax) as (figure, axes):
+    with plot(0.8 + 0.3 * max(len(shown), 1), caption, alt, ax=ax) as (figure, axes):
         for y, (c, _) in enumerate(shown):
             axes.fill_betweenx(
                 [y - 0.42, y + 0.42], 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.13, lw=0
@@ -150,7 +151,7 @@ def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Drawn:
     caption = (
         f"Shift function: {a} divided by {b} at each percentile of latency, with intervals that hold together; shaded: "
         f"the margin of {100 * margin:.3g} %. Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
-        f"n = {each(c.n for c in comparisons)} rounds."
+        f"n = {each((c.n for c in comparisons), 'round')}."
     )
     with plot(2.9, caption, f"Ratio by percentile: {told}.", ax=ax) as (fig, axes):
         axes.axhspan(1 / (1 + margin), 1 + margin, color="#0072b2", alpha=0.13, lw=0)

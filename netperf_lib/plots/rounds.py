@@ -78,7 +78,7 @@ def rounds(
     caption = (
         f"{info.label}: every run in time order (left), and the median of each condition with "
         f"{interval_words((len(v) for v in values.values()), confidence, len(set(units_of(runs))))} (right). "
-        f"n = {each(len(v) for v in values.values())} runs a condition."
+        f"n = {each(len(v) for v in values.values())} a condition."
         + (" The panels have different scales." if len(groups) > 1 else "")
         + (f" A colour holds runs that differ in {', '.join(merged)}." if merged else "")
     )
@@ -159,7 +159,7 @@ def paired(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
         f"{info.label}: each line is a round, each large mark the median of a condition. "
         f"n = {len(whole)} rounds with every condition."
     )
-    with plot(3.0, caption, f"Medians: {told}.", ax=ax) as (fig, axes):
+    with plot(2.6, caption, f"Medians: {told}.", ax=ax) as (fig, axes):
         for row in whole.to_numpy():
             axes.plot(range(len(names)), row, color="#9aa3ae", lw=0.8, alpha=0.8)
         for x, (name, (colour, marker)) in enumerate(colours(names).items()):
@@ -197,7 +197,7 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     info = metric_of(metric)
     kept = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc", ignore_index=True)
     if kept.empty:
-        raise NothingToReport(f"no run with a value of {metric} says when it started")
+        raise NothingToReport(f"{info.label}: no run says when it started")
     values = kept[metric].astype(float)
     relative = values / values.groupby(kept["condition"], observed=True).transform("median")
     minutes = (kept["started_utc"] - kept["started_utc"].min()).dt.total_seconds() / 60
@@ -210,7 +210,7 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
         f"a running median over {width} runs. n = {len(kept)} runs. Level: no drift."
     )
     alt = f"The largest deviation of a run from its condition is {100 * worst:.0f} %."
-    with plot(2.7 + legend_height(names), caption, alt, ax=ax) as (fig, axes):
+    with plot(1.9 + legend_height(names), caption, alt, ax=ax) as (fig, axes):
         axes.axhline(1, color=INK, lw=0.8)
         for name, (colour, marker) in colours(names).items():
             mine = (kept["condition"] == name).to_numpy()
@@ -219,7 +219,7 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
         for _, stretch in smooth.groupby((pauses > PAUSE * pauses.median()).cumsum()):
             axes.plot(minutes[stretch.index], stretch, color=INK, lw=1.6)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _change(v)))
-        axes.set_ylabel("Against the condition's median")
+        axes.set_ylabel("Deviation")
         axes.set_xlabel("Minutes since the first run")
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, 0.95), max(high, 1.05))
@@ -259,7 +259,7 @@ def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: f
         "Throughput within the runs: mean over the runs of a condition (line) and every run (thin). "
         + ("Below: retransmitted segments an interval, mean over the runs. " if resent else "")
         + (f"Shaded: warm-up of {cut_s:g} s, one cut for all conditions. " if cut_s else "")
-        + f"n = {each(counts)} runs a condition; intervals of a run are not independent and are not counted."
+        + f"n = {each(counts)} a condition; intervals of a run are not independent and are not counted."
     )
     shape: dict[str, Any] = {"nrows": 2 if resent else 1, "sharex": True, "squeeze": False}
     if resent:

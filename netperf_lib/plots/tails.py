@@ -51,9 +51,9 @@ def ecdf(percentiles: pd.DataFrame, runs: pd.DataFrame | None = None, *, ax: Axe
     caption = (
         f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
         f"percentile of a run (thin lines: every run); open where fewer than {FEW} packets of a run lie beyond it. "
-        f"n = {each(counts)} runs a condition."
+        f"n = {each(counts)} a condition."
     )
-    with plot(3.4 + legend_height(names), caption, f"99th percentile: {told}.", ax=ax) as (fig, axes):
+    with plot(3.0 + legend_height(names), caption, f"99th percentile: {told}.", ax=ax) as (fig, axes):
         for name, (colour, marker) in painted.items():
             mine = kept[kept["condition"].astype(str) == name]
             for _, run in mine.sort_values("percentile").groupby("run_id"):

@@ -59,10 +59,10 @@ def streams(
             if fits
             else ""
         )
-        + f". n = {each(counts)} runs a point."
+        + f". n = {each(counts)} a point."
     )
     told = []
-    with plot(3.1 + legend_height(names), caption, "", ax=ax) as (fig, axes):
+    with plot(2.7 + legend_height(names), caption, "", ax=ax) as (fig, axes):
         for name, (colour, marker) in painted.items():
             mine = runs[runs["condition"].astype(str) == name]
             for _, one in mine.sort_values("streams").groupby(["deployment", "round"]):
@@ -125,9 +125,9 @@ def roofline(
     caption = (
         "Throughput of a stream against its round-trip time under load. The lines are roofs: a stream whose window is "
         "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
-        f"roofs by something else. n = {each(counts)} runs a condition."
+        f"roofs by something else. n = {each(counts)} a condition."
     )
-    with plot(3.5 + legend_height(names), caption, told + ".", ax=ax) as (fig, axes):
+    with plot(3.0 + legend_height(names), caption, told + ".", ax=ax) as (fig, axes):
         left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
         bottom, top = float(y.min()) / 3, float(y.max()) * 4
         for window in WINDOWS:
@@ -183,7 +183,7 @@ def share(
     words = interval_words((int(n) for n in levels["n"]), deployments=levels.attrs.get("deployments", 1))
     caption = (
         f"Median throughput as a share of the {what} of {format_value(advertised_bps, 'bps')}, with "
-        f"{words}. n = {each(levels['n'])} runs a condition."
+        f"{words}. n = {each(levels['n'])} a condition."
     )
     with plot(0.9 + 0.34 * len(names), caption, told + ".", ax=ax) as (fig, axes):
         for y, (row, (colour, marker)) in enumerate(zip(rows, colours(names).values(), strict=True)):

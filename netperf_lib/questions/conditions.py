@@ -504,9 +504,11 @@ def counts(runs: pd.DataFrame) -> Counts:
     rounds = each["block"].nunique()
     summed["rounds"] = summed["rounds"].fillna(0).astype(int)
     whole = int((summed["rounds"] == rounds).sum())
-    share = f"all {len(summed)}" if whole == len(summed) else f"{whole} of {len(summed)}"
+    every = _plural(len(summed), "condition")
+    share = f"all {every}" if 1 < whole == len(summed) else every if whole == len(summed) else f"{whole} of {every}"
+    share += " is" if 1 in (whole, len(summed)) else " are"
     words = (
-        f"{_plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded; {share} conditions are "
+        f"{_plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded; {share} "
         f"complete in every one of {_plural(rounds, 'round')}."
     )
     bad = runs[~each["ok"].to_numpy()]

@@ -37,7 +37,7 @@ SHORT = {
     "latency_oneway_us": "latency",
     "rtt_us": "rtt",
     "throughput_bps": "throughput",
-    "throughput_sent_bps": "throughput",
+    "throughput_sent_bps": "throughput-sent",
     "transaction_rate_per_s": "transactions",
 }
 
@@ -98,10 +98,9 @@ def pages(runs: pd.DataFrame) -> list[Page]:
     kept = ok_runs(runs)
     metrics = headline_metrics(kept)
     declared = contrasts(runs)
-    found = [Page("summary")] if declared else []
+    found = [Page("summary")] if metrics or declared else []
     placements = set(kept["placement"].dropna())
-    if has_pairs(kept):
-        found += [Page("pairs", {"metric": m}, _title("Every pair", m)) for m in metrics]
+    found += [Page("pairs", {"metric": m}, _title("Every pair", m)) for m in metrics if has_pairs(kept, m)]
     for name in dimensions(kept.columns):
         if name in UNASKED:
             continue

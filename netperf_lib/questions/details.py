@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,16 @@ from ..errors import NothingToReport, StatsError
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, by_round, diagnose, streams, warmup
-from ..stats.verdict import compare
 from .conditions import label, levels, ok_runs, select
 from .conditions import shift as shift_of
 from .question import headline_metrics
-from .words import contrasts
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PLACES = ("ppg", "same-zone", "cross-zone", "cross-region")
+LEAST = 6
+"""Runs below which nothing can be said of drift."""
 """Placements that are places; any other name is a path."""
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "ladders",
     "levels_words",
     "network_cards",
-    "notes",
     "places",
     "spread_words",
     "steadiness",
@@ -82,25 +82,6 @@ def advertised_bps(runs: pd.DataFrame, gbps: float | None = None) -> float | Non
     return min(known) * 1e6 if known else None
 
 
-def notes(runs: pd.DataFrame) -> pd.DataFrame:
-    """What to know of declared contrasts before relying on them; no row where there is nothing to know."""
-    import pandas as pd
-
-    declared = contrasts(runs)
-    found = [
-        [
-            " / ".join(c.names),
-            c.quantity,
-            c.n,
-            c.verdict,
-            "; ".join([*c.warnings, *([c.reason] if c.reason else [])]),
-        ]
-        for c in (compare(runs, contrasts=declared) if declared else ())
-        if c.warnings or c.reason
-    ]
-    return pd.DataFrame(found, columns=["contrast", "metric", "rounds", "verdict", "notes"])
-
-
 def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:
     """Conditions whose runs drift, break or depend on each other, in sentences."""
     runs = runs.reset_index(drop=True)
@@ -114,6 +95,10 @@ def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:
             lines.append(f"- {metric_of(metric).label}, **{condition}**: {found.words}.")
     if not metrics:
         return "No complete run has a value to look at."
+    if runs["started_utc"].isna().all():
+        return "The order in time is not known, so that drift cannot be seen."
+    if all(len(group) < LEAST for _, _, group in series):
+        return f"No condition has the {LEAST} runs that tests of drift need."
     return "\n".join(lines) or "No condition shows drift, breaks or dependence beyond chance."
 
 
@@ -170,14 +155,15 @@ def spread_words(runs: pd.DataFrame) -> str:
 
 def interval_rows(runs: pd.DataFrame, intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals of the complete runs with a throughput, with their conditions; no row where there are none."""
-    metric = next((m for m in headline_metrics(runs) if m.startswith("throughput")), None)
-    if metric is None or not len(intervals):
-        return intervals.head(0)
+    import pandas as pd
+
     kept = intervals[~intervals["omitted"].fillna(False).astype(bool) & intervals["throughput_bps"].notna()]
-    try:
-        return label(kept, select(runs, metric))
-    except NothingToReport:
-        return intervals.head(0)
+    found = [intervals.head(0)]
+    for metric in [m for m in headline_metrics(runs) if m.startswith("throughput")]:
+        with contextlib.suppress(NothingToReport):
+            found.append(label(kept, select(runs, metric)))
+    whole = [f for f in found if len(f)]
+    return whole[0] if len(whole) == 1 else pd.concat(whole) if whole else found[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +172,20 @@ class Warmup:
 
     cut_s: float | None
     words: str
+    seen: bool = False
+    """Whether the intervals change within the runs, so that a figure of them shows something."""
 
 
 def warmup_of(intervals: pd.DataFrame) -> Warmup:
     """How long the warm-up takes, from labelled intervals."""
     if not len(intervals):
-        return Warmup(None, "")
+        return Warmup(None, "No tool reported intervals.")
     try:
         found = warmup(intervals, extra_s=0)
     except StatsError as error:
         return Warmup(None, f"The warm-up is not known: {error}.")
-    return Warmup(None if found.flagged else found.cut_s, f"{found.words[:1].upper()}{found.words[1:]}.")
+    seen = bool(found.moving) or max(found.cuts.values(), default=0) > 0
+    return Warmup(None if found.flagged else found.cut_s, f"{found.words[:1].upper()}{found.words[1:]}.", seen)
 
 
 def under_load_levels(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -225,9 +214,12 @@ def tail_metric(runs: pd.DataFrame) -> str:
     return "latency_oneway_p99_us"
 
 
-def tail_shift(percentiles: pd.DataFrame, runs: pd.DataFrame, *, margin: float = 0.1) -> Quantiles | None:
-    """How the first two conditions differ at every percentile; None where there is one condition."""
+def tail_shift(
+    percentiles: pd.DataFrame, runs: pd.DataFrame, *, margin: float = 0.1, sides: Sequence[str] = ()
+) -> Quantiles | None:
+    """How two conditions differ at every percentile: `sides`, else the first two; None where there is one condition."""
     names = [str(c) for c in runs["condition"].cat.categories]
+    names = list(sides) if len(sides) == 2 and set(sides) <= set(names) else names
     if len(names) < 2:
         return None
     try:
@@ -344,8 +336,11 @@ def ask_windows(
     rtts = filled[filled["rtt_loaded_us"].notna()]
     rows, most = [], None
     # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one counts
-    by_buffer = rtts.groupby(["placement", rtts["tcp_buffer_bytes"].fillna(0)])["rtt_loaded_us"].median()
-    for name, rtt in by_buffer.groupby("placement").min().items() if len(by_buffer) else ():
+    plain = rtts["accelerated"].astype(str) == "False"
+    mixed = plain.groupby(rtts["placement"]).transform("nunique") > 1
+    named: Any = rtts["placement"].astype(str) + (plain & mixed).map({True: ", no accelerated networking", False: ""})
+    by_buffer = rtts["rtt_loaded_us"].groupby([named.rename("path"), rtts["tcp_buffer_bytes"].fillna(0)]).median()
+    for name, rtt in by_buffer.groupby("path").min().items() if len(by_buffer) else ():
         need = buffer_needed(target_gbps * 1e9, float(rtt), used)
         rows.append([str(name), float(rtt), format_value(need.buffer_bytes, "bytes")])
         most = max(most or (0.0, "", ()), (need.buffer_bytes, str(name), tuple(need.sysctl)))

@@ -96,9 +96,10 @@ class Pairs:
         return describe(self.runs, self.metric)
 
 
-def has_pairs(runs: pd.DataFrame) -> bool:
-    """Whether an experiment holds pairs that make a matrix: several that differ in nothing but their hosts."""
+def has_pairs(runs: pd.DataFrame, metric: str) -> bool:
+    """Whether a metric was measured of pairs that make a matrix: several that differ in nothing but their hosts."""
     kept = ok_runs(runs)
+    kept = kept[kept[metric].notna() & kept["client"].notna() & kept["server"].notna()]
     kinds = [f for f in condition_factors(kept) if f not in HOSTS and of_the_pair(kept, f)]
     each = kept.groupby(kinds, dropna=False, observed=True)[list(HOSTS)].nunique() if len(kept) else kept[[*HOSTS]]
     return bool((each.min(axis=1) > 1).any())
@@ -140,7 +141,7 @@ def ask_pairs(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None
     import pandas as pd
 
     metric = metric or next(iter(headline_metrics(runs)), "latency_oneway_us")
-    if not has_pairs(runs):
+    if not has_pairs(runs, metric):
         raise NothingToReport("a matrix needs several pairs of one placement, with several clients and servers")
     factors = [f for f in dimensions(runs.columns) if f not in (*LENGTHS, "client", "server")]
     chosen = select(runs, metric, tool=tool, factors=["client", "server", *factors])

@@ -75,7 +75,10 @@ def headline_metrics(runs: pd.DataFrame) -> list[str]:
     kept = ok_runs(runs)
     found = [m for m in HEADLINE if m in kept and kept[m].notna().any()]
     if "throughput_bps" in found and "throughput_sent_bps" in found:
-        found.remove("throughput_sent_bps")
+        # the sender's figure is asked about where a tool told no other, as the client's log of iperf 2
+        known = kept.groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count() > 0
+        if not (known["throughput_sent_bps"] & ~known["throughput_bps"]).any():
+            found.remove("throughput_sent_bps")
     return found
 
 
@@ -415,8 +418,10 @@ def overview(runs: pd.DataFrame) -> pd.DataFrame:
     kept = kept.assign(condition=named(kept, ends))
     order = list(dict.fromkeys(kept.sort_values(ends, key=lambda c: c.map(factor(str(c.name)).key))["condition"]))
     table = pd.DataFrame(index=pd.Index(order, name="condition"))
-    for metric in headline_metrics(kept):
-        unit, label = metric_of(metric).unit, metric_of(metric).label.removesuffix(" at the receiver")
+    metrics = headline_metrics(kept)
+    for metric in metrics:
+        unit, label = metric_of(metric).unit, metric_of(metric).label
+        label = label if "throughput_sent_bps" in metrics else label.removesuffix(" at the receiver")
         measured = select(kept.drop(columns="condition"), metric, factors=[f for f in names if f not in ends])
         kinds = measured["condition"].cat.categories
         for kind in kinds:

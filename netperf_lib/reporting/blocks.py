@@ -272,12 +272,15 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
             ]
         )
     few = " (the range of the rounds, which are too few for more)"
-    confidence = sorted({f"{100 * c.confidence:.4g} %{few * (c.confidence < 1 - c.alpha)}" for c in family})
+    ranged = {c.confidence for c in family if c.confidence == 1 - 2.0 ** (1 - c.n) < 1 - c.alpha}
+    found = sorted({c.confidence for c in family if c.low > 0})
+    known = [f"{100 * sure:.4g} %{few if sure in ranged else ''}" for sure in found]
+    interval = f"with its interval at {' to '.join(known)}" if known else "without an interval"
     columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
+    note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
     caption = caption or (
         f"Verdicts. Measured: the median of the runs of each condition. Effect: the first condition divided by the "
-        f"second, round by round, with its interval at {' to '.join(confidence)}. "
-        f"{family.note.replace(f'; {family.notice}', '')}."
+        f"second, round by round, {interval}. {note}."
     )
     html = markup("table", columns, rows, caption, [False] * len(columns), MARKS)
     text = "\n".join(c.words for c in family)

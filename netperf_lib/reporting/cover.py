@@ -135,11 +135,11 @@ def glance(runs: pd.DataFrame) -> list[Any]:
         pairs = questions.ask_pairs(runs, metric)
         shown += [plots.matrix(pairs.levels, metric), say(pairs.words)]
     shown += [plots.over_time(questions.ask_history(runs, metric)) for metric in planned.get("time", ())]
-    if shown:
+    if shown and runs["placement"].nunique() < 2:
         return shown
     found = questions.overview(runs)
     heads = {c: c if i else c.capitalize() for i, c in enumerate(map(str, found))}
-    return [table(found, "Medians of the complete runs; a dash: not measured.", columns=heads)]
+    return [table(found, "Medians of the complete runs; a dash: not measured.", columns=heads), *shown]
 
 
 def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
@@ -155,11 +155,13 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
     _, failed, excluded = status_counts(runs)
     deployments = runs["deployment"].nunique()
     where = "these VMs" if deployments == 1 else f"these {deployments} deployments"
+    family = list(family)
+    what = "The verdicts hold" if family else "The values hold"
     lines = [
-        f"- The verdicts hold for {where} and the hours in which they were measured. Another deployment of the same "
+        f"- {what} for {where} and the hours in which they were measured. Another deployment of the same "
         f"request may land elsewhere; only {DEPLOYMENTS} or more deployments say something about a placement as such."
         if deployments < DEPLOYMENTS
-        else f"- The verdicts hold for {where} and the hours in which they were measured."
+        else f"- {what} for {where} and the hours in which they were measured."
     ]
     if added := runs.attrs.get("added"):
         lines.append(f"- {_plural(added, 'contrast')} added after the first run: an interval, and no verdict.")
@@ -268,13 +270,14 @@ def provenance(runs: pd.DataFrame) -> Shown:
     tools = sorted(
         {f"{t} {v}" if _given(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
     )
-    machines = [
+    known = [
         ["tools", _some(tools, 8)],
         ["kernels", _some(_levels(runs, "kernel"))],
         ["congestion control", _some(_levels(runs, "congestion_control"))],
         ["network drivers", _some(_levels(runs, "nic_driver"))],
         ["hosts", _some(_levels(runs, "client", "server"), 16)],
     ]
+    machines = [row for row in known if row[1] != "–"]
     shown = [
         [f"{r.where}: {r.claim}", r.holds + (f" ({r.evidence})" if r.evidence else "")] for r in _proofs(deployments)
     ]
@@ -286,7 +289,7 @@ def provenance(runs: pd.DataFrame) -> Shown:
             "rows": [*machines, ["software", f"Python {platform.python_version()}, {software}"]],
         },
         {"title": PROOFS, "rows": shown or [["none", "the source of the hosts kept no proof"]]},
-        {"title": "runs that do not count", "rows": failures or [["none", "every run is ok"]]},
+        *([{"title": "runs that do not count", "rows": failures}] if failures else []),
     ]
     notice = runs.attrs.get("notice")
     planned = (experiment.get("hosts") or {}).get("source") != "imported"

@@ -260,11 +260,11 @@ class _Page:
 
     def _parameters(self, block: dict[str, Any]) -> dict[str, Any]:
         known = self.nb.metadata.get("netperf", {})
-        given = {
-            name: [f"{k} {_plain(v)}" for k, v in values.items() if k != "experiment" and v is not None]
-            for name, values in known.get("parameters", {}).items()
-        }
-        rows = [[name, "; ".join(words)] for name, words in given.items() if words]
+        same: dict[str, list[str]] = {}
+        for name, values in known.get("parameters", {}).items():
+            words = [f"{k} {_plain(v)}" for k, v in values.items() if k != "experiment" and v is not None]
+            same.setdefault("; ".join(words), []).append(name)
+        rows = [[words, ", ".join(names)] for words, names in same.items() if words]
         groups = [*block["groups"], *([{"title": "parameters of the notebooks", "rows": rows}] if rows else [])]
         if unasked := known.get("unasked"):
             groups.append({"title": "questions without data", "rows": [[k, v] for k, v in unasked.items()]})
