@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ __all__ = [
     "UnreachableError",
     "UsageError",
     "explain",
+    "pip_install",
 ]
 
 
@@ -155,3 +158,8 @@ class NothingToReport(ReportError):  # noqa: N818 (not an error: a state of the 
     def _render_traceback_(self) -> list[str]:
         # IPython shows this in place of a traceback: nobody made a mistake
         return [f"Not in this experiment: {self}"]
+
+
+def pip_install(packages: str) -> str:
+    """Return the command that installs packages for this Python; Debian refuses a plain ``pip``."""
+    return f"{shlex.quote(sys.executable)} -m pip install {packages}"

@@ -100,6 +100,10 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     done = npl("doctor", "--json", PATH=str(tmp_path))
     findings = {f["what"]: f for f in json.loads(done.stdout)}
     assert findings["Python"]["ok"] is True
+    if not findings["az"]["ok"]:
+        assert re.match(r"\S+python\S* -m pip install azure-cli", findings["az"]["remedy"]), (
+            "Debian refuses a plain pip"
+        )
     if not Path("/usr/sbin/iperf3").exists():
         assert done.returncode == 1
         assert findings["iperf3"]["ok"] is False

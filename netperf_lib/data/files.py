@@ -31,7 +31,7 @@ import pyarrow.fs
 import yaml
 from pydantic import ValidationError
 
-from ..errors import NetperfError, StoreError
+from ..errors import NetperfError, StoreError, pip_install
 
 __all__ = ["Folder", "Location", "ObjectFolder", "explained", "folder", "is_alive", "is_url", "split"]
 
@@ -443,8 +443,8 @@ def _store_errors(url: str) -> Iterator[None]:
     except ImportError as error:
         missing = error.name or re.sub(r"^Install (\S+).*", r"\1", str(error))
         raise StoreError(
-            f"{url}: the Python package {missing} is not installed; `pip install adlfs` for abfs://, "
-            f"`pip install {missing}` for other stores"
+            f"{url}: the Python package {missing} is not installed; `{pip_install('adlfs')}` for abfs://, "
+            f"`{pip_install(missing)}` for other stores"
         ) from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

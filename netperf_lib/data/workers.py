@@ -25,7 +25,7 @@ from multiprocessing.connection import wait as wait_for
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ..errors import StoreError, UsageError
+from ..errors import StoreError, UsageError, pip_install
 
 __all__ = ["Engine"]
 
@@ -91,7 +91,7 @@ class Engine:
         try:
             from distributed import Client
         except ImportError:
-            raise UsageError("Dask is not installed; `pip install distributed`") from None
+            raise UsageError(f"Dask is not installed; `{pip_install('distributed')}`") from None
         try:
             client: Any = Client(scheduler, timeout=5, set_as_default=False)  # type: ignore[no-untyped-call]
             self._stack.enter_context(client)

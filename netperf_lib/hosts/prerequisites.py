@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from .. import tools
-from ..errors import LabError
+from ..errors import LabError, pip_install
 from . import lab
 
 __all__ = ["Finding", "doctor"]
@@ -59,5 +59,5 @@ def doctor() -> list[Finding]:
     az = shutil.which("az")
     bundled = importlib.util.find_spec("azure") is not None and importlib.util.find_spec("azure.cli") is not None
     found = az or ("python -m azure.cli" if bundled else "not found")
-    findings.append(Finding("az", "Azure", bool(az or bundled), found, "pip install azure-cli adlfs"))
+    findings.append(Finding("az", "Azure", bool(az or bundled), found, pip_install("azure-cli adlfs")))
     return findings

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..data.load import Fleet, Results, read
-from ..errors import StatsError, UsageError
+from ..errors import StatsError, UsageError, pip_install
 from ..experiment.factors import dimensions, plain
 from ..stats import level
 from .before_after import HEADLINES, compare
@@ -114,5 +114,5 @@ def _workbook(place: Path, tables: dict[str, pd.DataFrame]) -> Path:
             for table, frame in tables.items():
                 _flat(frame).to_excel(writer, sheet_name=table, index=False)
     except ModuleNotFoundError:
-        raise UsageError("xlsx needs the package openpyxl: pip install openpyxl, or export to csv") from None
+        raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or export to csv") from None
     return place

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from ..data.layout import Store
 from ..data.load import load
-from ..errors import NetperfError, UsageError
+from ..errors import NetperfError, UsageError, pip_install
 from ..experiment.factors import dimensions, residue
 from ..metrics import METRICS
 from ..metrics import metric as metric_of
@@ -299,7 +299,7 @@ def serve(places: Sequence[str | os.PathLike[str]], *, browser: bool = True, por
     import importlib.util
 
     if importlib.util.find_spec("voila") is None:
-        raise UsageError("the page needs Voilà: pip install voila")
+        raise UsageError(f"the page needs Voilà: {pip_install('voila')}")
     found = [str(usual_experiment(p)) for p in places] or [str(usual_experiment(None))]
     code = f"import netperf_lib as npl\nnpl.explore({(found[0] if len(found) == 1 else found)!r})"
     cells: list[Any] = [{"cell_type": "code", "metadata": {}, "source": code, "outputs": [], "execution_count": None}]

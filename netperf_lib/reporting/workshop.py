@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..data.layout import Store
 from ..data.load import load
 from ..data.shipped import shipped
-from ..errors import LabError, NetperfError, NothingToReport, StoreError, UsageError
+from ..errors import LabError, NetperfError, NothingToReport, StoreError, UsageError, pip_install
 from ..experiment.yaml import load_experiment
 from ..questions.conditions import ok_runs, select
 from ..questions.published_figures import published
@@ -558,7 +558,7 @@ def start(
     import importlib.util
 
     if importlib.util.find_spec("jupyterlab") is None:
-        raise UsageError("JupyterLab is not installed: pip install jupyterlab")
+        raise UsageError(f"JupyterLab is not installed: {pip_install('jupyterlab')}")
     desk = Path(folder).resolve()
     measured = usual_experiment(experiment)
     lay_out(desk, measured)

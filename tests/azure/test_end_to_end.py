@@ -8,7 +8,9 @@ Nothing here was ever run against Azure itself; `make test-azure` does that, wit
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +219,9 @@ def test_zones_are_those_of_the_subscription_asked_for_and_not_of_the_selected_o
 
 def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AzureError, match="not installed here: run `pip install azure-cli`"):
+    with pytest.raises(
+        AzureError, match=f"not installed here: run `{re.escape(sys.executable)} -m pip install azure-cli`"
+    ):
         azure.preflight(experiment())
 
 

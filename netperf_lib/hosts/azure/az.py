@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...errors import AzureError
+from ...errors import AzureError, pip_install
 from .failures import AzError, read_failure, waits
 
 __all__ = ["Az", "Clock", "Runs", "Zones", "find", "find_az", "locations", "running"]
@@ -49,7 +49,7 @@ def find_az() -> str:
     beside = Path(sys.executable).parent / "az"
     found = shutil.which("az") or (str(beside) if beside.exists() else None)
     if not found:
-        raise AzureError("the Azure command line `az` is not installed here: run `pip install azure-cli`")
+        raise AzureError(f"the Azure command line `az` is not installed here: run `{pip_install('azure-cli')}`")
     return found
 
 
