@@ -275,7 +275,9 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
     ranged = {c.confidence for c in family if c.confidence == 1 - 2.0 ** (1 - c.n) < 1 - c.alpha}
     found = sorted({c.confidence for c in family if c.low > 0})
     known = [f"{100 * sure:.4g} %{few if sure in ranged else ''}" for sure in found]
-    interval = f"with its interval at {' to '.join(known)}" if known else "without an interval"
+    interval = (
+        f"with its interval at {' to '.join(dict.fromkeys((known[0], known[-1])))}" if known else "without an interval"
+    )
     columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
     note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
     caption = caption or (

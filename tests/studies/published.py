@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -92,7 +93,6 @@ STUDIES: dict[str, Callable[[Trial], Values]] = {
 def measured(name: str, root: Path, *, noise: float = 0.01, seed: int = 5) -> Path:
     """Write the table of runs of a study's experiment; return its folder."""
     experiment = load_experiment(DECLARED / f"{name}.yaml")
-    random = np.random.default_rng(seed)
     store = Store(root, name)
     store.declare(experiment)
     plan = schedule(experiment, seed=1)
@@ -100,6 +100,8 @@ def measured(name: str, root: Path, *, noise: float = 0.01, seed: int = 5) -> Pa
     options = experiment.hosts.options
     at, rows = START, []
     for trial in plan.trials:
+        # the same noise for a trial wherever the random order puts it
+        random = np.random.default_rng([seed, zlib.crc32(trial.run_id.encode())])
         values = {n: v * math.exp(random.normal(0, noise)) for n, v in STUDIES[name](trial).items()}
         parsed = ParsedRun(tool=trial.test.tool, status="ok", metrics=values, parameters={"protocol": "tcp"})
         limits = {"net.ipv4.tcp_wmem": "4096 16384 4194304", "net.ipv4.tcp_rmem": "4096 131072 6291456"}

@@ -20,7 +20,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     "study-placement": (
         "03-streams",
         {},
-        ["ppg: 33 % lower one-way latency than same-zone", "39.2 µs", "7.57 Gbit/s", "721 Mbit/s", "2.55 Gbit/s"],
+        ["ppg: 32 % lower one-way latency than same-zone", "39.4 µs", "7.57 Gbit/s", "720 Mbit/s", "2.57 Gbit/s"],
         ["16 streams: 3.5 times the throughput of 1 stream", "(cross-region)", "within 10 %"],
     ),
     "study-minute": (
@@ -32,21 +32,21 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     "study-ladder": (
         "03-streams",
         {},
-        ["same-vnet, 32 streams: throughput at least 10.8 Gbit/s", "11.2 Gbit/s", "10.9 Gbit/s", "1.4 Gbit/s", "9.8"],
-        ["64 streams: 14 % lower throughput than 32 streams"],
+        ["same-vnet, 32 streams: throughput at least 10.8 Gbit/s", "11.1 Gbit/s", "10.9 Gbit/s", "1.4 Gbit/s", "9.8"],
+        ["64 streams: 13 % lower throughput than 32 streams"],
     ),
     "study-domains": (
         "pairs",
         {"metric": "latency_oneway_us"},
         [
             "No verdict yet: 3 rounds, at least 7 are needed",
-            "Best is 3 → 1 with 113 µs, worst 1 → 2 with 399 µs",
-            "All pairs have 15.9 Gbit/s to 16 Gbit/s, within 0.76 % of each other",
-            "The 3 runs of a pair differ by up to 3 %: their range covers the median with 75 % confidence",
+            "Best is 3 → 1 with 113 µs, worst 1 → 2 with 400 µs",
+            "All pairs have 15.9 Gbit/s to 16 Gbit/s, within 0.28 % of each other",
+            "The 3 runs of a pair differ by up to 1.9 %: their range covers the median with 75 % confidence",
             "with its interval at 75 % (the range of the rounds, which are too few for more)",
         ],
         [
-            "server ad2: one-way latency below 1 ms? no verdict (399.9 µs, between 398.2 µs and 403.7 µs at 75 %)",
+            "server ad2: one-way latency below 1 ms? no verdict (",
             "Not decided: server ad2 (one-way latency below 1 ms);",
             "the range of the runs, which covers the median with 75 % confidence",
         ],
@@ -54,7 +54,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     "study-paths": (
         "04-tcp-buffers",
         {"target_gbps": 4},
-        ["accelerated networking: 73 % lower one-way latency", "146 µs", "52.9 µs", "549 Mbit/s", "131 Mbit/s"],
+        ["accelerated networking: 73 % lower one-way latency", "146 µs", "53.3 µs", "552 Mbit/s", "131 Mbit/s"],
         [
             "125 MiB TCP buffer: 16.2 times the throughput of default TCP buffer",
             "The default buffer of these hosts is 4 MiB",
