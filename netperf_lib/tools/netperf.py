@@ -92,14 +92,19 @@ def sightings(text: str) -> Iterator[int]:
 
 def _keyed_blocks(text: str) -> Iterator[int]:
     """Offsets of blocks of ``NAME=value`` lines: a block ends where other lines follow, or a name comes again."""
-    blocks: list[tuple[int, set[str]]] = []
+    groups: list[list[tuple[int, set[str]]]] = []  # of blocks that follow each other
     end = -1
     for m in _KEY.finditer(text):
-        if m.start() != end or m[1] in blocks[-1][1]:
-            blocks.append((m.start(), set()))
-        blocks[-1][1].add(m[1])
+        if m.start() != end:
+            groups.append([])
+        if m.start() != end or m[1] in groups[-1][-1][1]:
+            groups[-1].append((m.start(), set()))
+        groups[-1][-1][1].add(m[1])
         end = m.end()
-    return (start for start, names in blocks if names & _KEYS)
+    for blocks in groups:
+        # one process prints the same names each time, but for the last time when it is cut; two do not
+        alike = all(names == blocks[0][1] for _, names in blocks[:-1]) and blocks[-1][1] <= blocks[0][1]
+        yield from (start for start, names in (blocks if alike else blocks[:1]) if names & _KEYS)
 
 
 def _without_banner(text: str) -> bool:

@@ -799,6 +799,7 @@ def test_both_ways_without_a_banner_are_told_by_the_port_of_iperf() -> None:
         ("qperf/aks-vvs-mb.txt", "qperf/aks-vvs-gb.txt"),
         ("sockperf/gen-ul-fulllog-rtt.csv", "sockperf/gen-lowrate-few-obs.txt"),
         ("netperf/pkb-udp-rr-histogram.txt", "netperf/doc-tcp-maerts.txt"),
+        ("netperf/gen-omni-k.txt", "netperf/gen-omni-k-P0.txt"),
     ],
 )
 def test_two_processes_that_write_by_turns(one: str, two: str) -> None:
