@@ -339,9 +339,9 @@ def _metrics(log: _Log) -> dict[str, float]:
             _windows(log, found, direction)
     if found and log.windows and "cwnd_bytes" not in found and not gaps:
         log.warnings.append("without cwnd_bytes: congestion windows are missing from the intervals")
-    if found and not log.intervals and not log.serving:
+    if found and not log.intervals:
         why = "none were asked for (-i 0), or they are missing"
-        why = why if "server" in log.parameters else "the head of the log is missing"
+        why = why if log.serving or "server" in log.parameters else "the head of the log is missing"
         log.warnings.append(f"there are no intervals: {why}")
     for end, share in log.cpu.items():
         if share or end == "local":
