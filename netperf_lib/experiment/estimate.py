@@ -25,6 +25,10 @@ def trial_s(trial: Trial, experiment: Experiment) -> float:
     return trial.test.duration_s + trial.test.omit_s + OVERHEAD_S + experiment.pause_s
 
 
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def duration_s(plan: Plan) -> float:
     """Seconds that measuring takes when nothing fails."""
     return sum(trial_s(t, plan.experiment) for t in plan.trials)
@@ -115,7 +119,8 @@ class Preview:
         plan, e = self.plan, self.plan.experiment
         lines = [
             f"{e.name}: {e.title}" if e.title else e.name,
-            f"{len(plan.trials)} trials = {plan.conditions} conditions × {e.rounds} rounds"
+            f"{_count(len(plan.trials), 'trial')} = "
+            f"{_count(plan.conditions, 'condition')} × {_count(e.rounds, 'round')}"
             + (f" × {e.deployments} deployments" if e.deployments > 1 else ""),
             f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
         ]
