@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pypdf
 import pytest
@@ -150,6 +151,27 @@ def test_a_point_of_a_page_in_html_tells_its_run(doubted: Any) -> None:
     assert set(told) == set(shown["run_id"])
     first = shown.iloc[0]
     assert f"{first['client']} → {first['server']}" in told[first["run_id"]]
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        ("round > 3 and placement == 'ppg'", True),
+        ("(streams in [1, 4]) | (round == -1)", True),
+        ("@pd.io.common.os.system('true')", False),
+        ("placement.map(str) == 'ppg'", False),
+        ("9**9**9 > 1", False),
+        ("round >", False),
+    ],
+)
+def test_a_filter_in_the_address_of_the_page_only_compares(
+    doubted: Any, monkeypatch: pytest.MonkeyPatch, where: str, kept: bool
+) -> None:
+    monkeypatch.setenv("SERVER_SOFTWARE", "voila/0.5.8")
+    monkeypatch.setenv("QUERY_STRING", urlencode({"where": where, "factor": "placement"}))
+    controls = {getattr(c, "description", ""): c for c in npl.explore(doubted).children}
+    assert controls["Filter"].value == (where if kept else "")
+    assert controls["Factor"].value == "placement"
 
 
 def test_a_filter_is_a_condition(doubted: Any) -> None:
