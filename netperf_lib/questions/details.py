@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLACES = ("ppg", "same-zone", "cross-zone", "cross-region")
+"""Placements that are places; any other name is a path."""
 LEAST = 6
 """Runs below which nothing can be said of drift."""
-"""Placements that are places; any other name is a path."""
 
 __all__ = [
     "Warmup",

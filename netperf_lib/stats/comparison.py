@@ -148,8 +148,7 @@ class Comparison(Result):
             return f"{a} against {b}: {self.quantity} inconclusive, {spread(self.low, self.high)}{tail}; {self.reason}"
         if not math.isfinite(self.ratio):
             return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
-        known = math.isfinite(self.high) and self.low > 0
-        ends = f"{spread(self.low, self.high)}, {percent(self.confidence)}" if known else "no interval"
+        ends = f"{spread(self.low, self.high)}, {percent(self.confidence)}" if self._bounded else "no interval"
         found = f"{direction(self.ratio)} in these runs ({ends}){tail}"
         return f"{a} against {b}: {self.quantity} {found}; no verdict: {self.reason}"
 
@@ -162,7 +161,8 @@ class Comparison(Result):
             bound = f"at most {high}" if self.high < 1 else f"at least {low}"
             return f"{a}: {self.quantity} {kept}{wanted} ({middle}, {bound}){tail}"
         sure = f" at {percent(self.confidence)}" if self.verdict == "no verdict" else ""
-        text = f"{a}: {self.quantity} {wanted}? {self.verdict} ({middle}, between {low} and {high}{sure}){tail}"
+        ends = f"between {low} and {high}{sure}" if self._bounded else "no interval"
+        text = f"{a}: {self.quantity} {wanted}? {self.verdict} ({middle}, {ends}){tail}"
         return f"{text}; {self.reason}" if self.reason else text
 
     @property
@@ -170,8 +170,12 @@ class Comparison(Result):
         """The ratio and its interval, in figures."""
         if not math.isfinite(self.ratio):
             return "–"
-        known = math.isfinite(self.high) and self.low > 0
-        return f"{self.ratio:.3g} ({f'{self.low:.3g} to {self.high:.3g}' if known else 'no interval'})"
+        return f"{self.ratio:.3g} ({f'{self.low:.3g} to {self.high:.3g}' if self._bounded else 'no interval'})"
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether there is an interval: one round has a ratio alone."""
+        return math.isfinite(self.high) and self.low > 0
 
     @property
     def topic(self) -> str:

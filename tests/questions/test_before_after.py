@@ -22,7 +22,7 @@ from netperf_lib.metrics import format_value
 from netperf_lib.questions import gate
 from netperf_lib.questions.before_after import BeforeAfter, before_after, compare
 from netperf_lib.questions.export import export
-from netperf_lib.stats import Family
+from netperf_lib.stats import Family, judge
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
 
@@ -179,6 +179,8 @@ def test_one_run_a_level_has_a_ratio_and_no_interval() -> None:
         assert (c.low, c.high) == (0, math.inf)
         assert "no interval" in c.words
         assert f"{c.ratio:.3g}" in c.ratio_words
+    (limit,) = judge(runs(1, rounds=1), [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": 1000}])
+    assert "no interval" in limit.words
 
 
 # -- export ------------------------------------------------------------------------------------------------------------
