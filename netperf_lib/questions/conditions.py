@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import dimensions, factor, sort_levels
+from ..experiment.factors import plain as level_of
 from ..metrics import METRICS
 from ..metrics import metric as metric_of
 from ..stats import Quantiles, level, tails, units_of
@@ -146,7 +147,7 @@ def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
     plain = {f: _plain(runs[f]) for f in factors if f in runs and len(runs[f].unique()) > 1}
     varying = [f for f, column in plain.items() if len(column.unique()) > 1]
     if not varying:
-        return [str(runs["placement"].iloc[0])] * len(runs) if len(runs) else []
+        return [str(level_of(runs["placement"].iloc[0]) or "all runs")] * len(runs) if len(runs) else []
     for redundant in ("server", "client", "direction", "protocol", "test"):
         rest = [f for f in varying if f != redundant]
         if rest and redundant in varying and _distinct(plain, rest) == _distinct(plain, varying):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NothingToReport, UsageError
-from ..experiment.factors import dimensions, factor, plain, residue, sort_levels
+from ..experiment.factors import FACTORS, dimensions, factor, plain, residue, sort_levels
 from ..experiment.model import Contrast
 from ..metrics import format_value
 from ..metrics import metric as metric_of
@@ -414,7 +414,8 @@ def overview(runs: pd.DataFrame) -> pd.DataFrame:
 
     kept = ok_runs(runs)
     names = [f for f in condition_factors(kept) if f not in (*HOSTS, "tool", "test", "protocol", "direction")]
-    ends = [f for f in names if of_the_pair(kept, f)]
+    unknown = kept[list(HOSTS)].isna().any(axis=None)  # labels then stand for the pairs of hosts
+    ends = [f for f in names if (f == "placement" or f not in FACTORS if unknown else of_the_pair(kept, f))]
     kept = kept.assign(condition=named(kept, ends))
     order = list(dict.fromkeys(kept.sort_values(ends, key=lambda c: c.map(factor(str(c.name)).key))["condition"]))
     table = pd.DataFrame(index=pd.Index(order, name="condition"))
