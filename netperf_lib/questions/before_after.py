@@ -176,13 +176,14 @@ class BeforeAfter:
     def __rich__(self) -> Any:
         """Return the table for the terminal."""
         from rich.markup import escape
-        from rich.table import Table
+        from rich.table import Column, Table
 
         shown = self.shown()
-        table = Table(*shown.columns, caption="\n".join(map(escape, self.notes)), caption_justify="left")
+        verdict = Column("verdict", min_width=len("inconclusive"), no_wrap=True)
+        table = Table(*shown.columns[:-1], verdict, caption="\n".join(map(escape, self.notes)), caption_justify="left")
         colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
-        for *cells, verdict in shown.to_numpy():
-            table.add_row(*map(escape, cells), f"[{colour.get(verdict, 'default')}]{verdict}[/]")
+        for *cells, said in shown.to_numpy():
+            table.add_row(*map(escape, cells), f"[{colour.get(said, 'default')}]{said}[/]")
         return table
 
     def _repr_html_(self) -> str:

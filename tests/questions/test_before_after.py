@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from netperf_lib.cli import npl as cli
 from netperf_lib.data.load import Results, read
@@ -114,6 +115,12 @@ def test_one_experiment_gives_its_declared_contrasts() -> None:
     results = read(RECORDED)
     assert isinstance(results, Results)
     assert [c.metric for c in compare(results)] == [c.metric for c in results.contrasts]
+
+
+def test_no_verdict_is_cut_in_a_narrow_terminal() -> None:
+    console = Console(width=80, file=io.StringIO())
+    console.print(before_after(runs(1), runs(2), margin=0.001).__rich__())
+    assert console.file.getvalue().count("inconclusive") == 2  # type: ignore[attr-defined]  # a StringIO
 
 
 def test_everything_for_a_machine_is_json() -> None:
