@@ -26,7 +26,7 @@ _UNKNOWN = -1
 """TCP buffers of a host that may have been changed, or changed in part."""
 AGAIN_S = 5.0
 """An unreachable host is not tried again sooner."""
-LEAVING_S = 5.0
+LEAVING_S = 15.0
 """So long the processes of a collector that has just ended may take to end."""
 WAIT_S = 30.0
 """Longest pause between two tries of a host that is waited for."""
