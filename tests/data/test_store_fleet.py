@@ -190,14 +190,18 @@ def test_a_killed_ingest_is_gone_on_with(made: Path, fresh: Path) -> None:
     same(made, fresh)
 
 
-def test_two_ingests_at_once_write_the_same_bytes(made: Path, fresh: Path) -> None:
+def test_two_ingests_at_once_write_the_same_bytes(fresh: Path, tmp_path: Path) -> None:
+    alone = Path(shutil.copytree(fresh, tmp_path / "alone"))
+    npl.ingest(alone)
     code = f"import netperf_lib as npl; print(npl.ingest({str(fresh)!r}))"
     processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
     read = [int(p.communicate(timeout=120)[0]) for p in processes]
     assert all(0 <= n <= RUNS for n in read)  # the one that looks later finds parts already written
     assert sum(read) >= RUNS
-    for part in made.glob("*/tables/*/*"):
-        assert (fresh / part.relative_to(made)).read_bytes() == part.read_bytes()
+    parts = sorted(alone.glob("*/tables/*/*"))
+    assert [p.relative_to(alone) for p in parts] == [p.relative_to(fresh) for p in sorted(fresh.glob("*/tables/*/*"))]
+    for part in parts:
+        assert (fresh / part.relative_to(alone)).read_bytes() == part.read_bytes()
     assert not list(fresh.glob("*/tables/*/.*"))
 
 
