@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import fsspec
 import pyarrow as pa
 import pyarrow.fs
 import yaml
@@ -288,6 +287,8 @@ class ObjectFolder(Folder):
                 "the data root's URL holds a credential; leave it out and set AZURE_STORAGE_SAS_TOKEN, "
                 "AZURE_STORAGE_CONNECTION_STRING or use `az login`"
             )
+        import fsspec  # only here: a folder on this machine does without
+
         self.url, self.path = url.rstrip("/"), None
         with _store_errors(self.url):
             opened = fsspec.core.url_to_fs(self.url, use_listings_cache=False)  # type: ignore[no-untyped-call]

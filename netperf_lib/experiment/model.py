@@ -6,10 +6,13 @@ Declared (pydantic, read from a yaml file): `Experiment` and its parts. Schedule
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -18,11 +21,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     ValidationInfo,
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from ..tools import TOOLS
 from ..tools.parsed import ParsedRun, Percentile, Status
@@ -124,9 +129,22 @@ else:
 
 
 class _Declared(BaseModel):
-    """Base of what people write in yaml: frozen, and an unknown key is an error."""
+    """Base of what people write in yaml: frozen, and an unknown key is an error.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    Its schema tells what each field means, read from the source then, and not (as by pydantic) in every process.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        fields = handler.resolve_ref_schema(schema)["properties"]
+        (made,) = ast.parse(inspect.getsource(cls)).body
+        for name, text in pairwise(ast.iter_child_nodes(made)):
+            if isinstance(name, ast.AnnAssign) and isinstance(text, ast.Expr):
+                fields[ast.unparse(name.target)]["description"] = inspect.cleandoc(ast.literal_eval(text.value))
+        return schema
 
 
 class Pair(_Declared):

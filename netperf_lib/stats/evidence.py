@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
+import scipy
 
 from .rank_tests import rank_sum_cut, signed_rank_cut, walsh
 from .result import Floats

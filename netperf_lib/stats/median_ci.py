@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
+import scipy
 
 from .rank_tests import hodges_lehmann, lag1_p
 from .result import Floats, Result, check_share, finite, numbers, percent, plural, quantity, unit_of, value_words

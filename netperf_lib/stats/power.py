@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
+import scipy
 
 from ..experiment.model import Contrast
 from .comparison import Family, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-import scipy.special
+import scipy
 
 __all__ = ["PRIOR", "nominal_level"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
+import scipy
 
 from ..errors import StatsError
 from ..experiment.factors import level_words
