@@ -52,7 +52,7 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
     every = list(family)
     if not every:
         raise NothingToReport("no contrast was declared, and there is nothing to compare")
-    shown = [(c, names[i] if names else f"{c.names[0]} / {c.names[1]}") for i, c in enumerate(every)]
+    shown = [(c, names[i] if names else c.label) for i, c in enumerate(every)]
     finite = [(c, n) for c, n in shown if math.isfinite(c.ratio) and c.ratio > 0]
     margins = sorted({c.margin for c in every})
     band = " or ".join(f"{100 * m:.3g} %" for m in margins)

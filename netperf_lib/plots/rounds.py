@@ -36,6 +36,8 @@ __all__ = ["drift", "intervals", "paired", "rounds", "under_load"]
 
 SPARSE = 5
 """Points up to which a line shows each of them."""
+MANY = 12
+"""Conditions that a legend holds."""
 PAUSE = 10
 """A pause this many times longer than usual between two runs breaks the line of the drift."""
 
@@ -210,9 +212,13 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
         f"a running median over {width} runs. n = {len(kept)} runs. Level: no drift."
     )
     alt = f"The largest deviation of a run from its condition is {100 * worst:.0f} %."
-    with plot(1.9 + legend_height(names), caption, alt, ax=ax) as (fig, axes):
+    painted = colours(names)
+    if len(names) > MANY:  # a legend larger than the figure tells nothing
+        caption += f" The colours and markers tell {len(names)} conditions apart."
+    told = painted if len(names) <= MANY else {}
+    with plot(1.9 + legend_height(list(told)), caption, alt, ax=ax) as (fig, axes):
         axes.axhline(1, color=INK, lw=0.8)
-        for name, (colour, marker) in colours(names).items():
+        for name, (colour, marker) in painted.items():
             mine = (kept["condition"] == name).to_numpy()
             axes.plot(minutes[mine], relative[mine], marker, color=colour, ms=4, mec="white", mew=0.4, alpha=0.85)
         pauses = minutes.diff()
@@ -223,7 +229,8 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
         axes.set_xlabel("Minutes since the first run")
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, 0.95), max(high, 1.05))
-        legend(fig, colours(names))
+        if told:
+            legend(fig, told)
     return fig
 
 

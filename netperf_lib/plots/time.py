@@ -8,7 +8,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from ..metrics import format_value
 from ..metrics import metric as metric_of
-from .figure import INK, MUTE, Drawn, axis, colours, conditions, drawing, legend, legend_height, plot, room
+from .figure import INK, MUTE, Drawn, axis, colours, conditions, drawing, each, legend, legend_height, plot, room
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +90,7 @@ def by_clock(history: History, part: str = "hour", *, ax: Axes | None = None) ->
     Raises
     ------
     NothingToReport
-        The runs cover less than two hours of the day, or weekdays.
+        The runs cover less than two hours of the day, or, for weekdays, less than a week.
     """
     from ..errors import NothingToReport
 
@@ -98,12 +98,14 @@ def by_clock(history: History, part: str = "hour", *, ax: Axes | None = None) ->
     words = "hour of the day" if part == "hour" else "weekday"
     if table["part"].nunique() < 2:
         raise NothingToReport(f"all runs fall into one {words}")
+    started = history.runs["started_utc"]
+    if part == "weekday" and (started.max() - started.min()).days < 6:
+        raise NothingToReport("the runs cover less than a week")
     info = metric_of(history.metric)
     painted = colours([str(c) for c in dict.fromkeys(table["condition"].astype(str))])
-    counts = sorted(table["n"])
     caption = (
         f"{info.label} by {words} (UTC): median of the runs, and the range from the first to the third quartile. "
-        f"n = {counts[0]} to {counts[-1]} runs a point."
+        f"n = {each(table['n'], 'run')} a point."
     )
     rows: list[str] = []
     with plot(2.4 + legend_height(list(painted)), caption, "", ax=ax) as (figure, axes):

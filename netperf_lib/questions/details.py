@@ -57,7 +57,7 @@ def network_cards(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def advertised_bps(runs: pd.DataFrame, gbps: float | None = None) -> float | None:
-    """Bandwidth that the VMs are sold with: as given, else as the experiment declares it for their sizes.
+    """Bandwidth that the VMs are sold with: as given, else as the experiment declares it.
 
     Parameters
     ----------
@@ -73,13 +73,8 @@ def advertised_bps(runs: pd.DataFrame, gbps: float | None = None) -> float | Non
     """
     if gbps:
         return gbps * 1e9
-    options: dict[str, Any] = ((runs.attrs.get("experiment") or {}).get("hosts") or {}).get("options") or {}
-    declared = options.get("bandwidth_mbps") or {}
-    if isinstance(declared, int | float):
-        return float(declared) * 1e6
-    sizes = {s for side in ("client_vm_size", "server_vm_size") if side in runs for s in runs[side].dropna().unique()}
-    known = [float(declared[s]) for s in sizes if s in declared] or [float(v) for v in declared.values()]
-    return min(known) * 1e6 if known else None
+    known = runs["advertised_bps"].dropna() if "advertised_bps" in runs else ()
+    return float(min(known)) if len(known) else None
 
 
 def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:

@@ -56,9 +56,8 @@ def junit(family: Family, fail_on: Collection[str] = ("worse",)) -> str:
     suite = ET.Element("testsuite", name=f"netperf_lib {family.experiment}".strip(), tests=str(len(family)))
     failures = skipped = 0
     for comparison in family:
-        context = f" ({comparison.context})" if comparison.context else ""
-        name = f"{comparison.names[0]} / {comparison.names[1]}{context}"
-        case = ET.SubElement(suite, "testcase", classname=comparison.metric or "netperf_lib", name=name)
+        kind = comparison.metric or "netperf_lib"
+        case = ET.SubElement(suite, "testcase", classname=kind, name=comparison.label)
         if comparison.verdict in fail_on:
             failures += 1
             ET.SubElement(case, "failure", message=comparison.words, type=str(comparison.verdict))

@@ -169,10 +169,9 @@ class Question:
         told: dict[str, list[str]] = {}
         ratios = Table("", "ratio", "verdict")
         for c in self.family:
-            name = " / ".join(c.names)
-            ratios.add_row(escape(name), c.ratio_words, str(c.verdict))
+            ratios.add_row(escape(c.label), c.ratio_words, str(c.verdict))
             for said in (*([c.reason] if c.reason else []), *c.warnings):
-                told.setdefault(said, []).append(name)
+                told.setdefault(said, []).append(c.label)
         every = len(self.family)
         notes = [said if len(names) == every else f"{', '.join(names)}: {said}" for said, names in told.items()]
         notes = [*notes, *self.family.warnings, self.words.replace("**", ""), self.family.note]
@@ -249,11 +248,13 @@ def ask(
         if metric is None:
             raise NothingToReport("no complete run has a latency, a round trip or a throughput")
     require(kept, about, metric=metric)
-    tool = tool or _tool(kept[kept[metric].notna()], about)
+    declared = tuple(c for c in contrasts(runs, about=about, metric=metric) if _within(c, about, only))
+    asked = _asked(kept[kept[metric].notna()], about, declared)
+    tool = tool or _tool(asked, about)
     names = condition_factors(runs)
     bound = about not in HOSTS and of_the_pair(kept, about)
     names = [f for f in names if f not in HOSTS] if bound else names
-    chosen = select(kept, metric, about=about, tool=tool, factors=names)
+    chosen = select(asked, metric, about=about, tool=tool, factors=names)
     if not _varies(chosen, about):
         raise NothingToReport(f"{about} varies only together with the tool or another factor, in runs of {metric}")
     held = _held_words(kept, chosen, metric, names, about)
@@ -267,7 +268,6 @@ def ask(
         )
     if others := [f for f in left if f not in HOSTS]:
         notes.append(f"Inside conditions {', '.join(others)} also var{'ies' if len(others) == 1 else 'y'}.")
-    declared = tuple(c for c in contrasts(runs, about=about, metric=metric) if _within(c, about, only))
     family = _family(runs, chosen, metric, about, declared, baseline, margin)
     rest = _rest(kept, chosen, metric, about, names)
     return Question(about, metric, chosen, family, declared, confidence, " ".join(filter(None, notes)), rest)
@@ -285,6 +285,22 @@ def _tool(runs: pd.DataFrame, about: str) -> str:
 
 def _within(contrast: Contrast, about: str, only: Sequence[Any] | None) -> bool:
     return only is None or bool({contrast.a.get(about), (contrast.b or {}).get(about)} & set(only))
+
+
+def _asked(runs: pd.DataFrame, about: str, declared: Sequence[Contrast]) -> pd.DataFrame:
+    """The runs at the levels that all declared contrasts share, as far as no level of the factor is lost by it.
+
+    What was declared about 32 streams is shown at 32 streams.
+    """
+    sides = [c.a for c in declared]
+    attrs = runs.attrs
+    for name, level in sides[0].items() if sides else ():
+        if name in runs and name != about and all(name in side and side[name] == level for side in sides):
+            found = runs[runs[name].isna() if level is None else runs[name] == level]
+            if set(found[about].dropna()) == set(runs[about].dropna()) and len(found):
+                runs = found
+    runs.attrs = attrs
+    return runs
 
 
 def _held_words(every: pd.DataFrame, chosen: pd.DataFrame, metric: str, names: Sequence[str], about: str) -> str:
@@ -490,7 +506,7 @@ def stability(intervals: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 def stability_words(table: pd.DataFrame) -> str:
     """The most and the least steady condition, in a sentence."""
     if not len(table):
-        return ""
+        return "The tools reported no intervals within these runs."
     worst = table.sort_values("variation").iloc[-1]
     best = table.sort_values("variation").iloc[0]
     words = f"Within a run the intervals vary by {100 * best['variation']:.2g} % ({best['condition']})"

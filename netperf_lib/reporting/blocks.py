@@ -232,15 +232,31 @@ MARKS = {
 """Shape and colour of a verdict; white text on each has a contrast above 4.5 : 1."""
 
 
-def findings(family: Iterable[Comparison]) -> Shown:
-    """Show every finding of a family in a sentence of its own, and what to know before relying on it."""
-    lines = []
-    for c in family:
-        lines.append(f"- {c.words}.")
-        lines += [f"    - {w[:1].upper()}{w[1:]}." for w in c.warnings]
-    words = _Words("findings", html="", text="\n".join(lines))
+def findings(family: Iterable[Comparison], *, warnings: bool = True) -> Shown:
+    """Show every finding of a family in a sentence of its own.
+
+    Parameters
+    ----------
+    family : Family
+        As `compare` gives it.
+    warnings : bool
+        Say what to know before relying on them; False where the table of `verdicts` stands beside and says it.
+    """
+    family = list(family)
+    marks, notes = _warnings(family)
+    notes = notes if warnings else []
+    lines = [f"- {c.words}.{f' {mark}.' if mark else ''}" for c, mark in zip(family, marks, strict=True)]
+    words = _Words("findings", html="", text="\n".join([*lines, *(f"- {note}" for note in notes)]))
     words.content["text"] = words.text
     return words
+
+
+def _warnings(family: Sequence[Comparison]) -> tuple[list[str], list[str]]:
+    """For each contrast the numbers of its warnings; and every warning once, with its number."""
+    told = list(dict.fromkeys(w for c in family for w in c.warnings))
+    numbers = [", ".join(str(told.index(w) + 1) for w in c.warnings) for c in family]
+    marks = [f"Warning{'s' if ',' in found else ''} {found}" if found else "" for found in numbers]
+    return marks, [f"Warning {i}: {w}." for i, w in enumerate(told, 1)]
 
 
 def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, caption: str | None = None) -> Shown:
@@ -256,19 +272,19 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
         What it shows; default: the rule by which it was judged.
     """
     rows = []
+    marks, notes = _warnings(family)
     for i, c in enumerate(family):
         asked = contrasts[i] if contrasts else None
         question = (asked.question if asked else None) or (
             f"{c.names[0]} against {c.names[1]}: {c.quantity}{f' ({c.context})' if c.context else ''}"
         )
-        notes = "".join(f"\nWarning: {w}." for w in c.warnings)
         rows.append(
             [
                 c.verdict,
-                question + notes,
+                question,
                 _sides(c),
                 f"{effect(c.ratio)}\n{span(c)}".removesuffix("\n–"),
-                advice(c, asked),
+                "\n".join(filter(None, (advice(c, asked), marks[i]))),
             ]
         )
     few = " (the range of the rounds, which are too few for more)"
@@ -284,9 +300,9 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
         f"Verdicts. Measured: the median of the runs of each condition. Effect: the first condition divided by the "
         f"second, round by round, {interval}. {note}."
     )
-    html = markup("table", columns, rows, caption, [False] * len(columns), MARKS)
-    text = "\n".join(c.words for c in family)
-    return Shown("verdicts", html=html, text=text, caption=caption, columns=columns, rows=rows)
+    html = markup("table", columns, rows, caption, [False] * len(columns), MARKS) + markup("notes", notes)
+    text = "\n".join([*(c.words for c in family), *notes])
+    return Shown("verdicts", html=html, text=text, caption=caption, columns=columns, rows=rows, notes=notes)
 
 
 def _sides(c: Comparison) -> str:

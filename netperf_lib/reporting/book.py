@@ -67,6 +67,8 @@ def combine(books: Mapping[str, Any]) -> Any:
                 told = _contrasts(books[FIRST].cells)
                 own = any(_shows(c, "verdicts") and not _contrasts([c]) <= told for c in cells)
                 left = ("cover", "findings" if own else "verdicts")
+                if not own:
+                    _keep_warnings(cells)
                 cells = _without_sections(c for c in cells if not _shows(c, *left))
             cells = _said_once(cells, said)
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
@@ -83,6 +85,19 @@ def combine(books: Mapping[str, Any]) -> Any:
     whole.metadata["title"] = title or "Network performance"
     whole.metadata["netperf"] = {"parameters": parameters, "chapters": True, "unasked": unasked}
     return whole
+
+
+def _blocks(cells: Iterable[Any], kind: str) -> list[Any]:
+    """What the cells show of one kind."""
+    data = (o.get("data", {}).get(MIME, {}) for c in cells for o in c.get("outputs", ()))
+    return [block for block in data if block.get("kind") == kind]
+
+
+def _keep_warnings(cells: Iterable[Any]) -> None:
+    """Move the warnings below a table of verdicts to the sentences that stay in its place."""
+    cells = list(cells)
+    for table, sentences in zip(_blocks(cells, "verdicts"), _blocks(cells, "findings"), strict=False):
+        sentences["text"] += "".join(f"\n- {note}" for note in table["notes"])
 
 
 def _without_sections(cells: Iterable[Any]) -> list[Any]:
@@ -125,9 +140,8 @@ def _promote(cells: Any) -> None:
 
 def _contrasts(cells: Iterable[Any]) -> set[tuple[str, ...]]:
     """Rows of the tables of verdicts, without the last column, which says what to do."""
-    data = (o.get("data", {}).get(MIME, {}) for c in cells for o in c.get("outputs", ()))
-    return {tuple(map(str, row[:-1])) for block in data if block.get("kind") == "verdicts" for row in block["rows"]}
+    return {tuple(map(str, row[:-1])) for block in _blocks(cells, "verdicts") for row in block["rows"]}
 
 
 def _shows(cell: Any, *kinds: str) -> bool:
-    return any(o.get("data", {}).get(MIME, {}).get("kind") in kinds for o in cell.get("outputs", ()))
+    return any(_blocks([cell], kind) for kind in kinds)

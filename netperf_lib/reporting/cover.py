@@ -165,11 +165,6 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
     ]
     if added := runs.attrs.get("added"):
         lines.append(f"- {_plural(added, 'contrast')} added after the first run: an interval, and no verdict.")
-    notes: dict[str, list[str]] = {}
-    for c in family:
-        for note in c.warnings:
-            notes.setdefault(note, []).append(c.topic)
-    lines += [f"- {'; '.join(dict.fromkeys(names))}: {note}." for note, names in notes.items()]
     open_ = [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]
     if open_:
         lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")

@@ -127,6 +127,11 @@ class Comparison(Result):
     design: Literal["fixed", "sequential"] = "fixed"
 
     @property
+    def label(self) -> str:
+        """A, B and the levels that they share, in few words: ``cross-zone / same-zone (16 streams)``."""
+        return " / ".join(self.names) + (f" ({self.context})" if self.context else "")
+
+    @property
     def settled(self) -> bool:
         """Whether there is a plain verdict."""
         return self.verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.EQUIVALENT)
@@ -268,7 +273,7 @@ class Family(Sequence[Comparison]):
 
         names = [f.name for f in dataclasses.fields(Comparison) if f.name not in ("names", "assumptions")]
         rows = [
-            {"contrast": " / ".join(c.names), "a": c.names[0], "b": c.names[1]}
+            {"contrast": c.label, "a": c.names[0], "b": c.names[1]}
             | {name: getattr(c, name) for name in names}
             | {"verdict": str(c.verdict), "warnings": "; ".join(c.warnings), "words": c.words}
             for c in self
@@ -291,7 +296,7 @@ class Family(Sequence[Comparison]):
         """Cells of the table that people read; see `HEAD`."""
         return [
             (
-                c.names[0] + " / " + c.names[1],
+                c.label,
                 c.quantity,
                 c.ratio_words,
                 plural(c.n, c.unit),
@@ -308,12 +313,22 @@ class Family(Sequence[Comparison]):
         shared = f" ({plural(self.declared, 'declared contrast')} share it)" if self.declared else ""
         return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
 
-    def __repr__(self) -> str:
-        lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}"]
-        lines += [f"  ! {w}" for w in self.warnings]
+    @property
+    def notes(self) -> list[str]:
+        """Every warning once: of the family, then of its contrasts, with those that it is about."""
+        about: dict[str, list[str]] = {}
         for c in self:
-            lines += [f"  {c.words}", *(f"    ! {w}" for w in c.warnings)]
-        return "\n".join(lines)
+            for warning in c.warnings:
+                about.setdefault(warning, []).append(c.label)
+        every = len(self)
+        return [
+            *self.warnings,
+            *(f"{'; '.join(found) if len(found) < every or every == 1 else 'all'}: {w}" for w, found in about.items()),
+        ]
+
+    def __repr__(self) -> str:
+        lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}", *(f"  {c.words}" for c in self)]
+        return "\n".join([*lines, *(f"  ! {note}" for note in self.notes)])
 
     def __rich__(self) -> Any:
         """Return the table for the terminal."""
@@ -323,19 +338,17 @@ class Family(Sequence[Comparison]):
         colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
         table = Table("verdict", "in words", "ratio (interval)", caption=self.note, caption_justify="left")
         for c, row in zip(self, self.rows(), strict=True):
-            words = "\n".join((c.words, *(f"! {w}" for w in c.warnings)))
             style = colour.get(c.verdict, "yellow")
-            table.add_row(f"[{style}]{c.verdict}[/]", escape(words), escape(row[2]))
-        for w in self.warnings:
+            table.add_row(f"[{style}]{c.verdict}[/]", escape(c.words), escape(row[2]))
+        for note in self.notes:
             table.add_section()
-            table.add_row("", escape(w), "")
+            table.add_row("", escape(f"! {note}"), "")
         return table
 
     def _repr_html_(self) -> str:
         assumed = dict.fromkeys(a for c in self for a in c.assumptions)
-        notes = [*self.warnings, *(f"{' / '.join(c.names)}: {w}" for c in self for w in c.warnings)]
-        notes += [f"assumed: {', '.join(assumed)}"] if assumed else []
-        return html_table(HEAD, self.rows(), "; ".join((self.note, *notes)))
+        assumptions = [f"assumed: {', '.join(assumed)}"] if assumed else []
+        return html_table(HEAD, self.rows(), "; ".join((self.note, *self.notes, *assumptions)))
 
 
 HEAD = ("contrast", "metric", "ratio (interval)", "n", "verdict", "in words")

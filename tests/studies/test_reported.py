@@ -33,7 +33,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
         "03-streams",
         {},
         ["same-vnet, 32 streams: throughput at least 10.8 Gbit/s", "11.1 Gbit/s", "10.9 Gbit/s", "1.4 Gbit/s", "9.8"],
-        ["64 streams: 13 % lower throughput than 32 streams"],
+        ["64 streams: 13 % lower throughput than 32 streams", "92.9 % of the advertised bandwidth"],
     ),
     "study-domains": (
         "pairs",
@@ -87,3 +87,14 @@ def test_the_first_page_answers_the_question_of_the_study(
         assert words in pages[0], words
     for words in said:
         assert words in " ".join(pages), words
+
+
+def test_a_page_shows_the_level_at_which_its_contrasts_were_declared(tmp_path: Path) -> None:
+    runs = npl.load(measured("study-ladder", tmp_path))
+    for factor in ("gateway_sku", "placement"):
+        q = npl.questions.ask(runs, factor, "throughput_bps")
+        assert set(q.runs["streams"]) == {32}
+        assert "Held at: " in q.words
+        assert "32 streams" in q.words
+        assert all("32 streams" in c.label for c in q.family)
+        assert not q.elsewhere.empty, "the other streams are told too"
