@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -57,6 +58,19 @@ def test_python_runs_as_it_stands(page: Path) -> None:
     for code in blocks(page, "python"):
         done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_page_on_own_logs_is_typed_from_top_to_bottom(tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to(REPO / "data")
+    lines = [line for b in blocks(REPO / "docs" / "tutorials" / "own-logs.md", "console") for line in b.splitlines()]
+    typed = [line.removeprefix("$ ") for line in lines if not re.match(r"\$ (git|make|export) ", line)]
+    assert len(typed) > 10
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for line in typed:
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, (line, done.stderr[-2000:])
+    assert "39.4 µs" in done.stdout
+    assert (tmp_path / "published.pdf").stat().st_size > 50_000
 
 
 BOOKS = sorted((REPO / "notebooks").rglob("*.ipynb"))

@@ -333,7 +333,7 @@ def pooled(runs: pd.DataFrame) -> pd.DataFrame:
     """One row for each condition and round: the geometric mean over the pairs of hosts that were measured in it.
 
     A question about placement is one about every pair of that placement; pairs in one round are no independent
-    rounds. Runs that are alone in their round stay as they are.
+    rounds. Runs that are alone in their round, or whose round is not known, stay as they are.
 
     Parameters
     ----------
@@ -346,12 +346,14 @@ def pooled(runs: pd.DataFrame) -> pd.DataFrame:
         ``client`` and ``server`` name all hosts. ``attrs["pooled"]`` is the largest number of pairs in a round.
     """
     import numpy as np
+    import pandas as pd
 
     keys = ["deployment", "round", "condition"]
-    sizes = runs.groupby(keys, observed=True)["client"].transform("size")
+    every, alone = runs, runs[keys].isna().any(axis=1)
+    runs = runs[~alone]
     attrs = dict(runs.attrs)
-    if not len(runs) or sizes.max() == 1:
-        return runs
+    if not len(runs) or runs.groupby(keys, observed=True).size().max() == 1:
+        return every
     numbers = [m for m in METRICS if m in runs and runs[m].notna().any()]
     groups = runs.groupby(keys, observed=True, sort=False)
 
@@ -367,7 +369,8 @@ def pooled(runs: pd.DataFrame) -> pd.DataFrame:
     for side in HOSTS:
         table[side] = groups[side].agg(lambda v: "+".join(sorted(set(map(str, v))))).to_numpy()
     pairs = runs[[*keys, *HOSTS]].drop_duplicates().groupby(keys, observed=True).size()
-    table = table[[*runs.columns]].sort_values([c for c in ("deployment", "round", "order") if c in table])
+    table = pd.concat([table[[*runs.columns]], every[alone]]) if alone.any() else table[[*runs.columns]]
+    table = table.sort_values([c for c in ("deployment", "round", "order") if c in table])
     table.attrs = attrs | {"pooled": int(pairs.max())}
     return table
 
@@ -452,7 +455,7 @@ def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_le
         kept = kept[kept[metric].notna()]
     levels = sort_levels(factor, kept[factor].unique())
     if len(levels) < at_least:
-        held = ", ".join(map(str, levels)) or "none"
+        held = ", ".join(str(level) for level in levels if level is not None) or "none that is known"
         what = f" in runs with a value of {metric}" if metric else ""
         every = ok_runs(runs)
         others = [m for m in METRICS if m in every and len(every.loc[every[m].notna(), factor].unique()) >= at_least]

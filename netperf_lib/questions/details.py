@@ -237,7 +237,7 @@ def idle_and_loaded(runs: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     kept = ok_runs(runs)
-    kept = kept[kept["during"].isna()]
+    kept = kept[kept["during"].isna() & kept["placement"].notna()]  # what is not labelled is no path
     by = ["placement", "accelerated"]
     idle_of = kept["rtt_us"].fillna(2 * kept["latency_oneway_us"])
     idle = idle_of.groupby([kept[b] for b in by], dropna=False).median()

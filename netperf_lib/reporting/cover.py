@@ -165,6 +165,8 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
     ]
     if added := runs.attrs.get("added"):
         lines.append(f"- {_plural(added, 'contrast')} added after the first run: an interval, and no verdict.")
+    if unlabelled := int(runs["placement"].isna().sum()):
+        lines.append(f"- The placement of {_plural(unlabelled, 'run')} is not known: label them, or they count as one.")
     open_ = [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]
     if open_:
         lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")

@@ -92,6 +92,15 @@ def imported(runs: Runs) -> Runs:
     return runs
 
 
+def unlabelled(runs: Runs, share: int = 1) -> Runs:
+    """Logs of which nobody wrote down placement, round and hosts."""
+    runs = imported(runs).drop(columns="rack")
+    hit = np.arange(len(runs)) % share == 0
+    for name in ("placement", "client", "server", "round"):
+        runs[name] = runs[name].mask(hit)
+    return runs
+
+
 def deployments(runs: Runs) -> Runs:
     return pd.concat([runs.assign(deployment=d, run_id=f"d{d}-" + runs["run_id"]) for d in (1, 2, 3)])
 
@@ -108,6 +117,8 @@ EXPERIMENTS: dict[str, Callable[[Runs], Runs]] = {
         **{c: np.nan for c in r if c in METRICS}
     ),
     "imported": imported,
+    "unlabelled": unlabelled,
+    "half-labelled": lambda r: unlabelled(r, 2),
     "three-deployments": deployments,
 }
 
