@@ -373,9 +373,12 @@ def _engine(kernel: Any) -> Any:
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **kw: Any) -> None:
             client = Client(nb_man, km=kernel, resources=kw["resources"], startup_timeout=kw["start_timeout"])
+            # written when it ends, however it ends, and not before and after every cell
+            final, nb_man.output_path = nb_man.output_path, None
             try:
                 client.execute()
             finally:
+                nb_man.output_path = final
                 if client.kc is not None:
                     client.kc.stop_channels()
 

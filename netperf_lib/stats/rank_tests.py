@@ -145,7 +145,9 @@ def lag1_p(d: Floats) -> Floats:
     n = d.shape[1]
     if n < 3:
         return np.ones(d.shape[0])
-    ranks = np.asarray(scipy.stats.rankdata(d, axis=1)) - (n + 1) / 2
+    import pandas as pd
+
+    ranks = pd.DataFrame(d).rank(axis=1).to_numpy() - (n + 1) / 2  # scipy.stats takes half a second to load
     s = (ranks[:, 1:] * ranks[:, :-1]).sum(axis=1) - 1e-9
     if n > EXACT:
         variance = (ranks**2).mean(axis=1)
