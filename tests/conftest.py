@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -17,6 +18,9 @@ hypothesis.settings.load_profile("repeatable")
 
 REPO = Path(__file__).resolve().parent.parent
 
+# What a script starts in the background ignores Ctrl-C, and so would the programs that the tests interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where pytest runs several tests at once, `__main__` was not imported, which processes that start others expect.
 if not hasattr(sys.modules["__main__"], "__spec__"):

@@ -15,11 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from netperf_lib import tools
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import load
 from netperf_lib.errors import CollectError, HostError, LabError, StoreError, UsageError
@@ -72,6 +74,14 @@ def measure(declared: Experiment, deployment: Deployment, store: Store, **option
     plan = schedule(declared, seed=1)
     store.write_plan(plan.to_dict())
     return collect(plan, deployment, store, **{"progress": Progress(), "patience_s": 0.0} | options)
+
+
+def limit(monkeypatch: pytest.MonkeyPatch, tool: str, seconds: float) -> None:
+    """Lose patience with a tool sooner."""
+    module = tools.tool(tool)
+    monkeypatch.setattr(
+        module, "commands", lambda *given, plain=module.commands: replace(plain(*given), timeout_s=seconds)
+    )
 
 
 def records(store: Store) -> list[dict[str, Any]]:
@@ -317,6 +327,7 @@ def test_a_host_that_hangs_fails_its_trials_and_no_others(
 ) -> None:
     for name, value in {"ALIVE_S": 0.5, "ALIVE_COUNT": 2, "CONNECT_S": 1.0, "GRACE_S": 3.0}.items():
         monkeypatch.setattr(ssh, name, value)
+    limit(monkeypatch, "iperf3", 8)
     stopped: list[int] = []
 
     def hang() -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from netperf_lib import tools
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment
 
@@ -26,6 +25,7 @@ from .test_collector import (
     NEAR,
     THROUGHPUT,
     experiment,
+    limit,
     marked,
     meanwhile,
     measure,
@@ -72,14 +72,6 @@ def settings(deployment: Deployment) -> dict[str, list[str]]:
     """TCP buffers of each host, and what is kept there of those found."""
     look = "cat /proc/sys/net/ipv4/tcp_[rw]mem; ls /run | grep netperf_lib"
     return {h.name: on_host(deployment, h.name, look).split() for h in deployment.hosts}
-
-
-def limit(monkeypatch: pytest.MonkeyPatch, tool: str, seconds: float) -> None:
-    """Lose patience with a tool sooner."""
-    module = tools.tool(tool)
-    monkeypatch.setattr(
-        module, "commands", lambda *given, plain=module.commands: replace(plain(*given), timeout_s=seconds)
-    )
 
 
 @as_root

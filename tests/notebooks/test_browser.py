@@ -202,18 +202,18 @@ def test_explore_follows_its_widgets(browser: Any, lab: str) -> None:
     page.close()
 
 
-def loaded(load: Callable[[], Any]) -> None:
+def loaded(load: Callable[..., Any], *given: Any) -> None:
     """Load a page of Voilà. On a busy machine it loses an answer of its kernel once in some thirty loads, and waits."""
     from playwright.sync_api import TimeoutError as TooLate
 
-    for attempt in range(4):
+    for timeout in (30_000, 60_000, 90_000, 90_000):
         try:
-            load()
-        except TooLate:
-            if attempt == 3:
-                raise
+            load(*given, timeout=timeout)
+        except TooLate as late:
+            missed = late
         else:
             return
+    raise missed
 
 
 def test_explore_is_a_page_without_code(browser: Any, tmp_path: Path) -> None:
@@ -229,11 +229,11 @@ def test_explore_is_a_page_without_code(browser: Any, tmp_path: Path) -> None:
             assert server.poll() is None
             time.sleep(0.3)
         page = browser.new_page(viewport={"width": 1200, "height": 1500})
-        loaded(lambda: page.goto(f"http://127.0.0.1:{port}/", timeout=90_000))
+        loaded(page.goto, f"http://127.0.0.1:{port}/")
         looked_around(page)
         assert "import netperf_lib as npl\nnpl.explore" not in page.inner_text("body")
         kept(page, "explore-page")
-        loaded(lambda: page.reload(timeout=90_000))
+        loaded(page.reload)
         as_left(page)
         page.close()
     finally:
