@@ -53,7 +53,7 @@ used() { for s in $sockets; do look "$s" "[0-9A-F]+:[0-9A-F]+ " && return; done;
 listen() { for s in $sockets; do look "$s" "[0-9A-F]+:0000 0[A7] " || return; done; }
 say ready
 while IFS= read -r limit <&3; do
-  [ "$limit" = stop ] && continue
+  [ "$limit" ] || continue
   IFS= read -r sockets <&3
   command=
   while IFS= read -r line <&3 && [ "$line" != "$word" ]; do command="$command$line
@@ -74,8 +74,9 @@ while IFS= read -r limit <&3; do
 done
 """
 """A shell that runs one command after the other, as they are handed to it: its time limit, the sockets that show that
-it is ready, and its quoted words up to a line with the worker's own word. A line `stop`, or the end of the input, ends
-the command. One login shell, whose start-up files may take their time, serves a whole measurement."""
+it is ready, and its quoted words up to a line with the worker's own word. An empty line, or the end of the input, ends
+the command: one character, so that who waits for it cannot be ended with half of it read. One login shell, whose
+start-up files may take their time, serves a whole measurement."""
 
 _END_LEFTOVERS = r"""
 ended=
@@ -410,7 +411,7 @@ class Process:
                 await asyncio.wait({self._done}, timeout=grace_s)
             if not self._done.done():
                 with contextlib.suppress(OSError, asyncssh.Error):
-                    self._worker.process.stdin.write(b"stop\n")
+                    self._worker.process.stdin.write(b"\n")
             async with asyncio.timeout(limit_s):
                 return await self.wait()
         return None

@@ -121,6 +121,21 @@ async def test_one_that_ignores_being_asked_is_killed(remote: Remote) -> None:
     assert await asyncio.to_thread(wait_until, lambda: not alive("sleep 987.2"))
 
 
+async def test_one_that_ends_as_it_is_asked_to_leaves_the_shell_in_order(remote: Remote) -> None:
+    """The shell that waits for the word to stop may be ended while it reads it."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        for i in range(100):
+            process = await remote.start(["sleep", "0.03"], out=io.BytesIO(), err=io.BytesIO(), limit_s=20)
+            await asyncio.sleep(0.028 + i % 20 * 0.0005)
+            await process.stop()
+            assert await output(remote, "echo", "again") == (0, b"again\n", b""), i
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
 async def test_a_server_is_ready_when_it_listens(remote: Remote) -> None:
     port = free_port()
     slow = (
