@@ -14,6 +14,8 @@ __all__ = ["COUNTERS", "FACTS", "difference", "read_counters", "read_facts", "wa
 
 CPU_BUSY, CPU_STOLEN, RETRANSMITTED, CLOCK_JUMP_S = 0.9, 0.05, 0.05, 0.25
 """From these shares, and from this step of the clock, on a run carries a warning."""
+BYPASSING = 0.9
+"""It carries one, too, when less than this share of the packets takes the virtual function that there should be."""
 
 FACTS = r"""
 address=$1; shift
@@ -166,7 +168,9 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
     }
 
 
-def warnings(before: Mapping[str, Any], after: Mapping[str, Any], host: str) -> list[str]:
+def warnings(
+    before: Mapping[str, Any], after: Mapping[str, Any], host: str, accelerated: bool | None = None
+) -> list[str]:
     """Say what happened on a host while a test ran that makes its numbers doubtful."""
     moved, said = difference(before, after), []
     for name, value in before.get("state", {}).items():
@@ -179,6 +183,13 @@ def warnings(before: Mapping[str, Any], after: Mapping[str, Any], host: str) -> 
             said.append(f"{host}: CPU {100 * busy:.0f} % busy: the number may be the machine's, not the network's")
         if (steal := moved.get("cpu.steal", 0) / total) > CPU_STOLEN:
             said.append(f"{host}: {100 * steal:.0f} % of the CPU went to other machines on its hardware")
+    for way, word in (("tx", "sent"), ("rx", "received")):
+        packets, through = moved.get(f"nic.{way}_packets", 0), moved.get(vf := f"ethtool.vf_{way}_packets", 0)
+        if accelerated and vf in after and packets > 100 and through < BYPASSING * packets:
+            said.append(
+                f"{host}: {through} of {packets} packets {word} took the virtual function: accelerated networking was "
+                "not at work all the time"
+            )
     sent, again = moved.get("Tcp.OutSegs", 0), moved.get("Tcp.RetransSegs", 0)
     if again > 100 and again > RETRANSMITTED * sent:
         said.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were sent again")

@@ -108,7 +108,7 @@ class TrialRun:
                 "delta": facts.difference(old, new),
                 "state": new.get("state", {}),
             }
-            record["warnings"] += facts.warnings(old, new, session.host.name)
+            record["warnings"] += facts.warnings(old, new, session.host.name, session.host.accelerated)
         if died:
             record["warnings"].append(f"{server.host.name}: the server of {trial.test.tool} ended during the run")
         if code:

@@ -117,6 +117,10 @@ CALM: dict[str, Any] = {
     "Tcp.RetransSegs": 0,
     "time_s": 0.0,
     "uptime_s": 0.0,
+    "nic.tx_packets": 0,
+    "nic.rx_packets": 0,
+    "ethtool.vf_tx_packets": 0,
+    "ethtool.vf_rx_packets": 0,
     "state": {"congestion_control": "cubic", "link.enP1": "up"},
 }
 AFTER: dict[str, Any] = CALM | {
@@ -126,6 +130,10 @@ AFTER: dict[str, Any] = CALM | {
     "Tcp.RetransSegs": 200,
     "time_s": 10.0,
     "uptime_s": 10.0,
+    "nic.tx_packets": 100_000,
+    "nic.rx_packets": 90_000,
+    "ethtool.vf_tx_packets": 99_900,
+    "ethtool.vf_rx_packets": 89_000,
 }
 
 
@@ -137,17 +145,22 @@ AFTER: dict[str, Any] = CALM | {
         ({"cpu.steal": 300}, "15 % of the CPU went to other machines"),
         ({"Tcp.RetransSegs": 9000}, "9 % of the TCP segments were sent again"),
         ({"Tcp.RetransSegs": 50, "Tcp.OutSegs": 60}, None),
+        ({"ethtool.vf_tx_packets": 0}, "0 of 100000 packets sent took the virtual function"),
+        ({"ethtool.vf_rx_packets": 45_000}, "45000 of 90000 packets received took the virtual function"),
         ({"time_s": 12.5}, r"clock jumped by \+2.50 s"),
         ({"state": {"congestion_control": "bbr", "link.enP1": "up"}}, "congestion_control changed from cubic to bbr"),
         ({"state": {"congestion_control": "cubic"}}, "link.enP1 changed from up to None"),
     ],
 )
 def test_what_makes_a_number_doubtful_is_said(changed: dict[str, Any], said: str | None) -> None:
-    found = warnings(CALM, AFTER | changed, "vm1")
+    found = warnings(CALM, AFTER | changed, "vm1", True)
     if said is None:
         assert found == []
     else:
         (warning,) = found
         assert warning.startswith("vm1: ")
-
         assert re.search(said, warning)
+
+
+def test_no_virtual_function_is_missed_where_there_should_be_none() -> None:
+    assert not warnings(CALM, AFTER | {"ethtool.vf_tx_packets": 0, "ethtool.vf_rx_packets": 0}, "vm1", False)
