@@ -222,6 +222,23 @@ def test_port_22_follows_the_caller(az: DirectAz, cloud: Cloud, tmp_path: Path) 
 # private by choice
 
 
+def test_rights_on_one_resource_group_suffice(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    outside(cloud)
+    forbidden = f"GET {BASE}/(locations|providers/)"
+    cloud.faults.append(
+        Fault("request", forbidden, 403, "AuthorizationFailed", "no authorization over scope", times=99)
+    )
+    declared = experiment("a b same-zone", resource_group="net")
+    found = azure.preflight(declared)
+    assert not found.problems
+    assert any("az vm list-skus" in w and "Reader" in w for w in found.warnings), found.warnings
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert [c for h in made.hosts for c, holds in claims(h).items() if not holds] == ["physical zone"] * 2
+    azure.down(declared, state=tmp_path)
+    with pytest.raises(AzureError, match="AuthorizationFailed"):  # a group of its own cannot be made with these rights
+        azure.preflight(experiment("a b same-zone"))
+
+
 def test_an_existing_group_is_shared_and_only_what_is_ours_is_deleted(
     az: DirectAz, cloud: Cloud, tmp_path: Path
 ) -> None:

@@ -105,7 +105,7 @@ def locations(az: Runs, subscription: str) -> Zones:
     answer = az("rest", "--method", "get", "--url", f"/subscriptions/{subscription}/locations?api-version=2022-12-01")
     return {
         place["name"]: {m["logicalZone"]: m["physicalZone"] for m in place.get("availabilityZoneMappings") or ()}
-        for place in answer["value"]
+        for place in (answer or {}).get("value") or ()
     }
 
 

@@ -126,12 +126,13 @@ def look(
         found.problems.append(
             f"subscription {account.get('name')} is {account['state']}: choose another (az account set)"
         )
-    _zones(az, options, topology, found)
+    looks = _looking(az, found) if options.resource_group else az
+    _zones(looks, options, topology, found)
     topology = topology.unzoned(found.unzoned)
-    _sizes(az, options, topology, found)
-    _quota(az, options, topology, found)
-    _image(az, options, topology, found)
-    _existing(az, options, topology, found)
+    _sizes(looks, options, topology, found)
+    _quota(looks, options, topology, found)
+    _image(looks, options, topology, found)
+    _existing(az, looks, options, topology, found)
     found.allow_from = callers(options, found.problems)
     if experiment.budget is not None and estimate.amount is None:
         found.problems.append(f"budget {experiment.budget:g} cannot be kept: {estimate}")
@@ -148,8 +149,28 @@ def look(
     return found
 
 
+def _looking(az: Runs, found: Preflight) -> Runs:
+    """Have what is not permitted to be read be None, and a warning: rights on a resource group suffice to place VMs."""
+
+    def look(*arguments: str, timeout_s: float | None = None) -> Any:
+        try:
+            return az(*arguments, timeout_s=timeout_s)
+        except AzError as failure:
+            if failure.kind != "authorization":
+                raise
+            words = " ".join(a for a in arguments[:3] if not a.startswith("--"))
+            warning = f"not checked, for `az {words}` is not permitted; it takes the role Reader of the subscription"
+            if warning not in found.warnings:
+                found.warnings.append(warning)
+            return None
+
+    return look
+
+
 def _zones(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
     zones = found.physical_zones = locations(az, found.subscription)
+    if not zones:
+        return
     found.problems += [
         f"region {region!r} is not open to this subscription (az account list-locations)"
         for region in topology.regions
@@ -168,6 +189,8 @@ def _sizes(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
         listed = az(
             "vm", "list-skus", "--location", region, "--size", size, "--resource-type", "virtualMachines", "--all"
         )
+        if listed is None:
+            continue
         if exact := [s for s in listed or () if s["name"].lower() == size.lower()]:
             found.skus[region, size] = exact[0]
         else:
@@ -233,6 +256,8 @@ def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
                 f"-l {region} --publisher {publisher}`"
             )
             continue
+        if image is None:
+            continue
         if ((image.get("osDiskImage") or {}).get("operatingSystem") or "Linux") != "Linux":
             found.problems.append(f"image {options.image} is a Windows image; the measuring tools run on Linux")
         found.plan = found.plan or bool(image.get("plan"))
@@ -253,7 +278,7 @@ def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
                 found.elsewhere.append(f"{vm.name}: size {vm.size} does not run {chip} images; choose another")
     if options.plan is None and found.plan:
         terms = az("vm", "image", "terms", "show", "--publisher", publisher, "--offer", offer, "--plan", sku_name)
-        if not terms.get("accepted"):
+        if terms is not None and not terms.get("accepted"):
             found.problems.append(
                 f"the terms of image {options.image} are not accepted: read them, then run `az vm image terms accept "
                 f"--urn {options.image}`"
@@ -261,7 +286,7 @@ def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
     found.plan = found.plan if options.plan is None else options.plan
 
 
-def _existing(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
+def _existing(az: Runs, looks: Runs, options: Options, topology: Topology, found: Preflight) -> None:
     """What is there already and is built upon: a gateway would be made for most of an hour before it is missed."""
     circuit = options.expressroute_circuit if any(g.kind == "ExpressRoute" for g in topology.gateways) else None
     subnets = [n.subnet_id for n in topology.networks if n.subnet_id]
@@ -278,8 +303,8 @@ def _existing(az: Runs, options: Options, topology: Topology, found: Preflight) 
         elif (state := shown.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
             found.problems.append(f"{what} is {state}: its provider has to provision it before it can be connected")
     if options.shutdown:
-        state = az("provider", "show", "--namespace", "Microsoft.DevTestLab").get("registrationState")
-        if state != "Registered":
+        shown = looks("provider", "show", "--namespace", "Microsoft.DevTestLab")
+        if shown and (state := shown.get("registrationState")) != "Registered":
             found.problems.append(
                 f"provider Microsoft.DevTestLab is {state}, and its schedules stop forgotten VMs: run `az provider "
                 "register --wait --namespace Microsoft.DevTestLab`, or set hosts.options.shutdown: false"
