@@ -450,6 +450,12 @@ class _Collector:
             "counters": {"client": {}, "server": {}},
             "warnings": [],
             "log": {"status": None, "error": None},
+            # hops, MTU and route: claims about the path name both of its ends
+            "path": [
+                asdict(p)
+                for p in self.deployment.proofs
+                if {trial.pair.client, trial.pair.server} <= set(p.claim.split())
+            ],
         }
 
 

@@ -25,18 +25,22 @@ from netperf_lib.errors import AzureError
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import azure, inventory
 from netperf_lib.hosts.azure import az as az_module
+from netperf_lib.hosts.azure import template
+from netperf_lib.hosts.azure.topology import PLACEMENTS
 
 from .cloud import BASE, OTHER, SUBSCRIPTION
 from .conftest import World, experiment
 from .direct import DirectAz
 from .emulator import CALLER, login
+from .test_landing_zone import hub
 from .test_place import CIRCUIT, NSG, outside
 
 pytestmark = pytest.mark.slow
 SUBNET = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/x"
 PAIRS = (
     "c p ppg", "c z same-zone", "c x cross-zone", "d y same-zone off", "c r cross-region", "c v vnet-peering",
-    "c l standard-lb", "c i public-ip", "c w vpn", "c e expressroute",
+    "c l standard-lb", "c i public-ip", "c w vpn", "c e expressroute", "c o other-subnet", "c k nva",
+    "c q global-peering", "g n nat-gateway",
 )  # fmt: skip
 
 
@@ -47,14 +51,15 @@ def write(declared: Experiment, folder: Path) -> Path:
 
 
 def test_every_placement_is_placed_proven_measured_once_and_removed(world: World, tmp_path: Path) -> None:
-    outside(world.cloud)
-    before = dict(world.cloud.resources)
-    declared = experiment(*PAIRS, **world.options(expressroute_circuit=CIRCUIT, prices={"ErGw1AZ": 0.4}))
+    assert {p.split()[2] for p in PAIRS} == set(PLACEMENTS)
+    existing = {"expressroute_circuit": CIRCUIT, "hub": hub(world.cloud), "next_hop": "10.2.0.4"}
+    before = json.dumps(world.cloud.resources, sort_keys=True)
+    declared = experiment(*PAIRS, **world.options(**existing, prices={"ErGw1AZ": 0.4}))
     said: list[str] = []
     pipeline.collect(write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3, say=said.append)
 
     assert set(world.cloud.groups) == {"net"}
-    assert world.cloud.resources == before
+    assert json.dumps(world.cloud.resources, sort_keys=True) == before
     assert not list(tmp_path.rglob("id_ed25519"))
     runs = load(tmp_path / "data" / "probe")
     assert sorted(runs["placement"]) == sorted(p.split()[2] for p in PAIRS)
@@ -66,6 +71,10 @@ def test_every_placement_is_placed_proven_measured_once_and_removed(world: World
     assert by.loc["r", "server_region"] == "northeurope"
     assert not by.loc["y", "accelerated"]
     record = json.loads(next((tmp_path / "data" / "probe" / "raw").glob("*/run.json")).read_text("utf-8"))
+    ends = record["trial"]["client"], record["trial"]["server"]
+    ways = {p["claim"]: p["evidence"] for p in record["path"]}
+    assert "hops, MTU " in ways["path from {} to {}".format(*ends)]
+    assert any("effective route" in evidence for evidence in ways.values())
     proofs = record["hosts"]["server"]["proofs"]
     assert {"Hyper-V host", "kernel", "image"} <= {p["claim"] for p in proofs}
     assert [p["claim"] for p in proofs if not p["holds"]] == []
