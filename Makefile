@@ -68,7 +68,7 @@ notebooks: setup ## open the notebooks in JupyterLab
 lock: ## resolve the dependencies anew, for the oldest Python supported
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command "make lock" --extra lab --extra dask --group dev --group docs pyproject.toml -o requirements.lock
-	@echo 'azure-cli>=2.75' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes \
+	@echo 'azure-cli>=2.76' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" - -o requirements-azure.lock
 
 clean: ## remove what can be made again (measured data in results/ stay)

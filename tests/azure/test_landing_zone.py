@@ -385,6 +385,12 @@ def test_a_long_name_is_no_reason_to_fail(az: DirectAz, cloud: Cloud, tmp_path: 
     outside(cloud)
     azure.up(declared, number=99, state=tmp_path)
     azure.up(experiment(name="y" * 63), number=99, state=tmp_path / "own")
+    host = "h" * 40
+    many = experiment(
+        f"a {host} standard-lb", vms={host: {"backends": 11}}, resource_group="net", alternative_zones=True
+    )
+    cloud.faults.append(Fault("resource", f"{VM} ", code="ZonalAllocationFailed", message="no room"))
+    azure.up(many, number=100, state=tmp_path / "hosts")
     assert all(len(w.rsplit("/", 1)[1]) <= 64 for w in cloud.deployments)
     assert all(len(r["name"]) <= 64 for r in cloud.resources.values() if r["type"] == VM)
 

@@ -108,6 +108,7 @@ def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
         (["A_b c same-zone"], {}, "cannot name a VM"),
         (["a b same-zone"], {"vms": {"z": {"zone": "1"}}}, "'z', which is in no pair"),
         (["a b cross-zone"], {"vms": {"b": {"zone": "1"}}}, "both hosts would stand in zone 1"),
+        ([f"{'a' * 41} c same-zone"], {}, "at most 40"),
         (["a b same-zone"], {"allow_from": ["0.0.0.0/0"]}, "would open port 22 to"),
         (["a b same-zone"], {"allow_from": ["Internet"]}, "no address or prefix"),
         (["a b same-zone"], {"region": "West Europe"}, "region"),
@@ -123,6 +124,18 @@ def test_what_cannot_be_is_refused_with_the_remedy(pairs: list[str], options: di
 
 def test_alternatives_are_only_those_allowed() -> None:
     assert len(alternatives(checked(experiment()))) == 1
+def test_a_load_balancer_would_end_the_connection_for_control_of_a_long_test() -> None:
+    declared = experiment("a b standard-lb", "a c same-zone")
+    (test,) = declared.tests
+    long = test.model_copy(update={"duration_s": 1900.0})
+    with pytest.raises(ExperimentError, match="silent for 30 minutes"):
+        place(declared.model_copy(update={"tests": (long,)}))
+    elsewhere = long.model_copy(update={"placements": ("same-zone",)})
+    assert place(declared.model_copy(update={"tests": (test, elsewhere)}))
+    (balancer,) = (r for r in json.loads(template_text())["resources"] if r["type"].endswith("/loadBalancers"))
+    assert balancer["properties"]["loadBalancingRules"][0]["properties"]["idleTimeoutInMinutes"] == 30
+
+
     many = experiment("a b cross-zone", alternative_zones=True, alternative_sizes=["Standard_D2s_v5"])
     assert [tuple(v.zone for v in place(many, i).vms) for i in range(3)] == [("1", "2"), ("2", "1"), ("1", "2")]
     assert {v.size for v in place(many, 2).vms} == {"Standard_D2s_v5"}
@@ -227,7 +240,7 @@ def test_the_script_of_the_first_start_is_one_that_bash_reads() -> None:
 
 STAND_IN = """#!/bin/sh
 echo "$(basename "$0") $*" >>"$JOURNAL"
-case "$*" in *=gone*|*-gone*) exit 100;; esac
+case "$*" in *=gone*|*-gone*|*" epel-release") exit 100;; esac
 """
 
 
@@ -248,7 +261,19 @@ def test_a_version_that_is_gone_is_no_reason_to_have_no_tool(tmp_path: Path, man
     done = [line.rsplit(" ", 1)[1] for line in journal.read_text("utf-8").splitlines() if " install " in line]
     glue = {"apt": "=", "dnf": "-"}[manager]
     wanted = [f"iperf3{glue}gone"] * 4 + ["iperf3", f"qperf{glue}0.4.11", "iperf"]
-    assert [d for d in done if d != "epel-release"] == wanted
+    assert [d for d in done if "epel" not in d] == wanted
+    # Red Hat's own repositories do not have it
+    assert any(re.fullmatch("https://.*/epel-release-latest-[0-9]+.noarch.rpm", d) for d in done) == (manager == "dnf")
+
+
+@pytest.mark.parametrize(
+    ("driver", "kind"), [("mlx5_core", "ConnectX-4 or later"), ("mana", "Microsoft Azure Network Adapter")]
+)
+def test_the_kinds_of_virtual_function_are_told_apart(driver: str, kind: str) -> None:
+    guest = GUEST | {"nic": [("eth0", "hv_netvsc", "up"), ("enP1s1", driver, "up")]}
+    (proof,) = (p for p in guest_proofs(True, guest) if p.claim.startswith("virtual function"))
+    assert proof.holds
+    assert kind in proof.evidence
 
 
 def test_the_version_asked_for_is_proven_or_flagged() -> None:

@@ -17,6 +17,8 @@ __all__ = ["PLACEMENTS", "Gateway", "Network", "Topology", "Vm", "topology"]
 
 HOME = "home"
 
+IDLE_S = 30 * 60
+"""As the template has it for load balancers: the most that Azure's interface allows by its description."""
 PLACEMENTS = {
     "ppg": "same zone and proximity placement group",
     "same-zone": "same zone, same subnet",
@@ -242,9 +244,10 @@ def _check(experiment: Experiment, options: Options, pair: Pair) -> None:
     if pair.placement not in PLACEMENTS:
         raise ExperimentError(f"{where}: unknown placement for Azure (known: {', '.join(PLACEMENTS)})")
     for name in (pair.client, pair.server):
-        if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?", name):
+        # Azure allows 64 characters, the mark of a deployment in a shared group and the number of a backend among them
+        if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
             raise ExperimentError(
-                f"{where}: {name!r} cannot name a VM: use at most 48 lower-case letters, digits and inner hyphens"
+                f"{where}: {name!r} cannot name a VM: use at most 40 lower-case letters, digits and inner hyphens"
             )
     own = options.vms.get(pair.server, VmOptions())
     if pair.placement in FAR and pair.placement not in ALSO_NEAR and not (
@@ -264,6 +267,14 @@ def _check(experiment: Experiment, options: Options, pair: Pair) -> None:
         return
     if options.subnet and pair.placement in ("vnet-peering", "other-subnet", "nva", "vpn", "expressroute"):
         raise ExperimentError(
+    if pair.placement == "standard-lb":
+        for test in experiment.tests:
+            through = not test.placements or pair.placement in test.placements
+            if through and test.tool in ("qperf", "iperf3") and test.duration_s + test.omit_s > IDLE_S:
+                raise ExperimentError(
+                    f"{where}: the load balancer ends connections that are silent for {IDLE_S / 60:.0f} minutes, as "
+                    f"the one for control is while {test.tool} measures; give its test a shorter duration_s"
+                )
             f"{where}: hosts.options.subnet is an existing network, and those are left as they are; "
             f"give {pair.server} a subnet of its own in vms, or leave subnet out"
         )
