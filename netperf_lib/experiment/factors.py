@@ -288,6 +288,7 @@ def _list() -> dict[str, Factor]:
         Factor(name="kernel", role="observed"),
         Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
         Factor(name="nic_driver", label="network driver", role="observed"),
+        Factor(name="server_backend", label="backend that answered", role="observed"),
         Factor(name="vf_up", label="virtual function up", kind="flag", role="observed"),
     ]
     one += [

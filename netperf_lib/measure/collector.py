@@ -246,15 +246,19 @@ class _Collector:
         self.plan, self.deployment, self.store, self.progress, self.log = plan, deployment, store, progress, log
         self.experiment = plan.experiment
         self.trials = [t for t in plan.trials if t.deployment == number]
-        self.sessions: dict[str, HostSession] = {}
         marker = _mark(store)
-        for name in dict.fromkeys(n for t in self.trials for n in (t.pair.client, t.pair.server)):
-            here = [t.test for t in self.trials if name in (t.pair.client, t.pair.server)]
-            needed = [s.tool for s in here] + [s.during.tool for s in here if s.during]
+        needed: dict[str, list[str]] = {}
+        for trial in self.trials:
+            tools = [spec.tool for spec in (trial.test, trial.test.during) if spec]
             try:
-                self.sessions[name] = HostSession(deployment.host(name), marker, needed, install=install, log=log)
+                for name in self._names(trial):
+                    needed.setdefault(name, []).extend(tools)
             except KeyError as error:
                 raise HostError(f"{self.experiment.name}: {error.args[0]}; name one of these in `pairs`") from None
+        self.sessions = {
+            name: HostSession(deployment.host(name), marker, tools, install=install, log=log)
+            for name, tools in needed.items()
+        }
         self.past = _past(self.trials, store)
         self.tally = Tally(scheduled=len(self.trials))
         self.remaining: dict[str, float] = {}
@@ -288,8 +292,13 @@ class _Collector:
     def past_runs(self) -> bool:
         return any(p.attempts for p in self.past.values())
 
-    def _of(self, trial: Trial) -> tuple[HostSession, HostSession]:
-        return self.sessions[trial.pair.client], self.sessions[trial.pair.server]
+    def _names(self, trial: Trial) -> tuple[str, ...]:
+        """The client of a trial, its server, and whoever else may answer in its place."""
+        client, server = (self.deployment.host(n) for n in (trial.pair.client, trial.pair.server))
+        return client.name, server.name, *(n for n in server.backends if n != server.name)
+
+    def _of(self, trial: Trial) -> tuple[HostSession, ...]:
+        return tuple(self.sessions[name] for name in self._names(trial))
 
     async def _meet_all(self, todo: list[Trial]) -> None:
         """Meet every host before the first trial, all at once; one that cannot be met fails its own trials later."""
@@ -394,9 +403,9 @@ class _Collector:
         past.attempts += 1
         run_id = f"{trial.run_id}-a{past.attempts}"
         with self.store.new_run(run_id) as folder:
-            client, server = self._of(trial)
+            client, *servers = self._of(trial)
             record = self._record(trial, run_id, past.attempts)
-            run = TrialRun(trial, client, server, past.attempts, folder, record)
+            run = TrialRun(trial, client, tuple(servers), past.attempts, folder, record)
             try:
                 if failed:
                     raise failed
@@ -441,6 +450,12 @@ class _Collector:
                 "server": asdict(self.sessions[trial.pair.server].host),
             },
             "notice": self.deployment.notice,
+            # hops, MTU and route: claims about the path name both of its ends
+            "path": [
+                asdict(p)
+                for p in self.deployment.proofs
+                if {trial.pair.client, trial.pair.server} <= set(p.claim.split())
+            ],
             "commands": {"client": [], "server": []},
             "exit": {"client": None, "server": None},
             "started_utc": None,
@@ -450,12 +465,6 @@ class _Collector:
             "counters": {"client": {}, "server": {}},
             "warnings": [],
             "log": {"status": None, "error": None},
-            # hops, MTU and route: claims about the path name both of its ends
-            "path": [
-                asdict(p)
-                for p in self.deployment.proofs
-                if {trial.pair.client, trial.pair.server} <= set(p.claim.split())
-            ],
         }
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +27,9 @@ __all__ = ["FIRST_PORT", "PORTS", "TrialRun", "asked_buffers", "missing", "now"]
 
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
 """Test ports: a trial gets some of its own out of this range, which firewalls between the hosts must let through."""
+SHARED, IDLE = 0.05, 100
+"""Behind a load balancer, a server was at work too that received more than this share of the busiest one's packets,
+beside those of SSH and of its own services."""
 UNREAD = "unknown"
 """Stands for the tool where a log is not recognised."""
 SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
@@ -40,13 +43,19 @@ class TrialRun:
 
     trial: Trial
     client: HostSession
-    server: HostSession
+    servers: tuple[HostSession, ...]
+    """Those that may answer, where a load balancer chooses; else one."""
     attempt: int
     folder: Path
     record: dict[str, Any]
     parsed: ParsedRun | None = None
     processes: dict[str, Process] = field(default_factory=dict)
     files: ExitStack = field(default_factory=ExitStack)
+    server: HostSession = field(init=False)
+    """The one that answered, as soon as that is known."""
+
+    def __post_init__(self) -> None:
+        self.server = self.servers[0]
 
     def file(self, name: str) -> BinaryIO:
         """Open a file of the run folder, so that what arrives is there at once."""
@@ -74,17 +83,17 @@ class TrialRun:
         NetperfError
             It failed.
         """
-        trial, record = self.trial, self.record
-        client, server = self.client, self.server
-        await _both(client.meet(), server.meet())
-        record["facts"] = {"client": client.facts, "server": server.facts}
+        trial, record, client = self.trial, self.record, self.client
+        hosts = (client, *self.servers)
+        await _all(h.meet() for h in hosts)
+        record["facts"] = {"client": client.facts, "server": self.server.facts}
         version = client.facts.get("tools", {}).get(tools.tool(trial.test.tool).VERSION[0])
         record["tool_version"] = version
-        asked = await self._tune(client, server)
-        before = asyncio.gather(client.counters(), server.counters())
+        asked = await self._tune(hosts)
+        before = asyncio.gather(*(h.counters() for h in hosts))
         try:
-            commands, listener = await self._serve(asked, server)
-            load = await self._load(client, server)
+            commands, listeners = await self._serve(asked)
+            load = await self._load()
             counted = await before
             if load:
                 await asyncio.sleep(SETTLE_S)
@@ -92,17 +101,20 @@ class TrialRun:
             code = await (await self._start(commands, client, "client")).wait()
             record["ended_utc"] = now()
             record["exit"]["client"] = code
-            died = listener is not None and listener.ended and not commands.server_ends
+            dead = [h for h, process in zip(self.servers, listeners, strict=False) if process.ended]
             unloaded = load is not None and load.ended
             if load:
                 record["exit"]["client-load"] = await load.wait()
         finally:
             before.cancel()
             await asyncio.gather(before, return_exceptions=True)
-            for side, process in self.processes.items():
-                record["exit"][side] = await process.stop(grace_s=0.5 * process.ends)
-        after = await asyncio.gather(client.counters(), server.counters())
-        for side, session, old, new in zip(("client", "server"), (client, server), counted, after, strict=True):
+            stopped = await asyncio.gather(*(p.stop(grace_s=0.5 * p.ends) for p in self.processes.values()))
+            record["exit"] |= dict(zip(self.processes, stopped, strict=True))
+        after = await asyncio.gather(*(h.counters() for h in hosts))
+        server = self._answered(counted[1:], after[1:])
+        died = server in dead and not commands.server_ends
+        for side, session in (("client", client), ("server", server)):
+            old, new = (c[hosts.index(session)] for c in (counted, after))
             record["counters"][side] = {
                 "before": {"time_s": old.get("time_s")},
                 "delta": facts.difference(old, new),
@@ -116,45 +128,80 @@ class TrialRun:
         if unloaded:
             raise CollectError(self._why_unloaded(client, server))
 
-    async def _tune(self, client: HostSession, server: HostSession) -> Trial:
+    def _answered(self, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> HostSession:
+        """Find out which server a load balancer chose; its host, facts and files are those of the run's server.
+
+        All of them serve, and one has the traffic: the packets that each received tell which.
+        """
+        if len(self.servers) == 1:
+            return self.server
+        names = [s.host.name for s in self.servers]
+        moved = [facts.difference(old, new).get("Ip.InReceives", 0) for old, new in zip(before, after, strict=True)]
+        received = dict(sorted(zip(names, moved, strict=True), key=lambda item: -item[1]))
+        first, second, *_ = received
+        if received[second] > SHARED * received[first] + IDLE or not received[first]:
+            told = ", ".join(f"{name} {n:.0f}" for name, n in received.items())
+            self.record["warnings"].append(
+                f"several servers behind {self.server.host.data_address} were at work (packets received: {told}); what "
+                f"is told of the server is of {first} only"
+            )
+        self.server = self.servers[names.index(first)]
+        self.record["backends"] = received
+        host = self.server.host
+        self.record["hosts"]["server"] = asdict(replace(host, labels={**host.labels, "backend": first}))
+        self.record["facts"]["server"] = self.server.facts
+        for served in [side for side in self.processes if side.endswith(f"@{first}")]:
+            side = served.partition("@")[0]
+            for end in ("out", "err"):
+                (self.folder / f"{served}.{end}").rename(self.folder / f"{side}.{end}")
+            self.record["commands"][side] = list(self.processes[served].command)
+            self.record["exit"][side] = self.record["exit"].pop(served)
+        return self.server
+
+    async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
         """Set the TCP buffers that the trial wants on hosts that are ours; return it as its tool is to run it."""
         trial, wanted = self.trial, asked_buffers(self.trial)
-        if client.host.owned and server.host.owned:
-            await _both(client.tcp_buffers(wanted), server.tcp_buffers(wanted))
+        if all(h.host.owned for h in hosts):
+            await _all(h.tcp_buffers(wanted) for h in hosts)
             return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)
         if wanted is not None:
             self.record["warnings"].append(
-                f"TCP buffers were set on the tool's own sockets: {client.host.name} and {server.host.name} were not "
+                f"TCP buffers were set on the tool's own sockets: {' and '.join(h.host.name for h in hosts)} were not "
                 "made by this project, so that their settings are left alone"
             )
         return trial
 
-    async def _serve(self, asked: Trial, server: HostSession, side: str = "") -> tuple[tools.Commands, Process | None]:
-        """Start the server's side; another port where one is taken by something else."""
-        record = self.record
+    async def _serve(self, asked: Trial, side: str = "") -> tuple[tools.Commands, list[Process]]:
+        """Start the server's side on all that may answer; another port where one is taken by something else."""
+        record, words = self.record, tools.tool(asked.test.tool).commands
+        sides = [f"server{side}{f'@{s.host.name}' if self.servers[1:] else ''}" for s in self.servers]
         for number in range(5):
             slot = (self.trial.order + 97 * (self.attempt - 1) + 31 * number) * PORTS_EACH % PORTS
             port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
-            commands: tools.Commands = tools.tool(asked.test.tool).commands(asked, server.host.data_address, port)
+            commands: tools.Commands = words(asked, self.server.host.data_address, port)
             record["commands"][f"client{side}"] = list(commands.client)
-            record["commands"][f"server{side}"] = list(commands.server or ())
+            served = [words(asked, s.host.own_address or s.host.data_address, port) for s in self.servers]
+            record["commands"][f"server{side}"] = list(served[0].server or ())
             if commands.server is None:
-                return commands, None
-            process = await self._start(commands, server, f"server{side}")
-            if not commands.listens or await process.listening():
-                return commands, process
-            code = record["exit"][f"server{side}"] = await process.stop()
+                return commands, []
+            started = [await self._start(*each) for each in zip(served, self.servers, sides, strict=True)]
+            if not commands.listens or all(await asyncio.gather(*(p.listening() for p in started))):
+                return commands, started
+            codes = await asyncio.gather(*(p.stop() for p in started))
+            record["exit"] |= dict(zip(sides, codes, strict=True))
+            code = next((c for c in codes if c not in (BUSY, STOPPED)), BUSY if BUSY in codes else STOPPED)
+            server, name = next((s, n) for s, n, c in zip(self.servers, sides, codes, strict=True) if c == code)
             if code == MISSING:
                 raise CollectError(missing(asked.test.tool, server))
             if code != BUSY:
-                said = f"exit code {code}: {self.said(f'server{side}')}"
+                said = f"exit code {code}: {self.said(name)}"
                 raise CollectError(
                     f"{commands.server[0]} on {server} does not listen ({said}){_full(said, asked.test.tool, server)}"
                 )
         last = FIRST_PORT + PORTS - 1
         raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
 
-    async def _load(self, client: HostSession, server: HostSession) -> Process | None:
+    async def _load(self) -> Process | None:
         """Start the load that the test is to be measured under."""
         spec, during = self.trial.test, self.trial.test.during
         if during is None:
@@ -166,8 +213,8 @@ class TrialRun:
             options=during.options,
         )
         asked = replace(self.trial, test=load, streams=during.streams, tcp_buffer_bytes=None, message_bytes=None)
-        commands, _ = await self._serve(asked, server, "-load")
-        return await self._start(commands, client, "client-load")
+        commands, _ = await self._serve(asked, "-load")
+        return await self._start(commands, self.client, "client-load")
 
     async def _start(self, commands: tools.Commands, session: HostSession, side: str) -> Process:
         serves = side.startswith("server")
@@ -237,9 +284,9 @@ def asked_buffers(trial: Trial) -> int | None:
     return None if trial.tcp_buffer_bytes == trial.pair.tcp_buffer_bytes else trial.tcp_buffer_bytes
 
 
-async def _both(first: Awaitable[None], second: Awaitable[None]) -> None:
-    """Do both; when one fails the other is done all the same, and the first failure is raised."""
-    for outcome in await asyncio.gather(first, second, return_exceptions=True):
+async def _all(work: Iterable[Awaitable[None]]) -> None:
+    """Do all; when one fails the others are done all the same, and the first failure is raised."""
+    for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
 

@@ -80,6 +80,66 @@ def test_every_placement_is_placed_proven_measured_once_and_removed(world: World
     assert [p["claim"] for p in proofs if not p["holds"]] == []
 
 
+def test_servers_behind_one_frontend_are_all_served_and_the_one_that_answers_is_told(
+    world: World, tmp_path: Path
+) -> None:
+    """Every tool, through a load balancer that really chooses: control and data connections meet the same server."""
+    declared = experiment("c l standard-lb", "c s standard-lb", **world.options(vms={"l": {"backends": 3}}))
+    busy = {"tool": "iperf2", "test": "tcp"}
+    tests = [
+        {"tool": "qperf", "test": "tcp_lat"}, {"tool": "qperf", "test": "udp_lat"},
+        {"tool": "iperf3", "test": "tcp", "streams": [4]}, {"tool": "iperf3", "test": "udp", "options": {"bitrate": "1M"}},
+        {"tool": "iperf2", "test": "tcp"}, {"tool": "sockperf", "test": "ping-pong"},
+        {"tool": "sockperf", "test": "ping-pong", "options": {"protocol": "tcp"}, "during": busy},
+    ]  # fmt: skip
+    file = write(declared, tmp_path)
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | {"tests": tests}), "utf-8")
+    store = pipeline.collect(file, root=tmp_path / "data", rounds=1, duration_s=1)
+    (made,) = store.deployments()
+    hosts = {h["name"]: h for h in made["hosts"]}
+    assert list(hosts) == ["c", "l", "l-2", "l-3", "s"]
+    assert len({hosts[n]["data_address"] for n in ("l", "l-2", "l-3")}) == 1
+    assert [c for h in made["hosts"] for c in h["proofs"] if not c["holds"]] == []
+
+    runs = load(tmp_path / "data" / "probe")
+    assert set(runs["status"]) == {"ok"}, runs["error"].to_list()
+    assert len(runs) == 2 * len(tests)
+    assert runs.groupby("server")["server_backend"].nunique().to_dict() == {"l": 1, "s": 0}
+    assert set(runs["server_backends"].dropna()) == {"3"}
+    assert npl.verify(tmp_path / "data") == []
+    for run_id in store.run_ids():
+        record = store.run(run_id)
+        server, asked = record["hosts"]["server"], record["trial"]["server"]
+        assert record["facts"]["server"]["nic"] == "eth0"
+        assert record["counters"]["server"]["delta"]["Ip.InReceives"]
+        if record["trial"]["tool"] == "sockperf":
+            assert server["own_address"] in record["commands"]["server"]
+            assert server["data_address"] in record["commands"]["client"]
+        if asked == "s":
+            assert "backends" not in record
+            continue
+        received = record["backends"]
+        assert set(received) == {asked, f"{asked}-2", f"{asked}-3"}
+        assert max(received, key=received.__getitem__) == server["name"] == server["labels"]["backend"]
+        assert not any("several servers" in w for w in record["warnings"]), record["warnings"]
+        assert {f"server@{n}.out" for n in received if n != server["name"]} <= set(record["files"])
+
+
+@pytest.mark.usefixtures("canned_preflight")
+def test_connections_that_a_load_balancer_parts_are_told(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With Azure's own default; iperf3, which has a connection for control, gets no answer then."""
+    text = template.template_text().replace('"SourceIP"', '"Default"')
+    monkeypatch.setattr(template, "template_text", lambda: text)
+    file = write(experiment("c l standard-lb", **world.options(vms={"l": {"backends": 3}})), tmp_path)
+    tests = [{"tool": "iperf2", "test": "tcp", "streams": [16]}]
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | {"tests": tests}), "utf-8")
+    pipeline.collect(file, root=tmp_path / "data", rounds=1, duration_s=1)
+    (warnings,) = load(tmp_path / "data" / "probe")["warnings"]
+    assert any("several servers behind" in w for w in warnings)
+
+
 def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_report(
     world: World, tmp_path: Path
 ) -> None:

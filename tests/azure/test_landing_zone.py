@@ -436,6 +436,38 @@ def test_two_subnets_and_a_nat_gateway(az: DirectAz, cloud: Cloud, tmp_path: Pat
     assert made.host("p").data_address == made.host("p").address
 
 
+def test_several_servers_behind_one_frontend(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
+    outside(cloud)
+    declared = experiment(
+        "a l standard-lb", "a m standard-lb", resource_group="net", vms={"l": {"backends": 3}}, prices=PRICES
+    )
+    cloud.limits["westeurope", "standardDSv5Family"] = 16
+    assert any("20 vCPUs needed" in p for p in azure.preflight(declared).problems)
+    del cloud.limits["westeurope", "standardDSv5Family"]
+    found = azure.preflight(declared)
+    bill = {i.name: i.quantity for i in found.cost.items}
+    assert bill["Standard_D4s_v5 in westeurope"] == bill["public address in westeurope"] == 5
+    assert bill["load balancer in westeurope"] == 2
+
+    made = azure.up(declared, number=1, state=tmp_path)
+    assert [h.name for h in made.hosts] == ["a", "l", "l-2", "l-3", "m"]
+    assert made.host("l").backends == made.host("l-3").backends == ("l", "l-2", "l-3")
+    assert made.host("m").backends == made.host("a").backends == ()
+    assert len({made.host(n).data_address for n in ("l", "l-2", "l-3")}) == 1
+    assert len({made.host(n).own_address for n in ("l", "l-2", "l-3")}) == 3
+    assert made.host("l-2").labels == {"backends": "3"}
+    assert [c for h in made.hosts for c, holds in claims(h).items() if not holds] == []
+    assert claims(made.host("l-3"))["behind the load balancer of l"]
+    balancers = "Microsoft.Network/loadBalancers"
+    assert len(cloud.names(balancers)) == 2
+    for name in cloud.names(balancers):
+        (rule,) = cloud.get(balancers, name)["properties"]["loadBalancingRules"]
+        assert rule["properties"]["loadDistribution"] == "SourceIP"  # qperf and iperf3 have several connections
+    assert azure.up(declared, number=1, state=tmp_path) == made
+    azure.down(declared, state=tmp_path)
+    assert not cloud.names(balancers)
+
+
 # dry run
 
 

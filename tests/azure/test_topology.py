@@ -40,19 +40,19 @@ def test_each_placement_puts_its_server_where_it_says() -> None:
             "c i public-ip", "c w vpn", "c e expressroute", expressroute_circuit=CIRCUIT,
         )
     )  # fmt: skip
-    seen = {v.name: (v.network, v.region, v.zone, bool(v.ppg), v.behind_balancer) for v in made.vms}
+    seen = {v.name: (v.network, v.region, v.zone, bool(v.ppg), v.balancer) for v in made.vms}
     home, far = "westeurope", "northeurope"
     assert seen == {
-        "c": ("home", home, "1", True, False),
-        "p": ("home", home, "1", True, False),
-        "z": ("home", home, "1", False, False),
-        "x": ("home", home, "2", False, False),
-        "r": ("remote", far, "1", False, False),
-        "v": ("peered", home, "1", False, False),
-        "l": ("home", home, "1", False, True),
-        "i": ("public", far, "1", False, False),
-        "w": ("vpn", far, "1", False, False),
-        "e": ("expressroute", far, "1", False, False),
+        "c": ("home", home, "1", True, ""),
+        "p": ("home", home, "1", True, ""),
+        "z": ("home", home, "1", False, ""),
+        "x": ("home", home, "2", False, ""),
+        "r": ("remote", far, "1", False, ""),
+        "v": ("peered", home, "1", False, ""),
+        "l": ("home", home, "1", False, "l"),
+        "i": ("public", far, "1", False, ""),
+        "w": ("vpn", far, "1", False, ""),
+        "e": ("expressroute", far, "1", False, ""),
     }
     assert set(made.peerings) == {("home", "peered"), ("peered", "home"), ("home", "remote"), ("remote", "home")}
     assert [(g.name, g.kind) for g in made.gateways] == [
@@ -105,10 +105,12 @@ def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
         (["a b same-zone", "a b ppg"], {}, "'b' should have ppg off .* and on"),
         (["a b same-zone", "a b cross-zone"], {}, "both hosts would stand in zone 1|should have zone"),
         (["a b standard-lb", "c b same-zone"], {}, "measured at different addresses"),
+        (["a b same-zone"], {"vms": {"b": {"backends": 2}}}, "b has backends, but b is the server of no standard-lb"),
+        (["a b standard-lb", "a b-2 ppg"], {"vms": {"b": {"backends": 2}}}, "'b-2' would name a backend as well"),
         (["A_b c same-zone"], {}, "cannot name a VM"),
+        ([f"{'a' * 41} c same-zone"], {}, "at most 40"),
         (["a b same-zone"], {"vms": {"z": {"zone": "1"}}}, "'z', which is in no pair"),
         (["a b cross-zone"], {"vms": {"b": {"zone": "1"}}}, "both hosts would stand in zone 1"),
-        ([f"{'a' * 41} c same-zone"], {}, "at most 40"),
         (["a b same-zone"], {"allow_from": ["0.0.0.0/0"]}, "would open port 22 to"),
         (["a b same-zone"], {"allow_from": ["Internet"]}, "no address or prefix"),
         (["a b same-zone"], {"region": "West Europe"}, "region"),
@@ -122,8 +124,6 @@ def test_what_cannot_be_is_refused_with_the_remedy(pairs: list[str], options: di
     assert "\n" not in str(caught.value)
 
 
-def test_alternatives_are_only_those_allowed() -> None:
-    assert len(alternatives(checked(experiment()))) == 1
 def test_a_load_balancer_would_end_the_connection_for_control_of_a_long_test() -> None:
     declared = experiment("a b standard-lb", "a c same-zone")
     (test,) = declared.tests
@@ -136,6 +136,8 @@ def test_a_load_balancer_would_end_the_connection_for_control_of_a_long_test() -
     assert balancer["properties"]["loadBalancingRules"][0]["properties"]["idleTimeoutInMinutes"] == 30
 
 
+def test_alternatives_are_only_those_allowed() -> None:
+    assert len(alternatives(checked(experiment()))) == 1
     many = experiment("a b cross-zone", alternative_zones=True, alternative_sizes=["Standard_D2s_v5"])
     assert [tuple(v.zone for v in place(many, i).vms) for i in range(3)] == [("1", "2"), ("2", "1"), ("1", "2")]
     assert {v.size for v in place(many, 2).vms} == {"Standard_D2s_v5"}

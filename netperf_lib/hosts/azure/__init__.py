@@ -457,6 +457,10 @@ class _Attempt:
         fronts = {f["name"].removeprefix(f"lb-{prefix}"): f["private"] for f in outputs["fronts"]}
         reach = {n: a["public"] or a["private"] for n, a in addresses.items()}
         public = {s for _, s in place.public_pairs}
+        data = {
+            v.name: fronts.get(v.balancer) or addresses[v.name]["public" if v.name in public else "private"]
+            for v in place.vms
+        }
         say(f"{name}: asking the cloud and the guests for proof")
         placed = proof.observe(az, group, self.found.physical_zones, prefix)
         config = access.ssh_config(options, kept, name, {reach[n]: vm.id for n, vm in placed.items()})
@@ -465,7 +469,9 @@ class _Attempt:
             Host(
                 name=v.name,
                 address=reach[v.name],
-                data_address=fronts.get(v.name) or addresses[v.name]["public" if v.name in public else "private"],
+                data_address=data[v.name],
+                own_address=addresses[v.name]["private"] if data[v.name] != addresses[v.name]["private"] else None,
+                backends=place.backends(v.name),
                 user=options.user,
                 identity=str(kept.identity.resolve()),
                 known_hosts=str(known.resolve()),

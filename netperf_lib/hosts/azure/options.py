@@ -57,6 +57,11 @@ class VmOptions(_Declared):
     gateway_sku: GatewaySku | None = None
     """SKU of the gateway of this VM's network, on `vpn` and `expressroute`. A client and a server with the same SKU get
     networks and gateways of their own, so that several SKUs are compared in one experiment."""
+    backends: int | None = Field(default=None, ge=1, le=64)
+    """VMs behind the load balancer of this server of `standard-lb`; the further ones are called like it, with `-2`,
+    `-3` and so on. The load balancer chooses by the client's address, since the connections of one test must meet the
+    same VM (qperf and iperf3 have a second one for control): a client is always served by the same VM, and several
+    clients by several. Each run records which VM answered, as `server_backend`."""
 
 
 class Options(_Declared):

@@ -124,7 +124,7 @@ def cost(
     count.update((f"disk {options.disk}", v.region, "disk") for v in topology.vms)
     count.update(("public address", r, "address") for r in topology.public_addresses(options.management))
     count.update(("nat gateway", n.region, "nat") for n in topology.networks if n.nat)
-    count.update(("load balancer", v.region, "balancer") for v in topology.vms if v.behind_balancer)
+    count.update(("load balancer", v.region, "balancer") for v in topology.vms if v.balancer == v.name)
     items = [
         Item(name=f"{what} in {region}", quantity=n, price=_price(what, region, kind, options))
         for (what, region, kind), n in sorted(count.items())

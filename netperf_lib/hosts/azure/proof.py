@@ -36,6 +36,8 @@ class Placed:
     colocation: str = "unknown"
     """Colocation status of its proximity placement group."""
     accelerated: bool | None
+    balancer: str
+    """Load balancer that it stands behind, or ""."""
     private: str | None
     public: str | None
     tags: Mapping[str, str]
@@ -76,6 +78,10 @@ def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, P
             ppg=ppg.rsplit("/", 1)[1].removeprefix(prefix) if ppg else None,
             colocation=colocation.get(ppg or "", "unknown"),
             accelerated=nic.get("enableAcceleratedNetworking"),
+            balancer=", ".join(
+                p["id"].split("/")[8].removeprefix(f"lb-{prefix}")
+                for p in address.get("loadBalancerBackendAddressPools") or ()
+            ),
             private=address.get("privateIPAddress"),
             public=listed["public-ip"].get(public, {}).get("ipAddress"),
             tags=vm.get("tags") or {},
@@ -116,6 +122,7 @@ def proven(
         ends = {name for pair, path in topology.paths.items() if path in GATEWAYS for name in pair}
         skus = {g.sku for g in topology.gateways if g.network == asked.network and host.name in ends}
         labels = {"gateway_sku": ", ".join(sorted(skus))} if skus else {}
+        labels |= {"backends": str(len(host.backends))} if host.backends else {}
         proofs += guest_proofs(asked.accelerated, guest, options.pinned())
         out.append(replace(host, labels=labels, proofs=tuple(proofs)))
     return tuple(out)
@@ -148,6 +155,9 @@ def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None) -> list[Proof
         word, said = ("on" if state else "off" for state in (wanted.accelerated, vm.accelerated))
         text = f"accelerated networking {word} on the interface"
         out.append(claim(text, vm.accelerated, wanted.accelerated, f"Azure: {said}"))
+    if wanted.balancer:
+        text = f"behind the load balancer of {wanted.balancer}"
+        out.append(claim(text, vm.balancer, wanted.balancer, f"Azure: {vm.balancer or 'none'}"))
     if wanted.ppg:
         out.append(claim(f"member of {wanted.ppg}", vm.ppg or "", wanted.ppg, f"Azure: {vm.ppg or 'none'}"))
         holds = {"aligned": True, "unknown": None}.get(vm.colocation.rsplit("/", 1)[-1].lower(), False)

@@ -166,7 +166,7 @@ def parameters(
                 "after": after.get(v.name, ""),
                 "subnetId": subnet[v.network],
                 "publicAddress": options.management == "public",
-                "balancer": f"lb-{prefix}{v.name}" if v.behind_balancer else "",
+                "balancer": f"lb-{prefix}{v.balancer}" if v.balancer else "",
             }
             for v in topology.vms
         ],
@@ -209,7 +209,7 @@ def parameters(
                 "subnetId": subnet[v.network],
             }
             for v in topology.vms
-            if v.behind_balancer
+            if v.balancer == v.name
         ],
         "publicPairs": [
             {"name": f"tests-from-{c}", "network": prefix + network, "address": address, "priority": 200 + i}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -16,9 +17,9 @@ from .options import Options, VmOptions
 __all__ = ["PLACEMENTS", "Gateway", "Network", "Topology", "Vm", "topology"]
 
 HOME = "home"
-
 IDLE_S = 30 * 60
 """As the template has it for load balancers: the most that Azure's interface allows by its description."""
+
 PLACEMENTS = {
     "ppg": "same zone and proximity placement group",
     "same-zone": "same zone, same subnet",
@@ -99,7 +100,8 @@ class Vm:
     accelerated: bool
     subnet: str = "hosts"
     ppg: str = ""
-    behind_balancer: bool = False
+    balancer: str = ""
+    """Server whose load balancer it stands behind."""
     tcp_buffer_bytes: int | None = None
 
 
@@ -119,6 +121,12 @@ class Topology:
     """(client, server) to placement."""
     hub: str = ""
     """Existing virtual network that all of ours are peered with."""
+
+    def backends(self, name: str) -> tuple[str, ...]:
+        """VMs behind the same load balancer as `name`, that one among them, where there are several."""
+        balancer = self.vm(name).balancer
+        found = tuple(v.name for v in self.vms if balancer and v.balancer == balancer)
+        return found if len(found) > 1 else ()
 
     def vm(self, name: str) -> Vm:
         """Return the VM called `name`."""
@@ -222,7 +230,10 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
     for pair in experiment.pairs:
         _apply(pair, wishes[pair.client], wishes[pair.server], options)
         _one_address(experiment, addresses, pair)
-    return _joined(experiment, options, tuple(_vm(name, wish, options) for name, wish in wishes.items()), wishes)
+    vms = tuple(vm for name, wish in wishes.items() for vm in _vms(name, wish, options))
+    if twice := [name for name, n in Counter(v.name for v in vms).items() if n > 1]:
+        raise ExperimentError(f"{experiment.name}: {twice[0]!r} would name a backend as well; name another host so")
+    return _joined(experiment, options, vms, wishes)
 
 
 def alternatives(options: Options) -> list[Options]:
@@ -256,6 +267,14 @@ def _check(experiment: Experiment, options: Options, pair: Pair) -> None:
         raise ExperimentError(f"{where}: set hosts.options.remote_region, or the region of {pair.server} in vms")
     if pair.placement == "nva" and not options.next_hop:
         raise ExperimentError(f"{where}: set hosts.options.hub and next_hop, the address of the appliance there")
+    if pair.placement == "standard-lb":
+        for test in experiment.tests:
+            through = not test.placements or pair.placement in test.placements
+            if through and test.tool in ("qperf", "iperf3") and test.duration_s + test.omit_s > IDLE_S:
+                raise ExperimentError(
+                    f"{where}: the load balancer ends connections that are silent for {IDLE_S / 60:.0f} minutes, as "
+                    f"the one for control is while {test.tool} measures; give its test a shorter duration_s"
+                )
     if pair.placement == "cross-zone" and len(options.zones) < 2 and pair.server not in options.vms:
         raise ExperimentError(f"{where}: hosts.options.zones must name two zones")
     if pair.placement == "expressroute" and not options.expressroute_circuit:
@@ -267,14 +286,6 @@ def _check(experiment: Experiment, options: Options, pair: Pair) -> None:
         return
     if options.subnet and pair.placement in ("vnet-peering", "other-subnet", "nva", "vpn", "expressroute"):
         raise ExperimentError(
-    if pair.placement == "standard-lb":
-        for test in experiment.tests:
-            through = not test.placements or pair.placement in test.placements
-            if through and test.tool in ("qperf", "iperf3") and test.duration_s + test.omit_s > IDLE_S:
-                raise ExperimentError(
-                    f"{where}: the load balancer ends connections that are silent for {IDLE_S / 60:.0f} minutes, as "
-                    f"the one for control is while {test.tool} measures; give its test a shorter duration_s"
-                )
             f"{where}: hosts.options.subnet is an existing network, and those are left as they are; "
             f"give {pair.server} a subnet of its own in vms, or leave subnet out"
         )
@@ -334,7 +345,7 @@ def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> No
         # the client may be in the group for the sake of another pair; this server must not be
         server.want("ppg", False, who)
     elif placement == "standard-lb":
-        server.want("behind_balancer", True, who)
+        server.want("balancer", pair.server, who)
 
 
 def _far(pair: Pair, host: _Wishes, options: Options) -> tuple[str, str]:
@@ -356,6 +367,15 @@ def _network(host: _Wishes, name: str, who: str) -> None:
     host.want("network", f"given-{own}", f"hosts.options.vms.{host.host}")
 
 
+def _vms(name: str, wish: _Wishes, options: Options) -> list[Vm]:
+    vm, several = _vm(name, wish, options), wish.get("backends", 1)
+    if several > 1 and not vm.balancer:
+        raise ExperimentError(
+            f"{wish.experiment.name}: hosts.options.vms.{name} has backends, but {name} is the server of no standard-lb"
+        )
+    return [vm, *(replace(vm, name=f"{name}-{i}") for i in range(2, several + 1))]
+
+
 def _vm(name: str, wish: _Wishes, options: Options) -> Vm:
     region = wish.get("region", options.region)
     zones = options.zones if region == options.region or options.remote_zones is None else options.remote_zones
@@ -369,7 +389,7 @@ def _vm(name: str, wish: _Wishes, options: Options) -> Vm:
         accelerated=wish.get("accelerated", options.accelerated),
         subnet=wish.get("part", "hosts"),
         ppg=f"ppg-{region}{'-' + zone if zone else ''}" if wish.get("ppg", False) else "",
-        behind_balancer=wish.get("behind_balancer", False),
+        balancer=wish.get("balancer", ""),
         tcp_buffer_bytes=wish.get("tcp_buffer_bytes", None),
     )
 
@@ -377,7 +397,9 @@ def _vm(name: str, wish: _Wishes, options: Options) -> Vm:
 def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishes: Mapping[str, _Wishes]) -> Topology:
     blocks = list(ipaddress.ip_network(options.address_space).subnets(new_prefix=23))
     existing = {HOME: options.subnet or "", "remote": options.remote_subnet or ""}
-    existing |= {v.network: wishes[v.name].get("subnet", "") for v in vms if v.network.startswith("given-")}
+    existing |= {
+        v.network: wishes[v.balancer or v.name].get("subnet", "") for v in vms if v.network.startswith("given-")
+    }
     networks = []
     for i, (name, region) in enumerate(dict.fromkeys((v.network, v.region) for v in vms)):
         given = existing.get(name, "")
@@ -414,7 +436,7 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
                 continue
             usual = options.vpn_sku if path == "vpn" else options.expressroute_sku
             for end in ends:
-                skus = {wishes[v.name].get("gateway_sku", usual) for v in vms if v.network == end}
+                skus = {wishes[v.balancer or v.name].get("gateway_sku", usual) for v in vms if v.network == end}
                 if len(skus) > 1 or not by_name[end].prefix:
                     raise ExperimentError(
                         f"{experiment.name}: network {end} cannot have the gateway of {path}: its VMs ask for "
