@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -217,19 +215,17 @@ def loaded(load: Callable[..., Any], *given: Any) -> None:
 
 
 def test_explore_is_a_page_without_code(browser: Any, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = [sys.executable, "-m", "netperf_lib", "explore", str(npl.recorded()), "--no-browser", f"--port={port}"]
-    server = subprocess.Popen(words, cwd=tmp_path, start_new_session=True)
+    words = [sys.executable, "-m", "netperf_lib", "explore", str(npl.recorded()), "--no-browser"]
+    log = tmp_path / "log"
+    server = subprocess.Popen(words, cwd=tmp_path, start_new_session=True, stderr=log.open("w"))
     try:
         for _ in range(600):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            if address := re.search(r"http://localhost:\d+/", log.read_text()):
                 break
             assert server.poll() is None
             time.sleep(0.3)
         page = browser.new_page(viewport={"width": 1200, "height": 1500})
-        loaded(page.goto, f"http://127.0.0.1:{port}/")
+        loaded(page.goto, address[0])
         looked_around(page)
         assert "import netperf_lib as npl\nnpl.explore" not in page.inner_text("body")
         kept(page, "explore-page")
