@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXPERIMENT ?= data/experiments/lab.yaml
 ROOT ?= results
+# Hundreds of processes of the tests would compile the library and each test anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup report test soak test-azure validate check bench bench-scale fuzz docs workshop notebooks golden lock clean
 

@@ -15,7 +15,7 @@ import pytest
 from netperf_lib import tools
 from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
-from tests.logs import measure
+from tests.tools import measure
 
 LOGS = Path(__file__).parents[1] / "logs"
 RULE = "------------------------------------------------------------\n"
@@ -810,7 +810,7 @@ def test_two_processes_that_write_by_turns(one: str, two: str) -> None:
 
 
 def test_how_often_damage_goes_unnoticed() -> None:
-    """The aim is 0.1 % and 0.5 % over many draws (``python tests/logs/measure.py --draws 100``); these are few."""
+    """The aim is 0.1 % and 0.5 % over many draws (``python tests/tools/measure.py --draws 100``); these are few."""
     found = measure.count(LOGS, draws=10, seed=1)
     for kind, most in (("damaged", 0.003), ("interleaved", 0.012)):
         wrong, tried, _ = found[kind]

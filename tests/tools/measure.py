@@ -1,6 +1,6 @@
 """How often the readers are right: intact logs, damaged ones, and two that were written into one file.
 
-``python tests/logs/measure.py [FOLDER] [--draws N] [--seed S]`` prints the shares; FOLDER holds logs, by default
+``python tests/tools/measure.py [FOLDER] [--draws N] [--seed S]`` prints the shares; FOLDER holds logs, by default
 those of the project. A damaged log is silently wrong when a run is `ok` and a number of it is not the intact log's
 (to the rounding of three digits), or one that the intact log gives is gone without a warning. Every damage counts, but
 for one: lines that a tool prints only when something happened, and that no other line refers to (`ALONE`). Without
@@ -20,7 +20,7 @@ from netperf_lib import tools
 from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
 
-LOGS = Path(__file__).parent
+LOGS = Path(__file__).parents[1] / "logs"
 ALONE = re.compile(rb"datagrams received out-of-order|\[ CT\] final connect times")
 """Lines of iperf 2 that are only printed at times, and that no other line refers to."""
 
