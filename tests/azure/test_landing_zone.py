@@ -118,6 +118,55 @@ def test_a_gateway_is_not_priced_by_the_meter_of_its_connections(monkeypatch: py
 
 
 @pytest.mark.parametrize(
+    ("sku", "price"), [("ErGw1AZ", 0.42), ("Standard", 0.19), ("HighPerformance", 0.49), ("UltraPerformance", 1.87)]
+)
+def test_every_expressroute_gateway_has_the_price_of_its_meter(
+    monkeypatch: pytest.MonkeyPatch, sku: str, price: float
+) -> None:
+    answer = listed(
+        ("ExpressRoute Gateway", "ErGw1AZ Gateway", "1 Hour", 0.42),
+        ("ExpressRoute Standard Gateway", "Standard Gateway", "1 Hour", 0.19),
+        ("ExpressRoute High Performance Gateway", "High Performance Gateway", "1 Hour", 0.49),
+        ("ExpressRoute Ultra High Performance Gateway", "Ultra High Performance Gateway", "1 Hour", 1.87),
+        ("ExpressRoute", "Standard Metered Data 1 Gbps Circuit", "1/Month", 436.0),
+    )
+    asked: list[str] = []
+    monkeypatch.setattr(prices, "_cached", lambda url: asked.append(url) or answer)
+    options = Options(region="westeurope", vm_size="Standard_D4s_v5")
+    assert prices._price(sku, "westeurope", "ExpressRoute", options) == price
+    assert "skuName" not in asked[0]  # the list has other words for some
+
+
+@pytest.mark.parametrize(
+    ("path", "far", "price"),
+    [
+        ("ppg", False, 0.0), ("cross-zone", False, 0.02), ("vnet-peering", False, 0.02), ("nva", False, 0.04),
+        ("standard-lb", False, 0.005), ("cross-region", True, 0.07), ("vpn", True, 0.035), ("vpn", False, 0.0),
+        ("public-ip", True, 0.087), ("nat-gateway", False, 0.045), ("expressroute", True, None),
+    ],
+)  # fmt: skip
+def test_transfer_has_the_prices_of_the_list(
+    monkeypatch: pytest.MonkeyPatch, path: str, far: bool, price: float | None
+) -> None:
+    zones = "Standard Inter-Availability Zone Data Transfer"
+    answer = listed(
+        ("Bandwidth", f"{zones} Out", "1 GB", 0.01), ("Bandwidth", f"{zones} In", "1 GB", 0.01),
+        ("Virtual Network Peering", "Intra-Region Egress", "1 GB", 0.01),
+        ("Virtual Network Peering", "Intra-Region Ingress", "1 GB", 0.01),
+        ("VPN Gateway Bandwidth", "Inter-Virtual Network Data Transfer Out", "1 GB", 0.035),
+        ("Bandwidth", "Inter Continent Data Transfer Out", "1 GB", 0.087),
+    )  # fmt: skip
+    for service, each in (("NAT", 0.045), ("Load", 0.005)):
+        answer[service] = listed((service, "Standard Data Processed", "1 GB", each))
+    monkeypatch.setattr(
+        prices, "_cached", lambda url: next((answer[s] for s in ("NAT", "Load") if f"%27{s}" in url), answer)
+    )
+    options = Options(region="westeurope", vm_size="Standard_D4s_v5")
+    got = prices._transfer(path, "westeurope", "northeurope" if far else "westeurope", options)
+    assert got == (None if price is None else pytest.approx(price))
+
+
+@pytest.mark.parametrize(
     ("region", "zone"),
     [
         ("westeurope", "1"),

@@ -247,15 +247,25 @@ def test_what_azure_would_make_is_told_before_and_is_what_is_made(az: DirectAz, 
     assert ("deployment", "sub", "what-if") in order[:first]
 
 
-def test_what_azure_refuses_beforehand_leaves_no_trace(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
-    cloud.faults.append(Fault("validate", "b$", code="QuotaExceeded", message="exceeding Cores quota", times=2))
+@pytest.mark.parametrize(
+    ("code", "message", "remedy"),
+    [
+        ("QuotaExceeded", "exceeding Cores quota", "ask for more at https://aka.ms/quota"),
+        ("RequestDisallowedByPolicy", "Resource 'b' was disallowed by policy 'No D sizes'", "for an exemption"),
+    ],
+)
+def test_what_azure_refuses_beforehand_leaves_no_trace(
+    az: DirectAz, cloud: Cloud, tmp_path: Path, code: str, message: str, remedy: str
+) -> None:
+    cloud.faults.append(Fault("validate", "b$", code=code, message=message, times=2))
     found = azure.preflight(experiment())
     assert found.changes is None
     (problem,) = found.problems
-    assert "QuotaExceeded: exceeding Cores quota; ask for more at https://aka.ms/quota" in problem
+    assert f"{code}: {message}; " in problem
+    assert remedy in problem
     assert f"problem: {problem}" in str(found)
     said: list[str] = []
-    with pytest.raises(AzError, match="QuotaExceeded: exceeding Cores quota; ask for more"):
+    with pytest.raises(AzError, match=f"{code}: {message}; "):
         azure.up(experiment(), number=1, state=tmp_path, say=said.append)
     assert said[-1].endswith(": nothing was made")
     assert not [c for c in az.commands if "create" in c or "delete" in c]

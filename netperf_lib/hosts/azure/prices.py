@@ -32,6 +32,8 @@ DISKS = {
     "Premium_LRS": ("Premium SSD Managed Disks", "P4 LRS Disk"),
 }
 """Type of disk to product and meter of one of 32 GiB, which the images here have."""
+EXPRESSROUTE = {"HighPerformance": "High Performance", "UltraPerformance": "Ultra High Performance"}
+"""SKU to the beginning of its meter's name, where that is another word."""
 ZONE_1 = re.compile(
     r"europe|france|germany|norway|sweden|switzerland|italy|poland|spain|uk|(?<!afric)(?<!brazil)us\d?$|canada"
 )
@@ -156,11 +158,12 @@ def _price(what: str, region: str, kind: str, options: Options) -> float | None:
             where = {"serviceName": "Storage", "productName": product, "meterName": meter, **at}
             month = _hour(options, ".*", unit="1/Month", **where)
             return None if month is None else month / MONTH_H
-        case "Vpn" | "ExpressRoute":
+        case "Vpn":
             # the same SKU has a meter for connections beyond those included, at a small part of the price
-            service = "VPN Gateway" if kind == "Vpn" else "ExpressRoute"
-            meter = rf"{re.escape(what)}( Gateway)?|.*\bGateway\b.*"
-            return _hour(options, meter, serviceName=service, skuName=what, **at)
+            return _hour(options, rf"{re.escape(what)}( Gateway)?", serviceName="VPN Gateway", skuName=what, **at)
+        case "ExpressRoute":
+            meter = f"{EXPRESSROUTE.get(what, what)} Gateway"
+            return _hour(options, re.escape(meter), serviceName="ExpressRoute", meterName=meter, **at)
         case "address":
             where = {"serviceName": "Virtual Network", "productName": "IP Addresses", **at}
             return _hour(options, "Standard IPv4 Static Public IP", **where)
