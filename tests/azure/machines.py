@@ -178,7 +178,7 @@ class Machines:
         config += [f"ListenAddress {address}:22", f"HostKey {key}"]
         (home / "sshd_config").write_text("\n".join(config) + "\n", "utf-8")
         drivers = {"eth0": "hv_netvsc"}
-        if nic["enableAcceleratedNetworking"] and vm["name"] not in self.without_vf:
+        if nic["enableAcceleratedNetworking"] and profile["computerName"] not in self.without_vf:
             drivers["enP30832s1"] = "mlx5_core"
         for name, driver in drivers.items():
             device = home / "net" / name / "device"
@@ -217,7 +217,7 @@ class Machines:
             mount -t tmpfs none /usr/local/sbin
             cp {here["ethtool"]} /usr/local/sbin/ethtool
             mkdir -p /run/sshd
-            hostname {shlex.quote(vm["name"])}
+            hostname {shlex.quote(profile["computerName"])}
             ip link set lo up
             until ip -o address | grep -qF ' {f"{address}/" if balanced else ""}'; do sleep 0.02; done
             exec /usr/sbin/sshd -D -e -f {here["sshd_config"]}"""

@@ -28,12 +28,14 @@ from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import template
 from netperf_lib.hosts.azure.topology import PLACEMENTS
 
+from . import test_real
 from .cloud import BASE, OTHER, SUBSCRIPTION
-from .conftest import World, experiment
+from .conftest import PRICES, World, experiment
 from .direct import DirectAz
 from .emulator import CALLER, login
 from .test_landing_zone import hub
 from .test_place import CIRCUIT, NSG, outside
+from .transcript import whole_way
 
 pytestmark = pytest.mark.slow
 SUBNET = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/v/subnets/x"
@@ -78,6 +80,20 @@ def test_every_placement_is_placed_proven_measured_once_and_removed(world: World
     proofs = record["hosts"]["server"]["proofs"]
     assert {"Hyper-V host", "kernel", "image"} <= {p["claim"] for p in proofs}
     assert [p["claim"] for p in proofs if not p["holds"]] == []
+
+
+def test_what_make_test_azure_runs_goes_the_whole_way(world: World, tmp_path: Path) -> None:
+    """Its ladder, with its experiment, before somebody pays for it."""
+    declared = test_real.declared()
+    declared.hosts.options.update({k: v for k, v in world.options(prices=PRICES).items() if v is not None})
+    shown, codes = whole_way(declared, tmp_path, "from netperf_lib.hosts import azure; azure.CLOCK = azure.Clock(0.2)")
+    assert not any(codes), shown
+    assert "NOT TRUE" not in shown
+    assert "claims are proven" in shown
+    assert SUBSCRIPTION not in shown
+    assert "203.0.113" not in shown
+    assert set(load(tmp_path / "results" / "real")["status"]) == {"ok"}
+    assert not world.cloud.groups
 
 
 def test_servers_behind_one_frontend_are_all_served_and_the_one_that_answers_is_told(
@@ -148,7 +164,13 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
     zones = ("1", "2", "3")
     declared = experiment(
         *(f"z{a} z{b} cross-zone" for a in zones for b in zones if a != b),
-        **world.options(zones=zones, vms={f"z{z}": {"zone": z} for z in zones}, subnet=SUBNET, management="private"),
+        **world.options(
+            zones=zones,
+            vms={f"z{z}": {"zone": z} for z in zones},
+            subnet=SUBNET,
+            management="private",
+            resource_group="net",
+        ),
     )
     world.machines.without_vf.add("z3")
     store = pipeline.collect(write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3)
@@ -196,6 +218,12 @@ def test_held_up_it_can_be_looked_at_used_again_and_taken_down(world: World, tmp
 
     same_as_the_real_az(world, group)
 
+    moved = experiment("a b ppg", "a r cross-region", **world.options(allow_from=["198.51.100.9"]))
+    assert azure.up(moved, number=1, state=tmp_path) == made
+    rules = world.cloud.get(NSG, "nsg-home")["properties"]["securityRules"]
+    assert "198.51.100.9/32" in json.dumps(rules[0])
+    assert f"{CALLER}/32" not in json.dumps(rules[0])
+
     options = {"resource_group": group, "user": "azureuser", "identity": made.hosts[0].identity}
     options["hosts"] = {h.name: {"known_hosts": h.known_hosts} for h in made.hosts}
     there = declared.model_copy(
@@ -225,6 +253,7 @@ def same_as_the_real_az(world: World, group: str) -> None:
     for command in (
         ("rest", "--method", "get", "--url", f"{BASE}/locations?api-version=2022-12-01"),
         ("vm", "image", "show", "--location", "westeurope", "--urn", "Canonical:ubuntu-24_04-lts:server:latest"),
+        ("vm", "image", "terms", "show", "--publisher", "resf", "--offer", "rockylinux-x86_64", "--plan", "9-base"),
         ("network", "list-usages", "--location", "westeurope"),
         ("provider", "show", "--namespace", "Microsoft.DevTestLab"),
         ("resource", "list", "--resource-group", group),
