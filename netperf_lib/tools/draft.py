@@ -19,6 +19,10 @@ class Damaged(ValueError):  # noqa: N818 - not an error of the program: a findin
         self.status: Status = status
 
 
+class Contradictory(Damaged):
+    """Lines that one run of the tool does not print together: damage, or another process wrote into the same log."""
+
+
 @dataclass(slots=True)
 class Draft:
     """A run while its log is read: what is known of it stays known when the rest turns out to be damaged."""
@@ -35,7 +39,7 @@ class Draft:
     percentiles: tuple[Percentile, ...] = ()
     basis: str | None = None
 
-    def run(self, status: Status = "ok", error: str | None = None) -> ParsedRun:
+    def run(self, status: Status = "ok", error: str | Damaged | None = None) -> ParsedRun:
         """Return the run; only one that is whole has metrics and percentiles."""
         whole = status == "ok"
         return ParsedRun(
@@ -43,7 +47,8 @@ class Draft:
             status=status,
             tool_version=self.version,
             test=self.test,
-            error=error,
+            error=None if error is None else str(error),
+            contradictory=isinstance(error, Contradictory),
             warnings=tuple(dict.fromkeys(self.warnings)),
             metrics={k: _exact(k, v) for k, v in self.metrics.items() if v is not None} if whole else {},
             parameters={k: v for k, v in self.parameters.items() if v is not None},
@@ -64,7 +69,7 @@ def drafted(draft: Draft, fill: Callable[[Draft, str], None], text: str) -> Pars
     try:
         fill(draft, text)
     except Damaged as e:
-        return draft.run(e.status, str(e))
+        return draft.run(e.status, e)
     return draft.run()
 
 

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..metrics import to_bps, to_bytes
-from .draft import Damaged, interval_columns
+from .draft import Contradictory, Damaged, interval_columns
 from .parsed import Columns
 
 _ROW = re.compile(  # the figures may be missing: a row that has none is damaged, not another line's
     r"\[\s*([^\]\[\n]{1,40}?)\s*\](?:\[([TR]X-[CS])\])?\s*(\d+\.\d+)\s*-\s*(\d+\.\d+)\s+sec\s+"
     r"(?:(\d+(?:\.\d+)?)\s+([KMGT]?)Bytes\s+(\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s+([KMGT]?)(bits|Bytes)/sec(.*))?"
 )
+_TORN = re.compile(r"\[\s*\w+\]\s+\d[\d.]*(?:\s*-\s*[\d.]*)?\s*$")
+"""The start of a row that lost its end, before another one in the same line."""
 _PREFIXES = ("", "K", "M", "G", "T")
 BYTES = {prefix: to_bytes(1, f"{prefix}i" if prefix else "") for prefix in _PREFIXES}
 """Bytes by the letter before "Bytes"."""
@@ -91,6 +93,8 @@ def row(line: str, index: int = 0) -> Row | None:
         if sum(t.search(line) is not None for t in _TRACES) >= 3 and "PDF" not in line:
             raise Damaged(f"a row is damaged, cut short or in an unknown unit: {line.strip()!r}")
         return None
+    if m.start() > 3 and _TORN.search(line, 0, m.start()):
+        raise Damaged(f"a row is cut short before another one: {line.strip()!r}")
     stream, role, begins, ends, amount, amount_prefix, speed, speed_prefix, per, rest = m.groups()
     size, rate, start, end = float(amount), float(speed), float(begins), float(ends)
     length = end - start
@@ -114,7 +118,7 @@ def row(line: str, index: int = 0) -> Row | None:
                 smallest = half_size * (factor if size else 1) * 8 / length
                 slack = 1.05 * max(smallest, half_rate * rate_factor)
             if abs(moved_bps - rate_bps) > slack:
-                raise Damaged(f"the bytes of a row contradict its rate: {line.strip()!r}")
+                raise Contradictory(f"the bytes of a row contradict its rate: {line.strip()!r}")
             if size and not rate:
                 rate_bps = moved_bps  # too slow for the unit that was asked for (-f)
         tolerance += clock

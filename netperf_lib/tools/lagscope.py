@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import orjson
 
-from .draft import CONTRADICTION, Damaged, Draft, drafted, first_or_starts
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted, first_or_starts
 from .microsecond_bins import POINTS, histogram, percentiles
 from .parsed import ParsedRun, Percentile
 
@@ -22,6 +22,7 @@ _COMMAND = re.compile(r".*\blagscope .*-P.*\n")
 """A command that asks for percentiles."""
 _PINGS = re.compile(r"Number of successful Pings: (\d+)[ \t]*\n")
 _FIGURES = re.compile(r"Minimum = (\d+\.\d{3})us, Maximum = (\d+\.\d{3})us, Average = (\d+\.\d{3})us")
+_TIME = re.compile(r"^(\d\d):(\d\d):(\d\d) [A-Z]{3,4} ?:", re.MULTILINE)
 _TABLE = re.compile(r"^[ \t>]*Percentile[ \t]+Latency\(us\)[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
 _POINT = re.compile(r"[ \t]*(\d+(?:\.\d+)?)%[ \t]+(\d+)[ \t]*")
 
@@ -48,15 +49,23 @@ def read(text: str) -> list[ParsedRun]:
         return [Draft(NAME, version=version).run("failed", error)]
     asked = _COMMAND.match(text) is not None
     lines = [1 + asked, *(1 + text.count("\n", 0, start) for start in starts[1:])]
-    fill = partial(_statistics, asked=asked)
+    fill = partial(_statistics, asked=asked, mixed=_goes_back(text))
     return [
         drafted(Draft(NAME, line, version), fill, text[start:end])
         for line, (start, end) in zip(lines, pairwise([*starts, len(text)]), strict=True)
     ]
 
 
-def _statistics(run: Draft, text: str, *, asked: bool) -> None:
+def _goes_back(text: str) -> bool:
+    """Whether the times of the lines go backwards, but for midnight."""
+    times = [3600 * int(h) + 60 * int(m) + int(s) for h, m, s in _TIME.findall(text)]
+    return any(0 < before - after < 12 * 3600 for before, after in pairwise(times))
+
+
+def _statistics(run: Draft, text: str, *, asked: bool, mixed: bool) -> None:
     """Read the statistics of one target; percentiles were `asked` for by the command."""
+    if mixed:
+        raise Contradictory("the times of the lines go backwards: lines of two processes")
     pings, figures = _PINGS.search(text), _FIGURES.search(text)
     if not pings or not figures:
         raise Damaged("the line with minimum, maximum and average is missing or damaged")
@@ -65,7 +74,7 @@ def _statistics(run: Draft, text: str, *, asked: bool) -> None:
     if n == 0:
         raise Damaged("no ping was answered")
     if not least <= mean <= most:
-        raise Damaged(f"{CONTRADICTION}minimum {least:g}, average {mean:g}, maximum {most:g}")
+        raise Contradictory(f"{CONTRADICTION}minimum {least:g}, average {mean:g}, maximum {most:g}")
     run.metrics = {"rtt_us": mean, "rtt_min_us": least, "rtt_max_us": most, "messages_count": n}
     run.parameters = {"protocol": "tcp", "server": _STATISTICS.findall(text)[0]}
     m = _TABLE.search(text)
@@ -92,7 +101,9 @@ def _statistics(run: Draft, text: str, *, asked: bool) -> None:
         # at least so many are not below it, and the others not below the minimum; a percentile is cut to whole µs
         share, top = p / 100 + 1 / n, value + 1
         if not (1 - share) * value + share * least <= mean + 1 or mean > share * top + (1 - share) * most + 1:
-            raise Damaged(f"{CONTRADICTION}percentile {p:g} is {value:g}, minimum, average and maximum allow no such")
+            raise Contradictory(
+                f"{CONTRADICTION}percentile {p:g} is {value:g}, minimum, average and maximum allow no such"
+            )
         points.append(Percentile(p, value, n - 1 - int(p * (n + 1) / 100 - 1)))
     run.percentiles, run.basis = tuple(points), "rtt"
     named = {f"rtt_{POINTS[p.percentile]}_us": p.latency_us for p in points if p.percentile in POINTS}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .draft import CONTRADICTION, Damaged, Draft, drafted
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted
 from .microsecond_bins import histogram
 from .parsed import ParsedRun
 
@@ -56,5 +56,5 @@ def _fill(run: Draft, text: str) -> None:
         run.warnings.append("the number of iterations is missing")
     times = [1e6 * share / rate for rate, share in each if rate]  # of an iteration; some logs count otherwise
     if len(times) > 1 and max(times) < 1.02 * min(times) and not 0.96 < mean / times[0] < 1.04:
-        raise Damaged(f"{CONTRADICTION}{mean:g} us, and {times[0]:.1f} us by the rates of events")
+        raise Contradictory(f"{CONTRADICTION}{mean:g} us, and {times[0]:.1f} us by the rates of events")
     histogram(run, text, mean, run.metrics["messages_count"])

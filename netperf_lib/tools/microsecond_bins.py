@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from .draft import CONTRADICTION, Damaged, Draft
+from .draft import CONTRADICTION, Contradictory, Draft
 from .parsed import Percentile
 
 _TABLE = re.compile(r"^Interval\(usec\)[ \t]+Frequency[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
@@ -22,7 +22,7 @@ def histogram(run: Draft, text: str, mean: float, count: float | None) -> None:
 
     Raises
     ------
-    Damaged
+    Contradictory
         The table contradicts the other figures.
     """
     m = _TABLE.search(text)
@@ -39,13 +39,13 @@ def histogram(run: Draft, text: str, mean: float, count: float | None) -> None:
         bins.append((int(r[1]), int(r[2])))
     total = sum(n for _, n in bins)
     if total and count is not None and total != count:
-        raise Damaged(f"{CONTRADICTION}the histogram counts {total} messages, the log {count:.0f}")
+        raise Contradictory(f"{CONTRADICTION}the histogram counts {total} messages, the log {count:.0f}")
     if not total or any(b != a + 1 for (a, _), (b, _) in pairwise(bins)):
         run.warnings.append("no percentiles: the histogram has gaps, or counts nothing")
         return
     low = sum(e * n for e, n in bins) / total
     if not low - 0.01 <= mean <= low + 1.01:
-        raise Damaged(f"{CONTRADICTION}the mean of the histogram is about {low + 0.5:.1f} us, not {mean:g}")
+        raise Contradictory(f"{CONTRADICTION}the mean of the histogram is about {low + 0.5:.1f} us, not {mean:g}")
     percentiles(run, bins)
 
 

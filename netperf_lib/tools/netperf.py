@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 
-from .draft import CONTRADICTION, Damaged, Draft, Figure, drafted, interval_columns
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, interval_columns
 from .parsed import ParsedRun, Percentile
 
 NAME = "netperf"
@@ -160,6 +160,8 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
         if said := _COMPLAINT.search(text):
             raise Damaged(said[0].strip())
         raise Damaged("no result: the log ends before it", "partial" if run.intervals else "failed")
+    if banner and "conf." not in body[:300] and (_number(found.get("Confidence Iterations Run")) or 0) > 1:
+        raise Contradictory("an average of several iterations, which the banner does not tell of: of another process")
     _metrics(run, found, test, burst)
     if all(v is None for v in run.metrics.values()):
         raise Damaged("; ".join(run.warnings) or "nothing was measured: every figure is missing or -1")
@@ -188,7 +190,7 @@ def _result(run: Draft, body: str) -> dict[str, str]:
     units = next((i for i, x in enumerate(whole) if re.match(r"[ \t>]*bytes +bytes", x, re.IGNORECASE)), None)
     table = _table(run.test or "", whole, units) if units is not None and not keyed else {}
     if (keyed and (titles, units) != (None, None)) or (table and titles is not None):
-        raise Damaged("results in two forms: two processes wrote into one log")
+        raise Contradictory("results in two forms: two processes wrote into one log")
     if keyed or table:
         return keyed or table
     if titles is not None:
@@ -204,7 +206,7 @@ def _keyed(lines: list[str]) -> dict[str, str]:
     for line in lines:
         m = re.fullmatch(r"[ \t]*([A-Z0-9_]+)=(.*?)[ \t]*", line)
         if m and found.setdefault(m[1], m[2]) != m[2]:
-            raise Damaged(f"two different values of {m[1]}")
+            raise Contradictory(f"two different values of {m[1]}")
     return found if found.keys() & _KEYS else {}
 
 
@@ -321,7 +323,7 @@ def _round_trips(found: dict[str, str], lines: list[str], *, by_bits: bool) -> N
         waiting = max(1, round(trip * told / 1e6))  # -b: so many requests are on their way
         off = abs(told - float(found["TRANSACTION_RATE"]))
         if off > (0.01 * told if by_bits else 0.01) or abs(trip * told - 1e6 * waiting) > 0.001 * told:
-            raise Damaged(f"{CONTRADICTION}{row.strip()!r}")
+            raise Contradictory(f"{CONTRADICTION}{row.strip()!r}")
         if waiting == 1:
             found["MEAN_LATENCY"] = row.split()[4]
 
@@ -370,7 +372,7 @@ def _metrics(run: Draft, found: dict[str, str], test: str, burst: int) -> None:
     answered = "REQUEST/RESPONSE" in test.upper()
     number, unit = found.get("THROUGHPUT"), found.get("THROUGHPUT_UNITS")
     if unit == "Trans/s" and re.search("STREAM|MAERTS|SENDFILE", test):
-        raise Damaged(f"transactions in a {test}: two processes wrote into one log")
+        raise Contradictory(f"transactions in a {test}: two processes wrote into one log")
     if unit == "Trans/s" or answered:
         rate = number if unit == "Trans/s" else found.get("TRANSACTION_RATE")
         if rate is not None and re.fullmatch(r"\d+\.\d\d\d?", rate):
@@ -408,11 +410,11 @@ def _latencies(run: Draft, latencies: dict[str, float | None], burst: int) -> No
     ordered = [v for v in others if v is not None]
     most = latencies["rtt_max_us"]
     if ordered != sorted(ordered) or (most is not None and most < max(mean or 0, deviation or 0)):
-        raise Damaged(f"{CONTRADICTION}latencies out of order")
+        raise Contradictory(f"{CONTRADICTION}latencies out of order")
     rate = run.metrics.get("transaction_rate_per_s")
     # one transaction after the other, or as many at a time as the burst is long
     if mean and rate and not 0.5 < mean * rate / 1e6 / (1 + burst) < 1.1:
-        raise Damaged(f"{CONTRADICTION}{mean:g} us, {rate:g} transactions a second")
+        raise Contradictory(f"{CONTRADICTION}{mean:g} us, {rate:g} transactions a second")
     run.metrics |= latencies
     points = ((p, latencies[f"rtt_p{p}_us"]) for p in (50, 90, 99))
     run.percentiles, run.basis = tuple(Percentile(float(p), v) for p, v in points if v is not None), "rtt"

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from ..metrics import to_bps
-from .draft import CONTRADICTION, Damaged, Draft, Figure, drafted, first_or_starts
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts
 from .parsed import ParsedRun
 
 NAME = "ntttcp"
@@ -63,7 +63,9 @@ def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: fl
     if not size.value or not seconds.value or not bps.value:
         raise Damaged("nothing was transferred")
     if not (size * 8 / seconds).agrees(bps, slack):
-        raise Damaged(f"{CONTRADICTION}{size.value:.0f} bytes in {seconds.value:g} s, {bps.value / 1e6:.2f} Mbit/s")
+        raise Contradictory(
+            f"{CONTRADICTION}{size.value:.0f} bytes in {seconds.value:g} s, {bps.value / 1e6:.2f} Mbit/s"
+        )
     sender, cpu = run.test == "sender", others.pop("cpu", None)
     run.metrics = {
         "throughput_sent_bps" if sender else "throughput_bps": bps.value,
@@ -91,7 +93,7 @@ def _xml(text: str) -> dict[str, str]:
     for leaf in (*root, *root.findall("parameters/*")):
         key = " ".join(filter(None, (leaf.tag, leaf.get("metric"))))
         if found.setdefault(key, value := (leaf.text or "").strip()) != value:
-            raise Damaged(f"two different values of {key!r} in the document")
+            raise Contradictory(f"two different values of {key!r} in the document")
     return found
 
 
@@ -133,9 +135,9 @@ def _document(run: Draft, found: dict[str, str]) -> None:
     bits = round(number("throughput mbps").value * 1e6, 3)
     bps, whole = Figure(bits, number("throughput mbps", 1e6).half), known("throughput Bps")
     if not (number("throughput MB/s", megabyte) * 8).agrees(bps, 1e-4, 0.002 * megabyte * 8):
-        raise Damaged(f"{CONTRADICTION}MB/s and {bits / 1e6:g} mbps")
+        raise Contradictory(f"{CONTRADICTION}MB/s and {bits / 1e6:g} mbps")
     if whole is not None and not bps.agrees(Figure(whole * 8), 1e-5, 1000):
-        raise Damaged(f"{CONTRADICTION}Bps and {bits / 1e6:g} mbps")
+        raise Contradictory(f"{CONTRADICTION}Bps and {bits / 1e6:g} mbps")
     tcp = found.get("udp") == "False"  # UDP sends nothing again: its 0 retransmits say nothing
     cpu, lasted, message = known("cpu_busy_all %"), known("run_time"), known("bufferLen")
     _totals(
@@ -177,7 +179,7 @@ def _linux(run: Draft, text: str) -> None:
         shown = "Real-time throughput" in text  # rates without times
         raise Damaged("the log ends before its totals", "partial" if shown else "failed")
     if text.count(_TOTALS) > 1:
-        raise Damaged("totals of several tests, which may be of two processes: pass one test a log")
+        raise Contradictory("totals of several tests, which may be of two processes: pass one test a log")
     if not run.version and run.test == "receiver":
         raise Damaged("the log tells not whether it is the sender's or the receiver's")
     found: dict[str, str] = {}
@@ -234,7 +236,7 @@ def _windows(run: Draft, text: str) -> None:
         run.warnings.append(f"taken for the {run.test}'s log, from the packets sent and received")
     seconds, buffers = figures["realtime(s)"], figures.get("Buffers")
     if buffers and buffers.value and not (buffers / seconds).agrees(figures["Throughput(Buffers/s)"], 1e-4):
-        raise Damaged(f"{CONTRADICTION}buffers, time and buffers a second")
+        raise Contradictory(f"{CONTRADICTION}buffers, time and buffers a second")
     retransmits, cpu = figures.get("Retransmits"), found.get("Avg. CPU %")
     _totals(
         run, figures["Throughput(MB/s)"] * (8 * 2**20), figures["Bytes(MEG)"] * 2**20, seconds, slack=0.0006,

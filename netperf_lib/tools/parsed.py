@@ -43,6 +43,8 @@ class ParsedRun:
     test: str | None = None
     error: str | None = None
     """The tool's own message, or what was missing; set unless the status is `ok`."""
+    contradictory: bool = False
+    """What the log says cannot be of one run: it is damaged, or another process wrote into it."""
     warnings: tuple[str, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Metric name (see `netperf_lib.metrics`) to value."""

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..metrics import to_bps, to_bytes, to_us
-from .draft import CONTRADICTION, Damaged, Draft, Figure, drafted
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted
 from .interface import Commands
 from .options import Option, checked
 from .parsed import ParsedRun
@@ -188,6 +188,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
     seen: set[str] = set()
     rank = 0
     columns: set[int] = set()  # of the equals sign, which qperf aligns
+    width = 0  # of the names, which it fills up to the longest one
     rows = body.split("\n")
     for i, row in enumerate(rows):
         m = _LINE.fullmatch(row)
@@ -203,15 +204,16 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
             orphans.append(Draft(NAME, run.line + i).run("failed", error))
             break
         if key in seen:
-            raise Damaged(f"two lines for {key!r}: {row.strip()!r} is the second")
+            raise Contradictory(f"two lines for {key!r}: {row.strip()!r} is the second")
         now = _ORDER.get(key, _LATER if _ENDS.match(key)[0] else _PARAMETER)  # type: ignore[index] # it always matches
         if now < rank:
-            raise Damaged(f"{_FOREIGN}: {row.strip()!r} is not where qperf prints it")
+            raise Contradictory(f"{_FOREIGN}: {row.strip()!r} is not where qperf prints it")
         rank = now
         seen.add(key)
         if kind:
             # two blanks and more, unless somebody squeezed them
             columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
+            width = row.index("=") - row.index(key) - 2
             try:
                 found[key] = _figure(kind, value)
             except Damaged as e:
@@ -223,15 +225,21 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
         told = [w for w in [*before, *words] if _COMPLAINT.search(w)]
         raise Damaged(told[0] if told else f"no result: nothing follows the name of the test, {run.test}")
     if len(columns) > 1:
-        raise Damaged(f"{_FOREIGN}: they are not aligned")
+        raise Contradictory(f"{_FOREIGN}: they are not aligned")
     test = run.test or ""
     if lacking := _lacking(test, seen):
         raise Damaged(f"the log is cut or damaged: {lacking}")
+    # of a test that goes the other number of ways; one way has a sender and a receiver
+    others = r"(?:loc|rem)_cpus_used" if test.endswith("_bw") else r"(?:send|recv)_(?:cpus_used|cost)"
+    if _ONE_WAY.fullmatch(test) and (foreign := next((k for k in seen if re.match(others, k)), None)):
+        raise Contradictory(f"{_FOREIGN}: {foreign}")
     if wrong := _contradiction(found):
-        raise Damaged(CONTRADICTION + wrong)
+        raise Contradictory(CONTRADICTION + wrong)
     _metrics(run, test, found)
     if gone := _companions(test, seen):
         run.warnings.append(f"lines are missing: {', '.join(gone)}")
+    elif -1 not in columns and width > max(map(len, seen)):
+        run.warnings.append("lines are missing: the names are aligned with a longer one")
 
 
 _PARTNERS = {"loc": "rem", "rem": "loc", "send": "recv", "recv": "send", "bytes": "msgs", "msgs": "bytes"}
@@ -264,10 +272,7 @@ def _lacking(test: str, seen: set[str]) -> str | None:
         return f"a latency test prints no {min(ways)}" if ways else "no latency"
     if bandwidth and ("latency" in seen or not ("bw" in seen or len(ways) == 2)):
         return "a bandwidth test prints no latency" if "latency" in seen else "no bw, or no recv_bw"
-    # of a test that goes the other number of ways; one way has a sender and a receiver
-    others = r"(?:loc|rem)_cpus_used" if bandwidth else r"(?:send|recv)_(?:cpus_used|cost)"
-    foreign = next((k for k in seen if re.match(others, k)), None) if _ONE_WAY.fullmatch(test) else None
-    return f"{_FOREIGN}: {foreign}" if foreign else None
+    return None
 
 
 _COMPLAINT = re.compile(

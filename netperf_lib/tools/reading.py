@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -50,7 +49,7 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
     if all(not source.text or source.text.isspace() for source in sources):
         return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
     runs = [_located(run, source, file) for source in sources for run in _runs(source.text)]
-    settled = any(run.status == "ok" or "contradict" in str(run.error) for run in runs)
+    settled = any(run.status == "ok" or run.contradictory for run in runs)
     if len(sources) == 1 and not settled:
         for text, remark in repaired(sources[0].text):
             again = [_located(run, Voice(text), file) for run in _runs(text)]
@@ -68,7 +67,7 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
 
 def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
     """Say of a run that the one before or behind it, of the same tool, may hold lines of another process."""
-    mixed = {i for i, r in enumerate(runs) if r.error and re.search("process|contradict|two lines", r.error)}
+    mixed = {i for i, r in enumerate(runs) if r.contradictory}
     for i in {i + step for i in mixed for step in (-1, 1)} - mixed:
         if 0 <= i < len(runs) and runs[i].status == "ok" and any(runs[i].tool == runs[j].tool for j in mixed):
             _warn(runs, i, "the log beside it may hold lines of another process: some of this one may be missing")

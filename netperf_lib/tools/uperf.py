@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from ..metrics import to_bps, to_bytes
-from .draft import CONTRADICTION, Damaged, Draft, Figure, drafted, first_or_starts, interval_columns
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts, interval_columns
 from .parsed import ParsedRun
 
 NAME = "uperf"
@@ -61,7 +61,7 @@ class _Moved(NamedTuple):
         found = cls(of(size, to_bytes(1, f"{prefix}i" if prefix else "")), of(seconds), Figure(0), operations)
         found = found._replace(bps=of(rate, to_bps(1, rate_prefix, "bit")))
         if found.size.value and not (found.size * 8 / found.seconds).agrees(found.bps, relative=1e-4):
-            raise Damaged(f"{CONTRADICTION}{size}{prefix} in {seconds} s, {rate} {rate_prefix}b/s")
+            raise Contradictory(f"{CONTRADICTION}{size}{prefix} in {seconds} s, {rate} {rate_prefix}b/s")
         return found
 
     def metrics(self) -> dict[str, float | None]:
@@ -85,7 +85,7 @@ def _fill(run: Draft, text: str) -> None:
         moved[name] = _Moved.told(size, prefix, seconds, rate, rate_prefix, operations)
     total = moved.pop("Total", None)
     if [*moved] != [f"Txn{i}" for i in range(1, len(moved) + 1)]:
-        raise Damaged(f"{CONTRADICTION}rows of transactions are missing")
+        raise Contradictory(f"{CONTRADICTION}rows of transactions are missing")
     told = None
     if m := _MASTER.search(text):
         told = _Moved.told(m[2], m[3], m[1], m[4], m[5], Figure(float(m[6])))
@@ -93,7 +93,7 @@ def _fill(run: Draft, text: str) -> None:
     for what, other in (("transactions", of_all if moved else None), ("run statistics", told)):
         for i, slack in ((0, 0.005), (3, 0.005)):
             if total and other and total[i].value and other[i].value and not total[i].agrees(other[i], slack):
-                raise Damaged(f"{CONTRADICTION}the total is not that of the {what}")
+                raise Contradictory(f"{CONTRADICTION}the total is not that of the {what}")
     if run.test is None or not re.search("stream|write", run.test):
         run.warnings.append("written and read bytes may be counted together")
     # the transaction that moves the data; all, where several do
@@ -112,7 +112,7 @@ def _raw_rows(run: Draft, raw: list[tuple[float, str, int, int]], told: _Moved |
     transactions = [list(group) for _, group in groupby(raw, key=lambda r: r[1])]
     names = [group[0][1] for group in transactions if group[0][1].startswith("Txn")]
     if names != [f"Txn{i}" for i in range(1, len(names) + 1)]:
-        raise Damaged(f"{CONTRADICTION}the rows of a transaction stand among those of another one")
+        raise Contradictory(f"{CONTRADICTION}the rows of a transaction stand among those of another one")
     if any(b[0] < a[0] or b[2] < a[2] or b[3] < a[3] for rows in transactions for a, b in pairwise(rows)):
         raise Damaged("the rows count down: the log is damaged")
     main = max(transactions, key=lambda r: r[-1][2])

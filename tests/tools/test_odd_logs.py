@@ -756,6 +756,12 @@ def test_what_a_damaged_line_took_along_is_told(log: str, old: str, new: str) ->
         ("iperf2/made-csv-udp-client-report.csv", r",[\d.]+,5001,3,0\.0-1\.0,.*\n", ","),
         ("qperf/aks-vvs-mb.txt", "    3.11 GB", "    26.6 GB"),
         ("sockperf/gen-tp-giga.txt", r"sockperf: Summary: Message Rate .*\n", ""),
+        # a row that lost its end, before the sum of both ways
+        ("iperf2/gen-dual-server.txt", r"0000-2\.0980 sec .*\n", "0000-"),
+        ("iperf2/gen-udp-e.txt", "127.0.0.1, UDP port", "127.0.0.1, TCP port"),
+        ("netperf/pkb-tcp-stream-conf.csv", r" : \+/-2\.500% @ 99% conf\.", ""),
+        # lines of another day
+        ("lagscope/readme-0.1.2-csvdump.txt", r"19:38:32 (?=INFO: Ping stat)", "17:50:37 "),
         # 120 us as the median of an average of 92.055 us and a minimum of 72.002 us
         ("lagscope/readme-0.1.2-percentile-two-runs.txt", r"(?s) 80\n.*(?=paulkim)", " 120\n\n\n"),
     ],
@@ -815,6 +821,23 @@ def test_how_often_damage_goes_unnoticed() -> None:
     for kind, most in (("damaged", 0.003), ("interleaved", 0.012)):
         wrong, tried, _ = found[kind]
         assert wrong.total() <= most * tried, (kind, wrong, tried)
+
+
+def test_names_of_qperf_are_as_wide_as_the_longest() -> None:
+    alone, cut = "tcp_bw:\n    bw  =  2.82 GB/sec\n", "tcp_bw:\n    bw              =    2.82 GB/sec\n"
+    assert only(alone).warnings == ()
+    assert only(cut).warnings == ("lines are missing: the names are aligned with a longer one",)
+
+
+def test_a_run_is_doubted_where_the_one_before_it_contradicts_itself() -> None:
+    good = (LOGS / "iperf3/gen-3.12-title.txt").read_text().replace("flow A:  ", "")
+    failed, second = read(f"iperf3: error - unable to set CPU affinity: No such process\n{good}")
+    assert (failed.status, failed.contradictory, second.status, second.warnings) == ("failed", False, "ok", ())
+    first, second = read(
+        good.replace("300 Mbits/sec    0             sender", "900 Mbits/sec    0             sender") + good
+    )
+    assert (first.status, first.contradictory, second.status) == ("partial", True, "ok")
+    assert any("of another process" in w for w in second.warnings)
 
 
 def test_one_direction_of_two_without_the_head() -> None:

@@ -106,7 +106,7 @@ def read_csv(text: str) -> list[ParsedRun]:
         try:
             found = row(written, index)
         except Damaged as e:
-            log.damage = log.damage or str(e)
+            log.damage = log.damage or e
             continue
         if found is None:
             log.damage = log.damage or f"a row is damaged: {line.strip()!r}"

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from ...metrics import to_us
-from ..draft import Damaged, Draft
+from ..draft import Contradictory, Damaged, Draft
 from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
 from ..parsed import Columns, ParsedRun
 
@@ -111,7 +111,7 @@ class Program:
     accepting: bool = False
     """A connection came in before it opened one of its own: it is the server, which connects back with -d and -r."""
     port: int | None = None
-    damage: str | None = None
+    damage: str | Damaged | None = None
     """A connection that cannot be told: of what follows it is not sure which end it is."""
 
 
@@ -126,13 +126,15 @@ class Log:
     """Stream -> address of its connection here and there."""
     ports: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Stream -> port of its connection here and there."""
+    banners: set[str] = field(default_factory=set)
+    """Protocols that the banners name."""
     udp: bool = False
     bounceback: bool = False
     streams: dict[str, _Stream] = field(default_factory=dict)
     sums: dict[str, _Stream] = field(default_factory=dict)
     """[SUM] rows (forward), [FD…] rows (both directions)."""
     errors: list[str] = field(default_factory=list)
-    damage: str | None = None
+    damage: str | Damaged | None = None
     disorder: dict[str, int] = field(default_factory=dict)
     connect_us: list[float] = field(default_factory=list)
     connect_mean_us: float | None = None
@@ -151,7 +153,7 @@ class Log:
         """Whether this is a table that the forms of rows below are for."""
         return not self.columns or self.columns.startswith(_COLUMNS)
 
-    def damaged(self, error: str) -> None:
+    def damaged(self, error: str | Damaged) -> None:
         """Keep the first thing that cannot be used."""
         self.damage = self.damage or error
 
@@ -221,7 +223,7 @@ def _connection(log: Log, m: re.Match[str]) -> None:
         program.serving, program.end_known = m["here"] == "5001", True
     name, ports = m["id"].strip("* "), (m["here"], m["there"])
     if log.ports.setdefault(name, ports) != ports:
-        log.damaged(f"{_PROCESSES}two connections of stream {name}")
+        log.damaged(Contradictory(f"{_PROCESSES}two connections of stream {name}"))
     log.hosts[name] = m["host"], m["peer"]
     program.accepting |= program.serving and m["here"] in program.listening
     if m["id"].startswith("*"):  # only a server marks its connection itself, when it connects back
@@ -240,6 +242,7 @@ def _context(log: Log, line: str) -> None:
     parameters = log.draft.parameters
     if " port " in line and (m := _BANNER.search(line)):
         program = log.program
+        log.banners.add(m[3])
         log.udp = m[3] == "UDP"
         if not m[2]:
             program.serving |= not program.end_known
@@ -346,13 +349,15 @@ def _refuse_other_hosts(log: Log) -> None:
     """Find connections that are not between the two hosts of one test."""
     here, there = ({_LOOPBACK.sub("127", ends[i]) for ends in log.hosts.values()} for i in (0, 1))
     if len(here) > 1:
-        log.damaged(f"{_PROCESSES}connections of {' and '.join(sorted(here))}")
+        log.damaged(Contradictory(f"{_PROCESSES}connections of {' and '.join(sorted(here))}"))
     both = len({s.reverse for s in log.streams.values()}) > 1 and not log.full_duplex
     marked = log.reversed_ids or any(name.startswith("*") for name in log.streams)
     if both and (len(there) > 1 or (marked and not log.program.serving)):
-        log.damaged(f"{_PROCESSES}both ways, and not between the same hosts")
+        log.damaged(Contradictory(f"{_PROCESSES}both ways, and not between the same hosts"))
+    if log.banners - {"UDP" if log.udp else "TCP"}:
+        log.damaged(Contradictory(f"{_PROCESSES}datagrams under a banner of TCP, or banners of both"))
     if log.udp and any("retr" in d for s in log.streams.values() for _, d in s.rows):
-        log.damaged(f"{_PROCESSES}datagrams, and retransmits of TCP")
+        log.damaged(Contradictory(f"{_PROCESSES}datagrams, and retransmits of TCP"))
 
 
 def _leave_out_other_tests(log: Log) -> None:
@@ -376,7 +381,7 @@ def read_log(log: Log) -> ParsedRun:
     """Read the lines of one test, once all are there."""
     _ways(log)
     draft = log.draft
-    error = log.damage
+    error: str | Damaged | None = log.damage
     rows = [s for s in log.streams.values() if s.rows]
     if fatal := [e for e in log.errors if not e.startswith(("listener", "WARNING"))]:
         error = "; ".join(fatal)
@@ -385,7 +390,7 @@ def read_log(log: Log) -> ParsedRun:
         try:
             _metrics(log)
         except Damaged as e:
-            error = str(e)
+            error = e
     elif error is None:
         error = "; ".join(log.errors) or "the test did not run: there are no rows"
     draft.intervals = _intervals(log, salvage=error is not None)
@@ -474,7 +479,7 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
         # iperf 2.0.5 as a server counts the first interval twice in [SUM].
         first = sum(s.rows[0][0].size_bytes for s in streams.values())
         if log.csv or not consistent(t.size_bytes, [*sizes, first], tolerance):
-            raise Damaged(f"the row of the sum contradicts its streams: {t.text.strip()!r}")
+            raise Contradictory(f"the row of the sum contradicts its streams: {t.text.strip()!r}")
         warnings.append(f"the row [SUM] counts the first interval twice; the streams are added: {t.text.strip()!r}")
     # rates over different times do not add up
     even = max(lengths) < 1.01 * min(lengths)
@@ -499,7 +504,7 @@ def _refuse_gaps(streams: dict[str, _Stream]) -> None:
         sizes = [r.size_bytes for r in steps]
         covered = abs(total.size_bytes - sum(sizes)) <= 0.05 * total.size_bytes + 2 * max(sizes)
         if total.end_s < last.end_s - 0.01 - 0.02 * total.end_s or not covered:
-            raise Damaged(f"the result contradicts its intervals: {total.text.strip()!r}")
+            raise Contradictory(f"the result contradicts its intervals: {total.text.strip()!r}")
 
 
 def _check_retries(log: Log, streams: dict[str, _Stream]) -> None:
@@ -538,7 +543,7 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
             log.draft.warnings.append(f"the loss is left out, its share is given as 0 %: {r.text.strip()!r}")
             lost = [None]
         elif total and abs(100 * int(d["lost"]) / total - percent) > 0.06 * percent + (0.5 if percent >= 10 else 1e-3):
-            raise Damaged(f"the loss contradicts itself: {r.text.strip()!r}")
+            raise Contradictory(f"the loss contradicts itself: {r.text.strip()!r}")
     count = sum(p for p in packets if p)
     if None in packets or not count:
         return
@@ -597,7 +602,7 @@ def _check_power(rows: list[Result]) -> None:
     like = [share for share, _, _ in found if abs(share - 1) < 0.05]
     for share, slack, r in found:
         if len(like) > len(found) / 2 and abs(share - 1) > 0.05 + slack:
-            raise Damaged(f"the round-trip time contradicts the network power: {r.text.strip()!r}")
+            raise Contradictory(f"the round-trip time contradicts the network power: {r.text.strip()!r}")
 
 
 def _window(details: dict[str, Any]) -> float | None:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from ..draft import Damaged, Draft
+from ..draft import Contradictory, Damaged, Draft
 from ..parsed import ParsedRun, Status
 from .document import as_dict, as_list, count, number, record
 from .intervals import RATE_TOLERANCE, Intervals
@@ -84,8 +84,8 @@ def read_document(
             metrics, notes = _metrics(start, test, end, intervals)
             found += notes
     except Damaged as e:
-        error = str(e)
-    if cut or (error and "contradict" in error):
+        error = e
+    if cut or isinstance(error, Contradictory):
         status, error = "partial" if intervals or end else "failed", error or cut
     elif error is not None:
         status = "partial" if intervals else "failed"
@@ -123,7 +123,7 @@ def _refuse_damaged_keys(doc: dict[str, Any], start: dict[str, Any], test: dict[
             continue
         for key, name, off in _alike(names, frozenset(value.keys() - names)):
             if off == 1 or name not in value:
-                raise Damaged(f"the keys contradict iperf3's: {key!r} stands where {name!r} is expected")
+                raise Contradictory(f"the keys contradict iperf3's: {key!r} stands where {name!r} is expected")
 
 
 @lru_cache(256)
@@ -184,7 +184,9 @@ def _metrics(
         mine = [s for s in streams if not both or record(s, "sender", "udp").get("sender") in (None, forward)]
         sent, received = as_dict(end.get(f"sum_sent{suffix}")), as_dict(end.get(f"sum_received{suffix}"))
         if bool(sent) != bool(received):
-            raise Damaged(f"one of sum_sent{suffix} and sum_received{suffix} is missing, which contradicts the other")
+            raise Contradictory(
+                f"one of sum_sent{suffix} and sum_received{suffix} is missing, which contradicts the other"
+            )
         overall = as_dict(end.get(f"sum{suffix}"))
         senders = [record(s, "sender", "udp") for s in mine]
         receivers = [record(s, "receiver") for s in mine]
@@ -210,15 +212,17 @@ def _metrics(
         if length is not None and not word:
             found["duration_measured_s"] = length
         if received and not number(received.get("bytes")) and not (serving and bool(test.get("reverse")) != bool(word)):
-            raise Damaged("the receiver's figures are missing: they contradict that data were sent")
+            raise Contradictory("the receiver's figures are missing: they contradict that data were sent")
         if not udp and not received:
-            raise Damaged("the result has no sum_received, which contradicts that the test is over")
+            raise Contradictory("the result has no sum_received, which contradicts that the test is over")
         if found.get(f"throughput{word}_sent_bps") is not None:
             resent = count(sent.get("retransmits"))
             each = [count(r.get("retransmits")) for r in senders]
             if resent is not None:
                 if None not in each and each and sum(e for e in each if e is not None) != resent:
-                    raise Damaged(f"the retransmits contradict each other: {resent} in sum, {each} in the streams")
+                    raise Contradictory(
+                        f"the retransmits contradict each other: {resent} in sum, {each} in the streams"
+                    )
                 found[f"retransmits{word}_count"] = resent
             elif test.get("protocol") == "TCP" and any(e is not None for e in each):
                 warnings.append(f"sum_sent{suffix} has no retransmits, and its streams have")
@@ -245,17 +249,17 @@ def _rates(
     if not total or (not rate and not size):
         return None
     if rate is None or size is None or rate < 0 or size < 0:
-        raise Damaged(f"the figures of sum_{what} contradict each other: {size} bytes at {rate} bit/s")
+        raise Contradictory(f"the figures of sum_{what} contradict each other: {size} bytes at {rate} bit/s")
     lengths = (x for record in (total, *parts) for x in _lengths(record))
     fitting = next((s for s in lengths if s > 0 and abs(size * 8 / s - rate) <= RATE_TOLERANCE * rate), None)
     if fitting is None:
-        raise Damaged(
+        raise Contradictory(
             f"the figures of sum_{what} contradict each other: "
             f"{size} bytes in {total.get('seconds')} s are not {rate} bit/s"
         )
     each = [number(p.get("bytes")) for p in parts]
     if each and None not in each and sum(e for e in each if e is not None) != size:
-        raise Damaged(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
+        raise Contradictory(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
     found[rate_name], found[bytes_name] = float(rate), int(size)
     return float(fitting)
 
@@ -287,13 +291,13 @@ def _datagrams(
         if any(count(v.get(key)) != value for v in views) or (
             each and None not in each and sum(e for e in each if e is not None) != value
         ):
-            raise Damaged(f"the counts of {key} contradict each other")
+            raise Contradictory(f"the counts of {key} contradict each other")
     if packets:
         found[f"packets{word}_count"] = packets
         if lost is not None and lost <= packets:
             percent = number(views[0].get("lost_percent"))
             if percent is not None and abs(percent - 100 * lost / packets) > 1e-3 * max(percent, 1):
-                raise Damaged(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
+                raise Contradictory(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
             found[f"lost{word}_count"] = lost
             found[f"lost{word}_ratio"] = lost / packets
         else:
@@ -302,7 +306,7 @@ def _datagrams(
     if not packets:
         return
     if jitter is None:
-        raise Damaged("the jitter is no number, which contradicts that datagrams arrived")
+        raise Contradictory("the jitter is no number, which contradicts that datagrams arrived")
     each_jitter = [j for s in streams if (j := number(s.get("jitter_ms"))) is not None]
     mean = sum(each_jitter) / len(each_jitter) if each_jitter else jitter
     others = [number(v.get("jitter_ms")) for v in views]

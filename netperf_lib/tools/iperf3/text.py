@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..draft import Damaged, Draft
+from ..draft import Contradictory, Damaged, Draft
 from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
 from ..parsed import ParsedRun
 
@@ -63,7 +63,7 @@ class _Log:
     closed: bool = False
     """`iperf Done.`, or a server that listens again: what follows is no part of the test."""
     error: str | None = None
-    damage: str | None = None
+    damage: str | Damaged | None = None
     intervals: list[Interval] = field(default_factory=list)
     sides: dict[tuple[str, str], _Side] = field(default_factory=dict)
     """(direction, ``sender`` or ``receiver`` or ``""`` where the row does not say) -> rows."""
@@ -94,7 +94,7 @@ def read_text(text: str) -> list[ParsedRun]:
             try:
                 found = row(line, index)
             except Damaged as e:
-                log.damage = log.damage or str(e)
+                log.damage = log.damage or e
                 continue
             if found is not None:
                 if previous is not None and found.text.strip() == previous.text.strip() and not log.finished:
@@ -149,7 +149,9 @@ def _context(log: _Log, line: str) -> None:
         log.connections += 1
         ends = m["here"], m["there"]
         if log.ends.setdefault(m["id"], ends) != ends or len(set(log.ends.values())) < len(log.ends):
-            log.damage = log.damage or f"lines of two processes: connections of stream {m['id']}: {line.strip()!r}"
+            log.damage = log.damage or Contradictory(
+                f"lines of two processes: connections of stream {m['id']}: {line.strip()!r}"
+            )
     elif "--sctp" in line:
         log.sctp = True
     elif "CPU Utilization: " in line:
@@ -207,7 +209,9 @@ def _take(log: _Log, found: Row) -> None:
         log.damage = log.damage or f"a row is damaged or cut short: {found.text.strip()!r}"
         return
     if role and "packets" in details:  # of UDP it stands beside the loss
-        log.damage = log.damage or f"lines of two processes: retransmits among datagrams: {found.text.strip()!r}"
+        log.damage = log.damage or Contradictory(
+            f"lines of two processes: retransmits among datagrams: {found.text.strip()!r}"
+        )
     log.details[found.index] = details
     if role or log.finished:
         if not role and ("lost" not in details or not log.old):
@@ -241,15 +245,15 @@ def _take(log: _Log, found: Row) -> None:
 def _run(log: _Log) -> ParsedRun:
     draft = Draft(NAME, version=log.version, parameters=log.parameters, warnings=log.warnings)
     draft.intervals = columns(log.intervals)
-    error = log.error
-    if error and log.serving and log.closed and error.startswith("interrupt"):
+    error: str | Damaged | None = log.error
+    if log.error and log.serving and log.closed and log.error.startswith("interrupt"):
         error = None  # the server was stopped while it waited for another test
     error = error or log.damage
     if error is None:
         try:
             draft.metrics |= _metrics(log)
         except Damaged as e:
-            error = str(e)
+            error = e
         else:
             if not draft.metrics:
                 left = "the test has no result: the log ends after its intervals"
@@ -278,7 +282,7 @@ def _total(side: _Side | None, what: str) -> Row | None:
     if rows and not consistent(
         side.total.rate_bps, [r.rate_bps for r in rows], 2 * max(r.tolerance for r in [*rows, side.total])
     ):
-        raise Damaged(f"the row [SUM] contradicts its streams: {side.total.text.strip()!r}")
+        raise Contradictory(f"the row [SUM] contradicts its streams: {side.total.text.strip()!r}")
     return side.total
 
 
@@ -329,7 +333,7 @@ def _metrics(log: _Log) -> dict[str, float]:
             found["duration_measured_s"] = r.length_s
         count = log.details[sent.index].get("retransmits") if sent is not None else None
         if count is not None and log.serving and not log.bidir and direction == "forward":
-            raise Damaged("lines of two processes: a server that receives knows no retransmits")
+            raise Contradictory("lines of two processes: a server that receives knows no retransmits")
         if sent is not None and count is not None and _retransmits_fit(log, both["sender"], sent, direction, count):
             found[f"retransmits{word}_count"] = count
         if loss is not None:
@@ -396,7 +400,7 @@ def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, 
     """
     streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
     if side and side.streams and side.total is total and (None in streams or sum(s or 0 for s in streams) != count):
-        raise Damaged(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
+        raise Contradictory(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
     mine = [i for i in log.intervals if i.direction == direction and not i.omitted and i.row.length_s > 0]
     rows = [i for i in mine if i.stream == -1] or mine
     each = [i.retransmits for i in rows]
@@ -423,7 +427,7 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
         for key, value in (("lost", lost), ("total", packets)):
             parts = [counter(d[key]) for d in each if key in d]
             if None not in parts and sum(p for p in parts if p is not None) != value:
-                raise Damaged(f"the datagrams contradict those of the streams: {total.text.strip()!r}")
+                raise Contradictory(f"the datagrams contradict those of the streams: {total.text.strip()!r}")
     found[f"packets{word}_count"] = packets
     if lost is None or lost > packets:
         log.warnings.append(f"{details['lost']} of {details['total']} datagrams lost cannot be and is left out")
@@ -431,13 +435,13 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
         percent = 100 * lost / packets
         said = float(details["percent"])
         if abs(percent - said) > max(0.05 * percent, 1e-9) + 0.5 * (percent >= 10):
-            raise Damaged(f"the loss contradicts itself: {total.text.strip()!r}")
+            raise Contradictory(f"the loss contradicts itself: {total.text.strip()!r}")
         found[f"lost{word}_count"], found[f"lost{word}_ratio"] = lost, lost / packets
     jitter = float(details["jitter"])
     if side and side.total is total and each:
         mean = sum(float(d["jitter"]) for d in each if "jitter" in d) / len(each)
         if abs(mean - jitter) > 0.0011:
-            raise Damaged(f"the jitter contradicts that of the streams: {total.text.strip()!r}")
+            raise Contradictory(f"the jitter contradicts that of the streams: {total.text.strip()!r}")
     if jitter > 1e3 * max(total.length_s, 0):
         log.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:

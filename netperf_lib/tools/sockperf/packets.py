@@ -39,8 +39,9 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     if run.status != "ok":
         return kept
     if good == wanted:
-        wrong = _contradiction(run, table)
-        return replace(kept, status="failed", error=wrong, metrics={}, percentiles=()) if wrong else kept
+        if wrong := _contradiction(run, table):
+            return replace(kept, status="failed", error=wrong, contradictory=True, metrics={}, percentiles=())
+        return kept
     if wanted is None or (rows and not _ROW.fullmatch(rows[0])):
         of = "packets, and how many there should be is not told" if wanted is None else f"of {wanted:.0f} packets"
         return replace(kept, warnings=(*run.warnings, f"the log holds {good} {of}"))

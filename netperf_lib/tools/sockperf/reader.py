@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 
 from ..alternatives import alternatives
-from ..draft import CONTRADICTION, Damaged, Draft, Figure, drafted
+from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted
 from ..parsed import ParsedRun, Percentile
 from ..wrapping import clean, decode
 from .checks import beyond_of, contradiction, mebibytes, on_wire
@@ -208,7 +208,7 @@ def _fill(run: Draft, text: str) -> None:
             name = f"percentile {m[1]}"
             percentiles[float(m[1])] = float(m[2])
         if said.setdefault(name, m.groups()) != m.groups():
-            raise Damaged(f"two different values of {name}: {row.strip()!r} is the second")
+            raise Contradictory(f"two different values of {name}: {row.strip()!r} is the second")
     last = rows[-1].strip() if rows else ""
     found = _figures(said)
     latency, throughput = {"average", "observations"} & said.keys(), {"rate", "bandwidth"} & said.keys()
@@ -216,16 +216,16 @@ def _fill(run: Draft, text: str) -> None:
     if not latency and not throughput:
         raise Damaged(_why_nothing(text, last))
     if latency and throughput:
-        raise Damaged("figures of two modes in one run: a line between them is damaged")
+        raise Contradictory("figures of two modes in one run: a line between them is damaged")
     if lost := _lost(said, percentiles):
-        raise Damaged(f"lines are lost, or of another process: {lost}")
+        raise Contradictory(f"lines are lost, or of another process: {lost}")
     if wrong := contradiction(found, percentiles, run.parameters, run.test):
-        raise Damaged(CONTRADICTION + wrong)
+        raise Contradictory(CONTRADICTION + wrong)
     value = {name: figure.value for name, figure in found.items()}
     wanted = {"sent": "messages_count", "rate": "message_rate_per_s", "bandwidth": "throughput_sent_bps"}
     if throughput:
         if "sent" in said and "bandwidth" in said and "rate" not in said:
-            raise Damaged("lines are lost, or of another process: the message rate")
+            raise Contradictory("lines are lost, or of another process: the message rate")
         rate, bandwidth, size = found.get("rate"), found.get("bandwidth"), run.parameters.get("message_bytes")
         run.metrics = {
             "message_rate_per_s": value.get("rate"),
