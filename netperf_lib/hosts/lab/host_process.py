@@ -74,8 +74,9 @@ class HostProcess:
             return pid, ours
         try:
             namespace.close_all_but(listener.fileno(), theirs.fileno())
-            namespace.enter_own()
             namespace.die_with_parent(parent)
+            namespace.enter_own()
+            namespace.die_with_parent(parent)  # again: a user namespace of its own takes it back
             middle = os.getpid()
             if child := os.fork():  # a new process namespace begins with the next child
                 theirs.close()
