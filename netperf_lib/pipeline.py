@@ -264,7 +264,7 @@ def decided(store: Store, experiment: Experiment, width: float | None = None) ->
 
 def _load(experiment: PathLike, rounds: str | int | None = None, duration_s: float | None = None) -> Experiment:
     declared = load_experiment(experiment, rounds=rounds, duration_s=duration_s)
-    hosts.options(declared)
+    hosts.options(declared, experiment)
     return declared
 
 

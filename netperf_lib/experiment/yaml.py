@@ -20,7 +20,7 @@ from .factors import FACTORS, is_reserved
 from .model import Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
 from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 
-__all__ = ["load_experiment", "read_experiment"]
+__all__ = ["line_of", "load_experiment", "read_experiment"]
 
 
 def load_experiment(
@@ -209,6 +209,12 @@ def _line(node: yaml.Node, loc: _Loc) -> int:
             break
         node = found
     return line + 1
+
+
+def line_of(path: str | os.PathLike[str], loc: tuple[str | int, ...]) -> int:
+    """Line of an experiment's file, from 1, of the deepest part of `loc` that is in it."""
+    node, _ = _parsed(_text(Path(path)), str(path))
+    return _line(node, loc)
 
 
 def _doubled(node: yaml.Node) -> Iterator[tuple[_Loc, str]]:

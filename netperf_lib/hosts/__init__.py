@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 
 from ..errors import ExperimentError, UsageError
 from ..experiment.model import Deployment, Experiment
+from ..experiment.yaml import line_of
 from .source import Source, Workload
 
 if TYPE_CHECKING:
@@ -51,8 +53,8 @@ def source(name: str) -> Source:
     return cast("Source", importlib.import_module(SOURCES[name], __name__))
 
 
-def options(experiment: Experiment) -> Any:
-    """Check and return the options that the experiment gives its source of hosts.
+def options(experiment: Experiment, file: str | os.PathLike[str] | None = None) -> Any:
+    """Check and return the options that the experiment gives its source of hosts; `file` is where it was read from.
 
     Raises
     ------
@@ -64,17 +66,17 @@ def options(experiment: Experiment) -> Any:
     except UsageError as error:
         raise ExperimentError(f"{experiment.name}: hosts.source: {error}") from None
     try:
-        return model.model_validate(experiment.hosts.options)
+        return model.model_validate(experiment.hosts.options, context=experiment.pairs)
     except ValidationError as error:
-        wrong = "; ".join(
-            ": ".join(
-                filter(None, (".".join(("hosts.options", *map(str, e["loc"]))), e["msg"].removeprefix("Value error, ")))
-            )
-            for e in error.errors()
-        )
-        unknown = any(e["type"] == "extra_forbidden" and len(e["loc"]) == 1 for e in error.errors())
-        known = f" (known options: {', '.join(model.model_fields)})" if unknown else ""
-        raise ExperimentError(f"{experiment.name}: {wrong}{known}") from None
+        known = f" (known options: {', '.join(model.model_fields)})"
+        lines = []
+        for e in error.errors():
+            loc = ("hosts", "options", *e["loc"])
+            place = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
+            unknown = e["type"] == "extra_forbidden" and len(e["loc"]) == 1
+            said = e["msg"].removeprefix("Value error, ") + known * unknown
+            lines.append(f"{place}: {'.'.join(map(str, loc))}: {said}")
+        raise ExperimentError("\n".join(lines)) from None
 
 
 def experiment_schema() -> dict[str, Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from ..errors import ExperimentError
-from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
+from ..experiment.model import Address, Deployment, Experiment, Host, Pair, Proof, User
 from .guests import guest_proofs, guests
 from .host_keys import pinned
 from .source import Workload
@@ -89,6 +90,13 @@ class Options(_Declared):
             raise ValueError("tag chooses from a resource_group, which is not given")
         return self
 
+    @model_validator(mode="after")
+    def _known(self, info: ValidationInfo) -> Self:
+        """Refuse pairs of the experiment (the context) of hosts that are not here."""
+        if not self.resource_group and (unknown := _unknown(info.context or (), self.hosts)):
+            raise ValueError(unknown)
+        return self
+
 
 def up(experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
     """Return the hosts that the pairs name, with what they show of themselves.
@@ -108,13 +116,9 @@ def up(experiment: Experiment, *, number: int, state: Path, workload: Workload =
     }
     if options.resource_group:
         known |= _read(options)
-    wanted = list(dict.fromkeys(n for pair in experiment.pairs for n in (pair.client, pair.server)))
-    for name in wanted:
-        if name not in known:
-            raise ExperimentError(
-                f"{experiment.name}: a pair names host {name!r}, which is not in the inventory "
-                f"(known: {', '.join(known)})"
-            )
+    if unknown := _unknown(experiment.pairs, known):
+        raise ExperimentError(f"{experiment.name}: {unknown}")
+    wanted = dict.fromkeys(n for pair in experiment.pairs for n in (pair.client, pair.server))
     hosts = tuple(known[n][0] for n in wanted)
     keys: dict[str, Proof] = {}
     if options.host_keys == "first-contact":
@@ -148,6 +152,12 @@ def cost(experiment: Experiment, *, workload: Workload) -> str:
 
 def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
     """Return None: nothing is paid for here."""
+
+
+def _unknown(pairs: Iterable[Pair], known: Collection[str]) -> str | None:
+    """Tell which host of a pair is not among those known."""
+    gone = next((n for pair in pairs for n in (pair.client, pair.server) if n not in known), None)
+    return gone and f"a pair names host {gone!r}, which is not in the inventory (known: {', '.join(known)})"
 
 
 def _host(name: str, machine: Machine, options: Options) -> Host:

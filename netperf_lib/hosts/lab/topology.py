@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from ...experiment.model import Name
 
@@ -143,6 +143,22 @@ class Options(_Strict):
                 raise ValueError(
                     f"link {key!r} is neither a placement ({', '.join(_default_links())}) nor two hosts such as "
                     f"'{names[0]}/{names[1]}'"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_fit(self, info: ValidationInfo) -> Options:
+        """Refuse pairs of the experiment (the context) of unknown hosts, or of a placement that is not theirs."""
+        known = {h.name: h for h in self.hosts}
+        for pair in info.context or ():
+            for name in (pair.client, pair.server):
+                if name not in known:
+                    raise ValueError(f"a pair names host {name!r}, which is not in the lab (known: {', '.join(known)})")
+            placement = _placement(known[pair.client], known[pair.server])
+            if pair.placement != placement and pair.placement in get_args(Placement):
+                raise ValueError(
+                    f"the pair {pair.client} and {pair.server} is called {pair.placement!r}, and its hosts lie "
+                    f"{placement!r}: change the placement of the pair, or region, zone or ppg of a host"
                 )
         return self
 
