@@ -42,8 +42,8 @@ SHARED = 8 << 20
 """Fewer bytes than this are read in this process alone: to start a worker takes as long."""
 
 
-UNPACKED = 512 << 20
-"""A packed log may be so large when it is unpacked; a small file can hold any number of equal bytes."""
+MOST = 1 << 30
+"""So many bytes of a log are read, unpacked, but for packets of sockperf, which are read piece by piece."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def parse(path: str | os.PathLike[str]) -> list[ParsedRun]:
     """
     name = os.fspath(path)
     if name == "-":
-        return tools.parse(_unpacked(io.BytesIO(sys.stdin.buffer.read()), name), file=name)
+        return tools.parse(_unpacked(io.BytesIO(sys.stdin.buffer.read(MOST + 1)), name), file=name)
     if "\0" in name:
         raise ParseError("no such file; for the text of a log there is parse_text", file=name[:80])
     try:
@@ -102,8 +102,10 @@ def parse(path: str | os.PathLike[str]) -> list[ParsedRun]:
             large = about.st_size >= tools.LARGE // (20 if packed else 1)
             if large and (runs := tools.parse_stream(FileChunks(name), file=name)):
                 return runs
-            data = _unpacked(f, name)
-        return tools.parse(data, file=name)
+            if about.st_size > MOST:
+                raise ParseError(_TOO_LARGE, file=name)
+            held = [_unpacked(f, name)]
+        return tools.parse(held.pop(), file=name)  # nobody else holds it, once it is decoded
     except FileNotFoundError:
         raise ParseError("no such file; pass the path of a log, or its text to parse_text", file=name) from None
     except IsADirectoryError:
@@ -142,6 +144,7 @@ def _open_at_once(name: str, flags: int) -> int:
     return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
+_TOO_LARGE = f"larger than {MOST >> 30} GiB: split it, one run a file, or ask the tool for longer intervals"
 _GZIP = b"\x1f\x8b"
 _PACKED = {b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"(\xb5/\xfd": "zstd", b"BZh": "bzip2", b"7z\xbc\xaf": "7z"}
 
@@ -152,7 +155,7 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
     Raises
     ------
     ParseError
-        It is packed by something else, or larger than `UNPACKED` when it is unpacked.
+        It is packed by something else, or larger than `MOST` when it is unpacked.
     """
     start = file.read(6)
     file.seek(0)
@@ -160,14 +163,17 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
         for mark, packer in _PACKED.items():
             if start.startswith(mark):
                 raise ParseError(f"packed by {packer}; unpack it first", file=name)
-        return file.read()
+        data = file.read()
+        if len(data) > MOST:
+            raise ParseError(_TOO_LARGE, file=name)
+        return data
     with gzip.open(file) as unpacked:
         try:
-            data = unpacked.read(UNPACKED + 1)
+            data = unpacked.read(MOST + 1)
         except (OSError, EOFError, zlib.error) as e:
             raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=name) from None
-    if len(data) > UNPACKED:
-        raise ParseError(f"more than {UNPACKED >> 20} MiB when it is unpacked; unpack it first", file=name)
+    if len(data) > MOST:
+        raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
     return data
 
 

@@ -19,6 +19,9 @@ __all__ = ["LARGE", "parse", "parse_stream"]
 LARGE = 4 << 20
 """From this many bytes on a file is first offered to the readers of pieces and of whole documents."""
 
+LARGEST = 256 << 20
+"""A text may be so large: its runs and intervals take up to twelve times as much memory."""
+
 
 def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
     """Read every run of every known tool in a text.
@@ -38,12 +41,19 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
     Raises
     ------
     ParseError
-        The text holds no run of a known tool.
+        The text holds no run of a known tool, or is larger than `LARGEST`.
     """
     if isinstance(data, bytes):
         large = len(data) >= LARGE or data.startswith(b"{")
         if large and (document := iperf3.read_whole(data)):
             return [_placed(r, file) for r in document]
+    if len(data) > LARGEST:
+        raise ParseError(
+            f"a text of more than {LARGEST >> 20} MiB, and no whole JSON document of iperf3: split it, one run a file, "
+            "or ask the tool for longer intervals",
+            file=file,
+        )
+    if isinstance(data, bytes):
         data = decode(data)
     sources = cleaned(data)
     if all(not source.text or source.text.isspace() for source in sources):

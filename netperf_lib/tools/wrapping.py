@@ -243,15 +243,19 @@ def clean(text: str) -> str:
 
 _WIDTH = 80
 """Columns of a terminal."""
+_FULL, _WIDER = re.compile(rf"^.{{{_WIDTH}}}$", re.MULTILINE), re.compile(rf".{{{_WIDTH + 1}}}")
 _COMMA = re.compile(r"(?<![\d,.])(\d+),(\d+)(?![\d,.])")
 _POINT = re.compile(r"(?<![\d,.])\d+\.\d+(?![\d,.])")
 
 
 def repaired(text: str) -> Iterator[tuple[str, str]]:
     """Give what a log may have been before a terminal wrapped it, or with points for decimal commas; and a remark."""
-    lines = text.split("\n")
-    full = [len(line) == _WIDTH and len(set(line)) > 3 for line in lines]  # no rule
-    if sum(full) > 1 and max(map(len, lines)) == _WIDTH:
+    if not _WIDER.search(text) and _FULL.search(text):
+        lines = text.split("\n")
+        full = [len(line) == _WIDTH and len(set(line)) > 3 for line in lines]  # no rule
+    else:
+        full = []
+    if sum(full) > 1:
         joined = "".join(line if cut else f"{line}\n" for line, cut in zip(lines, full, strict=True))
         yield joined, f"lines that were wrapped at {_WIDTH} columns are joined"
     if len(_COMMA.findall(text)) > 4 * len(_POINT.findall(text)) + 1:

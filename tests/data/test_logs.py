@@ -224,7 +224,7 @@ def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path: Path) -> Non
 
 
 def test_a_packed_log_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "UNPACKED", 1 << 20)
+    monkeypatch.setattr(logs, "MOST", 1 << 20)
     packed = tmp_path / "a.gz"
     packed.write_bytes(gzip.compress(b"0" * (64 << 20)))
     tracemalloc.start()
@@ -232,6 +232,33 @@ def test_a_packed_log_that_unpacks_without_end_is_refused(tmp_path: Path, monkey
         with pytest.raises(ParseError, match="when it is unpacked"):
             npl.parse(packed)
         assert tracemalloc.get_traced_memory()[1] < 4 << 20  # of 64 MiB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_log_too_large_for_the_memory_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = tmp_path / "large.txt"
+    with large.open("wb") as file:
+        file.truncate(4 << 30)  # a hole
+    with pytest.raises(ParseError, match="larger than 1 GiB: split it"):
+        npl.parse(large)
+    monkeypatch.setattr(tools.reading, "LARGEST", 1 << 10)
+    log = LOGS / "iperf3" / "gen-3.12-title.txt"
+    with pytest.raises(ParseError, match=r"a text of more than .* MiB, and no whole JSON document of iperf3: split it"):
+        npl.parse_text(2 * log.read_bytes())
+    document = (LOGS / "iperf3" / "gen-3.12-udp.json").read_bytes()
+    assert npl.parse_text(document)[0].status == "ok"
+    with pytest.raises(ParseError, match="no whole JSON document"):
+        npl.parse_text(document[:-100])
+
+
+def test_words_around_no_log_take_no_more_memory_than_themselves() -> None:
+    text = b"some words of a machine that has nothing to say about networks\n" * 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ParseError):
+            npl.parse_text(text)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * len(text)
     finally:
         tracemalloc.stop()
 

@@ -70,7 +70,11 @@ def sightings(text: str) -> Iterator[int]:
             if before:
                 nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
             else:
-                nested = at != line and kind in ("json", "part") and text[:line].rstrip()[-1:] in (":", "[", ",")
+                nested = (
+                    at != line
+                    and kind in ("json", "part")
+                    and text[max(0, line - 200) : line].rstrip()[-1:] in (":", "[", ",")
+                )
             if nested:
                 continue
             yield_at, new = at, True

@@ -212,7 +212,8 @@ def _take(log: _Log, found: Row) -> None:
         log.damage = log.damage or Contradictory(
             f"lines of two processes: retransmits among datagrams: {found.text.strip()!r}"
         )
-    log.details[found.index] = details
+    if role or log.finished or "packets" in details:
+        log.details[found.index] = details
     if role or log.finished:
         if not role and ("lost" not in details or not log.old):
             log.damage = log.damage or f"a row of the result does not say whose it is: {found.text.strip()!r}"
@@ -380,7 +381,7 @@ def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | Non
         raise Damaged(f"{arrived} datagrams received, and {total} sent")
     mine = [i for i in log.intervals if i.direction == direction and not i.omitted]
     rows = [i for i in mine if i.stream == -1] or mine
-    each = [log.details[i.row.index].get("packets") for i in rows]
+    each = [log.details.get(i.row.index, {}).get("packets") for i in rows]
     gaps = any(w.startswith("interval") for w in log.warnings)
     if not total or not sent or not rows or None in each or gaps:
         return
