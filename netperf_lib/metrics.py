@@ -13,7 +13,7 @@ from typing import Literal
 
 from .errors import UsageError
 
-__all__ = ["METRICS", "Metric", "format_value", "metric", "read_value", "to_bps", "to_bytes", "to_us"]
+__all__ = ["METRICS", "Metric", "format_value", "metric", "plural", "read_value", "to_bps", "to_bytes", "to_us"]
 
 Better = Literal["higher", "lower"]
 Basis = Literal["one-way", "one-way under load", "round trip", "round trip under load"]
@@ -206,6 +206,11 @@ def format_value(value: float | None, unit: str, digits: int = 3) -> str:
 
 
 _WRITTEN = {"us": "'1 ms'", "s": "'2 s'", "bps": "'900 Mbit/s'", "bytes": "'64 MiB'", "ratio": "'5 %'"}
+
+
+def plural(n: int, noun: str) -> str:
+    """Count things: ``1 round``, ``7 rounds``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def read_value(text: str | float, unit: str) -> float:

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..metrics import format_value
+from ..metrics import format_value, plural
 from ..tools import tool
 from .contrasts import undeclared
 from .model import Experiment, Trial
@@ -23,10 +23,6 @@ ASSUMED_BPS = 10e9
 def trial_s(trial: Trial, experiment: Experiment) -> float:
     """Seconds that a trial takes when nothing fails."""
     return trial.test.duration_s + trial.test.omit_s + OVERHEAD_S + experiment.pause_s
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def duration_s(plan: Plan) -> float:
@@ -119,8 +115,8 @@ class Preview:
         plan, e = self.plan, self.plan.experiment
         lines = [
             f"{e.name}: {e.title}" if e.title else e.name,
-            f"{_count(len(plan.trials), 'trial')} = "
-            f"{_count(plan.conditions, 'condition')} × {_count(e.rounds, 'round')}"
+            f"{plural(len(plan.trials), 'trial')} = "
+            f"{plural(plan.conditions, 'condition')} × {plural(e.rounds, 'round')}"
             + (f" × {e.deployments} deployments" if e.deployments > 1 else ""),
             f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
         ]

@@ -18,9 +18,9 @@ from ..data.imports import are_logs, read_logs
 from ..data.load import Fleet, Results, read
 from ..errors import StatsError
 from ..experiment.factors import dimensions, factor, level_words, plain
-from ..metrics import METRICS, format_value
+from ..metrics import METRICS, format_value, plural
 from ..stats import Comparison, Family, Level, judge, level
-from ..stats.result import plural, quantity
+from ..stats.result import quantity
 from ..stats.verdict import compare as compare_runs
 from .question import Question
 from .question import ask as ask_runs

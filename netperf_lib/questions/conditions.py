@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.factors import plain as level_of
-from ..metrics import METRICS
+from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
 from ..stats import Quantiles, level, tails, units_of
 from ..tools.parsed import Percentile
@@ -400,8 +400,8 @@ def describe(runs: pd.DataFrame, metric: str) -> str:
     length = f", {' or '.join(f'{s:g}' for s in seconds)} s a run" if seconds else ""
     return (
         f"Shown is **{info.label[0].lower()}{info.label[1:]}**{basis}, measured by {' and '.join(tests)} in "
-        f"{_plural(runs['round'].nunique(), 'round')} of {_plural(runs['deployment'].nunique(), 'deployment')}: "
-        f"{_plural(len(counts), 'condition')}, {each} complete run{'' if counts.max() == 1 else 's'}"
+        f"{plural(runs['round'].nunique(), 'round')} of {plural(runs['deployment'].nunique(), 'deployment')}: "
+        f"{plural(len(counts), 'condition')}, {each} complete run{'' if counts.max() == 1 else 's'}"
         f"{' each' if len(counts) > 1 else ''}{length}.{better}"
     )
 
@@ -508,12 +508,12 @@ def counts(runs: pd.DataFrame) -> Counts:
     rounds = each["block"].nunique()
     summed["rounds"] = summed["rounds"].fillna(0).astype(int)
     whole = int((summed["rounds"] == rounds).sum())
-    every = _plural(len(summed), "condition")
+    every = plural(len(summed), "condition")
     share = f"all {every}" if 1 < whole == len(summed) else every if whole == len(summed) else f"{whole} of {every}"
     share += " is" if 1 in (whole, len(summed)) else " are"
     words = (
-        f"{_plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded; {share} "
-        f"complete in every one of {_plural(rounds, 'round')}."
+        f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded; {share} "
+        f"complete in every one of {plural(rounds, 'round')}."
     )
     bad = runs[~each["ok"].to_numpy()]
     causes = pd.DataFrame(
@@ -526,10 +526,6 @@ def counts(runs: pd.DataFrame) -> Counts:
         }
     )
     return Counts(words, summed.reset_index(), causes)
-
-
-def _plural(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _given(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.layout import Store
 from ..errors import StoreError
+from ..metrics import plural
 from ..questions.conditions import status_counts
 from ..questions.words import headline
 from ..stats.evidence import DEPLOYMENTS
@@ -89,7 +90,7 @@ def cover(
         *([["VM size", _some(sizes, 2)]] if sizes else []),
         ["Contrasts", f"{len(experiment.get('contrasts') or ())} declared{f', {added} added later' if added else ''}"],
         ["Regions", _some(_levels(runs, "client_region", "server_region"), 2)],
-        ["Rounds", f"{runs['round'].nunique()} in {_plural(runs['deployment'].nunique(), 'deployment')}"],
+        ["Rounds", f"{runs['round'].nunique()} in {plural(runs['deployment'].nunique(), 'deployment')}"],
         ["Runs", f"{ok} ok, {failed} failed" + (f", {excluded} excluded" if excluded else "")],
         ["Tools", _some(_levels(runs, "tool"), 4)],
         ["Measured", measured],
@@ -164,19 +165,15 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
         else f"- {what} for {where} and the hours in which they were measured."
     ]
     if added := runs.attrs.get("added"):
-        lines.append(f"- {_plural(added, 'contrast')} added after the first run: an interval, and no verdict.")
+        lines.append(f"- {plural(added, 'contrast')} added after the first run: an interval, and no verdict.")
     if unlabelled := int(runs["placement"].isna().sum()):
-        lines.append(f"- The placement of {_plural(unlabelled, 'run')} is not known: label them, or they count as one.")
+        lines.append(f"- The placement of {plural(unlabelled, 'run')} is not known: label them, or they count as one.")
     open_ = [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]
     if open_:
         lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
     if failed or excluded:
-        lines.append(f"- {_plural(failed, 'run')} failed and {excluded} excluded of {len(runs)}; they count nowhere.")
+        lines.append(f"- {plural(failed, 'run')} failed and {excluded} excluded of {len(runs)}; they count nowhere.")
     return say(*lines)
-
-
-def _plural(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _version(package: str) -> str:

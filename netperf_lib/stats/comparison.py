@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from ..metrics import plural
 from .result import (
     Result,
     difference,
     direction,
     html_table,
     percent,
-    plural,
     spread,
     unit_of,
     value_words,

@@ -13,9 +13,10 @@ import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
+from ..metrics import plural
 from .median_ci import median_interval
 from .rank_tests import EXACT, PERMUTATIONS, hodges_lehmann, lag1_p, permutations
-from .result import Floats, Result, numbers, plural
+from .result import Floats, Result, numbers
 
 __all__ = ["Diagnosis", "diagnose", "pettitt"]
 

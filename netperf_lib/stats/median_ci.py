@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from ..metrics import plural
 from .rank_tests import hodges_lehmann, lag1_p
-from .result import Floats, Result, check_share, finite, numbers, percent, plural, quantity, unit_of, value_words
+from .result import Floats, Result, check_share, finite, numbers, percent, quantity, unit_of, value_words
 
 __all__ = ["Level", "level", "median_interval"]
 

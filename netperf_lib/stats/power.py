@@ -11,10 +11,11 @@ import numpy as np
 import scipy
 
 from ..experiment.model import Contrast
+from ..metrics import plural
 from .comparison import Family, Verdict
 from .evidence import rounds_required
 from .rank_tests import signed_rank_cut, walsh
-from .result import Shown, check_share, percent, plain, plural
+from .result import Shown, check_share, percent, plain
 from .verdict import judge
 
 if TYPE_CHECKING:

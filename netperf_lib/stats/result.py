@@ -218,11 +218,6 @@ def value_words(value: float, unit: str) -> str:
     return format_value(value, unit, 4) if unit else f"{value:.4g}"
 
 
-def plural(n: int, noun: str) -> str:
-    """Count things: ``1 round``, ``7 rounds``."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
 def html_table(head: Iterable[str], rows: Iterable[Iterable[object]], note: str = "") -> str:
     """Write a plain HTML table, everything in it escaped."""
     top = "".join(f"<th>{escape(h)}</th>" for h in head)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import StatsError
+from ..metrics import plural
 from .dependence import dependence
 from .evidence import Rounds, autocorrelation_factor, rounds_required
 from .median_ci import Level, level
-from .result import Floats, Result, check_share, percent, plural, value_words
+from .result import Floats, Result, check_share, percent, value_words
 
 if TYPE_CHECKING:
     import pandas as pd

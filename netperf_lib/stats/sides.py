@@ -12,8 +12,9 @@ import numpy as np
 
 from ..experiment.factors import factor as known
 from ..experiment.factors import level_words
+from ..metrics import plural
 from .contrasts import Question
-from .result import Floats, plural
+from .result import Floats
 from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable, Values
 
 __all__ = ["WORST", "Measured", "Side", "Sides"]

@@ -11,7 +11,8 @@ import numpy as np
 import scipy
 
 from ..errors import StatsError
-from .result import Floats, Result, percent, plural
+from ..metrics import plural
+from .result import Floats, Result, percent
 
 if TYPE_CHECKING:
     import pandas as pd

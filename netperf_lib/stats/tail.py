@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import StatsError
+from ..metrics import plural
 from ..tools.parsed import Percentile
 from .comparison import About, Better, Comparison
-from .result import Result, plural
+from .result import Result
 from .verdict import compare_samples
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import StatsError
-from ..metrics import format_value
+from ..metrics import format_value, plural
 from .comparison import Comparison
 from .median_ci import Level, level
-from .result import Floats, Result, Shown, percent, plural, value_words
+from .result import Floats, Result, Shown, percent, value_words
 from .verdict import compare_samples
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import scipy
 from ..errors import StatsError
 from ..experiment.factors import level_words
 from ..experiment.model import Contrast
+from ..metrics import plural
 from .comparison import About, Better, Comparison, Family, Verdict
 from .contrasts import Question, question
 from .dependence import Dependence, States, carry_over, dependence, path_states, place_effect
@@ -34,7 +35,7 @@ from .evidence import (
     rounds_required,
     without_far,
 )
-from .result import Floats, check_share, numbers, percent, plural, quantity
+from .result import Floats, check_share, numbers, percent, quantity
 from .runs_table import Factors, Mask, RunsTable
 from .sequential import nominal_level
 from .sides import Measured, Sides
