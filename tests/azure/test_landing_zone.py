@@ -440,6 +440,13 @@ def test_a_long_name_is_no_reason_to_fail(az: DirectAz, cloud: Cloud, tmp_path: 
     )
     cloud.faults.append(Fault("resource", f"{VM} ", code="ZonalAllocationFailed", message="no room"))
     azure.up(many, number=100, state=tmp_path / "hosts")
+    ends = {"gateway_sku": "UltraPerformance"}
+    vms = {"a": ends, "b": ends | {"region": "australiasoutheast"}, "c": ends | {"region": "australiaeast"}}
+    prefix = "npl-abcdef-d100-2-"
+    far = experiment("a b expressroute", "a c expressroute", vms=vms, expressroute_circuit=CIRCUIT)
+    names = [n.name for n in topology(far, hosts.options(far)).networks]
+    assert max(len(f"vnet-{prefix}{n}") for n in names) <= 64, names
+    assert len(set(names)) == 3
     assert all(len(w.rsplit("/", 1)[1]) <= 64 for w in cloud.deployments)
     assert all(len(r["name"]) <= 64 for r in cloud.resources.values() if r["type"] == VM)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -353,7 +354,9 @@ def _far(pair: Pair, host: _Wishes, options: Options) -> tuple[str, str]:
     usual = options.remote_region or options.region
     region, sku = host.get("region", usual), host.get("gateway_sku", "")
     parts = [FAR[pair.placement], *([region] if region != usual else []), *([sku.lower()] if sku else [])]
-    return "-".join(parts), region
+    name = "-".join(parts)
+    # Azure allows a network 64 characters, the mark of a deployment in a shared group among them
+    return name if len(name) <= 40 else f"{name[:31]}-{zlib.crc32(name.encode()):08x}", region
 
 
 def _network(host: _Wishes, name: str, who: str) -> None:
