@@ -378,6 +378,20 @@ def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:
     assert "2 public addresses needed, 1 free" in problem
 
 
+def test_a_login_that_may_end_on_the_way_is_told_before(
+    az: DirectAz, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_URL", raising=False)
+    show = az._account_show
+    monkeypatch.setattr(az, "_account_show", lambda o: show(o) | {"user": {"name": "app", "type": "servicePrincipal"}})
+    long, short = Workload(measuring_s=2 * 3600), Workload(measuring_s=60)
+    (told,) = azure.preflight(experiment(), workload=long).warnings
+    assert "AZURE_FEDERATED_TOKEN_FILE" in told
+    assert not azure.preflight(experiment(), workload=short).warnings
+    monkeypatch.setenv("AZURE_FEDERATED_TOKEN_FILE", "/run/token")
+    assert not azure.preflight(experiment(), workload=long).warnings
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -20,8 +20,10 @@ from typing import Any, Protocol
 from ...errors import AzureError, pip_install
 from .failures import AzError, read_failure, waits
 
-__all__ = ["Az", "Clock", "Runs", "Zones", "find", "find_az", "locations", "running"]
+__all__ = ["RENEWED_BY", "Az", "Clock", "Runs", "Zones", "find", "find_az", "locations", "running"]
 
+RENEWED_BY = ("AZURE_FEDERATED_TOKEN_FILE", "ACTIONS_ID_TOKEN_REQUEST_URL")
+"""Variables by which a platform says where there is a fresh token of the pipeline's own."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -193,7 +195,7 @@ class Az:
 
 def _assertion() -> str | None:
     """A fresh token of the pipeline's own: from the file that its platform renews, or from GitHub."""
-    file, url = (os.environ.get(name, "") for name in ("AZURE_FEDERATED_TOKEN_FILE", "ACTIONS_ID_TOKEN_REQUEST_URL"))
+    file, url = (os.environ.get(name, "") for name in RENEWED_BY)
     with contextlib.suppress(OSError, ValueError, KeyError):
         if file:
             return Path(file).read_text("utf-8").strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Experiment
-from .az import Runs, Zones, find, locations
+from .az import RENEWED_BY, Runs, Zones, find, locations
 from .failures import AzError
 from .groups import Change, in_words
 from .options import Options
@@ -141,6 +142,15 @@ def look(
             f"{estimate} is above the budget of {experiment.budget:g}: measure less, use smaller VMs, or raise it"
         )
     each_h = estimate.hours / experiment.deployments
+    if (
+        (account.get("user") or {}).get("type") == "servicePrincipal"
+        and each_h > 1
+        and not any(map(os.getenv, RENEWED_BY))
+    ):
+        found.warnings.append(
+            f"a deployment is expected to live {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "
+            f"and leaves the VMs to their expiry; set {RENEWED_BY[0]}, so that it is renewed"
+        )
     if each_h > options.expires_h:
         found.problems.append(
             f"a deployment is expected to live {each_h:.1f} h, longer than hosts.options.expires_h "
