@@ -319,6 +319,7 @@ class Cloud:
                     "AcceleratedNetworkingEnabled": accelerated,
                     "HyperVGenerations": GENERATIONS.get(name, "V1,V2"),
                     "CpuArchitectureType": CHIPS.get(name, "x64"),
+                    "EncryptionAtHostSupported": name not in UNTRUSTED,
                     **({"TrustedLaunchDisabled": True} if name in UNTRUSTED else {}),
                 }
                 out.append({

@@ -397,6 +397,7 @@ def test_a_login_that_may_end_on_the_way_is_told_before(
     [
         ({"vm_size": "Standard_D16_v3", "security_type": "Standard"}, "does not start images of generation 2"),
         ({"vm_size": "Standard_D4ps_v5"}, "does not run x64 images"),
+        ({"vm_size": "Standard_D2s_v3i", "encryption_at_host": True}, "cannot encrypt at the host"),
         ({"image": "Canonical:0001-com-ubuntu-server-jammy:22_04-lts:latest"}, "is of generation 1"),
         ({"image": "contoso:appliance:plain:latest"}, "is a Windows image"),
         ({"image": "resf:rockylinux-x86_64:9-base:latest"}, "terms of image"),
@@ -422,14 +423,20 @@ def test_the_standard_security_type_is_left_out_and_a_plan_is_put_in(
     assert cloud.get(VM, "a")["plan"] == {"name": "9-base", "product": "rockylinux-x86_64", "publisher": "resf"}
 
 
-def test_encryption_and_identity_are_passed_on(az: DirectAz, cloud: Cloud) -> None:
+def test_encryption_and_identity_are_passed_on(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     where = f"{BASE}/resourceGroups/k/providers/Microsoft.Compute/diskEncryptionSets/d"
     who = f"{BASE}/resourceGroups/k/providers/Microsoft.ManagedIdentity/userAssignedIdentities/i"
-    shown = azure.dry_run(experiment(encryption_at_host=True, disk_encryption_set=where, identity=who))
+    declared = experiment(encryption_at_host=True, disk_encryption_set=where, identity=who)
+    shown = azure.dry_run(declared)
     given = {k: v["value"] for k, v in json.loads(shown.parameters)["parameters"].items()}
     assert given["securityProfile"]["encryptionAtHost"] is True
     assert given["managedDisk"]["diskEncryptionSet"] == {"id": where}
     assert list(given["identity"]["userAssignedIdentities"]) == [who]
+    azure.up(declared, number=1, state=tmp_path)
+    vm = cloud.get(VM, "a")
+    assert vm["properties"]["securityProfile"]["encryptionAtHost"]
+    assert vm["properties"]["storageProfile"]["osDisk"]["managedDisk"]["diskEncryptionSet"] == {"id": where}
+    assert list(vm["identity"]["userAssignedIdentities"]) == [who]
 
 
 def test_a_far_region_without_zones_is_used_without(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
