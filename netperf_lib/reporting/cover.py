@@ -164,6 +164,8 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
         if deployments < DEPLOYMENTS
         else f"- {what} for {where} and the hours in which they were measured."
     ]
+    if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
+        lines.append(f"- Assumed: {'; '.join(assumed)}.")
     if added := runs.attrs.get("added"):
         lines.append(f"- {plural(added, 'contrast')} added after the first run: an interval, and no verdict.")
     if unlabelled := int(runs["placement"].isna().sum()):
