@@ -154,7 +154,8 @@ def tell(line: Line2D, runs: pd.DataFrame, metric: str) -> None:
     unit = metric_of(metric).unit
     line.set_gid(f"runs-{runs['run_id'].iloc[0]}")
     told = []
-    for run in runs.to_dict("records"):
+    columns = ["run_id", "started_utc", "round", "deployment", "client", "server", metric]
+    for run in runs.filter(columns).to_dict("records"):
         when = run.get("started_utc")
         at = f"\n{when:%Y-%m-%d %H:%M:%S} UTC" if when is not None and not pd.isna(when) else ""
         where = f"round {run['round']} of deployment {run['deployment']}: {run['client']} → {run['server']}"

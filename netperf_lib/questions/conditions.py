@@ -117,9 +117,8 @@ def select(
         if kept.empty:
             raise NothingToReport(f"{along} does not vary in any condition with a value of {metric}")
         names = named(kept, [f for f in factors if f != along])
-    first = kept.assign(condition=names).drop_duplicates("condition")
-
-    columns = [f for f in factors if f in first]
+    columns = [f for f in factors if f in kept]
+    first = kept[columns].assign(condition=names).drop_duplicates("condition")
     place = {row["condition"]: [factor(f).key(row[f]) for f in columns] for row in first.to_dict("records")}
     order = sorted(place, key=place.__getitem__)
     kept = kept.assign(condition=pd.Categorical(names, categories=order, ordered=True))

@@ -260,7 +260,7 @@ def provenance(runs: pd.DataFrame) -> Shown:
     ]
     failures = [
         [str(r.run_id), str(r.excluded if _given(r.excluded) else r.error or r.status)]
-        for r in runs.itertuples()
+        for r in runs.filter(["run_id", "status", "error", "excluded"]).itertuples()
         if r.status != "ok" or _given(getattr(r, "excluded", None))
     ]
     tools = sorted(
