@@ -146,6 +146,8 @@ class DirectAz:
 
     def _resource_delete(self, o: dict[str, list[str]]) -> Any:
         for where in o["ids"]:
+            if "api_version" not in o:  # az looks it up
+                self._ask("GET", f"providers/{where.split('/')[6]}")
             self._ask("DELETE", where.removeprefix(BASE + "/"))
 
     def _deployment_group_validate(self, o: dict[str, list[str]]) -> Any:

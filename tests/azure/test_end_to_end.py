@@ -29,7 +29,7 @@ from netperf_lib.hosts.azure import template
 from netperf_lib.hosts.azure.topology import PLACEMENTS
 
 from . import test_real
-from .cloud import BASE, OTHER, SUBSCRIPTION
+from .cloud import BASE, OTHER, SUBSCRIPTION, Fault
 from .conftest import PRICES, World, experiment
 from .direct import DirectAz
 from .emulator import CALLER, login
@@ -161,6 +161,9 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
 ) -> None:
     outside(world.cloud)
     before = json.dumps(world.cloud.resources, sort_keys=True)
+    # rights on the group do not suffice to read what providers offer
+    denied = Fault("request", f"GET {BASE}/providers/[^/]+$", 403, "AuthorizationFailed", "no authorization", times=999)
+    world.cloud.faults.append(denied)
     zones = ("1", "2", "3")
     declared = experiment(
         *(f"z{a} z{b} cross-zone" for a in zones for b in zones if a != b),

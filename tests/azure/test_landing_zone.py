@@ -284,6 +284,7 @@ def test_rights_on_one_resource_group_suffice(az: DirectAz, cloud: Cloud, tmp_pa
     made = azure.up(declared, number=1, state=tmp_path)
     assert [c for h in made.hosts for c, holds in claims(h).items() if not holds] == ["physical zone"] * 2
     azure.down(declared, state=tmp_path)
+    assert not cloud.names(VM)
     with pytest.raises(AzureError, match="AuthorizationFailed"):  # a group of its own cannot be made with these rights
         azure.preflight(experiment("a b same-zone"))
 

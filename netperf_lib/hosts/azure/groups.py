@@ -17,6 +17,7 @@ from typing import Any
 from ...errors import AzureError
 from .az import Clock, Runs, find
 from .failures import AzError, error_of
+from .template import api_version
 
 __all__ = ["Change", "Leftover", "Target", "deploy", "in_words", "leftovers", "rehearse", "remove"]
 
@@ -245,12 +246,17 @@ def _delete(az: Runs, target: Target) -> None:
     if not target.shared:
         az("group", "delete", "--name", target.group, "--yes", "--no-wait")
         return
-    by_kind: dict[str, list[str]] = {}
+    by_kind: dict[str, list[dict[str, Any]]] = {}
     for resource in _tagged(az, target):
-        by_kind.setdefault(resource["type"].rsplit("/", 1)[-1].lower(), []).append(resource["id"])
+        by_kind.setdefault(resource["type"].rsplit("/", 1)[-1].lower(), []).append(resource)
     for kinds in (*DELETE_ORDER, tuple(by_kind)):
-        if ids := [i for kind in kinds for i in by_kind.get(kind, ())]:
-            az("resource", "delete", "--ids", *ids)
+        by_version: dict[str, list[str]] = {}
+        for resource in (r for kind in kinds for r in by_kind.get(kind, ())):
+            by_version.setdefault(api_version(resource["type"]), []).append(resource["id"])
+        for version, ids in by_version.items():
+            # az would look the version up, which takes rights on the subscription
+            az("resource", "delete", "--ids", *ids, *(("--api-version", version) if version else ()))
+        if by_version:
             return
 
 

@@ -15,7 +15,7 @@ import yaml
 from .options import Options
 from .topology import Topology, Vm
 
-__all__ = ["connection_name", "parameters", "rehearsal_text", "template_text", "user_data"]
+__all__ = ["api_version", "connection_name", "parameters", "rehearsal_text", "template_text", "user_data"]
 
 SUBNETS = {"hosts": "hosts", "hosts2": "hosts2", "gateways": "GatewaySubnet"}
 TOOLS = ("ethtool", "iperf", "iperf3", "qperf", "sockperf")
@@ -24,6 +24,16 @@ TOOLS = ("ethtool", "iperf", "iperf3", "qperf", "sockperf")
 def template_text() -> str:
     """The ARM template as it stands in the package."""
     return resources.files(__package__).joinpath("template.json").read_text("utf-8")
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {r["type"].lower(): r["apiVersion"] for r in json.loads(template_text())["resources"]}
+
+
+def api_version(kind: str) -> str:
+    """Version of the API by which the template makes a type of resource; "" for what comes with another one."""
+    return _versions().get(kind.lower(), "2024-03-02" if kind.lower() == "microsoft.compute/disks" else "")
 
 
 def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
