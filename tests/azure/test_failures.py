@@ -21,7 +21,7 @@ from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import AzError
 
-from .cloud import Fault
+from .cloud import BASE, Fault
 from .conftest import World, experiment
 from .emulator import logout
 from .test_end_to_end import write
@@ -103,6 +103,10 @@ FAILURES: dict[str, tuple[Fault | None, tuple[str, ...], str, str, str]] = {
     "not permitted": (
         once("AuthorizationFailed", "The client does not have authorization to perform action", status=403, match="PUT .*resourcegroups/g1$"),
         ("group", "create", "--name", "g1", "--location", "westeurope"), "AuthorizationFailed", "authorization", "role Contributor",
+    ),
+    "not permitted to look": (
+        once("AuthorizationFailed", "no authorization to perform action 'Microsoft.Resources/subscriptions/locations/read'", status=403, match="GET .*/locations$"),
+        ("rest", "--method", "get", "--url", f"{BASE}/locations?api-version=2022-12-01"), "AuthorizationFailed", "authorization", "role Contributor",
     ),
     "policy": (
         once("RequestDisallowedByPolicy", "Resource 'g1' was disallowed by policy", status=403, match="PUT .*resourcegroups/g1$"),

@@ -176,7 +176,7 @@ def _failure(what: str, found: list[tuple[str, str]]) -> AzError:
 
 def _documents(text: str) -> Iterator[tuple[str, str]]:
     decoder = json.JSONDecoder()
-    for m in re.finditer(r"^(?:ERROR: )?(?=\{)", text, re.M):
+    for m in re.finditer(r"^(?:ERROR: )?(?:\w+\()?(?=\{)", text, re.M):  # az rest: Forbidden({…})
         try:
             document, _ = decoder.raw_decode(text, m.end())
         except ValueError:
