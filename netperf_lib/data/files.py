@@ -11,7 +11,9 @@ Permission problems are `PermissionError` on both kinds, missing files `FileNotF
 from __future__ import annotations
 
 import errno
+import inspect
 import json
+import logging
 import os
 import re
 import shutil
@@ -21,6 +23,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -294,6 +297,7 @@ class ObjectFolder(Folder):
             opened = fsspec.core.url_to_fs(self.url, use_listings_cache=False)  # type: ignore[no-untyped-call]
             self._fs: Any = opened[0]
             self._base: str = opened[1].rstrip("/")
+        _fail_at_once(self.url, getattr(self._fs, "credential", None))
 
     def _at(self, name: str) -> str:
         return f"{self._base}/{name}".rstrip("/")
@@ -429,6 +433,28 @@ def _fsync(place: Path) -> None:
         os.close(descriptor)
 
 
+def _fail_at_once(url: str, credential: Any) -> None:
+    """Have a first login that fails end the request: Azure's client would try it again for a minute and a half."""
+    logging.getLogger("azure").addHandler(logging.NullHandler())  # it prints a page for each attempt
+
+    def asking(name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
+        async def once(*scopes: str, **more: Any) -> Any:
+            try:
+                token = await ask(*scopes, **more)
+            except Exception as error:  # noqa: BLE001 - whatever keeps one from a login
+                said = str(error).splitlines()[0]
+                raise StoreError(f"{url}: nobody is logged in ({said}); use `az login` or AZURE_STORAGE_*") from None
+            credential.__dict__.pop(name, None)  # a later one may be tried again
+            return token
+
+        return once
+
+    for name in ("get_token", "get_token_info"):
+        ask = getattr(type(credential), name, None)
+        if inspect.iscoroutinefunction(ask):
+            setattr(credential, name, asking(name, partial(ask, credential)))
+
+
 _SECRETS = re.compile(
     r"(AccountKey|SharedAccessSignature|sig|EncryptionKey|client_secret|Authorization)(\s*[=:]\s*)[^;&\s]+", re.I
 )
@@ -442,7 +468,7 @@ def _store_errors(url: str) -> Iterator[None]:
     except (StoreError, FileNotFoundError, FileExistsError):
         raise
     except ImportError as error:
-        missing = error.name or re.sub(r"^Install (\S+).*", r"\1", str(error))
+        missing = error.name or re.sub(r".*?\b[Ii]nstall (\S+).*", r"\1", str(error))
         raise StoreError(
             f"{url}: the Python package {missing} is not installed; `{pip_install('adlfs')}` for abfs://, "
             f"`{pip_install(missing)}` for other stores"

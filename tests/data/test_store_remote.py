@@ -215,6 +215,34 @@ def test_an_unreachable_store_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
         files.folder("nosuch://c/x")
 
 
+def test_nobody_is_logged_in(tmp_path: Path) -> None:
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("AZURE_", "IDENTITY_", "MSI_"))}
+    done = subprocess.run(  # in a network of its own, which ends nowhere
+        [
+            "unshare",
+            "--map-root-user",
+            "--net",
+            sys.executable,
+            "-m",
+            "netperf_lib",
+            "ingest",
+            "abfs://x@none.dfs.core.windows.net/y",
+        ],
+        env=env | {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert "nobody is logged in" in done.stderr
+
+
+def test_a_missing_package_is_named() -> None:
+    with pytest.raises(StoreError, match=r"the Python package gcsfs is not installed; .* install gcsfs` for other"):
+        files.folder("gs://c/x")
+
+
 def test_reports_come_to_where_the_data_are(root: str) -> None:
     store = Store(root, "demo")
     made = store.reports_dir / "levels.pdf"
