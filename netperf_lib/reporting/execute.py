@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from ..data.files import is_alive
 from ..data.ingest import current
 from ..data.layout import Store, experiments
 from ..data.load import load
@@ -322,13 +323,29 @@ def _warm_kernel() -> Iterator[Any]:
     kernel: Any = KernelManager(client_class="jupyter_client.asynchronous.AsyncKernelClient")
     preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.page.cover"
     arguments = [*QUIET, f"--IPKernelApp.exec_lines={preload}"]
-    kernel.start_kernel(extra_arguments=arguments)
-    try:
-        yield kernel
-    finally:
-        # all output has arrived by then, and a kernel that is asked to end politely may stumble over its own closed
-        # sockets, and say so on the terminal
-        kernel.shutdown_kernel(now=True)
+    with _own_folder() as folder:
+        kernel.connection_file = str(folder / "kernel.json")  # with the key to the kernel
+        kernel.start_kernel(extra_arguments=arguments)
+        try:
+            yield kernel
+        finally:
+            # all output has arrived by then, and a kernel that is asked to end politely may stumble over its own closed
+            # sockets, and say so on the terminal
+            kernel.shutdown_kernel(now=True)
+
+
+_FOLDER = "netperf-report-"
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """A folder for as long as the block runs; those that killed reports left are removed first."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
+        pid = left.name.removeprefix(_FOLDER).partition("-")[0]
+        if pid.isdigit() and not is_alive(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @contextmanager

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.contents import fleet_pages
-from netperf_lib.reporting.execute import _pages, parameters_of, parse_parameters
+from netperf_lib.reporting.execute import _pages, _warm_kernel, parameters_of, parse_parameters
 
 from . import made
 
@@ -314,3 +318,15 @@ def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measuremen
     runs = npl.load([tmp_path / "lab", tmp_path / "lab-20261120T090100"])
     found = npl.questions.ask_history(runs, "throughput_bps").runs
     assert f"{len(found)} runs from 2026-11-20" in " ".join(text(pdf).split())
+
+
+def test_what_a_killed_report_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for pid in (ended.pid, os.getppid()):
+        (tmp_path / f"netperf-report-{pid}-x").mkdir()
+    with _warm_kernel() as kernel:
+        assert Path(kernel.connection_file).parent.parent == tmp_path
+        assert {p.name.split("-")[2] for p in tmp_path.iterdir()} == {str(os.getppid()), str(os.getpid())}
+    assert [p.name for p in tmp_path.iterdir()] == [f"netperf-report-{os.getppid()}-x"]
