@@ -35,11 +35,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in one line how to get the programs that skipped tests need."""
-    reasons = (str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
     missing = Counter(m[1] for reason in reasons if (m := re.search(r"apt-get install ([\w-]+)", reason)))
     if missing:
         programs = " ".join(sorted(missing))
         terminalreporter.line(f"{missing.total()} skipped tests need programs: sudo apt-get install {programs}")
+    for command, count in Counter(
+        m[1] for reason in reasons if (m := re.search(r"they come with: ([^)]+)", reason))
+    ).items():
+        terminalreporter.line(f"{count} skipped tests need what this gets: {command}")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import yaml
 
 from netperf_lib import cli
 from netperf_lib.hosts.prerequisites import Finding, doctor
+from netperf_lib.measure.collector import collect
 
 from .conftest import REPO
 
@@ -203,11 +204,11 @@ def odd_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 50)
     (tmp_path / "text").write_text("not: [an experiment")
     (tmp_path / "loop").symlink_to("loop")
-    inventory = {"source": "inventory", "options": {"hosts": {"a": {"address": "127.0.0.1", "port": 1}}}}
+    inventory = {"source": "inventory", "options": {"hosts": {h: {"address": "127.0.0.1", "port": 1} for h in "ab"}}}
     declared = {
         "name": "odd",
         "hosts": inventory,
-        "pairs": [{"client": "a", "server": "a", "placement": "ppg"}],
+        "pairs": [{"client": "a", "server": "b", "placement": "ppg"}],
         "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
         "rounds": 1,
     }
@@ -222,7 +223,7 @@ def test_an_odd_command_line_is_one_clear_error(
     """In this process, to be quick: what `main` lets through would be a traceback."""
     monkeypatch.setattr(sys, "argv", ["npl", *words])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr("netperf_lib.measure.collector.PATIENCE_S", 0.0)
+    monkeypatch.setitem(collect.__kwdefaults__, "patience_s", 0.0)  # hosts that refuse are not waited for
     code: object = 0
     try:
         cli.main()

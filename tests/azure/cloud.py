@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from . import arm, models
+from . import arm, models, schemas
 from .rules import (
     CHIPS,
     EMBEDDED,
@@ -747,7 +747,7 @@ class Cloud:
             try:
                 if fault := self._fault("resource", f"{item.type} {item.name}"):
                     raise fault.error()
-                if unknown := models.wrong(body):
+                if unknown := [*models.wrong(body), *schemas.wrong(body)]:
                     raise ArmError(400, "InvalidRequestContent", f"{item.name}: {'; '.join(unknown)}")
                 self.put(item.id, body)
                 running.operations.append(self._record(item, None))
