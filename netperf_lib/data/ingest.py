@@ -39,7 +39,7 @@ from .workers import Engine
 
 __all__ = ["READER_VERSION", "Part", "Progress", "Tables", "current", "ingest", "make_part"]
 
-READER_VERSION = 7
+READER_VERSION = 8
 """Raised when the same log would give other numbers, so that tables made before are made anew."""
 
 Progress = Callable[[int, int], None]
