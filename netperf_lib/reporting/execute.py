@@ -128,7 +128,9 @@ def parameters_of(notebook: Path) -> dict[str, Parameter]:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
                 name, value, note = node.target.id, node.value, ast.unparse(node.annotation)
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name, value, note = node.targets[0].id, node.value, ""
+                # papermill knows a union as a comment only
+                said = re.search(r"#\s*type:\s*(\S+)", cell.source.splitlines()[(node.end_lineno or 1) - 1])
+                name, value, note = node.targets[0].id, node.value, said[1] if said else ""
             else:
                 continue
             try:

@@ -135,7 +135,9 @@ def test_a_stream_over_distance_is_limited_by_its_window(deployment):
     assert 2e8 < best["one"] < 9e8, "2.5 MiB of send buffer in 20 ms"
     assert best["tuned"] > 1.5 * best["one"]
     assert best["many"] > 1.5 * best["one"]
-    assert max(best.values()) < 2.6e9, "the link's rate"
+    assert max(best.values()) < 2.6e9 + 8 * 64 * 2**20, (
+        "the link's rate, and what waited in the buffers of a busy machine"
+    )
 
 
 def test_udp_is_paced_and_not_lost_on_the_way(deployment):

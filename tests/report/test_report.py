@@ -14,6 +14,7 @@ import nbformat
 import pypdf
 import pytest
 import yaml
+from papermill.inspection import inspect_notebook
 
 import netperf_lib as npl
 from netperf_lib.data.layout import Store
@@ -212,6 +213,11 @@ def test_html_needs_nothing_from_elsewhere(experiment: Path) -> None:
     assert "<script" not in body
     fetched = re.findall(r"""(?:src|href)=["'](?!data:|#)[^"']*|url\(\s*["']?(?!data:|#)[^)]*|@import[^;]*""", body)
     assert fetched == []
+
+
+def test_papermill_itself_knows_every_parameter() -> None:
+    for book in npl_notebooks().values():
+        assert set(inspect_notebook(str(book))) == set(parameters_of(book)), book.name
 
 
 def test_every_notebook_has_a_commented_parameters_cell() -> None:
