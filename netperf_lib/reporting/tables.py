@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -85,7 +86,8 @@ def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, ca
                 ],
                 "rows": [[breakable(r[i]) for i in part] for r in rows],
                 "align": ["right" if right[i] else "left" for i in part],
-                "widths": [longest[i] if wraps[i] else None for i in part],
+                # one long cell does not press the other columns to a word a line
+                "widths": [round(math.sqrt(longest[i]), 2) if wraps[i] else None for i in part],
                 "note": f"Columns {part[1] + 1 if n else 1} to {part[-1] + 1} of {len(columns)}",
             }
             for n, part in enumerate(parts)
