@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -10,10 +9,10 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from ..errors import ExperimentError
-from ..experiment.model import Address, Deployment, Experiment, Host, Pair, Proof, User
+from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
 from .guests import guest_proofs, guests
 from .host_keys import pinned
-from .source import Workload
+from .source import Workload, unknown_host
 
 __all__ = ["EPHEMERAL", "HOLDS", "Options", "cost", "down", "spent", "up"]
 
@@ -93,7 +92,7 @@ class Options(_Declared):
     @model_validator(mode="after")
     def _known(self, info: ValidationInfo) -> Self:
         """Refuse pairs of the experiment (the context) of hosts that are not here."""
-        if not self.resource_group and (unknown := _unknown(info.context or (), self.hosts)):
+        if not self.resource_group and (unknown := unknown_host(info.context or (), self.hosts, "inventory")):
             raise ValueError(unknown)
         return self
 
@@ -116,7 +115,7 @@ def up(experiment: Experiment, *, number: int, state: Path, workload: Workload =
     }
     if options.resource_group:
         known |= _read(options)
-    if unknown := _unknown(experiment.pairs, known):
+    if unknown := unknown_host(experiment.pairs, known, "inventory"):
         raise ExperimentError(f"{experiment.name}: {unknown}")
     wanted = dict.fromkeys(n for pair in experiment.pairs for n in (pair.client, pair.server))
     hosts = tuple(known[n][0] for n in wanted)
@@ -152,12 +151,6 @@ def cost(experiment: Experiment, *, workload: Workload) -> str:
 
 def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
     """Return None: nothing is paid for here."""
-
-
-def _unknown(pairs: Iterable[Pair], known: Collection[str]) -> str | None:
-    """Tell which host of a pair is not among those known."""
-    gone = next((n for pair in pairs for n in (pair.client, pair.server) if n not in known), None)
-    return gone and f"a pair names host {gone!r}, which is not in the inventory (known: {', '.join(known)})"
 
 
 def _host(name: str, machine: Machine, options: Options) -> Host:

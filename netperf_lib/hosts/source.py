@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from pydantic import BaseModel
 
-from ..experiment.model import Deployment, Experiment
+from ..experiment.model import Deployment, Experiment, Pair
 
-__all__ = ["Source", "Workload"]
+__all__ = ["Source", "Workload", "unknown_host"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,3 +53,9 @@ class Source(Protocol):
 
     def spent(self, experiment: Experiment, *, state: Path, done: float) -> float | None:
         """What the hosts have cost so far, with this share of the plan `done`; None where nothing is paid."""
+
+
+def unknown_host(pairs: Iterable[Pair], known: Collection[str], source: str) -> str | None:
+    """Tell which host of a pair a source does not have; None where it has them all."""
+    gone = next((n for pair in pairs for n in (pair.client, pair.server) if n not in known), None)
+    return gone and f"a pair names host {gone!r}, which is not in the {source} (known: {', '.join(known)})"

@@ -293,13 +293,11 @@ def _asked(runs: pd.DataFrame, about: str, declared: Sequence[Contrast]) -> pd.D
     What was declared about 32 streams is shown at 32 streams.
     """
     sides = [c.a for c in declared]
-    attrs = runs.attrs
     for name, level in sides[0].items() if sides else ():
         if name in runs and name != about and all(name in side and side[name] == level for side in sides):
             found = runs[runs[name].isna() if level is None else runs[name] == level]
             if set(found[about].dropna()) == set(runs[about].dropna()) and len(found):
                 runs = found
-    runs.attrs = attrs
     return runs
 
 

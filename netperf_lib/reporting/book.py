@@ -76,7 +76,7 @@ def combine(books: Mapping[str, Any]) -> Any:
         whole.cells += cells
     if last is not None:
         if any(name in books for name in APPENDIX):  # they show what proves the placement
-            for block in (o["data"][MIME] for o in last.outputs if MIME in o.get("data", {})):
+            for block in _blocks([last], "provenance"):
                 block["groups"] = [g for g in block["groups"] if g["title"] != PROOFS]
         whole.cells.append(last)
     for i, cell in enumerate(whole.cells):
@@ -93,9 +93,8 @@ def _blocks(cells: Iterable[Any], kind: str) -> list[Any]:
     return [block for block in data if block.get("kind") == kind]
 
 
-def _keep_warnings(cells: Iterable[Any]) -> None:
+def _keep_warnings(cells: list[Any]) -> None:
     """Move the warnings below a table of verdicts to the sentences that stay in its place."""
-    cells = list(cells)
     for table, sentences in zip(_blocks(cells, "verdicts"), _blocks(cells, "findings"), strict=False):
         sentences["text"] += "".join(f"\n- {note}" for note in table["notes"])
 

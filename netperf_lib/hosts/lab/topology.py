@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from ...experiment.model import Name
+from ..source import unknown_host
 
 __all__ = ["LabHost", "Link", "Options", "Path", "Placement"]
 
@@ -150,10 +151,9 @@ class Options(_Strict):
     def _pairs_fit(self, info: ValidationInfo) -> Options:
         """Refuse pairs of the experiment (the context) of unknown hosts, or of a placement that is not theirs."""
         known = {h.name: h for h in self.hosts}
+        if unknown := unknown_host(info.context or (), known, "lab"):
+            raise ValueError(unknown)
         for pair in info.context or ():
-            for name in (pair.client, pair.server):
-                if name not in known:
-                    raise ValueError(f"a pair names host {name!r}, which is not in the lab (known: {', '.join(known)})")
             placement = _placement(known[pair.client], known[pair.server])
             if pair.placement != placement and pair.placement in get_args(Placement):
                 raise ValueError(
