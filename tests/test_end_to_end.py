@@ -105,7 +105,8 @@ def test_verdicts_agree_with_the_delays_that_the_lab_was_given(measured: Store) 
         a, b = truth[str(contrast.a["placement"])], truth[str(contrast.b["placement"])]
         assert result.verdict != ("worse" if a < b else "better"), result
         if max(a, b) / min(a, b) > 20:  # far outside what a busy machine adds to a delay
-            assert result.verdict == ("better" if a < b else "worse"), (result.reason, result)
+            # the interval, not the verdict, which rounds that resemble their neighbours do not get
+            assert (result.high < 1 / 5) if a < b else (result.low > 5), (result.reason, result)
 
 
 def test_tables_can_be_deleted_and_made_again(measured: Store) -> None:

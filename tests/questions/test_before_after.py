@@ -160,6 +160,7 @@ def test_exit_codes_and_formats(tmp_path: Path) -> None:
     refused = npl(*twice, "--margin", "0.1%", "--fail-on", "inconclusive", "--junit", tmp_path / "verdicts.xml")
     assert refused.returncode == 3
     assert refused.stderr.startswith("npl: gate")
+    assert npl(*twice, "--fail-on", "worse").returncode == 0
     assert ET.parse(tmp_path / "verdicts.xml").getroot().tag == "testsuite"
     assert npl("compare", RECORDED, tmp_path / "nowhere").returncode == 1
     assert npl("compare", RECORDED, RECORDED, "--where", "deployment").returncode == 2
