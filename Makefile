@@ -19,8 +19,8 @@ setup: .venv/ready ## build .venv and install the measuring tools (apt, when mis
 	@bash .ci/system-tools
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.5'
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --no-deps --editable .
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --editable .
 	@touch $@
 
 report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 DURATION=10 deepen it)
@@ -37,7 +37,7 @@ bench: setup ## measure what is promised about speed and memory
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
 
 fuzz: setup ## feed the readers damaged logs for a while (SECONDS=60); installs atheris
-	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet 'atheris>=2.3'
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet 'atheris>=2.3'
 	@$(BIN)/python tests/fuzz_parse.py -max_total_time=$(or $(SECONDS),60) -max_len=20000
 
 validate: setup ## simulations with planted truth: do the statistics keep their word? (SEED=… repeats one)
@@ -46,8 +46,8 @@ validate: setup ## simulations with planted truth: do the statistics keep their 
 # The command line of Azure, which the tests run against an emulated cloud: large, so apart from .venv, and compiled,
 # because every call of it is a process of its own.
 .venv-azure/ready: requirements-azure.lock .venv/ready
-	@$(BIN)/uv venv --quiet --allow-existing --python $(CURDIR)/$(BIN)/python .venv-azure
-	@VIRTUAL_ENV=$(CURDIR)/.venv-azure $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements-azure.lock
+	@$(BIN)/uv venv --quiet --allow-existing --python "$(CURDIR)/$(BIN)/python" .venv-azure
+	@VIRTUAL_ENV="$(CURDIR)/.venv-azure" $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements-azure.lock
 	@touch $@
 
 test-azure: setup .venv-azure/ready ## place two small VMs in YOUR Azure subscription, prove, measure and remove them (asks first; about 1 USD; leaves azure-transcript.txt)

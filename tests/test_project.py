@@ -57,6 +57,27 @@ def test_make_help_explains_every_target() -> None:
     assert {"setup", "report", "test", "check", "bench", "notebooks", "golden", "clean"} <= targets
 
 
+def test_a_checkout_with_a_space_in_its_path_is_set_up(tmp_path: Path) -> None:
+    place = tmp_path / "a place"
+    (place / ".ci").mkdir(parents=True)
+    for name in ("requirements.lock", "requirements-azure.lock", "pyproject.toml", ".ci/system-tools"):
+        (place / name).touch()
+    (place / "Makefile").write_text((REPO / "Makefile").read_text("utf-8"), "utf-8")
+    for environment in (".venv", ".venv-azure"):
+        (place / environment / "bin").mkdir(parents=True)
+        for name in ("python", "uv"):  # installing takes minutes: what tells where it would go stands in for it
+            program = place / environment / "bin" / name
+            program.write_text('#!/bin/sh\nprintf "%s\\n" "$VIRTUAL_ENV" "$@" >>told\n')
+            program.chmod(0o755)
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "VIRTUAL_ENV"))}
+    done = subprocess.run(["make", ".venv-azure/ready"], cwd=place, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = (place / "told").read_text().splitlines()
+    assert [t for t in told if t.startswith(str(tmp_path))] == [
+        *[f"{place}/.venv"] * 2, f"{place}/.venv/bin/python", f"{place}/.venv-azure",
+    ]  # fmt: skip
+
+
 def test_committed_notebooks_hold_no_outputs() -> None:
     found = list((REPO / "notebooks").rglob("*.ipynb"))
     assert found
