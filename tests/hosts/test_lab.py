@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -97,19 +98,18 @@ def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
 
 
 def one_way_us(deployment, server):
-    """By the real tool; the shortest of two, because a busy machine only ever adds."""
-    found = []
-    for _ in range(2):
-        said = run(deployment, "client", f"qperf -t 1 {server} tcp_lat")
-        number, unit = re.search(r"latency\s*=\s*([\d.,]+) (\w+)", said).groups()
-        found.append(float(number.replace(",", "")) * {"us": 1, "ms": 1e3, "sec": 1e6}[unit])
-    return min(found)
+    said = run(deployment, "client", f"qperf -t 1 {server} tcp_lat")
+    number, unit = re.search(r"latency\s*=\s*([\d.,]+) (\w+)", said).groups()
+    return float(number.replace(",", "")) * {"us": 1, "ms": 1e3, "sec": 1e6}[unit]
 
 
 def test_delays_are_those_asked_for(deployment):
-    # ratios and wide bands: it is a busy machine that tests run on
-    us = {server: one_way_us(deployment, server) for server in ("ppg", "zone", "plain", "region")}
-    assert us["region"] / us["ppg"] > 50
+    us = dict.fromkeys(("ppg", "zone", "plain", "region"), math.inf)
+    for _ in range(8):  # a busy machine only ever adds
+        us = {server: min(least, one_way_us(deployment, server)) for server, least in us.items()}
+        if us["region"] > 50 * us["ppg"] and 40 < us["plain"] - us["zone"] < 400:
+            break
+    assert us["region"] > 50 * us["ppg"]
     assert 10_000 < us["region"] < 20_000
     assert 40 < us["plain"] - us["zone"] < 400
     assert us["ppg"] < us["plain"]
