@@ -27,7 +27,7 @@ def installed() -> Path:
         pytest.skip(f"Azurite {VERSION} is not in {base}, and npm is not here to install it: apt-get install npm")
     base.mkdir(parents=True, exist_ok=True)
     command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(base), f"azurite@{VERSION}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=720)
     if done.returncode or not program.exists():
         pytest.skip(
             f"npm could not install Azurite {VERSION}: {(done.stderr.strip() or 'no message').splitlines()[-1]}"

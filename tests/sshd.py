@@ -106,7 +106,7 @@ def alive(word: str) -> list[int]:
     return found
 
 
-def wait_until(check: object, seconds: float = 10) -> bool:
+def wait_until(check: object, seconds: float = 30) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if check():  # type: ignore[operator]

@@ -22,7 +22,7 @@ from .conftest import REPO
 
 def npl(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "netperf_lib", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+    return subprocess.run(command, capture_output=True, text=True, timeout=360, env={**os.environ, **env})
 
 
 def test_help_names_every_verb() -> None:

@@ -205,7 +205,7 @@ def test_a_cell_measures_on_hosts_that_exist(cells: Cells, tmp_path: Path) -> No
 def test_interrupting_a_cell_ends_what_it_started(cells: Cells, small: Path, tmp_path: Path) -> None:
     file = declare(small.parent, tests=[SMALL["tests"][0] | {"duration_s": 311}])
     asked = cells.begin(f"import netperf_lib as npl; npl.collect({str(file)!r}, root={str(tmp_path)!r})")
-    assert wait_until(lambda: alive(" -t 311 "), 60)
+    assert wait_until(lambda: alive(" -t 311 "), 180)
     cells.manager.interrupt_kernel()
     done = cells.end(asked, 60)
     assert (done["status"], done["ename"]) == ("error", "KeyboardInterrupt")

@@ -433,7 +433,7 @@ def as_nobody(code: str, *arguments: object) -> subprocess.CompletedProcess[str]
         "os.setgid(65534); os.setuid(65534)\n"
     )
     command = [sys.executable, "-c", drop + code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=360)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="drops the rights of root")
@@ -501,7 +501,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_files(place: Path, tmp_p
         ["unshare", "--mount", "sh", "-c", script, "sh", small, place, sys.executable, handler],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=360,
     )
     assert "the disk is full" in done.stdout, done.stderr
     assert len(done.stdout.splitlines()) == 1
@@ -520,7 +520,7 @@ def test_the_data_layer_works_without_fcntl_and_proc(place: Path) -> None:
         "import netperf_lib as npl; from netperf_lib.data.layout import Store\n"
         "with Store.at(sys.argv[1]).lock(): print(len(npl.load(sys.argv[1])))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code, place], capture_output=True, text=True, timeout=360)
     assert done.stdout == "24\n", done.stderr
 
 

@@ -63,11 +63,11 @@ def spark() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # a JVM starts, on a busy machine too
+@pytest.mark.timeout(1800)  # a JVM starts, on a busy machine too
 def test_spark_reads_one_experiments_share(tmp_path: Path, spark: str) -> None:
     synth(tmp_path, runs=8, experiments=4, samples=110_000, tools=("sockperf",))
     npl.ingest(tmp_path)
-    done = subprocess.run([spark, "-c", QUERIES, str(tmp_path)], capture_output=True, text=True, timeout=580)
+    done = subprocess.run([spark, "-c", QUERIES, str(tmp_path)], capture_output=True, text=True, timeout=1740)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     samples = npl.load(npl.experiments(tmp_path), "samples").astype({"latency_us": float})

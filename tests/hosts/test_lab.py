@@ -44,7 +44,7 @@ def experiment(**options):
 
 def run(deployment, host, command):
     done = subprocess.run(
-        lab.ssh_command(deployment.host(host), command), capture_output=True, text=True, timeout=60, check=False
+        lab.ssh_command(deployment.host(host), command), capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -407,7 +407,7 @@ def test_only_settings_of_a_network_namespace_are_accepted(key):
 def test_killing_the_supervisor_takes_everything_along(caller, tmp_path):
     process, supervisor, mark, namespaces = caller
     os.kill(supervisor, signal.SIGKILL)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "broke" in said
     assert gone(mark, namespaces, tmp_path) is True
@@ -427,7 +427,7 @@ def test_a_killed_host_ends_the_lab(caller, tmp_path):
         if space in namespaces and b"netperf_lib.hosts.lab" in Path(f"/proc/{pid}/cmdline").read_bytes()
     )
     os.kill(host, signal.SIGKILL)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert "broke" in said
     assert re.search("host (client|ppg) of the lab ended by itself", (tmp_path / "lab.log").read_text())
     assert gone(mark, namespaces, tmp_path) is True
@@ -437,7 +437,7 @@ def test_a_killed_host_ends_the_lab(caller, tmp_path):
 def test_interrupting_the_foreground_lab_cleans_up(caller, tmp_path, number):
     process, _, mark, namespaces = caller
     process.send_signal(number)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, "")
     assert gone(mark, namespaces, tmp_path) is True
     assert not (tmp_path / "id").exists()
@@ -461,7 +461,7 @@ def test_a_lab_of_another_process_is_joined_left_and_stopped(caller, tmp_path):
         lab.run_foreground(folder=tmp_path)
     assert lab.stop(tmp_path) is True
     assert lab.stop(tmp_path) is False
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert gone(mark, namespaces, tmp_path) is True
     with pytest.raises(LabError, match="npl lab up"):
         lab.shell("ppg", tmp_path)

@@ -35,7 +35,7 @@ from netperf_lib.hosts import lab
 folder = Path("/tmp/state")
 made = lab.start(lab.Options(calibrate=False), folder, 1)
 def run(host, command):
-    return subprocess.run(lab.ssh_command(made.host(host), command), capture_output=True, text=True, timeout=60)
+    return subprocess.run(lab.ssh_command(made.host(host), command), capture_output=True, text=True, timeout=180)
 print(os.geteuid(), run("region", "hostname; id -u; ls /sys/class/net; cat /proc/sys/net/ipv4/tcp_wmem").stdout.split())
 print([p for h in made.hosts for p in h.proofs])
 run("ppg", "setsid iperf3 -s >/dev/null 2>&1 </dev/null & sleep 0.5")
@@ -80,7 +80,7 @@ def said_where(situation: str, code: str = CHECK, *, user: str = "") -> str:
         ["unshare", "-m", "--propagation", "private", "sh", "-c", script],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -164,7 +164,7 @@ sys.modules["fcntl"] = sys.modules["pwd"] = None
 from pathlib import Path
 """
     code = elsewhere + CHECK.replace("lab.check()", "lab.Options(), lab.status(), lab.stop(); lab.check()")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
     assert done.stdout.startswith("the lab needs Linux, and this is win32: run it in a Linux machine"), done.stderr
 
 

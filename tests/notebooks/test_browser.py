@@ -26,7 +26,7 @@ SCREENSHOTS = REPO / ".screenshots"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium)"),
 ]
 
@@ -87,9 +87,9 @@ def browser() -> Iterator[Any]:
 
 def opened(browser: Any, lab: str, name: str) -> Any:
     page = browser.new_page(viewport={"width": 1400, "height": 1700})
-    page.goto(f"{lab}lab/tree/{name}?token=desk&reset", timeout=120_000)
-    page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=120_000)
-    page.wait_for_function("() => window.jupyterapp !== undefined", timeout=60_000)
+    page.goto(f"{lab}lab/tree/{name}?token=desk&reset", timeout=360_000)
+    page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=360_000)
+    page.wait_for_function("() => window.jupyterapp !== undefined", timeout=180_000)
     # until the kernel answers, nothing is executed
     page.evaluate(
         """async () => {
@@ -106,11 +106,11 @@ def opened(browser: Any, lab: str, name: str) -> Any:
 def test_run_all_works_as_committed(browser: Any, lab: str, name: str) -> None:
     page = opened(browser, lab, f"{name}.ipynb")
     if name.startswith("workshop"):
-        page.wait_for_function("() => document.body.innerText.includes('Not answered yet')", timeout=180_000)
+        page.wait_for_function("() => document.body.innerText.includes('Not answered yet')", timeout=540_000)
     else:
         # nothing was measured in this checkout, and the first thing to read says so
-        page.get_by_text("shows the recorded experiment").first.wait_for(timeout=180_000)
-        page.get_by_text("SHA-256", exact=False).first.wait_for(state="attached", timeout=180_000)
+        page.get_by_text("shows the recorded experiment").first.wait_for(timeout=540_000)
+        page.get_by_text("SHA-256", exact=False).first.wait_for(state="attached", timeout=540_000)
     kept(page, name.replace("/", "-"))
     assert "Traceback" not in page.inner_text("body")
     page.close()
@@ -118,7 +118,7 @@ def test_run_all_works_as_committed(browser: Any, lab: str, name: str) -> None:
 
 def test_the_export_menu_gives_the_pdf(browser: Any, lab: str, tmp_path: Path) -> None:
     page = opened(browser, lab, "note.ipynb")
-    page.locator(".jp-OutputArea-output", has_text="42000").wait_for(timeout=120_000)
+    page.locator(".jp-OutputArea-output", has_text="42000").wait_for(timeout=360_000)
     downloads: list[Any] = []
     page.on("download", lambda found: downloads.append(found))
     entry = page.locator(".lm-Menu-itemLabel", has_text="Netperf_pdf")
@@ -153,23 +153,23 @@ def kept(page: Any, name: str) -> None:
 def looked_around(page: Any) -> None:
     """Use the panel: it follows its controls, a point tells its run, a click opens the log."""
     points = page.locator("svg [data-run]")
-    points.first.wait_for(state="attached", timeout=240_000)
+    points.first.wait_for(state="attached", timeout=720_000)
     title = points.first.locator("title").text_content()
     assert re.search(r"round \d+ of deployment 1: client → \w+\n2026-\d\d-\d\d [\d:]+ UTC\n", title), title
     points.first.dispatch_event("click", {"bubbles": True})
-    page.get_by_text("── ").first.wait_for(timeout=60_000)
+    page.get_by_text("── ").first.wait_for(timeout=180_000)
     page.locator(".widget-dropdown select").nth(0).select_option(label="Throughput at the receiver")
-    page.locator("svg text", has_text="Gbit/s").first.wait_for(state="attached", timeout=60_000)
+    page.locator("svg text", has_text="Gbit/s").first.wait_for(state="attached", timeout=180_000)
     page.locator(".widget-dropdown select").nth(1).select_option(label="streams")
-    page.locator("svg text", has_text="16 streams").first.wait_for(state="attached", timeout=60_000)
+    page.locator("svg text", has_text="16 streams").first.wait_for(state="attached", timeout=180_000)
     box = page.locator(".widget-text input")
     for wrong, words in (("no such column > 3", "is not understood"), ("round", "is no condition")):
         box.fill(wrong)
         box.press("Enter")
-        page.get_by_text(words).first.wait_for(timeout=60_000)
+        page.get_by_text(words).first.wait_for(timeout=180_000)
     box.fill("round > 3")
     box.press("Enter")
-    page.get_by_text("runs.eval('round > 3')").first.wait_for(timeout=60_000)
+    page.get_by_text("runs.eval('round > 3')").first.wait_for(timeout=180_000)
     assert {a.get_attribute("download") for a in page.locator("a[download]").all()} == {
         f"explore.{kind}" for kind in ("png", "svg", "csv")
     }
@@ -177,14 +177,14 @@ def looked_around(page: Any) -> None:
 
 def as_left(page: Any) -> None:
     """The panel after it was opened again is as `looked_around` left it."""
-    page.locator("svg text", has_text="16 streams").first.wait_for(state="attached", timeout=240_000)
+    page.locator("svg text", has_text="16 streams").first.wait_for(state="attached", timeout=720_000)
     chosen = [
         s.evaluate("s => s.selectedOptions[0]?.label.replaceAll('\\u00a0', ' ')")
         for s in page.locator(".widget-dropdown select").all()
     ]
     assert chosen == ["Throughput at the receiver", "streams", "none", "the most used"]
     assert page.locator(".widget-text input").input_value() == "round > 3"
-    page.get_by_text("runs.eval('round > 3')").first.wait_for(timeout=60_000)
+    page.get_by_text("runs.eval('round > 3')").first.wait_for(timeout=180_000)
 
 
 def test_explore_follows_its_widgets(browser: Any, lab: str) -> None:
@@ -194,7 +194,7 @@ def test_explore_follows_its_widgets(browser: Any, lab: str) -> None:
     page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.context.save(); }")
     page.close()
     page = browser.new_page(viewport={"width": 1400, "height": 1700})
-    page.goto(f"{lab}lab/tree/explore.ipynb?token=desk&reset", timeout=120_000)
+    page.goto(f"{lab}lab/tree/explore.ipynb?token=desk&reset", timeout=360_000)
     as_left(page)
     kept(page, "explore-again")
     page.close()
@@ -239,7 +239,7 @@ def test_explore_is_a_page_without_code(browser: Any, tmp_path: Path) -> None:
 
 def test_a_lesson_tells_at_once_whether_an_answer_holds(browser: Any, lab: str) -> None:
     page = opened(browser, lab, "workshop/2-one-run-is-no-run.ipynb")
-    page.wait_for_function("() => document.body.innerText.includes('Not answered yet')", timeout=120_000)
+    page.wait_for_function("() => document.body.innerText.includes('Not answered yet')", timeout=360_000)
     for answer, said in (("len(wide) * 1000", "Not yet"), ("len(wide.dropna())", "That holds")):
         cell = page.locator(".jp-CodeCell", has_text="runs.size")
         cell.scroll_into_view_if_needed()
@@ -250,7 +250,7 @@ def test_a_lesson_tells_at_once_whether_an_answer_holds(browser: Any, lab: str) 
         page.keyboard.press("Enter")
         page.keyboard.type('npl.workshop.check("runs.size", answer, runs)')
         page.keyboard.press("Shift+Enter")
-        page.locator(".jp-CodeCell", has_text="runs.size").get_by_text(said).wait_for(timeout=60_000)
+        page.locator(".jp-CodeCell", has_text="runs.size").get_by_text(said).wait_for(timeout=180_000)
     kept(page, "lesson")
     page.close()
 

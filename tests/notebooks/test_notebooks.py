@@ -472,5 +472,5 @@ def test_a_notebook_runs_where_vs_code_and_jupyter_start_it(where: str, tmp_path
     """In the notebook's own folder, and in the folder that was opened; no experiment was measured in either."""
     (tmp_path / "notebooks").mkdir()
     book = nbformat.read(notebooks()["summary"], as_version=4)
-    done = NotebookClient(book, resources={"metadata": {"path": str(tmp_path / where)}}, timeout=300).execute()
+    done = NotebookClient(book, resources={"metadata": {"path": str(tmp_path / where)}}, timeout=900).execute()
     assert any("verdicts" in str(o.get("data", {}).get(MIME)) for c in done.cells for o in c.get("outputs", ()))

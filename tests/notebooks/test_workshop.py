@@ -27,7 +27,7 @@ try:
 except LabError as error:
     pytest.skip(f"no lab here: {error}", allow_module_level=True)
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @dataclass
@@ -95,7 +95,7 @@ def executed(started: Class, name: str) -> list[Any]:
     place = started.desk / name
     copy = place.with_stem(f"{place.stem}-executed")
     words = [sys.executable, "-m", "jupyter", "execute", str(place), f"--output={copy}"]
-    done = subprocess.run(words, env=env, cwd=started.desk, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, env=env, cwd=started.desk, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return [c for c in nbformat.read(copy, as_version=4).cells if "live" in c.metadata.get("tags", [])]
 
@@ -143,7 +143,7 @@ def test_both_network_cards_are_measured_in_the_seventh(started: Class) -> None:
 
 def test_both_are_gone_at_the_end(started: Class) -> None:
     started.process.send_signal(signal.SIGINT)
-    said, _ = started.process.communicate(timeout=60)
+    said, _ = started.process.communicate(timeout=180)
     assert started.process.returncode == 0, said
     assert "The lab is running" in said
     assert "Traceback" not in said
