@@ -21,8 +21,6 @@ from rich.table import Table
 
 from .errors import NetperfError, ReportError, explain
 
-__all__ = ["main", "npl"]
-
 out = Console()
 err = Console(stderr=True)
 

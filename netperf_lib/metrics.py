@@ -13,8 +13,6 @@ from typing import Literal
 
 from .errors import UsageError
 
-__all__ = ["METRICS", "Metric", "format_value", "metric", "plural", "read_value", "to_bps", "to_bytes", "to_us"]
-
 Better = Literal["higher", "lower"]
 Basis = Literal["one-way", "one-way under load", "round trip", "round trip under load"]
 

@@ -26,19 +26,6 @@ if TYPE_CHECKING:
 
     from .data.layout import Store
 
-__all__ = [
-    "collect",
-    "decided",
-    "down",
-    "dry_run",
-    "plan",
-    "preflight",
-    "recorded",
-    "report_to",
-    "run",
-    "up",
-]
-
 PathLike = str | os.PathLike[str]
 
 

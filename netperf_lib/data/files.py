@@ -35,8 +35,6 @@ from pydantic import ValidationError
 
 from ..errors import NetperfError, StoreError, pip_install
 
-__all__ = ["Folder", "Location", "ObjectFolder", "explained", "folder", "is_alive", "is_url", "split"]
-
 Location = str | os.PathLike[str]
 """A path, or the URL of an object store."""
 

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from ..errors import StatsError, UsageError
 
-__all__ = ["Histogram"]
-
 LOWEST_US, HIGHEST_US = 2.0**-10, 2.0**33
 """Values below about 1 ns share a bucket; above about 2.4 hours they are not latencies."""
 

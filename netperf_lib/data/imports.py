@@ -37,19 +37,6 @@ from .tables import run_row, runs_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "NOTICE",
-    "Labels",
-    "LoggedRun",
-    "are_logs",
-    "import_logs",
-    "labels_template",
-    "overview",
-    "read_contrasts",
-    "read_logs",
-    "understand",
-]
-
 NOTICE = "Imported logs: order and rounds as labelled, not as planned."
 
 LOCAL_TIME = "the log gives its start without a time zone: taken as UTC; the label started_utc corrects it"

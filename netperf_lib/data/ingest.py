@@ -37,8 +37,6 @@ from .layout import RECORD, Store, block_of, read_record, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Engine
 
-__all__ = ["READER_VERSION", "Part", "Progress", "Tables", "current", "ingest", "make_part"]
-
 READER_VERSION = 8
 """Raised when the same log would give other numbers, so that tables made before are made anew."""
 

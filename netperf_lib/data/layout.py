@@ -36,8 +36,6 @@ from ..errors import StoreError
 from ..experiment.model import Contrast, Deployment, Experiment
 from .files import Location, explained, folder, is_alive, is_url, split
 
-__all__ = ["RECORD", "Declaration", "RunState", "Store", "block_of", "experiments", "read_record", "stores", "trial_of"]
-
 RECORD = "run.json"
 """The file that makes a run complete."""
 RECORD_SCHEMA = 2

@@ -21,8 +21,6 @@ from .layout import Declaration, Store, stores
 from .shipped import located
 from .tables import SCHEMAS, TableName, conformed, unified
 
-__all__ = ["Fleet", "Results", "data_frame", "load", "read", "scan"]
-
 Places = Location | Iterable[Location]
 
 _ORDER = ["deployment", "round", "order", "attempt"]

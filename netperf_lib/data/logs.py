@@ -24,18 +24,6 @@ from .shipped import shipped
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "FileChunks",
-    "expand",
-    "load_published",
-    "parse",
-    "parse_ends",
-    "parse_files",
-    "parse_text",
-    "published",
-    "to_json",
-]
-
 BATCH = 64
 """So many files are one task of a worker."""
 SHARED = 8 << 20

@@ -6,8 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["located", "shipped"]
-
 PACKAGE = Path(__file__).resolve().parent.parent
 DEFAULT = Path("results", "lab")
 """The experiment that the notebooks name until somebody names another: what `make report` measures."""

@@ -24,8 +24,6 @@ from .files import Location, explained, folder
 from .layout import BLOCK_ROUNDS, Store
 from .workers import Engine
 
-__all__ = ["NOTICE", "synth"]
-
 NOTICE = "Synthetic data: made up by npl synth, measured nowhere."
 
 LATENCY_US = {"ppg": 40.0, "same-zone": 58.0, "cross-zone": 150.0, "cross-region": 10_000.0}

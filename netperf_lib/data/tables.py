@@ -26,18 +26,6 @@ from ..experiment.factors import FACTORS, dimensions, factor, factors_of
 from ..metrics import METRICS
 from ..tools.parsed import ParsedRun
 
-__all__ = [
-    "SCHEMAS",
-    "SCHEMA_VERSION",
-    "PartWriter",
-    "TableName",
-    "conformed",
-    "detail",
-    "run_row",
-    "runs_table",
-    "unified",
-]
-
 SCHEMA_VERSION = 3
 """Version of the tables; a table of an older version still loads."""
 GROUP_ROWS = 1 << 17

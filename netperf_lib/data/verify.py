@@ -16,8 +16,6 @@ from .layout import RECORD, Store, read_record, stores, trial_of
 from .tables import SCHEMAS
 from .workers import Engine
 
-__all__ = ["verify"]
-
 _REQUIRED = (
     "schema run_id attempt experiment deployment round order status "
     "trial hosts commands exit started_utc ended_utc files"

@@ -27,8 +27,6 @@ from typing import Any, Self, TypeVar
 
 from ..errors import StoreError, UsageError, pip_install
 
-__all__ = ["Engine"]
-
 DEATHS = 3
 """So often a pool of workers may break before the work is given up."""
 AHEAD = 32

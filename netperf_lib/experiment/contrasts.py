@@ -13,8 +13,6 @@ from .factors import FACTORS, Level, dimensions, factor, is_latency, sort_levels
 from .model import Compare, Contrast, Experiment, Trial
 from .schedule import conditions, describe
 
-__all__ = ["HEADLINES", "expand", "gives", "name", "problems", "undeclared"]
-
 HEADLINES = ("latency_oneway_us", "rtt_us", "throughput_bps")
 """Metrics that a question is asked about first."""
 

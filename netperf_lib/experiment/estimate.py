@@ -12,8 +12,6 @@ from .contrasts import undeclared
 from .model import Experiment, Trial
 from .schedule import Plan, load_trial, notes
 
-__all__ = ["ASSUMED_BPS", "Outlook", "Preview", "duration_s", "fewest_rounds", "rate_bps", "traffic", "trial_s"]
-
 OVERHEAD_S = 0.3
 """Time that a trial takes beside its test: starting the server, waiting for it, reading the counters."""
 ASSUMED_BPS = 10e9

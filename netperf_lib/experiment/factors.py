@@ -24,23 +24,6 @@ from ..metrics import METRICS, format_value, to_bps
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "FACTORS",
-    "NOT_FACTORS",
-    "Factor",
-    "Level",
-    "dimensions",
-    "factor",
-    "factors_of",
-    "is_latency",
-    "is_reserved",
-    "level_words",
-    "plain",
-    "read_rate",
-    "residue",
-    "sort_levels",
-]
-
 Level: TypeAlias = str | int | float | bool | None
 
 _LATENCY = re.compile(r"[a-z]+_lat|ping-pong|under-load|playback")

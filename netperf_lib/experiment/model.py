@@ -1,7 +1,7 @@
 """The data of the project, frozen: what is declared, what is scheduled, what happened.
 
 Declared (pydantic, read from a yaml file): `Experiment` and its parts. Scheduled: `Trial`. Where it runs: `Host`,
-`Deployment`. What a tool printed, read: `ParsedRun`, from ``parsed``. Nothing here does I/O.
+`Deployment`. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -30,28 +30,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from ..tools import TOOLS
-from ..tools.parsed import ParsedRun, Percentile, Status
 from .factors import Level, factor
-
-__all__ = [
-    "Address",
-    "Contrast",
-    "Deployment",
-    "Experiment",
-    "Host",
-    "HostsSpec",
-    "Load",
-    "Pair",
-    "ParsedRun",
-    "Percentile",
-    "Proof",
-    "Status",
-    "TestSpec",
-    "Trial",
-    "User",
-    "check_address",
-    "check_user",
-]
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 """A name that is safe as a file name, a host name and an Azure tag."""

@@ -20,8 +20,6 @@ from ..errors import UsageError
 from .factors import Level, factor
 from .model import Experiment, TestSpec, Trial
 
-__all__ = ["Plan", "conditions", "conditions_count", "describe", "load_trial", "notes", "schedule"]
-
 MOST_TRIALS = 200_000
 """More than any measurement can hold: two months of trials of half a minute."""
 

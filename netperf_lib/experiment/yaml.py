@@ -20,8 +20,6 @@ from .factors import FACTORS, is_reserved
 from .model import Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
 from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 
-__all__ = ["line_of", "load_experiment", "read_experiment"]
-
 
 def load_experiment(
     path: str | os.PathLike[str], *, rounds: str | int | None = None, duration_s: float | None = None

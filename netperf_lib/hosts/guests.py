@@ -14,8 +14,6 @@ from ..experiment.model import Host, Proof
 from ..measure.event_loop import finish
 from ..measure.ssh import Remote
 
-__all__ = ["guest_proofs", "guests", "paths"]
-
 Found = TypeVar("Found")
 
 GUEST = r"""

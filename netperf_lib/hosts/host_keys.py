@@ -12,8 +12,6 @@ import asyncssh
 from ..experiment.model import Host, Proof
 from ..measure.event_loop import finish
 
-__all__ = ["pinned"]
-
 CONNECT_S = 10.0
 
 

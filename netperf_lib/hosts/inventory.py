@@ -14,8 +14,6 @@ from .guests import guest_proofs, guests
 from .host_keys import pinned
 from .source import Workload, unknown_host
 
-__all__ = ["EPHEMERAL", "HOLDS", "Options", "cost", "down", "spent", "up"]
-
 EPHEMERAL = False
 """They were there before, and stay."""
 HOLDS = True

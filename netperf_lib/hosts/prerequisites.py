@@ -13,8 +13,6 @@ from .. import tools
 from ..errors import LabError, pip_install
 from . import lab
 
-__all__ = ["Finding", "doctor"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -11,8 +11,6 @@ from pydantic import BaseModel
 
 from ..experiment.model import Deployment, Experiment, Pair
 
-__all__ = ["Source", "Workload", "unknown_host"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:

@@ -31,8 +31,6 @@ from .progress import Progress, make_progress
 from .session import HostSession
 from .trial import TrialRun, asked_buffers, missing, now
 
-__all__ = ["Tally", "collect", "failures", "is_complete", "report_disk_full"]
-
 PATIENCE_S = 300.0
 """An unreachable host is waited for so long."""
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["finish"]
-
 Result = TypeVar("Result")
 
 

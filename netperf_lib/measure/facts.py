@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["COUNTERS", "FACTS", "difference", "read_counters", "read_facts", "warnings"]
-
 CPU_BUSY, CPU_STOLEN, RETRANSMITTED, CLOCK_JUMP_S = 0.9, 0.05, 0.05, 0.25
 """From these shares, and from this step of the clock, on a run carries a warning."""
 BYPASSING = 0.9

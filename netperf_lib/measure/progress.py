@@ -15,8 +15,6 @@ from ..experiment.model import Trial
 from ..metrics import METRICS, format_value
 from ..tools.parsed import ParsedRun
 
-__all__ = ["LineProgress", "LiveProgress", "Progress", "make_progress"]
-
 
 class Progress:
     """Receives what happens while an experiment is measured; this one shows nothing."""

@@ -20,8 +20,6 @@ from ..experiment.model import Host
 from . import facts
 from .ssh import MISSING, Remote
 
-__all__ = ["HostSession"]
-
 _UNKNOWN = -1
 """TCP buffers of a host that may have been changed, or changed in part."""
 AGAIN_S = 5.0

@@ -26,8 +26,6 @@ import asyncssh
 from ..errors import SSHError, UnreachableError
 from ..experiment.model import Host
 
-__all__ = ["BUSY", "HUNG", "MISSING", "STOPPED", "Output", "Process", "Remote"]
-
 CONNECT_S = 10.0
 """A host that does not answer for so long is unreachable."""
 PROXY_S = 60.0

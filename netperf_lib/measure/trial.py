@@ -23,8 +23,6 @@ from . import facts
 from .session import HostSession
 from .ssh import BUSY, HUNG, MISSING, STOPPED, Process
 
-__all__ = ["FIRST_PORT", "PORTS", "TrialRun", "asked_buffers", "missing", "now"]
-
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
 """Test ports: a trial gets some of its own out of this range, which firewalls between the hosts must let through."""
 SHARED, IDLE = 0.05, 100

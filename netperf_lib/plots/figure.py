@@ -36,28 +36,6 @@ from ..questions.words import MIME
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "INK",
-    "MUTE",
-    "VERDICTS",
-    "Drawn",
-    "Inset",
-    "Nothing",
-    "Plot",
-    "axis",
-    "clusters",
-    "colours",
-    "conditions",
-    "drawing",
-    "each",
-    "legend",
-    "legend_height",
-    "plot",
-    "room",
-    "round_label",
-    "tell",
-]
-
 WIDTH = 6.54
 """Inches between the margins of a report's page."""
 INK, MUTE, GRID = "#1f2937", "#5b6472", "#e5e9ef"

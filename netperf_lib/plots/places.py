@@ -18,8 +18,6 @@ from ..questions.conditions import conditioned, interval_words
 from ..questions.conditions import levels as levels_of
 from .figure import INK, MUTE, Drawn, axis, colours, drawing, each, legend, legend_height, plot
 
-__all__ = ["levels", "matrix"]
-
 BLUES = LinearSegmentedColormap.from_list("netperf", ["#eef4fb", "#c3dbf0", "#86b9e0", "#4190c7", "#1565a5", "#0b3c70"])
 """One hue from light to dark: order survives grey print and every kind of colour blindness."""
 

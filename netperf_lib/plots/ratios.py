@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from ..stats import Comparison, Quantiles
 
-__all__ = ["forest", "shift"]
-
-
 FAR = 4.0
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
 

@@ -32,8 +32,6 @@ from .figure import (
     tell,
 )
 
-__all__ = ["drift", "intervals", "paired", "rounds", "under_load"]
-
 SPARSE = 5
 """Points up to which a line shows each of them."""
 MANY = 12

@@ -13,8 +13,6 @@ from ..questions.details import tail_metric
 from ..stats.tail import FEW
 from .figure import MUTE, Drawn, colours, conditions, drawing, each, legend, legend_height, plot
 
-__all__ = ["ecdf"]
-
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
 
 

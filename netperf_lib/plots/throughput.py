@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ..stats import Streams
 
-__all__ = ["roofline", "share", "streams"]
-
 
 @drawing
 def streams(

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from ..questions.history import History
 
-__all__ = ["by_clock", "over_time"]
-
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 Data: TypeAlias = "Results | Fleet | pd.DataFrame | str | os.PathLike[str]"
 """An experiment, a data root, a table of runs, or the place of one of these or of logs."""
 
-__all__ = ["HEADLINES", "BeforeAfter", "Row", "before_after", "compare"]
-
 HEADLINES = (
     "latency_oneway_us",
     "latency_oneway_loaded_us",

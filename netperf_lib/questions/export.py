@@ -16,8 +16,6 @@ from .before_after import HEADLINES, compare
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["export"]
-
 
 def export(
     data: Results | Fleet | str, to: Literal["csv", "xlsx", "parquet"] = "csv", into: str | os.PathLike[str] = "."

@@ -8,8 +8,6 @@ from xml.etree import ElementTree as ET
 from ..errors import NetperfError
 from ..stats import Family
 
-__all__ = ["FAIL_ON", "GateError", "check", "junit"]
-
 FAIL_ON = ("worse", "inconclusive", "no verdict")
 """Verdicts that a gate may refuse."""
 

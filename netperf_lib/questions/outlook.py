@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ..experiment.model import Contrast, Experiment
 
-__all__ = ["outlook"]
-
 ASSUMED_CV = 0.03
 """Variation between runs of a condition where no pilot shows it."""
 ASSUMED_BETWEEN = 0.02

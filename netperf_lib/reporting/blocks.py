@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from ..experiment.model import Contrast
     from ..stats import Comparison, Family
 
-__all__ = [
-    "Shown",
-    "callout",
-    "findings",
-    "measured",
-    "say",
-    "table",
-    "verdicts",
-]
-
 
 @cache
 def _templates() -> Any:

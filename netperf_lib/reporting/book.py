@@ -10,8 +10,6 @@ from typing import Any
 from ..questions.words import MIME
 from .cover import PROOFS
 
-__all__ = ["APPENDIX", "FIRST", "combine"]
-
 FIRST = "summary"
 """The notebook whose cover, verdicts and words open the report."""
 APPENDIX = ("07-quality", "published")

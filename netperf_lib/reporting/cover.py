@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from ..stats import Comparison
 
-__all__ = ["caveats", "cover", "glance", "proofs", "provenance"]
-
 SOFTWARE = ("netperf_lib", "papermill", "typst", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "pyarrow")
 
 

@@ -11,8 +11,6 @@ import unicodedata
 from functools import cache
 from pathlib import Path
 
-__all__ = ["font_folders", "printable"]
-
 JOINERS = {0xFE0E, 0xFE0F, 0x200D, 0x20E3, *range(0x1F3FB, 0x1F400), *range(0xE0020, 0xE0080)}
 """Selectors and joiners of emoji: they change a picture that is spelled out anyway."""
 

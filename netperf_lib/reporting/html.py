@@ -14,8 +14,6 @@ from nbconvert import HTMLExporter
 
 from .pdf import MARKDOWN, run_pandoc
 
-__all__ = ["PageExporter"]
-
 TEMPLATES = Path(__file__).parent / "templates"
 
 

@@ -32,8 +32,6 @@ from .workshop import usual_experiment
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["explore", "serve"]
-
 MOST_USED = "the most used"
 NONE = "none"
 SCRIPT = """

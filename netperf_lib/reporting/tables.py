@@ -11,8 +11,6 @@ from typing import Any
 
 from bs4 import BeautifulSoup
 
-__all__ = ["HtmlTable", "fitted", "parse"]
-
 WIDTH = 166.0
 """Millimetres between the margins."""
 CHARACTER = 1.62

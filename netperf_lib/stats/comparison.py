@@ -24,8 +24,6 @@ from .result import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["About", "Better", "Comparison", "Family", "Verdict"]
-
 Better = Literal["higher", "lower"]
 
 

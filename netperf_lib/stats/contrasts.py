@@ -16,8 +16,6 @@ from .comparison import Better
 from .result import check_share, unit_of, value_words
 from .runs_table import Factors
 
-__all__ = ["Question", "question"]
-
 
 @dataclass(frozen=True, slots=True)
 class Question:

@@ -12,8 +12,6 @@ import scipy
 
 from .result import Floats
 
-__all__ = ["ALARM", "Dependence", "States", "carry_over", "dependence", "path_states", "place_effect", "winsorized"]
-
 ALARM = 0.007
 """Each of the two tests of a family's rounds alarms in so many reports on independent rounds."""
 _SHUFFLES = 999

@@ -18,8 +18,6 @@ from .median_ci import median_interval
 from .rank_tests import EXACT, PERMUTATIONS, hodges_lehmann, lag1_p, permutations
 from .result import Floats, Result, numbers
 
-__all__ = ["Diagnosis", "diagnose", "pettitt"]
-
 ALARM = 0.01
 
 

@@ -15,24 +15,6 @@ from .rank_tests import rank_sum_cut, signed_rank_cut, walsh
 from .result import Floats
 from .sequential import nominal_level
 
-__all__ = [
-    "ABOVE",
-    "BELOW",
-    "DEPLOYMENTS",
-    "EQUIVALENT",
-    "OPEN",
-    "Decision",
-    "Estimate",
-    "Rounds",
-    "Unblocked",
-    "Units",
-    "autocorrelation_factor",
-    "decide",
-    "more_rounds",
-    "rounds_required",
-    "without_far",
-]
-
 ABOVE, BELOW, EQUIVALENT, OPEN = 1, -1, 2, 0
 DEPLOYMENTS = 2
 """Fewest deployments from which anything can be said about a placement in general."""

@@ -14,8 +14,6 @@ from ..metrics import plural
 from .rank_tests import hodges_lehmann, lag1_p
 from .result import Floats, Result, check_share, finite, numbers, percent, quantity, unit_of, value_words
 
-__all__ = ["Level", "level", "median_interval"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Level(Result):

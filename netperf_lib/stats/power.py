@@ -21,8 +21,6 @@ from .verdict import judge
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Progress", "RoundsNeeded", "rounds_needed", "until_decided"]
-
 _EFFICIENCY = 3 / math.pi
 """Signed ranks against means on normal data (Hodges and Lehmann, Ann. Math. Statist. 27 (1956) 324-335)."""
 _SIMULATED = 120

@@ -11,8 +11,6 @@ import scipy
 
 from .result import Floats
 
-__all__ = ["hodges_lehmann", "lag1_p", "permutations", "rank_sum_cut", "signed_rank_cut", "walsh"]
-
 EXACT = 400
 """Up to this many values the exact distribution costs milliseconds; beyond it the normal one is exact enough."""
 PERMUTATIONS = 4999

@@ -17,8 +17,6 @@ from ..metrics import METRICS, format_value
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Result", "Shown", "finite", "html_table", "percent", "plain", "quantity", "spread", "unit_of"]
-
 Floats = npt.NDArray[np.float64]
 
 

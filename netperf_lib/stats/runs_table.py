@@ -14,8 +14,6 @@ from ..experiment.factors import FACTORS, dimensions
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RunsTable", "by_round", "units_of"]
-
 HOSTS = ("client", "server")
 PLACES = ("placement", "client", "server", "client_zone", "server_zone", "client_region", "server_region")
 """Factors that stand for where the VMs landed."""

@@ -19,8 +19,6 @@ from .result import Floats, Result, check_share, percent, value_words
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Streams", "saturation", "streams"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Streams(Result):

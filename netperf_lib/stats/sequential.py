@@ -7,8 +7,6 @@ from functools import lru_cache
 
 import scipy
 
-__all__ = ["PRIOR", "nominal_level"]
-
 PRIOR = 0.5
 """Variance of the standardised effects that the mixture weighs: narrowest near 10 to 20 rounds."""
 

@@ -17,8 +17,6 @@ from .contrasts import Question
 from .result import Floats
 from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable, Values
 
-__all__ = ["WORST", "Measured", "Side", "Sides"]
-
 WORST = 12.0
 """Log ratio of a failed run: farther than any measured one."""
 FEW_BEYOND = 10

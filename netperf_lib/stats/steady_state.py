@@ -17,8 +17,6 @@ from .result import Floats, Result, percent
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Warmup", "mser", "warmup"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Warmup(Result):

@@ -23,8 +23,6 @@ from .verdict import compare_samples
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Quantiles", "percentiles", "tails"]
-
 FEW = 10
 """A percentile with fewer observations beyond it rests on too few packets."""
 

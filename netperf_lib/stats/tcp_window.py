@@ -20,9 +20,6 @@ from .verdict import compare_samples
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BufferAdvice", "Buffers", "buffer_needed", "buffers", "window_fit"]
-
-
 _PAGE = 4096
 _LARGEST = 2**31 - 1
 """The kernel keeps these limits in a signed 32-bit number."""

@@ -43,8 +43,6 @@ from .sides import Measured, Sides
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Design", "compare", "compare_samples", "judge"]
-
 Design = Literal["fixed", "sequential"]
 
 LOST = 0.25

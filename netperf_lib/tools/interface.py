@@ -18,8 +18,6 @@ from .parsed import ParsedRun
 if TYPE_CHECKING:
     from ..experiment.model import Trial
 
-__all__ = ["Commands", "Reader", "Tool"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:

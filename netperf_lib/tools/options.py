@@ -13,8 +13,6 @@ from ..metrics import to_bps
 if TYPE_CHECKING:
     from ..experiment.model import TestSpec
 
-__all__ = ["Option", "arguments", "bits_per_second", "checked", "json_schema"]
-
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 

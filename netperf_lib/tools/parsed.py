@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Columns", "ParsedRun", "Percentile", "Status"]
-
 Status = Literal["ok", "partial", "failed"]
 
 

@@ -17,8 +17,6 @@ from typing import Any
 from .draft import Draft
 from .parsed import ParsedRun
 
-__all__ = ["FLENT", "K8S_NETPERF", "PEERS", "PERFKIT"]
-
 
 @dataclass(frozen=True)
 class Peer:

@@ -14,8 +14,6 @@ from .parsed import ParsedRun
 from .registry import READERS
 from .wrapping import Voice, cleaned, decode, repaired, started
 
-__all__ = ["LARGE", "parse", "parse_stream"]
-
 LARGE = 4 << 20
 """From this many bytes on a file is first offered to the readers of pieces and of whole documents."""
 

@@ -7,8 +7,6 @@ from . import iperf2, iperf3, lagscope, latte, netperf, ntttcp, qperf, sockperf,
 from .interface import Reader, Tool
 from .peers import PEERS
 
-__all__ = ["READERS", "TOOLS", "tool"]
-
 TOOLS: dict[str, Tool] = {"iperf2": iperf2, "iperf3": iperf3, "qperf": qperf, "sockperf": sockperf}
 """Tools that are run and read."""
 READERS: dict[str, Reader] = {

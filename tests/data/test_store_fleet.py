@@ -37,7 +37,7 @@ from netperf_lib.data.synth import synth
 from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
 from netperf_lib.data.workers import Engine
 from netperf_lib.errors import StoreError, UsageError
-from netperf_lib.experiment.model import ParsedRun
+from netperf_lib.tools.parsed import ParsedRun
 
 RUNS = 60
 

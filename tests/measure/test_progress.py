@@ -6,8 +6,9 @@ import io
 
 from rich.console import Console
 
-from netperf_lib.experiment.model import Load, Pair, ParsedRun, TestSpec, Trial
+from netperf_lib.experiment.model import Load, Pair, TestSpec, Trial
 from netperf_lib.measure.progress import LineProgress, LiveProgress, condition, make_progress
+from netperf_lib.tools.parsed import ParsedRun
 
 PAIR = Pair(client="a", server="b", placement="ppg")
 

@@ -16,10 +16,10 @@ from numpy.random import default_rng
 
 from netperf_lib import stats
 from netperf_lib.errors import StatsError
-from netperf_lib.experiment.model import Percentile
 from netperf_lib.stats.dependence import path_states
 from netperf_lib.stats.sequential import nominal_level
 from netperf_lib.stats.steady_state import mser
+from netperf_lib.tools.parsed import Percentile
 
 from . import planted
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from netperf_lib import tools
 from netperf_lib.errors import ParseError
-from netperf_lib.experiment.model import ParsedRun
+from netperf_lib.tools.parsed import ParsedRun
 
 
 @cache

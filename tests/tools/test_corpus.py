@@ -13,7 +13,7 @@ import pytest
 
 from netperf_lib import tools
 from netperf_lib.errors import ParseError
-from netperf_lib.experiment.model import ParsedRun
+from netperf_lib.tools.parsed import ParsedRun
 
 HERE = Path(__file__).parent
 LOGS = Path(os.environ.get("NETPERF_SHARED", HERE.parents[2] / "shared")) / "logs"

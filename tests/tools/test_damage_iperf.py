@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netperf_lib import tools
-from netperf_lib.experiment.model import ParsedRun
+from netperf_lib.tools.parsed import ParsedRun
 from tests.tools.intact import content, intact, read
 
 FOLDER = Path(__file__).parents[1] / "logs"

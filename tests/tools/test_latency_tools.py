@@ -13,7 +13,8 @@ import pytest
 
 from netperf_lib import tools
 from netperf_lib.errors import UsageError
-from netperf_lib.experiment.model import Pair, ParsedRun, TestSpec, Trial
+from netperf_lib.experiment.model import Pair, TestSpec, Trial
+from netperf_lib.tools.parsed import ParsedRun
 
 PAIR = Pair(client="a", server="b", placement="same-zone")
 

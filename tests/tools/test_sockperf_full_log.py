@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from netperf_lib import tools
 from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
-from netperf_lib.experiment.model import ParsedRun
 from netperf_lib.tools import sockperf
+from netperf_lib.tools.parsed import ParsedRun
 from netperf_lib.tools.sockperf import packets
 
 LOGS = Path(__file__).parents[1] / "logs" / "sockperf"

@@ -14,8 +14,6 @@ from .options import Options
 from .state import State
 from .topology import Topology
 
-__all__ = ["hub_peerings", "join_hub", "leave_hub", "ssh_config"]
-
 
 def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str]) -> str | None:
     """Path of the OpenSSH configuration by which the VMs are reached; None: the user's usual one.

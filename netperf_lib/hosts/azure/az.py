@@ -20,8 +20,6 @@ from typing import Any, Protocol
 from ...errors import AzureError, pip_install
 from .failures import AzError, read_failure, waits
 
-__all__ = ["RENEWED_BY", "Az", "Clock", "Runs", "Zones", "find", "find_az", "locations", "running"]
-
 RENEWED_BY = ("AZURE_FEDERATED_TOKEN_FILE", "ACTIONS_ID_TOKEN_REQUEST_URL")
 """Variables by which a platform says where there is a fresh token of the pipeline's own."""
 _PR_SET_PDEATHSIG = 1

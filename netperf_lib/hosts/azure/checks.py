@@ -17,8 +17,6 @@ from .options import Options
 from .prices import Cost, public_address
 from .topology import Topology, Vm
 
-__all__ = ["Preflight", "callers", "look", "refuse"]
-
 
 @dataclass(kw_only=True)
 class Preflight:

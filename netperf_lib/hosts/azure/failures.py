@@ -15,8 +15,6 @@ from typing import Any
 
 from ...errors import AzureError
 
-__all__ = ["AzError", "error_of", "read_failure", "waits"]
-
 WRAPPERS = {
     "DeploymentFailed",
     "InvalidTemplateDeployment",

@@ -19,8 +19,6 @@ from .az import Clock, Runs, find
 from .failures import AzError, error_of
 from .template import api_version
 
-__all__ = ["Change", "Leftover", "Target", "deploy", "in_words", "leftovers", "rehearse", "remove"]
-
 RUNNING = {"accepted", "running", "creating", "created", "updating", "validating", "ready"}
 DEADLINE_S = 90 * 60
 TAG = "netperf-deployment"

@@ -9,8 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-__all__ = ["Options", "VmOptions"]
-
 Zone = Annotated[str, Field(pattern=r"^[123]?$")]
 Region = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]+$")]
 Size = Annotated[str, Field(pattern=r"^(Standard|Basic)_[A-Za-z0-9_-]+$")]

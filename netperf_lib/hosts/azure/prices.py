@@ -20,8 +20,6 @@ from typing import Any
 from .options import Options
 from .topology import Topology
 
-__all__ = ["Cost", "Item", "cost", "public_address"]
-
 FRESH_S = 24 * 3600
 PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
 """Time that making and removing takes, and that is paid for, too."""

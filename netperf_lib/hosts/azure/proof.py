@@ -17,8 +17,6 @@ from .options import Options
 from .template import connection_name
 from .topology import GATEWAYS, Topology, Vm
 
-__all__ = ["Placed", "existing", "facts_of", "joined", "observe", "path_proofs", "proofs_of", "proven", "routes"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:

@@ -20,8 +20,6 @@ from ...experiment.model import Deployment
 from .groups import Target
 from .prices import Cost
 
-__all__ = ["State"]
-
 _COST, _DEPLOYMENT = TypeAdapter(Cost), TypeAdapter(Deployment)
 
 

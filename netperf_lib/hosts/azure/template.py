@@ -15,8 +15,6 @@ import yaml
 from .options import Options
 from .topology import Topology, Vm
 
-__all__ = ["api_version", "connection_name", "parameters", "rehearsal_text", "template_text", "user_data"]
-
 SUBNETS = {"hosts": "hosts", "hosts2": "hosts2", "gateways": "GatewaySubnet"}
 TOOLS = ("ethtool", "iperf", "iperf3", "qperf", "sockperf")
 

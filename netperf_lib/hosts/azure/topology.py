@@ -15,8 +15,6 @@ from ...errors import ExperimentError
 from ...experiment.model import Experiment, Pair
 from .options import Options, VmOptions
 
-__all__ = ["PLACEMENTS", "Gateway", "Network", "Topology", "Vm", "topology"]
-
 HOME = "home"
 IDLE_S = 30 * 60
 """As the template has it for load balancers: the most that Azure's interface allows by its description."""

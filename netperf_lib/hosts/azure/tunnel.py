@@ -14,8 +14,6 @@ import subprocess
 import sys
 import time
 
-__all__ = ["main"]
-
 WAIT_S = 60
 
 

@@ -6,8 +6,6 @@ import json
 import socket
 from typing import Any
 
-__all__ = ["ask", "receive"]
-
 
 def receive(control: socket.socket) -> tuple[dict[str, Any], int | None]:
     """Wait for a message: what it says, and the descriptor that came along.

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from . import namespace
 
-__all__ = ["KeepAwake", "few_processors"]
-
 _LATENCY = Path("/dev/cpu_dma_latency")
 _AT_ONCE, _WHENEVER = struct.pack("=i", 0), struct.pack("=i", 2_000_000_000)
 _MOST_PROCESSORS = 4

@@ -14,8 +14,6 @@ from ...metrics import format_value
 from .host_process import SCRATCH, SHARED
 from .supervisor import Calibration, Reached, Supervisor
 
-__all__ = ["describe", "read", "write"]
-
 _FILE = "deployment.json"
 _ADAPTER = TypeAdapter(Deployment)
 _NOTICE = (

@@ -21,8 +21,6 @@ from .cpu_idle import KeepAwake
 from .namespace import VNET_HEADER, exact_timers
 from .topology import Options
 
-__all__ = ["Counters", "Emulator"]
-
 _SPIN_NS = 60_000
 """How long before a deadline to stop sleeping: about what a sleep may overrun."""
 _IDLE_S = 0.05

@@ -23,8 +23,6 @@ from . import namespace, rtt_probe
 from .rtnetlink import Rtnetlink
 from .topology import Options
 
-__all__ = ["HOME", "SCRATCH", "SHARED", "SSHD_FOLDER", "HostProcess"]
-
 SSHD_FOLDER = Path("/run/netperf-lab")
 """Where a host's own sshd finds its files, inside."""
 HOME = Path("/run/home")

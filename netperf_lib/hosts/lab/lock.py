@@ -7,8 +7,6 @@ import os
 import struct
 from pathlib import Path
 
-__all__ = ["acquire", "holder", "is_marked"]
-
 MARK = b"folder of a netperf_lib lab: what it holds is removed when the lab ends\n"
 
 # struct flock on 64-bit Linux: type, whence, start, length, process

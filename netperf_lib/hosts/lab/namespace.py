@@ -12,20 +12,6 @@ import os
 import struct
 from pathlib import Path
 
-__all__ = [
-    "VNET_HEADER",
-    "bind",
-    "close_all_but",
-    "die_with_parent",
-    "enter_own",
-    "exact_timers",
-    "mount",
-    "open_tun",
-    "outlive_parent",
-    "private_mounts",
-    "set_hostname",
-]
-
 _NEW_MOUNTS = 0x00020000
 _NEW_UTS = 0x04000000
 _NEW_IPC = 0x08000000

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ...errors import LabError
 
-__all__ = ["check", "check_linux", "sshd"]
-
 _TUN = Path("/dev/net/tun")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 

@@ -10,8 +10,6 @@ import os
 import socket
 import struct
 
-__all__ = ["Rtnetlink"]
-
 _NEW_LINK, _NEW_ADDRESS, _NEW_QDISC, _NEW_CLASS, _NEW_FILTER = 16, 20, 36, 40, 44
 _REQUEST, _ACK, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x200, 0x400
 _ERROR = 2

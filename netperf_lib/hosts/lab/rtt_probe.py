@@ -15,8 +15,6 @@ from typing import Any
 
 from .control import ask
 
-__all__ = ["answer", "one_way_us"]
-
 
 def one_way_us(client: socket.socket, server: socket.socket, server_address: str, seconds: float) -> tuple[float, ...]:
     """Measure half a round trip between two hosts, in microseconds.

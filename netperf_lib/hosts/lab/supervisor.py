@@ -30,8 +30,6 @@ from .host_process import HOME, SSHD_FOLDER, HostProcess
 from .rtt_probe import one_way_us
 from .topology import Options
 
-__all__ = ["Calibration", "Reached", "Supervisor"]
-
 log = logging.getLogger(__name__)
 
 

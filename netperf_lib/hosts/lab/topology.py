@@ -10,8 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from ...experiment.model import Name
 from ..source import unknown_host
 
-__all__ = ["LabHost", "Link", "Options", "Path", "Placement"]
-
 Placement = Literal["ppg", "same-zone", "cross-zone", "cross-region"]
 Rate = Annotated[float, Field(ge=1e5, le=1e11)]
 Sysctls = dict[Annotated[str, Field(pattern=r"^net(\.[A-Za-z0-9_-]+)+$")], str]
