@@ -19,27 +19,18 @@ Basis = Literal["one-way", "one-way under load", "round trip", "round trip under
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One measured quantity.
-
-    Parameters
-    ----------
-    name : str
-        Column name in the tables, ``<quantity>[_<statistic>]_<unit>``.
-    label : str
-        What a reader sees on an axis, without the unit.
-    unit : str
-        Unit of the stored numbers: ``us``, ``bps``, ``bytes``, ``s``, ``count``, ``ratio``, ``per_s``.
-    better : {"higher", "lower"} or None
-        Which direction is good for the user; None where neither is.
-    basis : {"one-way", "one-way under load", "round trip", "round trip under load"} or None
-        For latencies: which way was timed. Different bases are never merged.
-    """
+    """One measured quantity."""
 
     name: str
+    """Column name in the tables, ``<quantity>[_<statistic>]_<unit>``."""
     label: str
+    """What a reader sees on an axis, without the unit."""
     unit: str
+    """Unit of the stored numbers: ``us``, ``bps``, ``bytes``, ``s``, ``count``, ``ratio``, ``per_s``."""
     better: Better | None
+    """Which direction is good for the user; None where neither is."""
     basis: Basis | None = None
+    """For latencies: which way was timed. Different bases are never merged."""
 
 
 _STATISTICS = {
@@ -109,13 +100,7 @@ METRICS: dict[str, Metric] = _registry()
 
 
 def metric(name: str) -> Metric:
-    """Look a metric up by name.
-
-    Raises
-    ------
-    UsageError
-        Unknown name; the text offers the nearest known ones.
-    """
+    """Look a metric up by name; the UsageError for an unknown one offers the nearest that are known."""
     try:
         return METRICS[name]
     except KeyError:
@@ -150,13 +135,7 @@ _PREFIX = {
 
 
 def to_us(value: float, unit: str) -> float:
-    """Convert a time in `unit` (ns, us, ms, s, …) to microseconds.
-
-    Raises
-    ------
-    ValueError
-        The unit is not known: a number without a known unit is no measurement.
-    """
+    """Convert a time in `unit` (ns, us, ms, s, …) to microseconds; ValueError where the unit is not known."""
     if unit not in _US:
         raise ValueError(f"unknown time unit {unit!r} (known: {', '.join(_US)})")
     return value * _US[unit]
@@ -212,13 +191,7 @@ def plural(n: int, noun: str) -> str:
 
 
 def read_value(text: str | float, unit: str) -> float:
-    """Read a quantity as people write it, ``1 ms`` or ``900 Mbit/s``, in the stored `unit`; a number is in it already.
-
-    Raises
-    ------
-    ValueError
-        It is not a quantity of this unit.
-    """
+    """Read a quantity as people write it, ``1 ms`` or ``900 Mbit/s``, in the stored `unit`, as a number is already."""
     if isinstance(text, int | float):
         return float(text)
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(.*?)\s*", text) if len(text) < 100 else None

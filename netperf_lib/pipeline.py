@@ -219,13 +219,7 @@ def _spent(experiment: Experiment, store: Store, scheduled: Plan, _elapsed_s: fl
 
 
 def decided(store: Store, experiment: Experiment, width: float | None = None) -> Callable[[], str | None]:
-    """Make the rule that ends measuring: every declared contrast is settled or futile, or known within ± `width`.
-
-    Raises
-    ------
-    UsageError
-        There are no contrasts, or `width` is not between 0 and 1.
-    """
+    """Make the rule that ends measuring: every declared contrast is settled or futile, or known within ± `width`."""
     if width is not None and not 0 < width < 1:
         raise UsageError(f"until precise {width:g}: must be above 0 and below 1, such as 0.02")
     if not experiment.contrasts:
@@ -316,25 +310,13 @@ def down(experiment: PathLike, *, root: PathLike = "results") -> None:
 
 
 def dry_run(experiment: PathLike) -> str:
-    """Show what `up` would make: plain commands, the template and its parameters; nothing is made, nobody is asked.
-
-    Raises
-    ------
-    UsageError
-        Hosts of this source are not made by commands that could be shown.
-    """
+    """Show what `up` would make: plain commands, the template and its parameters; nothing is made, nobody is asked."""
     declared = _load(experiment)
     return str(_offering(declared, "dry_run").dry_run(declared))
 
 
 def preflight(experiment: PathLike) -> tuple[str, bool]:
-    """Look at everything that can be known before `up` spends money; return what was found, and whether it may start.
-
-    Raises
-    ------
-    UsageError
-        Hosts of this source need no such look.
-    """
+    """Look at everything that can be known before `up` spends money; return what was found and whether it may start."""
     declared = _load(experiment)
     workload = _workload(schedule(declared, seed=0))
     found = _offering(declared, "preflight").preflight(declared, workload=workload)

@@ -66,25 +66,13 @@ def split(place: Location) -> tuple[str, str]:
 
 
 def folder(place: Location) -> Folder:
-    """Open a folder; it need not exist yet.
-
-    Raises
-    ------
-    StoreError
-        The URL cannot be used: unknown scheme, missing package, no credentials.
-    """
+    """Open a folder, which need not exist yet; StoreError where its URL cannot be used."""
     return ObjectFolder(str(place)) if is_url(place) else Folder(str(_path(place)))
 
 
 @contextmanager
 def explained(place: object) -> Iterator[None]:
-    """Turn errors of files and of their content into one sentence that names the file.
-
-    Raises
-    ------
-    StoreError
-        The disk is full, a file cannot be read or written, or its content is damaged.
-    """
+    """Turn errors of files and of their content (full, unreadable, damaged) into a StoreError that names the file."""
     try:
         yield
     except NetperfError:

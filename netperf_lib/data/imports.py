@@ -87,17 +87,8 @@ class LoggedRun:
 class Labels:
     """A table of labels: a row for a log or for a pattern of logs.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        A column ``file``, optionally ``run``, and a column for each label.
-    source : str
-        Name of the table in messages.
-
-    Raises
-    ------
-    UsageError
-        A column is missing, misspelled or given twice.
+    It has a column ``file``, optionally ``run``, and a column for each label; `source` is its name in messages.
+    UsageError where a column is missing, misspelled or given twice.
     """
 
     def __init__(self, table: pd.DataFrame, source: str = "labels") -> None:
@@ -366,14 +357,9 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
 
 
 def labels_template(files: PathLike | Iterable[PathLike]) -> str:
-    """Return a labels file to fill in: a row for each run, with what its log says already written.
+    """Return a labels file (CSV) to fill in: a row for each run, with what its log says already written.
 
-    Logs that hold no run are named in comments of the file's last lines.
-
-    Returns
-    -------
-    str
-        CSV.
+    Logs that hold no run are left out.
     """
     import csv
     import io
@@ -474,13 +460,7 @@ def are_logs(place: PathLike) -> bool:
 def read_logs(
     files: PathLike | Iterable[PathLike], *, labels: pd.DataFrame | PathLike | None = None, pattern: str | None = None
 ) -> pd.DataFrame:
-    """Read logs as a table of runs, without importing them. Parameters and errors as in `understand`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        As `netperf_lib.load` gives it.
-    """
+    """Read logs as a table of runs, as `netperf_lib.load` gives it, without importing them; see `understand`."""
     rows = []
     for order, run in enumerate(understand(files, labels=labels, pattern=pattern)):
         record = _record("logs", f"{run.name}:{run.index + 1}", run, order)
@@ -491,13 +471,7 @@ def read_logs(
 
 
 def read_contrasts(place: PathLike) -> list[dict[str, Any]]:
-    """Read declared comparisons from a YAML file: a list, or a mapping with the key ``contrasts``.
-
-    Raises
-    ------
-    UsageError
-        The file cannot be read, or holds something else.
-    """
+    """Read declared comparisons from a YAML file: a list, or a mapping with the key ``contrasts``."""
     import yaml
 
     try:

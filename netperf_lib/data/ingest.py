@@ -93,18 +93,11 @@ class Part:
 
 @dataclass
 class Tables:
-    """The parts of an experiment's tables, and what is missing in them.
-
-    Parameters
-    ----------
-    store : Store
-        The experiment.
-    at : Store, optional
-        Where the tables lie, when not in the experiment's own folder.
-    """
+    """The parts of an experiment's tables, and what is missing in them."""
 
     store: Store
     at: Store | None = None
+    """Where the tables lie, when not in the experiment's own folder."""
     behind: dict[str, list[str]] = field(default_factory=dict)
     """Blocks whose parts must be made, with their runs."""
     blocks: dict[str, list[str]] = field(default_factory=dict)

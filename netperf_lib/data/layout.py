@@ -93,12 +93,8 @@ def trial_of(run_id: str) -> str:
 class Store:
     """One experiment under a data root.
 
-    Parameters
-    ----------
-    root : path or URL
-        The data root: a folder, or the URL of an object store (``abfs://container/folder``).
-    experiment : str
-        Name of the experiment: a folder under the root. Where it is a link, the name of its target counts.
+    The root is a folder, or the URL of an object store (``abfs://container/folder``); the experiment is the name of a
+    folder under it. Where that is a link, the name of its target counts.
     """
 
     def __init__(self, root: Location, experiment: str) -> None:
@@ -120,13 +116,7 @@ class Store:
 
     @classmethod
     def at(cls, path: Location) -> Store:
-        """Return the store whose experiment folder is `path`.
-
-        Raises
-        ------
-        StoreError
-            There is no experiment in that folder.
-        """
+        """Return the store whose experiment folder is `path`; StoreError where no experiment is there."""
         with explained(path):
             parent, name = split(path)
             store = cls(parent, name)
@@ -197,14 +187,9 @@ class Store:
     # -- what was declared and scheduled ---------------------------------------------------------------------------
 
     def declare(self, experiment: Experiment) -> None:
-        """Keep the experiment as declared.
+        """Keep the experiment as declared; StoreError where runs were measured under another declaration.
 
         Once runs exist, the contrasts are frozen: others are kept as added, with the time, and get no verdict.
-
-        Raises
-        ------
-        StoreError
-            Runs exist that were measured under another declaration.
         """
         if not (self._files.exists("experiment.yaml") and self.run_ids()):
             self._write_declared(experiment)
@@ -242,13 +227,7 @@ class Store:
         return self.declaration().experiment
 
     def declaration(self) -> Declaration:
-        """Return what was declared before the first run and what was added later.
-
-        Raises
-        ------
-        StoreError
-            The declaration is damaged.
-        """
+        """Return what was declared before the first run and what was added later."""
         with explained(f"{self.url}/experiment.yaml"):
             text = self._files.read("experiment.yaml")
             written = Experiment.model_validate(yaml.load(text, _LOADER))  # noqa: S506 (a safe one)
@@ -285,12 +264,9 @@ class Store:
         return self.frozen
 
     def set_aside_unless_open(self, experiment: Experiment) -> Path | str | None:
-        """Make room for measuring `experiment` anew; a half-done measurement of the same declaration is kept open.
+        """Make room for measuring `experiment` anew; return where the measurement made before lies now.
 
-        Returns
-        -------
-        path, URL or None
-            Where the measurement made before lies now.
+        A half-done measurement of the same declaration is kept open: then, as where nothing was measured, None.
         """
         if not self._files.exists("experiment.yaml") or not self.run_ids():
             return None
@@ -328,13 +304,7 @@ class Store:
         self._write_json("plan.json", {**plan, **kept})
 
     def read_plan(self) -> dict[str, Any] | None:
-        """Return the schedule, or None where none was made.
-
-        Raises
-        ------
-        StoreError
-            It is damaged.
-        """
+        """Return the schedule, or None where none was made."""
         plan = self._read_json("plan.json")
         if plan is not None and not isinstance(plan, dict):
             raise StoreError(f"{self.url}/plan.json: not a JSON object; restore it from a copy")
@@ -373,15 +343,11 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep every other collector out for as long as the block runs; the holder may take it again.
+        """Keep every other collector out for as long as the block runs; StoreError where one is at work.
 
-        A claim is an object made only if absent. That of a process of this machine that is no more is replaced; that of
-        a dead machine must be removed by hand. Every run is published only while the claim stands.
-
-        Raises
-        ------
-        StoreError
-            Another collector is at work on this experiment.
+        The holder may take it again. A claim is an object made only if absent. That of a process of this machine that
+        is no more is replaced; that of a dead machine must be removed by hand. Every run is published only while the
+        claim stands.
         """
         if self._claim is not None:
             yield
@@ -451,17 +417,8 @@ class Store:
     def new_run(self, run_id: str, *, durable: bool = True) -> Iterator[Path]:
         """A folder to write a run into; it becomes ``raw/<run_id>`` whole when the block ends well.
 
-        Parameters
-        ----------
-        run_id : str
-            Name of the run.
-        durable : bool
-            Wait until the disk has it; what can be made again needs not.
-
-        Raises
-        ------
-        StoreError
-            The run exists already, the block wrote no run.json, or the collector's claim was taken away.
+        `durable` waits until the disk has it; what can be made again needs not. StoreError where the run exists
+        already, the block wrote no run.json, or the collector's claim was taken away.
         """
         name, exists = (
             f"raw/{run_id}",
@@ -517,13 +474,7 @@ class Store:
         return complete
 
     def run(self, run_id: str) -> dict[str, Any]:
-        """Return the run.json of a run.
-
-        Raises
-        ------
-        StoreError
-            It is missing or damaged.
-        """
+        """Return the run.json of a run; StoreError where it is missing or damaged."""
         try:
             return read_record(self._files.read(f"raw/{run_id}/{RECORD}"))
         except (OSError, ValueError) as error:
@@ -547,13 +498,7 @@ class Store:
                 yield RunState(run_id, attempt, status, trial_of(run_id), record)
 
     def exclude(self, run_id: str, cause: str) -> None:
-        """Leave a run out of every comparison, for a cause that reports will print.
-
-        Raises
-        ------
-        StoreError
-            No such run.
-        """
+        """Leave a run out of every comparison, for a cause that reports will print."""
         if not self._files.exists(f"raw/{run_id}/{RECORD}"):
             raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
         self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
@@ -636,13 +581,7 @@ def experiments(root: Location) -> list[str]:
 
 
 def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:
-    """The stores that a call names: one experiment, several, or all under a data root.
-
-    Raises
-    ------
-    StoreError
-        There is none.
-    """
+    """The stores that a call names: one experiment, several, or all under a data root; StoreError where none is."""
     if not isinstance(path, str | os.PathLike):
         found = [p if isinstance(p, Store) else Store.at(p) for p in path]
         if not found:

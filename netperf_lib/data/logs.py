@@ -138,13 +138,7 @@ _PACKED = {b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"(\xb5/\xfd": "zstd", b
 
 
 def _unpacked(file: BinaryIO, name: str | None) -> bytes:
-    """Read a file from its start, and unpack what gzip packed.
-
-    Raises
-    ------
-    ParseError
-        It is packed by something else, or larger than `MOST` when it is unpacked.
-    """
+    """Read a file from its start, and unpack what gzip packed; no other packing is read, and no more than `MOST`."""
     start = file.read(6)
     file.seek(0)
     if not start.startswith(_GZIP):
@@ -177,11 +171,6 @@ def parse_ends(client: Path, server: Path) -> list[ParsedRun]:
 
     iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log that
     tells nothing does not fail the client's run: it is told as a warning.
-
-    Raises
-    ------
-    ParseError
-        As `parse`, of the client's log.
     """
     runs = parse(client)
     lacking = [i for i, run in enumerate(runs) if run.status == "ok" and _knows_only_sent(run)]
@@ -391,13 +380,10 @@ def published() -> Path:
 
 
 def load_published() -> pd.DataFrame:
-    """Load the figures that others published, each with the condition it was measured under.
+    """Load the figures that others published, each with the condition it was measured under: a row a figure.
 
-    Returns
-    -------
-    pandas.DataFrame
-        A row a figure: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed,
-        `raw_log` (where it was published; relative to `published`), `note`. ``.attrs["path"]`` is the folder.
+    Columns: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed, `raw_log`
+    (where it was published; relative to `published`), `note`. ``.attrs["path"]`` is the folder.
     """
     import pandas as pd
 

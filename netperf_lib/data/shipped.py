@@ -12,34 +12,20 @@ DEFAULT = Path("results", "lab")
 
 
 def shipped(*parts: str) -> Path:
-    """Return the path of a file or folder that comes with the library.
+    """Return the path of a file or folder that comes with the library: ``"notebooks", "workshop"``.
 
-    Parameters
-    ----------
-    *parts
-        Path below the repository: ``"notebooks", "workshop"`` or ``"data", "published"``. A checkout has it beside
-        the package; a wheel carries a copy inside.
+    A checkout has it beside the package; a wheel carries a copy inside.
     """
     beside = PACKAGE.parent.joinpath(*parts)
     return beside if beside.exists() else PACKAGE.joinpath(f"_{parts[0]}", *parts[1:])
 
 
 def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str | None]:
-    """Find the folder of an experiment that is named by a relative path.
+    """Find the folder of an experiment that is named by a relative path; also what a reader must know about it.
 
     A notebook's working directory is its own folder, or that of the program that executes it, and seldom the folder
     that ``results`` lies in. So a relative path is looked for in the working directory and in every folder above it.
     Where a notebook names `DEFAULT` and nothing was measured yet, the recorded experiment takes its place.
-
-    Parameters
-    ----------
-    path : path or URL
-        As given.
-
-    Returns
-    -------
-    tuple of path and str or None
-        The folder, or `path` itself where nothing was found; and what a reader must know about it.
     """
     text = os.fspath(path)
     if "://" in text or Path(text).is_absolute():

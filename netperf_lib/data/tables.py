@@ -93,12 +93,7 @@ _UNSOUGHT = ("command", "error", "notice", "raw_path", "raw_sha256", "warnings")
 class PartWriter:
     """One part of a table, written a row group at a time; without rows no file appears.
 
-    Parameters
-    ----------
-    table : str
-        Name of the table.
-    place : context manager
-        Gives the local place or file to write to, and makes the file appear when it ends well.
+    `place` gives the local place or file to write to, and makes the file appear when it ends well.
     """
 
     def __init__(self, table: TableName, place: Callable[[], AbstractContextManager[Path | BinaryIO]]) -> None:
@@ -224,13 +219,7 @@ def _joined(table: TableName, several: Sequence[Rows]) -> pa.Table:
 
 
 def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
-    """Return the columns that parts have together: the known ones first, then labels, which are text.
-
-    Raises
-    ------
-    StoreError
-        A newer version of the library wrote a part.
-    """
+    """Return the columns that parts have together: the known ones first, then labels, which are text."""
     known, labels = SCHEMAS[table], set()
     for schema in schemas:
         version = int((schema.metadata or {}).get(b"netperf_schema", b"1"))

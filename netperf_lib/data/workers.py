@@ -99,13 +99,7 @@ class Engine:
         return executor
 
     def each(self, function: Callable[..., Result], tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
-        """Call `function` with the arguments of every task; give each task with its result as they come.
-
-        Raises
-        ------
-        StoreError
-            Workers died again and again.
-        """
+        """Call `function` with the arguments of every task; give each task with its result as they come."""
         if self._given is None and self._workers == 1:
             for alone in tasks:
                 yield alone, function(*alone)

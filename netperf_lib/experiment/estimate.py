@@ -69,21 +69,13 @@ class Outlook:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Preview:
-    """What an experiment would measure, how long it takes, what it costs and what it can decide.
-
-    Parameters
-    ----------
-    plan : Plan
-        The schedule.
-    cost : str, optional
-        What the hosts cost meanwhile, in words.
-    outlook : tuple of Outlook
-        Which contrasts the rounds can decide, where that was asked for.
-    """
+    """What an experiment would measure, how long it takes, what it costs and what it can decide."""
 
     plan: Plan
     cost: str | None = None
+    """What the hosts cost meanwhile, in words."""
     outlook: tuple[Outlook, ...] = ()
+    """Which contrasts the rounds can decide, where that was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON document: the plan, the estimates, the outlook."""

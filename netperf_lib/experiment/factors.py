@@ -40,45 +40,30 @@ def _any_test(_tool: str, _test: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
-    """What is known about one factor.
-
-    Parameters
-    ----------
-    name : str
-        Column in the table of runs.
-    label : str
-        What a heading or an axis calls it.
-    kind : {"text", "integer", "number", "flag"}
-        Type of a level.
-    role : {"condition", "host", "observed"}
-        Part of a condition; a property of one of the two hosts; found out while measuring.
-    unit : str or None
-        Unit of a level as `format_value` writes it.
-    ordinary : str, int, float, bool or None
-        The level that goes without saying in the name of a condition.
-    order : tuple of str
-        Levels in their natural order; others follow.
-    words : mapping or callable or None
-        How a sentence calls a level.
-    default : str or None
-        What null stands for: the default of this.
-    follows : tuple of str
-        Factors that determine this one: naming one of them names this one too.
-    applies : callable
-        Whether the factor applies to a test, from the names of the tool and the test.
-    """
+    """What is known about one factor."""
 
     name: str
+    """Column in the table of runs."""
     label: str = ""
+    """What a heading or an axis calls it."""
     kind: Literal["text", "integer", "number", "flag"] = "text"
+    """Type of a level."""
     role: Literal["condition", "host", "observed"] = "condition"
+    """Part of a condition; a property of one of the two hosts; found out while measuring."""
     unit: str | None = None
+    """Unit of a level as `format_value` writes it."""
     ordinary: Level = None
+    """The level that goes without saying in the name of a condition."""
     order: tuple[str, ...] = ()
+    """Levels in their natural order; others follow."""
     words: Mapping[Any, str] | Callable[[Any], str] | None = None
+    """How a sentence calls a level."""
     default: str | None = None
+    """What null stands for: the default of this."""
     follows: tuple[str, ...] = ()
+    """Factors that determine this one: naming one of them names this one too."""
     applies: Callable[[str, str], bool] = _any_test
+    """Whether the factor applies to a test, from the names of the tool and the test."""
 
     def level_words(self, level: Any) -> str:
         """How a sentence calls a level of this factor: ``16 streams``, ``1 MiB TCP buffer``, ``bitrate 1 Gbit/s``."""
@@ -330,12 +315,7 @@ def sort_levels(name: str, levels: Iterable[Any]) -> list[Level]:
 def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",)) -> list[str]:
     """Which columns of the table of runs are dimensions: those listed, in the order of the list, then the user's own.
 
-    Parameters
-    ----------
-    columns : iterable of str
-        Columns of the table.
-    roles : sequence of str
-        Roles that are wanted; those of ``"condition"`` make up a condition.
+    Those of role ``"condition"`` make up a condition.
     """
     have = [c for c in columns if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles]
     place = {name: i for i, name in enumerate(FACTORS)}
@@ -346,21 +326,7 @@ def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",))
 def residue(runs: pd.DataFrame, by: Sequence[str], *, roles: Sequence[str] = ("condition",)) -> list[str]:
     """Factors that vary inside the groups that `by` makes: what a projection onto `by` leaves out.
 
-    Whoever aggregates such groups must say so: they hold several conditions.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of the table of runs.
-    by : sequence of str
-        The factors of the projection.
-    roles : sequence of str
-        Which other factors are looked at.
-
-    Returns
-    -------
-    list of str
-        In the order of the list of factors; empty where every group is one condition.
+    Whoever aggregates such groups must say so: they hold several conditions. In the order of the list of factors.
     """
     others = [c for c in dimensions(runs.columns, roles=roles) if c not in by]
     if not others or not len(runs):
@@ -374,15 +340,8 @@ def residue(runs: pd.DataFrame, by: Sequence[str], *, roles: Sequence[str] = ("c
 def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
     """Every factor of a run, from its record: what was scheduled, and what the two hosts are.
 
-    Parameters
-    ----------
-    record : mapping
-        A run's record (``run.json``), also one of version 0.1, which kept the options of a test in a mapping.
-
-    Returns
-    -------
-    dict
-        Level by factor. What is known only from the log (protocol, direction) or from the facts of a host is not here.
+    Records of version 0.1, which kept the options of a test in a mapping, are read, too. What is known only from the
+    log (protocol, direction) or from the facts of a host is not here.
     """
     trial = dict(record["trial"])
     found = {**(trial.pop("options", None) or {}), **(trial.pop("labels", None) or {}), **trial}

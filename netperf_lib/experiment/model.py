@@ -39,10 +39,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 def check_address(text: str) -> str:
     """Return a host name or address that no shell reads as anything else; the characters that ssh refuses, too.
 
-    Raises
-    ------
-    ValueError
-        It holds one of them. An ssh configuration may hand it to a shell (``ProxyCommand sh -c "… %h …"``).
+    ValueError otherwise: an ssh configuration may hand it to a shell (``ProxyCommand sh -c "… %h …"``).
     """
     if not text or text.startswith("-") or re.search(r"""['`"$\\;&<>|(){}\s\x00-\x1f\x7f]""", text):
         raise ValueError(
@@ -53,13 +50,7 @@ def check_address(text: str) -> str:
 
 
 def check_user(text: str) -> str:
-    """Return a user name, checked as ssh checks it.
-
-    Raises
-    ------
-    ValueError
-        It holds a character that ssh refuses.
-    """
+    """Return a user name, checked as ssh checks it."""
     if not text or text.startswith("-") or re.search(r"""['`";&<>|(){}\x00-\x1f\x7f]|\s-|\\$""", text):
         raise ValueError(
             f"{text!r} is not a user name: it must not start with '-', nor hold quotes or any of ;&<>|(){{}}"
@@ -413,13 +404,7 @@ class Deployment:
     proofs: tuple[Proof, ...] = ()
 
     def host(self, name: str) -> Host:
-        """Return the host called `name`.
-
-        Raises
-        ------
-        KeyError
-            No such host.
-        """
+        """Return the host called `name`."""
         for h in self.hosts:
             if h.name == name:
                 return h

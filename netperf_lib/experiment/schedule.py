@@ -26,20 +26,11 @@ MOST_TRIALS = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A schedule.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        As declared.
-    seed : int
-        What the random order was made from.
-    trials : tuple of Trial
-        In the order in which they are to run: by deployment, by round, then at random.
-    """
+    """A schedule: its trials in the order in which they are to run, by deployment, by round, then at random."""
 
     experiment: Experiment
     seed: int
+    """What the random order was made from."""
     trials: tuple[Trial, ...]
 
     @cached_property
@@ -86,21 +77,8 @@ def describe(trial: Trial) -> dict[str, Level]:
 def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
     """Schedule an experiment: deployments outermost, then rounds; in each round every condition once, in random order.
 
-    Parameters
-    ----------
-    experiment : Experiment
-        What is to be measured.
-    seed : int, optional
-        Seed of the random order; default: the experiment's own, else a new one.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    UsageError
-        The seed is not from 0 to 2**63 - 1, or the schedule would be larger than `MOST_TRIALS`.
+    The seed is the experiment's own where none is given, else a new one. UsageError where it is not from 0 to
+    2**63 - 1, or the schedule would be larger than `MOST_TRIALS`.
     """
     if seed is None:
         seed = experiment.seed if experiment.seed is not None else secrets.randbelow(2**31)

@@ -66,24 +66,7 @@ QUESTIONS = {
 
 
 def starter(name: str, hosts: str = "lab", question: str = "placement", rounds: int = 10) -> str:
-    """Return a commented experiment file.
-
-    Parameters
-    ----------
-    name : str
-        Name of the experiment.
-    hosts : str
-        One of `HOSTS`.
-    question : str
-        One of `QUESTIONS`.
-    rounds : int
-        Rounds to measure.
-
-    Returns
-    -------
-    str
-        YAML that `load_experiment` takes as it stands.
-    """
+    """Return a commented experiment file, which `load_experiment` takes as it stands."""
     title, tests, family = QUESTIONS[question]
     pairs = "".join(f"  - {pair}\n" for pair in _PAIRS[hosts])
     return f"""\

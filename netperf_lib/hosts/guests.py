@@ -92,21 +92,9 @@ VF_DRIVERS = {
 
 
 def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, Mapping[str, Any] | str]:
-    """Ask every guest for its facts, all at once.
+    """Ask every guest for its facts, all at once: host name to these, or to the sentence that says why there are none.
 
-    Parameters
-    ----------
-    hosts : tuple of Host
-        Where to ask.
-    marker : str
-        What processes there are known by.
-    wait_s : float
-        Longest wait for SSH to answer, and then for the first start to complete.
-
-    Returns
-    -------
-    dict
-        Host name to its facts, or to the sentence that says why there are none.
+    SSH may take `wait_s` to answer, and then the first start as long to complete.
     """
 
     async def one(host: Host) -> Mapping[str, Any] | str:
@@ -138,14 +126,10 @@ def _side_by_side(work: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
 def paths(
     hosts: tuple[Host, ...], pairs: tuple[tuple[str, str], ...], *, marker: str
 ) -> dict[tuple[str, str], Mapping[str, Any] | str]:
-    """Ask the client of every pair for the path to its server: hops (TCP), MTU, packets of the virtual function.
+    """Ask the client of every pair for the path to its server: `hops` (TCP), `mtu`, `sent`, `vf_tx_packets`.
 
-    Pairs whose hosts are not among `hosts` are left out.
-
-    Returns
-    -------
-    dict
-        (client, server) to `hops`, `mtu`, `sent` and `vf_tx_packets`, as far as known, or to what went wrong.
+    What is not known is absent; instead of a path there may be the text of an error. Pairs whose hosts are not among
+    `hosts` are left out.
     """
     by_name = {h.name: h for h in hosts}
     wanted = [p for p in pairs if p[0] in by_name and p[1] in by_name]
@@ -188,17 +172,7 @@ def _facts(text: str) -> dict[str, Any]:
 def guest_proofs(
     accelerated: bool | None, guest: Mapping[str, Any] | str, versions: Mapping[str, str] = MappingProxyType({})
 ) -> list[Proof]:
-    """Proofs from one guest's facts.
-
-    Parameters
-    ----------
-    accelerated : bool or None
-        Whether accelerated networking is asked for; None: that is not known.
-    guest : mapping or str
-        What `guests` returned for it.
-    versions : mapping
-        Package to the version that was asked for, exact or with a final ``*``.
-    """
+    """Proofs from one guest's facts; `versions` are those asked for, exact or with a final ``*``."""
     if isinstance(guest, str):
         return [Proof("facts of the guest", None, guest)]
     functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]

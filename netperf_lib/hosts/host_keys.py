@@ -16,24 +16,11 @@ CONNECT_S = 10.0
 
 
 def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dict[str, Proof]]:
-    """Pin the host keys of hosts that have none.
+    """Pin the host keys of hosts that have none, in a folder; remove a file there to accept a new key.
 
     The first contact is taken on trust: who stands between then can stay there. So the proof that goes with it is one
-    that does not hold. From then on another key is refused.
-
-    Parameters
-    ----------
-    hosts : tuple of Host
-        Those with `known_hosts` are left alone.
-    folder : Path
-        Where the keys are kept; remove a file to accept a new key.
-
-    Returns
-    -------
-    hosts : tuple of Host
-        With `known_hosts`; as they were where there was no answer, so that connecting says why.
-    proofs : dict
-        Host name to what is known of its key.
+    that does not hold. From then on another key is refused. A host without an answer is returned as it was, so that
+    connecting says why.
     """
 
     async def first_contact(host: Host) -> asyncssh.SSHKey | None:

@@ -37,29 +37,20 @@ PATIENCE_S = 300.0
 
 @dataclass(slots=True)
 class Tally:
-    """What a call of `collect` did.
-
-    Parameters
-    ----------
-    scheduled, before : int
-        Trials of this deployment, and how many of them were measured before.
-    ok, failed : int
-        Trials that were measured now, and that have no good run after all attempts.
-    attempts_failed : int
-        Runs that failed now, those included whose trial succeeded later.
-    stopped_after_round : int or None
-        The round after which measuring stopped, where it did so before the last.
-    stopped : str
-        Why it did.
-    """
+    """What a call of `collect` did."""
 
     scheduled: int = 0
     before: int = 0
+    """Trials of this deployment that were measured before."""
     ok: int = 0
     failed: int = 0
+    """Trials that were measured now, and that have no good run after all attempts."""
     attempts_failed: int = 0
+    """Runs that failed now, those included whose trial succeeded later."""
     stopped_after_round: int | None = None
+    """The round after which measuring stopped, where it did so before the last."""
     stopped: str = ""
+    """Why it did."""
 
     def __str__(self) -> str:
         parts = [f"{self.ok} of {self.scheduled} trials measured"]
@@ -132,13 +123,7 @@ def collect(
 
 @contextmanager
 def report_disk_full(store: Store) -> Iterator[None]:
-    """Say what to do when there is no room for what the block writes.
-
-    Raises
-    ------
-    CollectError
-        The disk is full.
-    """
+    """Say what to do when there is no room for what the block writes: CollectError."""
     try:
         yield
     except OSError as error:

@@ -19,13 +19,8 @@ Result = TypeVar("Result")
 def finish(work: Coroutine[Any, Any, Result], *, stopped: Callable[[], BaseException] | None = None) -> Result:
     """Run a coroutine to its end, whether or not an event loop runs in this thread.
 
-    Parameters
-    ----------
-    work : coroutine
-        What to do.
-    stopped : callable, optional
-        Makes the error to raise where the process is told to end or loses its terminal meanwhile: `work` is cancelled
-        first, so that it can clear up. Without it, signals do what they did before.
+    `stopped` makes the error to raise where the process is told to end or loses its terminal meanwhile: `work` is
+    cancelled first, so that it can clear up. Without it, signals do what they did before.
     """
     try:
         asyncio.get_running_loop()

@@ -136,14 +136,8 @@ class HostSession:
     async def meet(self) -> None:
         """Connect where there is no connection; on a new one clear up what a killed collector left.
 
-        Raises
-        ------
-        UnreachableError
-            No connection.
-        InUseError
-            Another collector measures on this host.
-        CollectError
-            What was left cannot be put back.
+        UnreachableError where there is no connection, InUseError where another collector measures on this host,
+        CollectError where what was left cannot be put back.
         """
         async with self._lock:
             if self.away and time.monotonic() < self._tried + AGAIN_S:
@@ -159,12 +153,7 @@ class HostSession:
             self.away = None
 
     async def wait(self, patience_s: float, say: Callable[[str], None]) -> None:
-        """Meet the host; where it cannot be reached, try again until it has been away for `patience_s`.
-
-        Raises
-        ------
-        As `meet`.
-        """
+        """Meet the host; where it cannot be reached, try again until it has been away for `patience_s`."""
         pause = AGAIN_S
         while True:
             try:
@@ -246,12 +235,7 @@ class HostSession:
     async def tcp_buffers(self, limit: int | None) -> None:
         """Let TCP buffers grow to `limit` bytes; None: as they were found.
 
-        Raises
-        ------
-        UsageError
-            The host was not made by this project.
-        CollectError
-            They cannot be set.
+        UsageError where the host was not made by this project, CollectError where they cannot be set.
         """
         if limit == self._buffers:
             return

@@ -101,13 +101,8 @@ class Output:
 class Remote:
     """One host, and the connection to it.
 
-    Parameters
-    ----------
-    host : Host
-        Where to connect, and how.
-    marker : str
-        What the processes started here are known by: equal for every collector of one measurement, so that a later
-        one recognises what an earlier one left, and different from every other measurement's.
+    The processes started here are known by `marker`: equal for every collector of one measurement, so that a later one
+    recognises what an earlier one left, and different from every other measurement's.
     """
 
     def __init__(self, host: Host, marker: str) -> None:
@@ -128,10 +123,7 @@ class Remote:
     async def connect(self) -> bool:
         """Connect where there is no connection; return whether it was made just now.
 
-        Raises
-        ------
-        UnreachableError
-            The host does not answer, refuses the key, or has another host key than the one pinned.
+        UnreachableError where the host does not answer, refuses the key, or has another host key than the one pinned.
         """
         async with self._lock:
             if self.connected:
@@ -196,13 +188,7 @@ class Remote:
         """Run a short shell script of this project; `arguments` are its ``$1``, ``$2`` …
 
         With `root` it runs as the superuser, by sudo where the user is another (and sudo asks no password).
-
-        Raises
-        ------
-        UnreachableError
-            No connection, or it broke.
-        SSHError
-            It took longer than `limit_s`.
+        UnreachableError where the connection broke, SSHError where it took longer than `limit_s`.
         """
         out, err = io.BytesIO(), io.BytesIO()
         command = ["sh", "-c", text, "sh", *arguments]
@@ -251,23 +237,10 @@ class Remote:
         limit_s: float,
         listens: Iterable[tuple[str, int]] = (),
     ) -> Process:
-        """Start a command.
+        """Start a command, no part of which is read by a shell; it is ended after `limit_s`.
 
-        Parameters
-        ----------
-        command : sequence of str
-            Program and arguments: no part of it is read by a shell.
-        out, err : binary file
-            Receive what it prints, as it prints it.
-        limit_s : float
-            It is ended after so many seconds.
-        listens : iterable of (str, int)
-            Sockets that show that it is ready, as (``"tcp"`` or ``"udp"``, port).
-
-        Raises
-        ------
-        UnreachableError
-            No connection, or it broke.
+        `out` and `err` receive what it prints, as it prints it. The sockets that it `listens` on, as (``"tcp"`` or
+        ``"udp"``, port), show that it is ready.
         """
         sockets = " ".join(f"{protocol}:{port}" for protocol, port in listens)
         async with self._within(CONNECT_S + GRACE_S, "it starts no command"):
@@ -390,12 +363,8 @@ class Process:
     async def wait(self) -> int:
         """Wait until it ends; return its exit code (124: its time was over).
 
-        Raises
-        ------
-        UnreachableError
-            The connection broke, or the host hangs.
-        OSError
-            What it printed cannot be written here.
+        UnreachableError where the connection broke or the host hangs, OSError where what it printed cannot be written
+        here.
         """
         async with self.remote._within(self.limit_s + GRACE_S, f"{self.command[0]} did not end"):
             await asyncio.shield(self._done)

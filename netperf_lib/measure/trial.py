@@ -74,13 +74,7 @@ class TrialRun:
             return [ParsedRun(tool=UNREAD, status="failed", error=str(error))]
 
     async def measure(self) -> None:
-        """Do it; what happened stands in the record.
-
-        Raises
-        ------
-        NetperfError
-            It failed.
-        """
+        """Do it; what happened stands in the record, also where it failed."""
         trial, record, client = self.trial, self.record, self.client
         hosts = (client, *self.servers)
         await _all(h.meet() for h in hosts)

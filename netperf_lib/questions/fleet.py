@@ -90,13 +90,7 @@ def _ok_runs(path: Places | pd.DataFrame, columns: Sequence[str], where: dict[st
 
 
 def _ok_rows(runs: ds.Dataset, columns: Sequence[str], where: dict[str, Any] | None) -> pd.DataFrame:
-    """Good runs with these values; only these columns are read.
-
-    Raises
-    ------
-    UsageError
-        There is no such column, or a value of another type than the column's.
-    """
+    """Good runs with these values; only these columns are read."""
     if missing := [c for c in (*columns, *(where or {})) if c not in runs.schema.names]:
         raise UsageError(f"the table of runs has no column {', '.join(missing)}")
     chosen = ds.field("status") == "ok"

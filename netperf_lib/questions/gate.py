@@ -46,10 +46,7 @@ def check(family: Family, fail_on: Collection[str]) -> None:
 def junit(family: Family, fail_on: Collection[str] = ("worse",)) -> str:
     """Return the comparisons as JUnit XML: a test case each, failed where its verdict is in `fail_on`.
 
-    Returns
-    -------
-    str
-        An XML document. A comparison without a verdict is a skipped test case.
+    A comparison without a verdict is a skipped test case.
     """
     suite = ET.Element("testsuite", name=f"netperf_lib {family.experiment}".strip(), tests=str(len(family)))
     failures = skipped = 0

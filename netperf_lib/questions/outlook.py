@@ -25,15 +25,7 @@ PILOT_ROUNDS = 4
 
 
 def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[Outlook]:
-    """Which contrasts have enough rounds for their margin, by the variation of a pilot or an assumed one.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        As declared.
-    pilot : DataFrame, optional
-        The table of runs of an earlier measurement.
-    """
+    """Which contrasts have enough rounds for their margin, by the variation in a pilot's runs or an assumed one."""
     found = []
     for contrast in experiment.contrasts:
         if contrast.b is None:

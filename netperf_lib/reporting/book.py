@@ -23,21 +23,11 @@ SAME = ("## How it was measured", "## What this does not say", "## What to do")
 
 
 def combine(books: Mapping[str, Any]) -> Any:
-    """Join executed notebooks.
+    """Join executed notebooks in the order of the chapters; the first heading is the title.
 
-    A finding is told twice: in the table at the front, and in the chapter that holds its evidence. So where the
-    summary gives the verdicts, the chapters repeat neither that table nor a headline. Comparisons that were not
-    declared stand in the table of their chapter alone, which then needs no sentences beside it.
-
-    Parameters
-    ----------
-    books : mapping of str to notebook
-        By name, in the order of the chapters.
-
-    Returns
-    -------
-    notebook
-        To be converted as one; its first heading is the title.
+    A finding is told twice: in the table at the front, and in the chapter that holds its evidence. So where the summary
+    gives the verdicts, the chapters repeat neither that table nor a headline. Comparisons that were not declared stand
+    in the table of their chapter alone, which then needs no sentences beside it.
     """
     from nbformat import v4
 

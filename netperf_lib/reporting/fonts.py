@@ -53,18 +53,7 @@ def _spelled(character: str) -> str:
 
 
 def printable(*texts: str) -> tuple[str, str, list[str]]:
-    """Spell out what no font holds.
-
-    Parameters
-    ----------
-    *texts : str
-        Two texts of one document.
-
-    Returns
-    -------
-    tuple of str, str, list of str
-        The texts, and the further font families that they need.
-    """
+    """Spell out what no font holds, in two texts of one document; also the further font families that they need."""
     base = _covered("DejaVuSans.ttf")
     japanese = _covered("ipaexg.ttf")
     wide = {c for text in texts for c in text if ord(c) > 126 and ord(c) not in base}

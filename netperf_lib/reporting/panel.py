@@ -167,13 +167,7 @@ class View:
         self.tool = None if tool == MOST_USED else tool
 
     def chosen(self) -> pd.DataFrame:
-        """The runs.
-
-        Raises
-        ------
-        UsageError
-            The filter is no condition on the columns.
-        """
+        """The runs; UsageError where the filter is no condition on the columns."""
         runs = self.runs
         if self.where:
             runs = runs[_mask(runs, self.where)]
@@ -295,21 +289,7 @@ def _show_run(runs: pd.DataFrame, run_id: str) -> None:
 def serve(places: Sequence[str | os.PathLike[str]], *, browser: bool = True, port: int = 0) -> int:
     """Serve the panel as a page without code, until it is interrupted; returns Voilà's exit code.
 
-    Parameters
-    ----------
-    places : sequence of paths
-        Folders of the experiments; none: the lab's, or the recorded one.
-    browser : bool
-        Open a browser.
-    port : int
-        Port of the page; 0: a free one.
-
-    Raises
-    ------
-    UsageError
-        Voilà is not installed.
-    StoreError
-        There is no experiment.
+    Without `places` it is that of the lab's experiment, or of the recorded one; port 0 is a free one.
     """
     import importlib.util
     import socket

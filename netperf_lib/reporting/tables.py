@@ -36,20 +36,8 @@ def numeric(cells: Sequence[str]) -> bool:
 def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, caption: str | None) -> dict[str, Any]:
     """Lay a table out: every cell of every row is kept, whatever it takes.
 
-    Parameters
-    ----------
-    header : sequence of rows of str
-        One or more rows of column headings.
-    rows : sequence of rows of str
-        The cells.
-    caption : str or None
-        Goes above the table.
-
-    Returns
-    -------
-    dict
-        ``caption``, ``size`` in points, and ``parts``, each with ``header``, ``rows``, ``align``, ``widths`` (None: as
-        wide as its content, else a share of what is left) and ``note``.
+    Returns ``caption``, ``size`` in points, and ``parts``, each with ``header`` (one or more rows), ``rows``,
+    ``align``, ``widths`` (None: as wide as its content, else a share of what is left) and ``note``.
     """
     columns = list(zip(*header, *rows, strict=True))
     heads = len(header)

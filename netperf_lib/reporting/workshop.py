@@ -37,31 +37,21 @@ __all__ = ["check", "start"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """An exercise.
-
-    Attributes
-    ----------
-    truth : callable
-        Table of runs to what is right: a number, a set of rounds, or the texts that are right (regular expressions).
-    hint : str
-        What to think of; never the answer.
-    because : str
-        What a right answer teaches.
-    unit : str
-        What a number counts: "us", "bytes", "Mbit/s", "ratio", "count". A learner may write a unit of the same kind.
-    tolerance : float
-        Share by which a number may be off.
-    mistakes : callable, optional
-        Table of runs to numbers (or sets of rounds) that answer another question, each with what to say to them. An
-        answer that is nearer to one of them than to the truth does not hold, whatever the tolerance.
-    """
+    """An exercise."""
 
     truth: Callable[[Any], Any]
+    """Table of runs to what is right: a number, a set of rounds, or the texts that are right (regular expressions)."""
     hint: str
+    """What to think of; never the answer."""
     because: str = ""
+    """What a right answer teaches."""
     unit: str = "count"
+    """What a number counts: "us", "bytes", "Mbit/s", "ratio", "count". A learner may write a unit of the same kind."""
     tolerance: float = 0.0
+    """Share by which a number may be off."""
     mistakes: Callable[[Any], dict[str, Any]] = lambda _: {}
+    """Table of runs to numbers (or sets of rounds) that answer another question, each with what to say to them. An
+    answer that is nearer to one of them than to the truth does not hold, whatever the tolerance."""
 
 
 def _one_way(runs: pd.DataFrame, statistic: str = "median") -> Any:

@@ -69,13 +69,7 @@ def _hashable(side: Factors) -> list[tuple[str, Any]]:
 
 
 def question(c: Contrast | Question | Mapping[str, Any]) -> Question:
-    """Read a contrast.
-
-    Raises
-    ------
-    StatsError
-        It is none.
-    """
+    """Read a contrast; StatsError where it is none."""
     if isinstance(c, Question):
         return c
     given = {k: v for k, v in (c.model_dump() if isinstance(c, Contrast) else dict(c)).items() if v is not None}

@@ -118,13 +118,7 @@ def finite(values: npt.ArrayLike, what: str = "values") -> tuple[Floats, int]:
 
 
 def numbers(values: npt.ArrayLike, what: str = "values") -> Floats:
-    """Return one-dimensional `values` as floats; what is missing (None, pandas' NA) is NaN.
-
-    Raises
-    ------
-    StatsError
-        Not a row of numbers.
-    """
+    """Return one-dimensional `values` as floats; what is missing (None, pandas' NA) is NaN."""
     try:
         if hasattr(values, "to_numpy"):  # pandas: its nullable types need to be told what a missing value becomes
             values = values.to_numpy(dtype=float, na_value=np.nan)
@@ -137,13 +131,7 @@ def numbers(values: npt.ArrayLike, what: str = "values") -> Floats:
 
 
 def check_share(value: float, name: str, *, below: float = 1.0, above: float = 0.0) -> float:
-    """Return `value` when it lies strictly between `above` and `below`.
-
-    Raises
-    ------
-    StatsError
-        It does not.
-    """
+    """Return `value` when it lies strictly between `above` and `below`; StatsError otherwise."""
     if not above < value < below:
         raise StatsError(f"{name} must lie between {above:g} and {below:g}; got {value!r}")
     return float(value)

@@ -18,13 +18,8 @@ _BEHIND = r"\2(?<=\1\2)"
 def alternatives(patterns: Mapping[str, str], prefix: str = "") -> re.Pattern[str]:
     r"""Compile alternatives, in the order in which they are tried; `re.Match.lastgroup` names the one that matched.
 
-    Parameters
-    ----------
-    patterns : mapping
-        Name to pattern, without groups of its own. It begins with a literal character, save for one ``^`` or ``\b``.
-    prefix : str, optional
-        Literal with which many patterns begin: it is looked for once, not once for each of them. These are tried
-        before the others.
+    A pattern is without groups of its own, and begins with a literal character, save for one ``^`` or ``\b``. Those
+    that begin with the literal `prefix` are tried first: it is looked for once, not once for each of them.
     """
     alike, others = [], []
     for name, pattern in patterns.items():

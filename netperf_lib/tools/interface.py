@@ -80,13 +80,7 @@ class Tool(Reader, Protocol):
         """What `TestSpec.options` may hold."""
 
     def commands(self, trial: Trial, server_address: str, port: int) -> Commands:
-        """Argument lists of both ends for one trial.
-
-        Raises
-        ------
-        UsageError
-            The trial asks for something that the tool does not offer.
-        """
+        """Argument lists of both ends for one trial; UsageError where the tool does not offer what it asks for."""
 
     def rate_bps(self, trial: Trial) -> float:
         """Bits per second that a trial sends, both directions together, all streams; its `during` load not counted.

@@ -78,13 +78,7 @@ def _half_ulp(number: str) -> float:
 
 
 def row(line: str, index: int = 0) -> Row | None:
-    """Read a row; None when the line is none.
-
-    Raises
-    ------
-    Damaged
-        It is a row, and cut short, in unknown units, or contradicts itself.
-    """
+    """Read a row; None where the line is none, `Damaged` where it is cut, in unknown units, or contradicts itself."""
     if "sec" not in line and "Bytes" not in line:
         return None  # two traces at most
     m = _ROW.search(line)

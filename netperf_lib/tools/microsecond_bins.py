@@ -19,11 +19,7 @@ def histogram(run: Draft, text: str, mean: float, count: float | None) -> None:
     """Take percentiles from the table "Interval(usec) Frequency", where there is one that can tell them.
 
     They are lower edges of the bins, when all bins are one microsecond wide and the counts are those of all messages.
-
-    Raises
-    ------
-    Contradictory
-        The table contradicts the other figures.
+    `Contradictory` where the table contradicts the other figures.
     """
     m = _TABLE.search(text)
     if not m:

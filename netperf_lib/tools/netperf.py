@@ -174,13 +174,7 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
 
 
 def _result(run: Draft, body: str) -> dict[str, str]:
-    """Read the result by omni's names, and what only tables have: ``message``, ``packets``, ``received`` …
-
-    Raises
-    ------
-    Damaged
-        A result that is there and cannot be read.
-    """
+    """Read the result by omni's names, and what only tables have: ``message``, ``packets``, ``received`` …"""
     lines = body.split("\n")
     # a line without its end may be cut, unless its last figure shows that it is whole
     cut = re.search(r"\.\d\d\d?$|/s$", lines[-1]) is None

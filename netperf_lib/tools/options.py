@@ -55,13 +55,7 @@ class Option:
 
 
 def checked(spec: TestSpec, tests: Sequence[str], known: Iterable[Option]) -> dict[str, Any]:
-    """Return the options of a test, once it is sure that its tool has the test and takes them.
-
-    Raises
-    ------
-    UsageError
-        The tool has no such test or option, or the value is of another kind.
-    """
+    """Return the options of a test, once it is sure that its tool has the test and takes them; UsageError otherwise."""
     if spec.test not in tests:
         raise UsageError(f"{spec.tool} has no test {spec.test!r} (known: {', '.join(tests)})")
     options = {o.name: o for o in known if not o.tests or spec.test in o.tests}
@@ -83,13 +77,7 @@ def arguments(known: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
 
 
 def bits_per_second(rate: str | float) -> float:
-    """Read a rate as the tools do: ``2.5G`` is 2 500 000 000 bit/s.
-
-    Raises
-    ------
-    UsageError
-        Not a rate.
-    """
+    """Read a rate as the tools do: ``2.5G`` is 2 500 000 000 bit/s."""
     m = _RATE.fullmatch(str(rate))
     if not m:
         raise UsageError(f"{rate!r} is not a rate in bits per second, such as 1000000, 1M or 2.5G")

@@ -20,21 +20,14 @@ from .parsed import ParsedRun
 
 @dataclass(frozen=True)
 class Peer:
-    """A reader of one project's results; a text is wholly its own or not at all.
-
-    Parameters
-    ----------
-    NAME : str
-        Name of the project in every table.
-    MARKS : tuple of str
-        All of these strings stand in its files.
-    documents : callable
-        Reads the decoded JSON documents of a file.
-    """
+    """A reader of one project's results; a text is wholly its own or not at all."""
 
     NAME: str
+    """Name of the project in every table."""
     MARKS: tuple[str, ...]
+    """All of these strings stand in its files."""
     documents: Callable[[list[dict[str, Any]]], list[ParsedRun]]
+    """Reads the decoded JSON documents of a file."""
 
     def sightings(self, text: str) -> Iterator[int]:
         """Offset of the first document."""

@@ -36,11 +36,6 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     """Both ends of one trial; the test itself uses the port after the one that the ends talk on.
 
     Unified units keep every digit, and all statistics are asked for, so that each figure can be checked against others.
-
-    Raises
-    ------
-    UsageError
-        qperf has no such test, or no such option.
     """
     spec = trial.test
     checked(spec, TESTS, OPTIONS)

@@ -22,13 +22,7 @@ READERS: dict[str, Reader] = {
 
 
 def tool(name: str) -> Tool:
-    """Return the tool called `name`, which the project runs.
-
-    Raises
-    ------
-    UsageError
-        Unknown; the text names those known.
-    """
+    """Return the tool called `name`, which the project runs; the text of the UsageError names those known."""
     try:
         return TOOLS[name]
     except KeyError:

@@ -125,12 +125,7 @@ def _look(experiment: Experiment, place: Topology, az: Runs, workload: Workload)
 def preflight(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Preflight:
     """Look at login, subscription, sizes, zones, quota, cost and rounds, and have Azure say what it would make.
 
-    Nothing is made.
-
-    Raises
-    ------
-    AzureError
-        `az` is missing, nobody is logged in, or the subscription is not accessible.
+    Nothing is made. AzureError where `az` is missing, nobody is logged in, or the subscription is not accessible.
     """
     options = _options(experiment)
     place, az = topology(experiment, options), _runner(options)
@@ -172,13 +167,7 @@ class _WithoutKeys(State):
 
 
 def dry_run(experiment: Experiment) -> DryRun:
-    """Show what `up` would run, without asking anybody: its az commands, the template, the parameters.
-
-    Raises
-    ------
-    ExperimentError
-        The experiment cannot be placed.
-    """
+    """Show what `up` would run, without asking anybody: its az commands, the template, the parameters."""
     options = _options(experiment)
     place = topology(experiment, options)
     commands = []
@@ -261,13 +250,7 @@ def up(
 
 
 def _same(kept: State, number: int, place: Topology) -> bool:
-    """Whether what is up is what is asked for; False: something is to be added.
-
-    Raises
-    ------
-    AzureError
-        Something that is up would have to change.
-    """
+    """Whether what is up is all that is asked for; AzureError where some of it would have to change."""
     there, wanted = kept.parts(number), place.parts()
     # removed pairs leave their VMs idle; one that is asked for otherwise than it stands cannot be changed in place
     names = {kind: {_name_of(p): p for p in parts} for kind, parts in there.items()}
@@ -308,10 +291,8 @@ def _let_caller_in(options: Options, kept: State, number: int, az: Runs, say: Sa
 def _still_there(az: Runs, kept: State, number: int) -> bool:
     """Whether the deployment is up.
 
-    Raises
-    ------
-    AzureError
-        Its VMs are stopped: Azure may start them anywhere, so that what was proven of them does not hold any more.
+    AzureError where its VMs are stopped: Azure may start them anywhere, so that what was proven of them does not hold
+    any more.
     """
     records = kept.open(number)
     for record in records:
@@ -537,28 +518,14 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None, say:
 
 
 def leftovers(*, expired: bool = False, subscription: str | None = None) -> list[Leftover]:
-    """Deployments with this project's tag, of whatever experiment and whoever made them.
-
-    Parameters
-    ----------
-    expired : bool
-        Only those whose time is over.
-    subscription : str, optional
-        Name or id; None: the selected one.
-    """
+    """Deployments with this project's tag, whoever made them, of any experiment; `expired`: whose time is over."""
     now = dt.datetime.now(dt.UTC)
     az = az_module.Az(subscription, sleep=CLOCK.sleep)
     return [g for g in groups.leftovers(az) if not expired or g.expired(now)]
 
 
 def down_all(found: Iterable[Leftover], *, subscription: str | None = None, say: Say = _say) -> None:
-    """Delete what `leftovers` found in the same subscription, and verify that it is gone.
-
-    Raises
-    ------
-    AzureError
-        What is left, and why; repeat it.
-    """
+    """Delete what `leftovers` found in the same subscription, and verify that it is gone."""
     with _terminable():
         az = az_module.Az(subscription, sleep=CLOCK.sleep)
         groups.remove(az, [g.target for g in found], clock=CLOCK, say=say)

@@ -16,19 +16,7 @@ from .topology import Topology
 
 
 def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str]) -> str | None:
-    """Path of the OpenSSH configuration by which the VMs are reached; None: the user's usual one.
-
-    Parameters
-    ----------
-    options : Options
-        Which way.
-    kept : State
-        Where the file goes.
-    name : str
-        The deployment's.
-    vms : mapping
-        Address to resource id.
-    """
+    """Path of the OpenSSH configuration by which the VMs (address: id) are reached; None: the user's usual one."""
     if options.ssh_config:
         return str(Path(options.ssh_config).expanduser())
     lines = []

@@ -39,13 +39,7 @@ class Clock:
 
 
 def find_az() -> str:
-    """Return the path of `az`: on PATH, or beside the running Python (package `azure-cli`).
-
-    Raises
-    ------
-    AzureError
-        There is none.
-    """
+    """Return the path of `az`: on PATH, or beside the running Python (package `azure-cli`)."""
     beside = Path(sys.executable).parent / "az"
     found = shutil.which("az") or (str(beside) if beside.exists() else None)
     if not found:
@@ -110,16 +104,9 @@ def locations(az: Runs, subscription: str) -> Zones:
 
 
 class Az:
-    """The Azure command line of one subscription.
+    """The Azure command line of one subscription, by name or id; None: the selected one.
 
-    Parameters
-    ----------
-    subscription : str, optional
-        Name or id; None: the selected one.
-    timeout_s : float
-        Longest that one command may take.
-    patience_s : float
-        Longest that throttled or unavailable service is waited for, in all, by one command.
+    One command may take `timeout_s`, and waits `patience_s` in all for a service that is throttled or unavailable.
     """
 
     def __init__(
@@ -136,10 +123,7 @@ class Az:
     def __call__(self, *arguments: str, timeout_s: float | None = None) -> Any:
         """Run ``az <arguments>`` and return what its JSON says (None when it prints nothing).
 
-        Raises
-        ------
-        AzError
-            The command failed; `code` and `kind` say why, the text what to do.
+        AzError where it failed: `code` and `kind` say why, the text what to do.
         """
         command = [self.path, *arguments, "--output", "json", "--only-show-errors"]
         if self.subscription and arguments[0] not in ("account", "rest") and "--subscription" not in arguments:

@@ -93,25 +93,9 @@ def look(
     measuring_s: float,
     noted: Iterable[str] = (),
 ) -> Preflight:
-    """Look at everything that can be known beforehand.
+    """Look at everything that can be known beforehand, all deployments together; `noted` is what the plan has to say.
 
-    Parameters
-    ----------
-    experiment, options, topology
-        What is to be made.
-    az : callable
-        Runs az.
-    estimate : Cost
-        What all deployments are expected to cost.
-    measuring_s : float
-        Estimated time of measuring, all deployments together.
-    noted : iterable of str
-        What the plan has to say, for example that the rounds do not suffice for a contrast.
-
-    Raises
-    ------
-    AzureError
-        Nobody is logged in, or the subscription is not accessible: nothing else can be looked at.
+    AzureError where nobody is logged in, or the subscription is not accessible: nothing else can be looked at.
     """
     account = az("account", "show", *(("--subscription", options.subscription) if options.subscription else ()))
     found = Preflight(
@@ -336,12 +320,6 @@ def callers(options: Options, problems: list[str]) -> tuple[str, ...]:
 
 
 def refuse(found: Preflight, name: str) -> None:
-    """Raise when there is a problem.
-
-    Raises
-    ------
-    AzureError
-        All problems in one message.
-    """
+    """Raise an AzureError with all problems in one message where there is any."""
     if found.problems or found.elsewhere:
         raise AzureError(f"{name}: nothing was made, because " + "; ".join((*found.problems, *found.elsewhere)))

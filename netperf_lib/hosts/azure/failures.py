@@ -78,18 +78,10 @@ STOP = "see https://aka.ms/azure-status and the activity log (az monitor activit
 
 
 class AzError(AzureError):
-    """A command of az, or a deployment, that failed.
+    """A command of az, or a deployment, that failed: the message gives cause and remedy.
 
-    Parameters
-    ----------
-    message : str
-        Cause and remedy.
-    code : str
-        The root error code, as Azure names it.
-    kind : str
-        What can be done: a key of `KINDS`, ``timeout``, ``signal`` or ``other``.
-    wait_s : float, optional
-        Seconds that Azure asks to wait.
+    `code` is the root error code, as Azure names it; `kind` says what can be done: a key of `KINDS`, ``timeout``,
+    ``signal`` or ``other``; `wait_s` are the seconds that Azure asks to wait.
     """
 
     def __init__(self, message: str, *, code: str, kind: str, wait_s: float | None = None) -> None:
@@ -125,17 +117,7 @@ def error_of(what: str, error: Any) -> AzError:
 
 
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
-    """AzError from what a command of az printed.
-
-    Parameters
-    ----------
-    what : str
-        The command, for the message.
-    exit_code : int
-        Its exit code.
-    text : str
-        Its standard error.
-    """
+    """AzError from what a command of az printed on its standard error."""
     found = list(_documents(text))
     found += [
         (m[1], m[2].strip()) for m in re.finditer(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.M)

@@ -84,17 +84,8 @@ def rehearse(
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
     """Have Azure validate the deployment and tell what it would make; nothing is made, not even the resource group.
 
-    Returns
-    -------
-    changes : tuple of Change
-        What would become of each resource.
-    remarks : tuple of str
-        What Azure could not look at, for example a limit that shows only when a resource is made.
-
-    Raises
-    ------
-    AzError
-        It is not valid, or not permitted.
+    Returns what would become of each resource, and what Azure could not look at, for example a limit that shows only
+    when a resource is made. AzError where it is not valid, or not permitted.
     """
     # in the group where it exists, else in the subscription
     level, where = "sub", tuple[str, ...](("--location", location, "--name", f"npl-{location}"))
@@ -174,27 +165,9 @@ def remove(
 ) -> None:
     """Delete deployments and verify that they are gone; one that resists does not keep the others. Safe to repeat.
 
-    Parameters
-    ----------
-    az : callable
-        Runs az.
-    targets : iterable of Target
-        What to delete: its own resource group, or what carries its tag in a shared one.
-    uncertain : iterable of Target
-        Those whose making was cut short: they may appear a moment later, and are looked for more than once.
-    clock : Clock
-        How time passes.
-    say : callable
-        Called with what happens.
-    gone : callable
-        Called with each target that is verified to be gone.
-    deadline_s : float
-        Longest wait.
-
-    Raises
-    ------
-    AzureError
-        What is left, and why.
+    Of a target with a resource group of its own that goes, in a shared one what carries its tag. Those that are
+    `uncertain`, whose making was cut short, may appear a moment later, and are looked for more than once. `gone` is
+    called with each that is verified to be gone; AzureError says what is left, and why.
     """
     end = clock.now() + deadline_s
     doubtful = set(uncertain)
@@ -286,12 +259,8 @@ def deploy(
 ) -> dict[str, Any]:
     """Deploy the template into the group and return its outputs.
 
-    A deployment that runs already (an earlier process was stopped) is waited for, not started twice.
-
-    Raises
-    ------
-    AzError
-        With the root cause; kind ``timeout`` when the deadline passed.
+    A deployment that runs already (an earlier process was stopped) is waited for, not started twice. AzError has the
+    root cause; its kind is ``timeout`` when the deadline passed.
     """
     end = clock.now() + deadline_s
     show = ("deployment", "group", "show", *target.deployment)

@@ -94,19 +94,7 @@ def proven(
     hosts: tuple[Host, ...],
     facts: Mapping[str, Mapping[str, Any] | str],
 ) -> tuple[Host, ...]:
-    """Hosts with what is shown, and what is not.
-
-    Parameters
-    ----------
-    topology, options
-        What was asked for.
-    placed : mapping
-        What the cloud says of each host.
-    hosts : tuple of Host
-        The hosts.
-    facts : mapping
-        Host name to what `guests` read, or the text of an error.
-    """
+    """Hosts with what is shown, and what is not, by the cloud (`placed`) and by the guests (`facts`, or an error)."""
     out = []
     for host in hosts:
         asked, vm, guest = topology.vm(host.name), placed.get(host.name), facts[host.name]
@@ -271,14 +259,7 @@ def path_proofs(topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, 
 def existing(group: str, *, tag: str | None = None, subscription: str | None = None) -> list[Placed]:
     """Describe the VMs that stand in a resource group; nothing is made or changed.
 
-    Parameters
-    ----------
-    group : str
-        Resource group.
-    tag : str, optional
-        Only VMs with this tag, as ``name`` or ``name=value``.
-    subscription : str, optional
-        Name or id; None: the selected one.
+    With `tag`, ``name`` or ``name=value``, only those that carry it.
     """
     az = az_module.Az(subscription)
     account = az("account", "show", *(("--subscription", subscription) if subscription else ()))

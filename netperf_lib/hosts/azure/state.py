@@ -24,13 +24,7 @@ _COST, _DEPLOYMENT = TypeAdapter(Cost), TypeAdapter(Deployment)
 
 
 class State:
-    """The folder of one experiment's deployments: a list of resource groups, and the keys to the VMs.
-
-    Parameters
-    ----------
-    folder : Path
-        Owned by this source.
-    """
+    """The folder of one experiment's deployments: a list of resource groups, and the keys to the VMs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,13 +41,7 @@ class State:
     @classmethod
     @contextmanager
     def locked(cls, folder: Path) -> Iterator[State]:
-        """The state, for one process at a time.
-
-        Raises
-        ------
-        AzureError
-            Another process works on it.
-        """
+        """The state, for one process at a time."""
         import fcntl  # not on Windows
 
         folder.mkdir(parents=True, exist_ok=True)

@@ -72,17 +72,7 @@ def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
 
 
 def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
-    """Cloud-init configuration of one VM.
-
-    Parameters
-    ----------
-    vm : Vm
-        Its TCP buffers are set here.
-    options : Options
-        Package manager and versions.
-    host_key : (str, str)
-        Private and public ed25519 key.
-    """
+    """Cloud-init configuration of one VM: its TCP buffers, packages, and (private, public) ed25519 host key."""
     config = json.loads(_first_start())
     config["ssh_keys"] = {"ed25519_private": host_key[0], "ed25519_public": host_key[1]}
     versions = options.pinned()
@@ -119,28 +109,10 @@ def parameters(
 ) -> dict[str, Any]:
     """Parameters of the template, in the form of a parameter file.
 
-    Parameters
-    ----------
-    topology : Topology
-        What to make.
-    options : Options
-        Image, disk, user.
-    tags : mapping
-        Put on every resource; the one with the expiry says when the VMs are stopped.
-    public_key : str
-        Opens the VMs.
-    allow_from : tuple of str
-        Prefixes that may reach port 22.
-    host_key : callable
-        VM name to its (private, public) host key.
-    shared_key : str
-        Of VPN connections.
-    rarity : callable
-        Sort key: members of a proximity placement group are made in this order, the rarest first.
-    prefix : str
-        Of all names: in a resource group with resources of others they must not meet.
-    plan : bool
-        The image is sold with a marketplace plan.
+    Of the `tags`, which are put on every resource, the one with the expiry says when the VMs are stopped. Addresses in
+    `allow_from` reach port 22; `host_key` gives the (private, public) host key of a VM. Members of a proximity
+    placement group are made in the order of `rarity`, the rarest first. All names begin with `prefix`: in a resource
+    group with resources of others they must not meet.
     """
     after: dict[str, str] = {}
     for members in topology.ppgs.values():

@@ -194,24 +194,11 @@ def _who(pair: Pair) -> str:
 
 
 def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> Topology:
-    """Derive what has to be made.
+    """Derive what has to be made; ExperimentError says in a sentence what cannot be.
 
     A client stands in the home network, in the first zone; each server stands where the placement of its pair says,
-    relative to the client; `options.vms` overrules region, zone, size and more for a single VM.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        Its pairs decide.
-    options : Options
-        Sizes, regions, zones.
-    attempt : int
-        After capacity failures: which of the allowed alternatives (see `attempts`); 0 is as declared.
-
-    Raises
-    ------
-    ExperimentError
-        Unknown or retired placement, two pairs that contradict each other, a missing option; one sentence each.
+    relative to the client; `options.vms` overrules region, zone, size and more for a single VM. `attempt` chooses one
+    of `alternatives` after a failure for lack of capacity; 0 is as declared.
     """
     options = alternatives(options)[attempt]
     for pair in experiment.pairs:

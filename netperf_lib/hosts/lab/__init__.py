@@ -205,21 +205,7 @@ def run_foreground(
 ) -> None:
     """Run a lab until it is interrupted (control-C, SIGTERM) or ended from elsewhere.
 
-    Parameters
-    ----------
-    options : Options, optional
-        The default lab, when not given.
-    folder : Path, optional
-        `default_folder()`, when not given.
-    number : int
-        Which deployment, from 1.
-    ready : callable, optional
-        Told the deployment once everything runs; by default the SSH commands are printed.
-
-    Raises
-    ------
-    LabError
-        It cannot run on this machine, another one runs in `folder`, or it broke.
+    `ready` is told the deployment once everything runs; by default the SSH commands are printed.
     """
     folder = (folder or default_folder()).absolute()
     if running := status(folder):
@@ -252,15 +238,7 @@ def ssh_command(host: Host, *command: str) -> list[str]:
 
 
 def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) -> int:
-    """Open a shell on a host of the running lab, or run `command` there; return the exit code.
-
-    Raises
-    ------
-    LabError
-        No lab runs in `folder`.
-    UsageError
-        It has no such host.
-    """
+    """Open a shell on a host of the running lab, or run `command` there; return the exit code."""
     running = status(folder)
     if running is None or running.deployment is None:
         where = (folder or default_folder()).absolute()
@@ -277,12 +255,7 @@ def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) 
 def stop(folder: Path | None = None) -> bool:
     """End the lab that runs in `folder`, whoever started it, and remove its files; return whether there was one.
 
-    A folder that no lab has marked as its own is left as it is.
-
-    Raises
-    ------
-    LabError
-        It belongs to another user.
+    A folder that no lab has marked as its own is left as it is. LabError where it belongs to another user.
     """
     folder = (folder or default_folder()).absolute()
     pid = _supervisor_of(folder)

@@ -8,13 +8,7 @@ from typing import Any
 
 
 def receive(control: socket.socket) -> tuple[dict[str, Any], int | None]:
-    """Wait for a message: what it says, and the descriptor that came along.
-
-    Raises
-    ------
-    OSError
-        The other end says that something went wrong, or ended.
-    """
+    """Wait for a message: what it says, and the descriptor that came along; OSError where the other end failed."""
     message, fds, _, _ = socket.recv_fds(control, 65536, 1)
     said: dict[str, Any] = json.loads(message) if message else {"error": "it ended without a word"}
     if "error" in said:

@@ -67,16 +67,9 @@ class _Lane:
 
 
 class Emulator:
-    """All links of a lab.
+    """All links of a lab, between the open TUN devices of its hosts.
 
-    Parameters
-    ----------
-    options : Options
-        Hosts and links.
-    tuns : mapping of str to int
-        Open TUN device of each host, by name.
-    overhead_us : float
-        What the emulation itself adds to every one-way delay; taken off the delays asked for.
+    `overhead_us` is what the emulation itself adds to every one-way delay; it is taken off the delays asked for.
     """
 
     def __init__(self, options: Options, tuns: Mapping[str, int], *, overhead_us: float = 0) -> None:

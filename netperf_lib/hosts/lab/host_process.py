@@ -39,24 +39,15 @@ _PACKETS_WAITING = 1000
 
 @dataclass(frozen=True, slots=True)
 class HostProcess:
-    """What process 1 has to know.
-
-    Parameters
-    ----------
-    options : Options
-        The whole lab.
-    name : str
-        Of this host.
-    folder : Path
-        Its own folder outside, with `sshd_config`, `host_key` and `authorized_keys`.
-    sshd : str
-        Path of the SSH server.
-    """
+    """What process 1 has to know."""
 
     options: Options
     name: str
+    """Of this host."""
     folder: Path
+    """Its own folder outside, with `sshd_config`, `host_key` and `authorized_keys`."""
     sshd: str
+    """Path of the SSH server."""
 
     def start(self, listener: socket.socket) -> tuple[int, socket.socket]:
         """Fork the host; return the process that stands for it outside, and the socket that controls it.

@@ -60,17 +60,7 @@ class Rtnetlink:
             raise OSError(-code, f"{what}: {os.strerror(-code)}")
 
     def up(self, name: str, *, mtu: int | None = None, queue: int | None = None) -> None:
-        """Switch the interface on.
-
-        Parameters
-        ----------
-        name : str
-            Interface.
-        mtu : int, optional
-            Largest packet, bytes.
-        queue : int, optional
-            Packets that may wait in it.
-        """
+        """Switch the interface on, with its largest packet in bytes, and how many packets may wait in it."""
         body = struct.pack("=BxHiII", socket.AF_UNSPEC, 0, socket.if_nametoindex(name), _IFF_UP, _IFF_UP)
         body += b"" if mtu is None else _number(_IFLA_MTU, mtu)
         body += b"" if queue is None else _number(_IFLA_TXQLEN, queue)

@@ -17,27 +17,7 @@ from .control import ask
 
 
 def one_way_us(client: socket.socket, server: socket.socket, server_address: str, seconds: float) -> tuple[float, ...]:
-    """Measure half a round trip between two hosts, in microseconds.
-
-    Parameters
-    ----------
-    client, server : socket.socket
-        Control sockets of the hosts.
-    server_address : str
-        Address of the server inside the lab.
-    seconds : float
-        How long.
-
-    Returns
-    -------
-    tuple of float
-        Lower quartile, median, upper quartile.
-
-    Raises
-    ------
-    OSError
-        A host could not.
-    """
+    """Measure half a round trip between two hosts by their control sockets: the quartiles and the median (µs)."""
     port = ask(server, {"do": "echo", "address": server_address})["port"]
     found = ask(client, {"do": "time", "address": server_address, "port": port, "seconds": seconds})
     return tuple(found["quartiles_us"])

@@ -67,15 +67,7 @@ class Calibration:
 
 
 class Supervisor:
-    """A lab, from its start to its end.
-
-    Parameters
-    ----------
-    options : Options
-        What it looks like.
-    folder : Path
-        Absolute; for keys, configuration and logs.
-    """
+    """A lab, from its start to its end; keys, configuration and logs are in an absolute folder."""
 
     def __init__(self, options: Options, folder: Path) -> None:
         self.options, self.folder = options, folder
@@ -88,13 +80,7 @@ class Supervisor:
         self._emulator: tuple[int, int] | None = None
 
     def start(self) -> None:
-        """Make everything, and show that it works.
-
-        Raises
-        ------
-        LabError
-            Something of it cannot be made here.
-        """
+        """Make everything, and show that it works; LabError where something cannot be made here."""
         sshd = requirements.sshd()
         assert sshd is not None, "checked before"
         few_processors()
@@ -110,10 +96,7 @@ class Supervisor:
     def wait(self, caller: int) -> str:
         """Wait until the lab is told to end, or the process `caller` does, which started this one; say which.
 
-        Raises
-        ------
-        LabError
-            A part of the lab broke.
+        LabError where a part of the lab broke.
         """
         assert self._emulator is not None
         parts = {os.pidfd_open(pid): f"host {name}" for name, pid in self._hosts.items()}

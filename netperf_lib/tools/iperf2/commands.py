@@ -25,13 +25,7 @@ OPTIONS = (
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:
-    """Argument lists of both ends for one trial; the server's log holds what arrived.
-
-    Raises
-    ------
-    UsageError
-        The trial asks for something that iperf 2 does not offer.
-    """
+    """Argument lists of both ends for one trial; the server's log holds what arrived."""
     spec = trial.test
     given = checked(spec, TESTS, OPTIONS)
     if spec.omit_s:

@@ -27,13 +27,7 @@ OPTIONS = (
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:
-    """Argument lists of both ends for one trial.
-
-    Raises
-    ------
-    UsageError
-        The trial asks for something that iperf3 does not offer.
-    """
+    """Argument lists of both ends for one trial."""
     spec = trial.test
     given = checked(spec, TESTS, OPTIONS)
     if spec.duration_s != int(spec.duration_s) or spec.omit_s != int(spec.omit_s):

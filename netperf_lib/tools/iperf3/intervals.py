@@ -104,18 +104,7 @@ def _within(column: list[Any], below: int) -> bool:
 
 
 class Intervals:
-    """The rows of ``intervals``: those of the streams in the order of time, then those of the sums.
-
-    Parameters
-    ----------
-    doc : dict
-        The document.
-
-    Attributes
-    ----------
-    warnings : list of str
-        What was noticed.
-    """
+    """The rows of ``intervals``: those of the streams in the order of time, then those of the sums."""
 
     def __init__(self, doc: dict[str, Any]) -> None:
         start = as_dict(doc.get("start"))
@@ -226,12 +215,8 @@ class Intervals:
     def path(self, senders: list[dict[str, Any]], *, linux: bool) -> dict[str, float]:
         """Return what the kernel of the sender knows of the path: round-trip times under load, congestion windows.
 
-        Parameters
-        ----------
-        senders : list of dict
-            The records of the sending streams in ``end``: what they say must agree with the intervals.
-        linux : bool
-            The windows are Linux's: multiples of the size of a segment.
+        What the `senders` in ``end`` say must agree with the intervals; the windows of `linux` are multiples of a
+        segment.
         """
         sockets = [s.get("socket") for s in senders]
         found: dict[str, float] = {}

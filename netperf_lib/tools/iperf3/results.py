@@ -50,18 +50,9 @@ _SIDES = frozenset({"sender", "receiver", "udp"})
 def read_document(
     doc: dict[str, Any], *, after: str = "", warnings: list[str] | None = None, cut: str = ""
 ) -> ParsedRun:
-    """Read a document.
+    """Read a document: ``start``, ``intervals``, ``end``, ``error``, each where it is there.
 
-    Parameters
-    ----------
-    doc : dict
-        With keys ``start``, ``intervals``, ``end``, ``error``, each where it is there.
-    after : str
-        What the log holds after the document: a message on stderr may have landed there.
-    warnings : list of str, optional
-        What was noticed on the way here.
-    cut : str
-        Why the document is not whole; empty when it is.
+    A message on stderr may have landed `after` it; `cut` says why it is not whole, empty when it is.
     """
     start, end = as_dict(doc.get("start")), as_dict(doc.get("end"))
     test = as_dict(start.get("test_start"))
@@ -162,13 +153,7 @@ def _parameters(
 def _metrics(
     start: dict[str, Any], test: dict[str, Any], end: dict[str, Any], intervals: Intervals
 ) -> tuple[dict[str, float], list[str]]:
-    """Return the metrics of a finished test, or none where `end` holds no result, and warnings.
-
-    Raises
-    ------
-    Damaged
-        The figures of the result do not fit together.
-    """
+    """Return the metrics of a finished test, none where `end` has no result, and warnings; `Damaged` if they clash."""
     streams = [s for s in as_list(end.get("streams")) if isinstance(s, dict)]
     udp = any("udp" in s for s in streams) or test.get("protocol") == "UDP"
     both = not _REVERSE.isdisjoint(end)

@@ -392,13 +392,7 @@ def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | Non
 
 
 def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, count: int) -> bool:
-    """Whether a count of retransmits agrees with the intervals.
-
-    Raises
-    ------
-    Damaged
-        It cannot be what iperf3 printed.
-    """
+    """Whether a count of retransmits agrees with the intervals; `Damaged` where iperf3 cannot have printed it."""
     streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
     if side and side.streams and side.total is total and (None in streams or sum(s or 0 for s in streams) != count):
         raise Contradictory(f"the retransmits contradict those of the streams: {total.text.strip()!r}")

@@ -28,13 +28,7 @@ _MESSAGE_BYTES, _RATE = 14, 10_000
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:
-    """Both ends of one trial.
-
-    Raises
-    ------
-    UsageError
-        An option that this test has not.
-    """
+    """Both ends of one trial."""
     spec = trial.test
     given = checked(spec, TESTS, OPTIONS)
     protocol = given.get("protocol", "udp")
