@@ -23,7 +23,7 @@ from traitlets.config import Config
 
 from netperf_lib import recorded
 from netperf_lib.reporting.execute import QUIET
-from netperf_lib.reporting.pdf import TypstPDFExporter
+from netperf_lib.reporting.pdf import typeset
 
 LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"
 MARK = "# solution"
@@ -116,8 +116,7 @@ def handout(books: list[NotebookNode]) -> bytes:
             if "exercise" in cell.metadata.get("tags", []):
                 cell.source = ""  # nothing to run on paper
         whole.cells += cells
-    pdf, _ = TypstPDFExporter(code=True).from_notebook_node(whole)
-    return bytes(pdf)
+    return typeset(whole, code=True)
 
 
 def write_lessons(folder: Path = LESSONS) -> None:

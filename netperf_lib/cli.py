@@ -598,6 +598,9 @@ def main() -> None:
     for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # Windows has no SIGHUP
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, lambda number, _: sys.exit(128 + number))
+    # papermill loads the libraries of object stores for addresses of notebooks, which are files here
+    for part in ("abs", "adl", "s3"):
+        sys.modules[f"papermill.{part}"] = None  # type: ignore[assignment]
     try:
         npl.main(standalone_mode=False)
     except click.ClickException as error:

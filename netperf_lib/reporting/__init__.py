@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from .execute import notebooks, parse_parameters, report
 
 if TYPE_CHECKING:
-    from .pdf import TypstExporter, TypstPDFExporter
+    from .exporters import TypstExporter, TypstPDFExporter
 
 __all__ = ["TypstExporter", "TypstPDFExporter", "notebooks", "parse_parameters", "report"]
 
 
 def __getattr__(name: str) -> Any:
-    # nbconvert takes a while to import: only where something is converted
+    # nbconvert takes a while to import: only where it converts
     if name in ("TypstExporter", "TypstPDFExporter"):
-        from . import pdf
+        from . import exporters
 
-        return getattr(pdf, name)
+        return getattr(exporters, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

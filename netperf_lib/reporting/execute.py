@@ -14,21 +14,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from ..data.files import is_alive
 from ..data.ingest import current
 from ..data.layout import Store, experiments
-from ..data.load import load
 from ..data.shipped import PACKAGE, shipped
 from ..errors import NothingToReport, ReportError, UsageError
 from ..experiment.model import Report
-from ..questions.contents import Page, fleet_pages
-from ..questions.contents import pages as pages_of
 from ..questions.words import MIME
-from .book import combine
+
+if TYPE_CHECKING:
+    from ..questions.contents import Page
 
 __all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
 
@@ -104,7 +103,7 @@ def _pages(
         mine = [p for p in found if p.notebook == name]
         fit = [p for p in mine if all(set_.get(k, v) == v for k, v in p.parameters.items())]
         if not mine or (not fit and not given):
-            fit = [Page(book.stem)]
+            made.append(_Page(book, book.stem, set_))
         made += [_Page(book, p.key, p.parameters | set_, p.title) for p in fit]
     return made
 
@@ -269,16 +268,14 @@ def report(
     if experiments(experiment_path):
         store, place = None, str(experiment_path)
         folder = _folder(Path(place), "fleet")
-        pages = _pages([] if notebooks else fleet_pages(place), notebooks, {}, parameters or {})
+        pages = _pages([] if notebooks else _asked(place), notebooks, {}, parameters or {})
     else:
         store = Store.at(experiment_path)
         place, folder = store.location, _folder(store.path, store.experiment)
         if folder == store.reports_dir:
             current(store, "runs")
         chosen = (None if notebooks else store.declared().report) or Report()
-        found = [] if notebooks else pages_of(load(place))
-        if found and (before := store.last_set_aside()):
-            found.append(Page("before-after", {"before": before}))
+        found = [] if notebooks else _asked(store)
         pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
     tell = progress or (lambda done, every, name: None)
     steps = len(pages) + (len(pages) > 1)
@@ -293,6 +290,8 @@ def report(
         tell(len(pages), steps, "report")
         files = [page.file for page in pages if page.file]
         if len(pages) > 1:
+            from .book import combine
+
             whole = combine({p.key: p.executed for p in pages})
             (folder / f"report.{to}").unlink(missing_ok=True)
             files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code))
@@ -305,6 +304,20 @@ def report(
         error.made = made
         raise error
     return made
+
+
+def _asked(data: Store | str) -> list[Page]:
+    """What an experiment, or a data root, can answer."""
+    # loads pandas, which this process does without where notebooks are named
+    from ..data.load import load
+    from ..questions.contents import Page, fleet_pages, pages
+
+    if isinstance(data, str):
+        return fleet_pages(data)
+    found = pages(load(data.location))
+    if found and (before := data.last_set_aside()):
+        found.append(Page("before-after", {"before": before}))
+    return found
 
 
 def _folder(data: Path, name: str) -> Path:
@@ -496,16 +509,15 @@ def _close(book: Any, error: str | None) -> None:
 
 def _convert(book: Any, final: Path, to: str, code: bool) -> Path:
     """Make the page of an executed notebook; it appears whole or not at all."""
-    resources = {"metadata": {"name": final.stem, "path": str(final.parent)}}
     if to == "html":
         from .html import PageExporter
 
+        resources = {"metadata": {"name": final.stem, "path": str(final.parent)}}
         body = PageExporter(code=code).from_notebook_node(book, resources)[0].encode()
     else:
-        from .pdf import TypstPDFExporter
+        from .pdf import typeset
 
-        pdf = TypstPDFExporter(code=code)  # type: ignore[no-untyped-call]  # nbconvert has no types
-        body = pdf.from_notebook_node(book, resources)[0]
+        body = typeset(book, name=final.stem, base=str(final.parent), code=code)
     with tempfile.NamedTemporaryFile(dir=final.parent, prefix=f".{final.name}.", delete=False) as aside:
         aside.write(body)
     Path(aside.name).chmod(0o644)

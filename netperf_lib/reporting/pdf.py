@@ -8,25 +8,22 @@ random name, and no system font takes part.
 from __future__ import annotations
 
 import base64
+import copy
 import datetime as dt
 import hashlib
 import json
+import logging
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-from nbconvert.exporters.exporter import Exporter
-from traitlets import Bool, List
 
 from ..errors import ReportError
 from ..questions.words import MIME
 from . import fonts, tables
-
-__all__ = ["TypstExporter", "TypstPDFExporter"]
 
 TEMPLATE = Path(__file__).parent / "templates"
 MARKDOWN = (
@@ -42,67 +39,70 @@ WORDS = ("words", "findings")
 PICTURES = {"image/svg+xml": ".svg", "image/png": ".png", "image/jpeg": ".jpg"}
 
 
-class TypstExporter(Exporter):
-    """Notebook to Typst source; the files that the source reads are in ``resources["outputs"]``."""
+def source(
+    nb: Any,
+    *,
+    name: str = "Report",
+    base: str | None = None,
+    code: bool = False,
+    contents: bool = True,
+    beside: str = "",
+) -> tuple[str, dict[str, bytes]]:
+    """Typst source of a notebook, and the files that it reads from the folder `beside`.
 
-    export_from_notebook = "Report as Typst source"
-    output_mimetype = "text/x-typst"
-    code = Bool(default_value=False, help="show the code too").tag(config=True)
-    contents = Bool(default_value=True, help="show the contents after the first page").tag(config=True)
-
-    def _file_extension_default(self) -> str:
-        return ".typ"
-
-    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, Any]:
-        """Convert a notebook; see nbconvert's `Exporter.from_notebook_node`."""
-        nb, resources = super().from_notebook_node(nb, resources, **kw)
-        page = _Page(nb, base=resources.get("metadata", {}).get("path"), code=self.code, contents=self.contents)
-        page.file = resources.get("metadata", {}).get("name") or "Report"
-        # nbconvert writes what a document needs into a folder beside it; the PDF is made in a folder of its own
-        beside = resources.get("output_files_dir") if self.output_mimetype == "text/x-typst" else None
-        source, files = page.render(f"{beside}/" if beside else "")
-        resources["outputs"] = {**(resources.get("outputs") or {}), **files}
-        resources["output_extension"] = ".typ"
-        return source, resources
-
-
-class TypstPDFExporter(TypstExporter):
-    """Notebook to a tagged PDF (PDF/UA-1) through Typst."""
-
-    export_from_notebook = "Report as PDF (Typst)"
-    output_mimetype = "application/pdf"
-    pdf_standards = List(["ua-1"], help="standards that the PDF must meet").tag(config=True)
-
-    def _file_extension_default(self) -> str:
-        return ".pdf"
-
-    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, Any]:
-        """Convert a notebook.
-
-        Raises
-        ------
-        ReportError
-            Typst refuses the document; the text holds its diagnosis.
-        """
-        source, resources = super().from_notebook_node(nb, resources, **kw)
-        with tempfile.TemporaryDirectory(prefix="netperf-report-") as folder:
-            for name, data in resources["outputs"].items():
-                Path(folder, name).write_bytes(data)
-            Path(folder, "main.typ").write_text(source, "utf-8")
-            try:
-                pdf = _compile(Path(folder), stamp(nb), list(self.pdf_standards))
-            except ReportError as error:
-                if "error: PDF/" not in str(error) and "PDF/UA" not in str(error):
-                    raise
-                # somebody's own notebook; a page that not everyone can have read out is better than none
-                self.log.warning("the PDF does not meet %s: %s", ", ".join(self.pdf_standards), error)
-                pdf = _compile(Path(folder), stamp(nb), [])
-        resources["outputs"] = {}
-        resources["output_extension"] = ".pdf"
-        return pdf, resources
+    Parameters
+    ----------
+    nb : notebook
+        Executed; it is left as it is.
+    name : str
+        Title of a notebook without a heading.
+    base : str, optional
+        Folder in which pictures lie that the notebook names.
+    code : bool
+        Show the code too.
+    contents : bool
+        Show the contents after the first page.
+    beside : str
+        Folder, with a slash at its end.
+    """
+    page = _Page(copy.deepcopy(nb), base=base, code=code, contents=contents)
+    page.file = name
+    return page.render(beside)
 
 
-def _compile(folder: Path, when: dt.datetime, standards: list[Any]) -> bytes:
+def typeset(nb: Any, *, standards: Sequence[Any] = ("ua-1",), **options: Any) -> bytes:
+    """Make the PDF of a notebook.
+
+    Parameters
+    ----------
+    nb : notebook
+        Executed.
+    standards : sequence of str
+        Standards that the PDF must meet.
+    **options
+        Of `source`.
+
+    Raises
+    ------
+    ReportError
+        Typst refuses the document; the text holds its diagnosis.
+    """
+    text, files = source(nb, **options)
+    with tempfile.TemporaryDirectory(prefix="netperf-report-") as folder:
+        for name, data in files.items():
+            Path(folder, name).write_bytes(data)
+        Path(folder, "main.typ").write_text(text, "utf-8")
+        try:
+            return _compile(Path(folder), stamp(nb), standards)
+        except ReportError as error:
+            if "error: PDF/" not in str(error) and "PDF/UA" not in str(error):
+                raise
+            # somebody's own notebook; a page that not everyone can have read out is better than none
+            logging.getLogger(__name__).warning("the PDF does not meet %s: %s", ", ".join(standards), error)
+            return _compile(Path(folder), stamp(nb), [])
+
+
+def _compile(folder: Path, when: dt.datetime, standards: Sequence[Any]) -> bytes:
     import typst
 
     try:
@@ -112,7 +112,7 @@ def _compile(folder: Path, when: dt.datetime, standards: list[Any]) -> bytes:
             font_paths=[str(p) for p in fonts.font_folders()],
             ignore_system_fonts=True,
             format="pdf",
-            pdf_standards=standards,
+            pdf_standards=list(standards),
             timestamp=when,
             package_path=str(folder / "no-packages"),
         )

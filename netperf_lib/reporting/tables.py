@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4 import BeautifulSoup
-
 WIDTH = 166.0
 """Millimetres between the margins."""
 CHARACTER = 1.62
@@ -97,6 +95,8 @@ class HtmlTable:
 
 def parse(html: str) -> list[HtmlTable]:
     """Read the tables of a piece of HTML; every row has as many cells as the widest."""
+    from bs4 import BeautifulSoup  # the library's own pages hold no table of HTML
+
     found = []
     soup: Any = BeautifulSoup(html, "html.parser")
     for tag in soup.find_all("table"):
