@@ -85,6 +85,7 @@ def explore(
     import anywidget
     import ipywidgets
     import traitlets
+    from IPython.utils.capture import capture_output
 
     runs: Any = experiment if hasattr(experiment, "columns") else load(experiment)
     widgets: Any = ipywidgets
@@ -127,9 +128,13 @@ def explore(
     picture, shown, one, links = Picture(), widgets.Output(), widgets.Output(), widgets.HTML()
 
     def into(output: Any, show: Callable[[], None]) -> None:
-        with output:
-            output.clear_output(wait=True)
+        # Not `with output:`, for which nbclient (that is, Voilà and reports) sends messages to the kernel while it
+        # waits for its answer, and then may never see that (jupyter/nbclient#312).
+        with capture_output() as captured:
             show()
+        shown = [{"output_type": "display_data", "data": o.data, "metadata": o.metadata} for o in captured.outputs]
+        said = [{"output_type": "stream", "name": "stdout", "text": captured.stdout}] if captured.stdout else []
+        output.outputs = (*shown, *said)
 
     def draw(_: Any = None) -> None:
         choice = {name: control.value for name, control in controls.items()}
@@ -215,7 +220,7 @@ class View:
             try:
                 display(findings(compare(chosen, self.metric, by="condition")))
             except NetperfError as error:
-                print(error)
+                display(say(str(error)))
         display(say(f"```python\n{self.code()}\n```"))
 
 
