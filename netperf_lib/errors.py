@@ -11,26 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = [
-    "AzureError",
-    "CollectError",
-    "ExperimentError",
-    "HostError",
-    "InUseError",
-    "LabError",
-    "NetperfError",
-    "NothingToReport",
-    "ParseError",
-    "ReportError",
-    "SSHError",
-    "StatsError",
-    "StoreError",
-    "UnreachableError",
-    "UsageError",
-    "explain",
-    "pip_install",
-]
-
 
 def explain(error: Exception) -> str | None:
     """Say in one sentence what the machine or a damaged file did; None for what is a defect of the code."""

@@ -194,7 +194,7 @@ def read_value(text: str | float, unit: str) -> float:
     """Read a quantity as people write it, ``1 ms`` or ``900 Mbit/s``, in the stored `unit`, as a number is already."""
     if isinstance(text, int | float):
         return float(text)
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(.*?)\s*", text) if len(text) < 100 else None
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*(.*?)\s*", text, re.I) if len(text) < 100 else None
     try:
         if found is None:
             raise ValueError
@@ -203,7 +203,7 @@ def read_value(text: str | float, unit: str) -> float:
             return number
         if unit in ("us", "s"):
             return to_us(number, suffix) * (1.0 if unit == "us" else 1e-6)
-        if unit == "bps" and (rate := re.fullmatch(r"([kKMGT]?)(?:bit/s|bps)", suffix)):
+        if unit == "bps" and (rate := re.fullmatch(r"([kKMGT]?)(?:bit/s|bps|bit)", suffix)):
             return to_bps(number, rate[1], "bit")
         if unit == "bytes" and (size := re.fullmatch(r"([kKMGT]?i?)(?:B|bytes?)", suffix)):
             return to_bytes(number, size[1])

@@ -155,11 +155,13 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
             )
 
 
-def load_trial(trial: Trial) -> Trial | None:
-    """The load that runs while a trial measures, as a trial of its own; None where the path is idle."""
+def load_trial(trial: Trial, duration_s: float | None = None) -> Trial | None:
+    """The load that runs while a trial measures, as a trial as long as it or as said; None where the path is idle."""
     if (load := trial.test.during) is None:
         return None
-    spec = TestSpec(tool=load.tool, test=load.test, options=load.options, duration_s=trial.test.duration_s)
+    spec = TestSpec(
+        tool=load.tool, test=load.test, options=load.options, duration_s=duration_s or trial.test.duration_s
+    )
     return replace(trial, test=spec, streams=load.streams, tcp_buffer_bytes=None, message_bytes=None)
 
 

@@ -16,25 +16,13 @@ from pydantic import ValidationError
 from ..errors import ExperimentError, UsageError
 from ..experiment.model import Deployment, Experiment
 from ..experiment.yaml import line_of
-from .source import Source, Workload
+from .source import Source as Source
+from .source import Workload as Workload
 
 if TYPE_CHECKING:
     from . import azure, inventory, lab
 
     _typed: tuple[Source, ...] = (azure, inventory, lab)  # the type checker compares each with the protocol
-
-__all__ = [
-    "SOURCES",
-    "Source",
-    "Workload",
-    "budget_reached",
-    "cost",
-    "deployed",
-    "experiment_schema",
-    "options",
-    "release",
-    "source",
-]
 
 SOURCES = {"azure": ".azure", "inventory": ".inventory", "lab": ".lab"}
 """Name in an experiment to module; imported when it is asked for."""

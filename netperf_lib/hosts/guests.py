@@ -113,10 +113,12 @@ def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, 
         finally:
             await remote.close()
 
-    return dict(zip((h.name for h in hosts), _side_by_side(map(one, hosts)), strict=True))
+    return dict(zip((h.name for h in hosts), side_by_side(map(one, hosts)), strict=True))
 
 
-def _side_by_side(work: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
+def side_by_side(work: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
+    """Do all at once; what each gives, in order."""
+
     async def every() -> list[Found]:
         return await asyncio.gather(*work)
 
@@ -151,7 +153,7 @@ def paths(
         return out
 
     clients = list(dict.fromkeys(c for c, _ in wanted))
-    found = dict(zip(clients, map(iter, _side_by_side(map(one, clients))), strict=True))
+    found = dict(zip(clients, map(iter, side_by_side(map(one, clients))), strict=True))
     return {pair: next(found[pair[0]]) for pair in wanted}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import asyncssh
 
 from ..experiment.model import Host, Proof
-from ..measure.event_loop import finish
+from .guests import side_by_side
 
 CONNECT_S = 10.0
 
@@ -33,12 +33,9 @@ def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dic
         except (OSError, asyncssh.Error, ValueError):
             return None
 
-    async def ask(these: list[Host]) -> list[asyncssh.SSHKey | None]:
-        return await asyncio.gather(*(first_contact(h) for h in these))
-
     place = {h.name: folder / f"{h.name}.known_hosts" for h in hosts if h.known_hosts is None}
     strangers = [h for h in hosts if h.name in place and not place[h.name].exists()]
-    for host, key in zip(strangers, finish(ask(strangers)) if strangers else (), strict=True):
+    for host, key in zip(strangers, side_by_side(map(first_contact, strangers)), strict=True):
         if key is not None:
             folder.mkdir(parents=True, exist_ok=True)
             # a file a host: whatever name or address it is reached by

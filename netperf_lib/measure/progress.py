@@ -11,6 +11,7 @@ from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.table import Table
 
+from ..experiment.estimate import clock
 from ..experiment.model import Trial
 from ..metrics import METRICS, format_value
 from ..tools.parsed import ParsedRun
@@ -47,7 +48,7 @@ class LineProgress(Progress):
         """Say how much there is to do."""
         self.trials, self.done = trials, done
         before = f", {done} measured before" if done else ""
-        self.say(f"{trials} trials{before}; about {_clock(seconds)}")
+        self.say(f"{trials} trials{before}; about {clock(seconds)}")
 
     def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
         """Say what failed, and now and then how far it is."""
@@ -57,7 +58,7 @@ class LineProgress(Progress):
             self.say(f"{run_id} failed: {error}")
         if time.monotonic() - self._last > self.every_s:
             self._last = time.monotonic()
-            self.say(f"round {trial.round}: {self.done} of {self.trials} trials, {_clock(remaining_s)} left")
+            self.say(f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left")
 
     def say(self, text: str) -> None:
         """Print a line."""
@@ -83,7 +84,7 @@ class LiveProgress(Progress):
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
         """Draw the display."""
-        self.progress.update(self.task, total=trials, completed=done, left=f"{_clock(seconds)} left")
+        self.progress.update(self.task, total=trials, completed=done, left=f"{clock(seconds)} left")
         self.live.start()
 
     def started(self, trial: Trial) -> None:
@@ -100,7 +101,7 @@ class LiveProgress(Progress):
             self.progress.advance(self.task)
             if parsed and (metric := headline(parsed)):
                 self.values.setdefault(name, (metric, []))[1].append(parsed.metrics[metric])
-        self.progress.update(self.task, left=f"{_clock(remaining_s)} left")
+        self.progress.update(self.task, left=f"{clock(remaining_s)} left")
 
     def say(self, text: str) -> None:
         """Print a line above the display."""
@@ -148,8 +149,3 @@ def make_progress(console: Console | None = None) -> Progress:
     """Return the display that suits: live on a terminal, lines elsewhere."""
     console = console or Console(stderr=True)
     return LiveProgress(console) if console.is_terminal else LineProgress(console)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

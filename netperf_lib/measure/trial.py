@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 
 from .. import tools
 from ..errors import CollectError, ParseError
-from ..experiment.model import TestSpec, Trial
+from ..experiment.model import Trial
+from ..experiment.schedule import load_trial
 from ..tools.parsed import ParsedRun
 from . import facts
 from .session import HostSession
@@ -195,16 +196,10 @@ class TrialRun:
 
     async def _load(self) -> Process | None:
         """Start the load that the test is to be measured under."""
-        spec, during = self.trial.test, self.trial.test.during
-        if during is None:
+        spec = self.trial.test
+        asked = load_trial(self.trial, float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)))
+        if asked is None:
             return None
-        load = TestSpec(
-            tool=during.tool,
-            test=during.test,
-            duration_s=float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)),
-            options=during.options,
-        )
-        asked = replace(self.trial, test=load, streams=during.streams, tcp_buffer_bytes=None, message_bytes=None)
         commands, _ = await self._serve(asked, "-load")
         return await self._start(commands, self.client, "client-load")
 

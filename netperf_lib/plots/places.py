@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
 from ..errors import NothingToReport
+from ..experiment.factors import sort_levels
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..questions.conditions import conditioned, interval_words
@@ -99,7 +99,7 @@ def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axe
     info = metric_of(metric)
     if table.empty:
         raise NothingToReport("there is no pair with a value")
-    rows, columns = ([str(v) for v in sorted(table[side].unique(), key=_natural)] for side in ("client", "server"))
+    rows, columns = ([str(v) for v in sort_levels(side, table[side])] for side in ("client", "server"))
     pairs: Any = list(table.itertuples())
     cells = {(str(r.client), str(r.server)): r for r in pairs}
     grid = np.full((len(rows), len(columns)), np.nan)
@@ -144,7 +144,3 @@ def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axe
         axes.tick_params(length=0, rotation=0)
         axes.grid(visible=False)
     return fig
-
-
-def _natural(name: Any) -> list[Any]:
-    return [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", str(name))]

@@ -518,7 +518,7 @@ def counts(runs: pd.DataFrame) -> Counts:
     causes = pd.DataFrame(
         {
             "run": bad["run_id"],
-            "what": [e if _given(e) else s for e, s in zip(bad["excluded"], bad["status"], strict=True)]
+            "what": [e if given(e) else s for e, s in zip(bad["excluded"], bad["status"], strict=True)]
             if "excluded" in bad
             else bad["status"],
             "cause": bad["error"],
@@ -527,7 +527,8 @@ def counts(runs: pd.DataFrame) -> Counts:
     return Counts(words, summed.reset_index(), causes)
 
 
-def _given(value: Any) -> bool:
+def given(value: Any) -> bool:
+    """Whether a cell of a table holds something."""
     import pandas as pd
 
     return value is not None and not pd.isna(value)

@@ -65,14 +65,8 @@ class Page:
     @property
     def key(self) -> str:
         """Name of its files: ``01-placement-throughput``."""
-        parts = [self.notebook]
-        if "factor" in self.parameters:
-            parts.append(str(self.parameters["factor"]))
-        if "name" in self.parameters:
-            parts.append(str(self.parameters["name"]))
-        if "metric" in self.parameters:
-            parts.append(SHORT.get(self.parameters["metric"], str(self.parameters["metric"])))
-        return "-".join(parts)
+        told = (str(self.parameters[name]) for name in ("factor", "name", "metric") if name in self.parameters)
+        return "-".join([self.notebook, *(SHORT.get(part, part) for part in told)])
 
 
 def pages(runs: pd.DataFrame) -> list[Page]:

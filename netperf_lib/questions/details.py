@@ -185,19 +185,10 @@ def warmup_of(intervals: pd.DataFrame) -> Warmup:
 
 def under_load_levels(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Levels of the path idle and while another tool fills it; no row where that was not measured."""
-    try:
-        return (
-            levels(select(runs.drop(columns="condition"), metric, about="during"), metric)
-            if _busy(runs)
-            else (levels(runs.head(0), metric))
-        )
-    except NothingToReport:
-        return levels(runs.head(0), metric)
-
-
-def _busy(runs: pd.DataFrame) -> bool:
-    busy = runs["during"].notna()
-    return bool(busy.any() and not busy.all())
+    if runs["during"].isna().any() and runs["during"].notna().any():
+        with contextlib.suppress(NothingToReport):
+            return levels(select(runs.drop(columns="condition"), metric, about="during"), metric)
+    return levels(runs.head(0), metric)
 
 
 def tail_metric(runs: pd.DataFrame) -> str:
@@ -215,12 +206,9 @@ def tail_shift(
     """How two conditions differ at every percentile: `sides`, else the first two; None where there is one condition."""
     names = [str(c) for c in runs["condition"].cat.categories]
     names = list(sides) if len(sides) == 2 and set(sides) <= set(names) else names
-    if len(names) < 2:
-        return None
-    try:
-        return shift_of(label(percentiles, runs), names[0], names[1], margin=margin)
-    except NothingToReport:
-        return None
+    with contextlib.suppress(NothingToReport):
+        return shift_of(label(percentiles, runs), names[0], names[1], margin=margin) if len(names) > 1 else None
+    return None
 
 
 def idle_and_loaded(runs: pd.DataFrame) -> pd.DataFrame:

@@ -154,15 +154,7 @@ class Question:
         unit, table = metric_of(self.metric).unit, self.levels
         known = escape(f"Median and {interval_words(table['n'], self.confidence, table.attrs['deployments'])}.")
         left: dict[str, Any] = {"title_justify": "left", "caption_justify": "left"}
-        what = Table(
-            self.factor,
-            "runs",
-            "median",
-            "interval",
-            title=self.title,
-            caption=known,
-            **left,
-        )
+        what = Table(self.factor, "runs", "median", "interval", title=self.title, caption=known, **left)
         for name, n, *values in (*_figures(table), *_figures(self.elsewhere)):
             median, low, high = (format_value(v, unit) for v in values)
             what.add_row(escape(name), str(n), median, f"{low} to {high}" if values[1] is not None else "–")

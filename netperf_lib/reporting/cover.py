@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..data.layout import Store
 from ..errors import StoreError
 from ..metrics import plural
-from ..questions.conditions import status_counts
+from ..questions.conditions import given, status_counts
 from ..questions.words import headline
 from ..stats.evidence import DEPLOYMENTS
 from .blocks import Shown, markup, say, table
@@ -257,12 +257,12 @@ def provenance(runs: pd.DataFrame) -> Shown:
         ["version of the parser", _some(_levels(runs, "parser_version"))],
     ]
     failures = [
-        [str(r.run_id), str(r.excluded if _given(r.excluded) else r.error or r.status)]
+        [str(r.run_id), str(r.excluded if given(r.excluded) else r.error or r.status)]
         for r in runs.filter(["run_id", "status", "error", "excluded"]).itertuples()
-        if r.status != "ok" or _given(getattr(r, "excluded", None))
+        if r.status != "ok" or given(getattr(r, "excluded", None))
     ]
     tools = sorted(
-        {f"{t} {v}" if _given(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
+        {f"{t} {v}" if given(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
     )
     known = [
         ["tools", _some(tools, 8)],
@@ -301,9 +301,3 @@ def provenance(runs: pd.DataFrame) -> Shown:
         groups=groups,
         words=text,
     )
-
-
-def _given(value: Any) -> bool:
-    import pandas as pd
-
-    return value is not None and not pd.isna(value)

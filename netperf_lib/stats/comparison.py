@@ -10,16 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ..metrics import plural
-from .result import (
-    Result,
-    difference,
-    direction,
-    html_table,
-    percent,
-    spread,
-    unit_of,
-    value_words,
-)
+from .result import Result, difference, direction, html_table, percent, spread, unit_of, value_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -292,17 +283,7 @@ class Family(Sequence[Comparison]):
 
     def rows(self) -> list[tuple[str, ...]]:
         """Cells of the table that people read; see `HEAD`."""
-        return [
-            (
-                c.label,
-                c.quantity,
-                c.ratio_words,
-                plural(c.n, c.unit),
-                str(c.verdict),
-                c.words,
-            )
-            for c in self
-        ]
+        return [(c.label, c.quantity, c.ratio_words, plural(c.n, c.unit), str(c.verdict), c.words) for c in self]
 
     @property
     def note(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ..errors import StatsError
 from ..experiment.model import Contrast
-from ..metrics import METRICS, to_bps, to_bytes, to_us
+from ..metrics import METRICS, read_value
 from .comparison import Better
 from .result import check_share, unit_of, value_words
 from .runs_table import Factors
@@ -92,7 +92,7 @@ def question(c: Contrast | Question | Mapping[str, Any]) -> Question:
         margin = check_share(_share(given.get("margin", 0.05)), "margin")
         return Question(b=dict(given["b"]), margin=margin, **common)
     limit: Any = limits[0].replace("_", " ")
-    threshold = _quantity_of(given[limits[0]], metric, given.get("of"))
+    threshold = _threshold(given[limits[0]], metric, given.get("of"))
     if not (threshold > 0 and math.isfinite(threshold)):
         raise StatsError(f"a threshold must be above zero; got {given[limits[0]]!r} for {metric}")
     wanted = f"{limit} {value_words(threshold, unit_of(metric))}"
@@ -107,31 +107,14 @@ def _share(value: Any) -> float:
         raise StatsError(f"a margin is a share such as 0.1 or '10 %'; got {value!r}") from None
 
 
-def _quantity_of(value: Any, metric: str, of: Any = None) -> float:
+def _threshold(value: Any, metric: str, of: Any) -> float:
     """A threshold in the stored unit of its metric."""
-    if isinstance(value, int | float):
-        return float(value)
     unit = unit_of(metric)
-    if part := re.fullmatch(r"(.*%)\s*of\s+(.*)", str(value)):
-        return _quantity_of(part[1], metric, part[2])
-    match = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?\d+)?)\s*(.*?)\s*", str(value), re.IGNORECASE)
+    share = re.fullmatch(r"\s*([0-9.]+)\s*%(?:\s*of\s+(.*))?\s*", str(value))
     try:
-        if match is None:
-            raise ValueError
-        number, suffix = float(match[1]), match[2]
-        if suffix == "%":
-            return number / 100 * (1.0 if of is None else _quantity_of(of, metric))
-        if not suffix:
-            return number
-        if unit in ("us", "s"):
-            return to_us(number, suffix) * (1.0 if unit == "us" else 1e-6)
-        if unit == "bps" and (m := re.fullmatch(r"([kKMGT]?)(?:bit/s|bps|bit)", suffix)):
-            return to_bps(number, m[1].upper(), "bit")
-        if unit == "bytes" and (m := re.fullmatch(r"([kKMGT]?i?)(?:B|bytes?)", suffix)):
-            return to_bytes(number, m[1])
-        if unit == "per_s" and suffix == "/s":
-            return number
-        raise ValueError
-    except ValueError:
-        example = {"us": "'1 ms'", "bps": "'900 Mbit/s'", "bytes": "'64 MiB'", "ratio": "'5 %'"}.get(unit, "a number")
-        raise StatsError(f"not a threshold for {metric}: {value!r}; write for example {example}") from None
+        if share is None:
+            return read_value(value if isinstance(value, int | float) else str(value), unit)
+        base = share[2] or of
+        return float(share[1]) / 100 * (1.0 if base is None else read_value(base, unit))
+    except ValueError as error:
+        raise StatsError(f"not a threshold for {metric}: {error}") from None

@@ -286,7 +286,7 @@ def _estimates(family: Sequence[Measured], trusts: Sequence[_Trust], logs: Seque
         elif not d.size:
             made.append(None)
         elif len(m.unknown) > 1:
-            by_unit[i] = np.array([_middle(d[unit == u]) for u in np.unique(unit)])
+            by_unit[i] = np.array([Rounds(d[unit == u]).middle for u in np.unique(unit)])
             made.append(None)
         else:
             states = tuple(s for s in trust.states if s.size == d.size)
@@ -295,10 +295,6 @@ def _estimates(family: Sequence[Measured], trusts: Sequence[_Trust], logs: Seque
         variance, df = _pooled(i, by_unit)
         made[i] = Units(y, variance, df, trusts[i].reach)
     return made
-
-
-def _middle(d: Floats) -> float:
-    return Rounds(d).middle
 
 
 def _pooled(i: int, every: Mapping[int, Floats]) -> tuple[float, float]:
@@ -335,7 +331,8 @@ def _judged(family: Sequence[Measured], sides: Sides, alpha: float, design: Desi
     estimates, main = decided(logs)
     doubts: list[str] = ["" for _ in family]
     if any(m.lost for m in family):
-        for unknown in (1, -1) if any(_both_ways(m) for m in family) else (1,):
+        both_ways = any(sum(m.unknown.values()) or m.asked.better is None for m in family)
+        for unknown in (1, -1) if both_ways else (1,):
             ranked = [m.ranked(unknown) if m.lost and m.unblocked is None else (m.d, m.unit) for m in family]
             for i, d in enumerate(decided(ranked)[1]):
                 if d.code != main[i].code and family[i].lost:
@@ -356,10 +353,6 @@ def _judged(family: Sequence[Measured], sides: Sides, alpha: float, design: Desi
         _comparison(m, t, e, d, doubt, alpha, len(family), design, placings)
         for m, t, e, d, doubt in zip(family, trusts, estimates, main, doubts, strict=True)
     ]
-
-
-def _both_ways(m: Measured) -> bool:
-    return bool(sum(m.unknown.values())) or m.asked.better is None
 
 
 def _beyond_doubt(m: Measured) -> int:
@@ -528,7 +521,7 @@ def _unseen(m: Measured, placings: int) -> tuple[str, int] | None:
     """Why an equivalence over placings cannot be claimed, and how many more deployments it takes."""
     if len(m.unknown) < 2 or not m.moved:
         return None
-    y = np.array([_middle(m.d[m.unit == u]) for u in np.unique(m.unit)])
+    y = np.array([Rounds(m.d[m.unit == u]).middle for u in np.unique(m.unit)])
     far = np.abs(y - np.median(y)) > FAR_PLACING
     if far.any():
         return f"{plural(int(far.sum()), m.unit_name)} of {y.size} landed far from the rest", 0

@@ -1,20 +1,11 @@
 """The tools: what to run, beside how to read what it printed; a tool is a file or a folder, listed in `registry`."""
 
-from .interface import Commands, Reader, Tool
-from .reading import LARGE, parse, parse_stream
-from .registry import READERS, TOOLS, tool
-from .wrapping import clean, decode
-
-__all__ = [
-    "LARGE",
-    "READERS",
-    "TOOLS",
-    "Commands",
-    "Reader",
-    "Tool",
-    "clean",
-    "decode",
-    "parse",
-    "parse_stream",
-    "tool",
-]
+from .interface import Commands as Commands
+from .reading import LARGE as LARGE
+from .reading import parse as parse
+from .reading import parse_stream as parse_stream
+from .registry import READERS as READERS
+from .registry import TOOLS as TOOLS
+from .registry import tool as tool
+from .wrapping import clean as clean
+from .wrapping import decode as decode

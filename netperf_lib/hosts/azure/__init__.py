@@ -30,27 +30,12 @@ from .az import Clock, Runs, find
 from .checks import Preflight
 from .failures import AzError
 from .groups import Leftover
-from .options import Options
-from .proof import existing, facts_of, proofs_of
+from .options import Options as Options
+from .proof import existing as existing
+from .proof import facts_of as facts_of
+from .proof import proofs_of as proofs_of
 from .state import State
 from .topology import Topology, alternatives, topology
-
-__all__ = [
-    "EPHEMERAL",
-    "HOLDS",
-    "Options",
-    "cost",
-    "down",
-    "down_all",
-    "dry_run",
-    "existing",
-    "facts_of",
-    "leftovers",
-    "preflight",
-    "proofs_of",
-    "spent",
-    "up",
-]
 
 EPHEMERAL = True
 """`npl run` takes the VMs away after measuring."""

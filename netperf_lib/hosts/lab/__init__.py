@@ -27,32 +27,13 @@ from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
 from ..source import Workload
 from .requirements import check_linux
-from .topology import LabHost, Link, Options
+from .topology import LabHost as LabHost
+from .topology import Link as Link
+from .topology import Options as Options
 
 if sys.platform == "linux":  # elsewhere an experiment can be planned and checked; `check` says the rest
     from . import deployment as _deployment
     from . import lock, supervisor
-
-__all__ = [
-    "EPHEMERAL",
-    "HOLDS",
-    "LabHost",
-    "Link",
-    "Options",
-    "Status",
-    "check",
-    "cost",
-    "default_folder",
-    "down",
-    "run_foreground",
-    "shell",
-    "spent",
-    "ssh_command",
-    "start",
-    "status",
-    "stop",
-    "up",
-]
 
 EPHEMERAL = True
 HOLDS = False
