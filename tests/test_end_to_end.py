@@ -86,7 +86,7 @@ def test_every_trial_became_a_run_with_its_raw_logs(measured: Store) -> None:
     assert (good["latency_oneway_us"] > 0).all()
     assert "Emulated" in runs.attrs["notice"]
     for run_id in runs["run_id"]:
-        held = {p.name for p in measured.raw_dir(run_id).iterdir()}
+        held = {p.name for p in (measured.path / "raw" / run_id).iterdir()}
         assert {"run.json", "client.out", "client.err", "server.out", "server.err"} <= held
 
 
@@ -170,7 +170,7 @@ def test_kill_9_leaves_nothing_behind_and_the_same_command_goes_on(tmp_path: Pat
         process.wait()
     assert _within(30, lambda: not _marked(marker) and not _in_namespaces(namespaces))
     complete = set(store.run_ids())
-    assert all((store.raw_dir(i) / "run.json").is_file() for i in complete)
+    assert all((store.path / "raw" / i / "run.json").is_file() for i in complete)
 
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -30,7 +30,7 @@ from ..tools.parsed import ParsedRun
 from ..tools.peers import PEERS
 from . import logs
 from .files import is_url
-from .layout import Store, experiments
+from .layout import Store, experiments, new_record
 from .load import Results, data_frame
 from .tables import run_row, runs_table
 
@@ -558,27 +558,18 @@ def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[st
         | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone", "zone_physical")}
         for side in ("client", "server")
     }
-    return {
-        "run_id": run_id,
-        "attempt": 1,
-        "experiment": experiment,
-        "deployment": run.get("deployment") or 1,
-        "deployment_id": None,
-        "round": run.get("round"),
-        "order": order,
-        "status": "ok",
-        "error": None,
-        "trial": _factors(run),
-        "hosts": hosts,
-        "notice": NOTICE,
-        "commands": {"client": [], "server": []},
-        "started_utc": run.get("started_utc"),
-        "ended_utc": None,
-        "tool_version": None,
-        "facts": {"client": {}, "server": {}},
-        "warnings": [LOCAL_TIME]
-        if run.said.get("started_utc") == run.parsed.parameters.get("started_local", "")
-        else [],
-        "log": {"status": run.parsed.status, "error": run.parsed.error, "run": run.index},
-        "imported": {"file": run.name, "log": run.digest},
-    }
+    local = run.said.get("started_utc") == run.parsed.parameters.get("started_local", "")
+    return new_record(
+        run_id=run_id,
+        experiment=experiment,
+        deployment=run.get("deployment") or 1,
+        round=run.get("round"),
+        order=order,
+        trial=_factors(run),
+        hosts=hosts,
+        notice=NOTICE,
+        started_utc=run.get("started_utc"),
+        warnings=[LOCAL_TIME] if local else [],
+        log={"status": run.parsed.status, "error": run.parsed.error, "run": run.index},
+        imported={"file": run.name, "log": run.digest},
+    )

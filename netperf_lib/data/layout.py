@@ -170,10 +170,6 @@ class Store:
         draft.replace(place)
         return drawn
 
-    def raw_dir(self, run_id: str) -> Path:
-        """Folder of a run that is complete, where the data root is on this machine."""
-        return self.path / "raw" / run_id
-
     def publish(self, made: Iterable[Path]) -> list[str]:
         """Bring files of `reports_dir` to where the data are; return their paths or URLs there."""
         if self._files.path is not None:
@@ -551,6 +547,25 @@ def _freeze(experiment: Experiment, utc: str | None) -> dict[str, Any]:
 def _digest(frozen: Mapping[str, Any]) -> str:
     content = {k: frozen[k] for k in ("alpha", "contrasts")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def new_record(**known: Any) -> dict[str, Any]:
+    """What a run.json says, with what is known of the run; the rest is null or empty."""
+    return {
+        "attempt": 1,
+        "deployment_id": None,
+        "status": "ok",
+        "error": None,
+        "commands": {"client": [], "server": []},
+        "exit": {"client": None, "server": None},
+        "started_utc": None,
+        "ended_utc": None,
+        "tool_version": None,
+        "facts": {"client": {}, "server": {}},
+        "counters": {"client": {}, "server": {}},
+        "warnings": [],
+        "log": {"status": None, "error": None},
+    } | known
 
 
 def read_record(data: bytes) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ..errors import UsageError
 from ..experiment.model import Experiment, Trial
 from ..experiment.schedule import describe, schedule
 from .files import Location, explained, folder
-from .layout import BLOCK_ROUNDS, Store
+from .layout import BLOCK_ROUNDS, Store, new_record
 from .workers import Engine
 
 NOTICE = "Synthetic data: made up by npl synth, measured nowhere."
@@ -245,28 +245,23 @@ class _Deployment:
         facts = {"kernel": "6.8.0-1021-azure", "congestion_control": "cubic", "nic_driver": "mlx5_core", "vf_up": True}
         commands = {"qperf": "qperf 10.0.0.5 tcp_lat", "iperf3": "iperf3 -c 10.0.0.5 -J -t 10"}
         command = commands.get(trial.test.tool, "sockperf ping-pong -i 10.0.0.5 --tcp -t 1 --full-log /dev/stdout")
-        return {
-            "run_id": trial.run_id,
-            "attempt": 1,
-            "experiment": experiment,
-            "deployment": trial.deployment,
-            "round": trial.round,
-            "order": trial.order,
-            "status": "ok",
-            "error": None,
-            "trial": describe(trial),
-            "hosts": {"client": host(trial.pair.client), "server": host(trial.pair.server)},
-            "notice": NOTICE,
-            "commands": {"client": command.split(), "server": [trial.test.tool]},
-            "exit": {"client": 0, "server": None},
-            "started_utc": at.isoformat(),
-            "ended_utc": (at + timedelta(seconds=10)).isoformat(),
-            "tool_version": version,
-            "facts": {"client": facts, "server": facts},
-            "counters": {"client": {}, "server": {}},
-            "warnings": [],
-            "log": {"status": "ok", "error": None},
-        }
+        return new_record(
+            run_id=trial.run_id,
+            experiment=experiment,
+            deployment=trial.deployment,
+            round=trial.round,
+            order=trial.order,
+            trial=describe(trial),
+            hosts={"client": host(trial.pair.client), "server": host(trial.pair.server)},
+            notice=NOTICE,
+            commands={"client": command.split(), "server": [trial.test.tool]},
+            exit={"client": 0, "server": None},
+            started_utc=at.isoformat(),
+            ended_utc=(at + timedelta(seconds=10)).isoformat(),
+            tool_version=version,
+            facts={"client": facts, "server": facts},
+            log={"status": "ok", "error": None},
+        )
 
 
 def _log(

@@ -21,7 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ..data.layout import Store
+from ..data.layout import Store, new_record
 from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
 from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
@@ -110,8 +110,8 @@ def collect(
         The plan names a host that the deployment does not have, or another collector measures on one.
     """
     with report_disk_full(store), store.lock(), _log_file(store) as log:
-        collector = _Collector(plan, deployment, store, number, progress or make_progress(), install, log)
-        collector.enough, collector.spent, collector.patience_s = enough, spent, patience_s
+        shown = progress or make_progress()
+        collector = _Collector(plan, deployment, store, number, shown, install, log, enough, spent, patience_s)
         try:
             return finish(collector.collect(), stopped=_stopped)
         except KeyboardInterrupt:
@@ -211,25 +211,23 @@ def failures(plan: Plan, store: Store) -> str | None:
     )
 
 
+@dataclass
 class _Collector:
-    enough: Callable[[], str | None] | None = None
-    spent: Callable[[float], str | None] | None = None
-    patience_s = PATIENCE_S
+    plan: Plan
+    deployment: Deployment
+    store: Store
+    number: int
+    progress: Progress
+    install: bool
+    log: logging.Logger
+    enough: Callable[[], str | None] | None
+    spent: Callable[[float], str | None] | None
+    patience_s: float
 
-    def __init__(
-        self,
-        plan: Plan,
-        deployment: Deployment,
-        store: Store,
-        number: int,
-        progress: Progress,
-        install: bool,
-        log: logging.Logger,
-    ) -> None:
-        self.plan, self.deployment, self.store, self.progress, self.log = plan, deployment, store, progress, log
-        self.experiment = plan.experiment
-        self.trials = [t for t in plan.trials if t.deployment == number]
-        marker = _mark(store)
+    def __post_init__(self) -> None:
+        self.experiment = self.plan.experiment
+        self.trials = [t for t in self.plan.trials if t.deployment == self.number]
+        marker = _mark(self.store)
         needed: dict[str, list[str]] = {}
         for trial in self.trials:
             tools = [spec.tool for spec in (trial.test, trial.test.during) if spec]
@@ -239,10 +237,10 @@ class _Collector:
             except KeyError as error:
                 raise HostError(f"{self.experiment.name}: {error.args[0]}; name one of these in `pairs`") from None
         self.sessions = {
-            name: HostSession(deployment.host(name), marker, tools, install=install, log=log)
+            name: HostSession(self.deployment.host(name), marker, tools, install=self.install, log=self.log)
             for name, tools in needed.items()
         }
-        self.past = _past(self.trials, store)
+        self.past = _past(self.trials, self.store)
         self.tally = Tally(scheduled=len(self.trials))
         self.remaining: dict[str, float] = {}
         self.begun = time.monotonic()
@@ -416,39 +414,22 @@ class _Collector:
         return record | {"reached": not outage}
 
     def _record(self, trial: Trial, run_id: str, attempt: int) -> dict[str, Any]:
-        return {
-            "run_id": run_id,
-            "attempt": attempt,
-            "experiment": self.experiment.name,
-            "deployment": trial.deployment,
-            "deployment_id": self.deployment.deployment_id,
-            "round": trial.round,
-            "order": trial.order,
-            "seed": self.plan.seed,
-            "status": "ok",
-            "error": None,
-            "trial": describe(trial),
-            "hosts": {
-                "client": asdict(self.sessions[trial.pair.client].host),
-                "server": asdict(self.sessions[trial.pair.server].host),
-            },
-            "notice": self.deployment.notice,
+        ends = {"client": trial.pair.client, "server": trial.pair.server}
+        return new_record(
+            run_id=run_id,
+            attempt=attempt,
+            experiment=self.experiment.name,
+            deployment=trial.deployment,
+            deployment_id=self.deployment.deployment_id,
+            round=trial.round,
+            order=trial.order,
+            seed=self.plan.seed,
+            trial=describe(trial),
+            hosts={side: asdict(self.sessions[name].host) for side, name in ends.items()},
+            notice=self.deployment.notice,
             # hops, MTU and route: claims about the path name both of its ends
-            "path": [
-                asdict(p)
-                for p in self.deployment.proofs
-                if {trial.pair.client, trial.pair.server} <= set(p.claim.split())
-            ],
-            "commands": {"client": [], "server": []},
-            "exit": {"client": None, "server": None},
-            "started_utc": None,
-            "ended_utc": None,
-            "tool_version": None,
-            "facts": {"client": {}, "server": {}},
-            "counters": {"client": {}, "server": {}},
-            "warnings": [],
-            "log": {"status": None, "error": None},
-        }
+            path=[asdict(p) for p in self.deployment.proofs if {*ends.values()} <= set(p.claim.split())],
+        )
 
 
 def _good(record: Mapping[str, Any]) -> bool:

@@ -476,20 +476,12 @@ def stability(intervals: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     each = each[each["size"] > 1]
     streams = single.groupby(["condition", "run_id", "stream"], observed=True)["throughput_bps"].mean()
     ends = streams.groupby(["condition", "run_id"], observed=True).agg(["min", "max", "size"])
-    ends = ends[ends["size"] > 1]
+    ends = ends.loc[ends["size"] > 1, ["min", "max"]]
     rows = []
     for name, group in each.groupby("condition", observed=True):
         own = ends.loc[ends.index.get_level_values("condition") == name]
-        rows.append(
-            [
-                str(name),
-                len(group),
-                float((group["std"] / group["mean"]).median()),
-                float((group["min"] / group["mean"]).median()),
-                float(own["min"].median()) if len(own) else None,
-                float(own["max"].median()) if len(own) else None,
-            ]
-        )
+        shares = [float((group[what] / group["mean"]).median()) for what in ("std", "min")]
+        rows.append([str(name), len(group), *shares, *(float(own[e].median()) if len(own) else None for e in ends)])
     return pd.DataFrame(rows, columns=heads)
 
 

@@ -57,8 +57,8 @@ def combine(books: Mapping[str, Any]) -> Any:
                 left = ("cover", "findings" if own else "verdicts")
                 if not own:
                     _keep_warnings(cells)
-                cells = _without_sections(c for c in cells if not _shows(c, *left))
-            cells = _said_once(cells, said)
+                cells = [c for c in cells if not _shows(c, *left)]
+            _shorten(cells, ALONE if judged else (), said)
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
                 chapter.metadata["netperf_chapter"] = "appendix" if name in APPENDIX else "chapter"
         whole.cells += cells
@@ -87,27 +87,14 @@ def _keep_warnings(cells: list[Any]) -> None:
         sentences["text"] += "".join(f"\n- {note}" for note in table["notes"])
 
 
-def _without_sections(cells: Iterable[Any]) -> list[Any]:
-    """Leave out what a page of its own needs and a chapter does not: `ALONE`."""
-    kept = []
-    for cell in cells:
-        if cell.cell_type == "markdown":
-            parts = re.split(r"(?m)^(?=## )", cell.source)
-            cell.source = "".join(p for p in parts if not p.startswith(ALONE))
-        kept.append(cell)
-    return kept
-
-
-def _said_once(cells: Iterable[Any], said: set[str]) -> list[Any]:
-    """Leave out a closing section that an earlier page of the same notebook has; adds those that it keeps to `said`."""
-    kept = []
+def _shorten(cells: Iterable[Any], alone: tuple[str, ...], said: set[str]) -> None:
+    """Take out sections that only a page of its own needs, and those that an earlier page has `said`."""
     for cell in cells:
         if cell.cell_type == "markdown":
             parts = [p for p in re.split(r"(?m)^(?=## )", cell.source) if p.strip() not in said]
+            parts = [p for p in parts if not p.startswith(alone)]
             said |= {p.strip() for p in parts if p.startswith(SAME)}
             cell.source = "".join(parts)
-        kept.append(cell)
-    return kept
 
 
 def _heading(cells: Any) -> str | None:

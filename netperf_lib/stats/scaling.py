@@ -65,12 +65,8 @@ class Streams(Result):
         """Return a tidy table: one row a number of streams."""
         import pandas as pd
 
-        return pd.DataFrame(
-            [
-                {"streams": k, "median": v.median, "low": v.low, "high": v.high, "n": v.n, "confidence": v.confidence}
-                for k, v in self.levels.items()
-            ]
-        )
+        rows = [(k, v.median, v.low, v.high, v.n, v.confidence) for k, v in self.levels.items()]
+        return pd.DataFrame(rows, columns=["streams", "median", "low", "high", "n", "confidence"])
 
 
 def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, int]:

@@ -106,23 +106,12 @@ class Quantiles(Result):
         """Return a tidy table: one row a percentile."""
         import pandas as pd
 
-        rows = zip(self.percentiles, self.beyond, self.comparisons, strict=True)
-        return pd.DataFrame(
-            [
-                {
-                    "percentile": p,
-                    "verdict": c.verdict,
-                    "ratio": c.ratio,
-                    "low": c.low,
-                    "high": c.high,
-                    "n": c.n,
-                    "beyond": k,
-                    "flagged": p in self.flagged,
-                    "words": c.words,
-                }
-                for p, k, c in rows
-            ]
-        )
+        rows = [
+            (p, c.verdict, c.ratio, c.low, c.high, c.n, k, p in self.flagged, c.words)
+            for p, k, c in zip(self.percentiles, self.beyond, self.comparisons, strict=True)
+        ]
+        heads = ["percentile", "verdict", "ratio", "low", "high", "n", "beyond", "flagged", "words"]
+        return pd.DataFrame(rows, columns=heads)
 
 
 def name_of(percentile: float) -> str:

@@ -169,20 +169,8 @@ class Buffers(Result):
         """Return a tidy table: one row a buffer size, measured against predicted."""
         import pandas as pd
 
-        return pd.DataFrame(
-            [
-                {
-                    "buffer_bytes": k,
-                    "ratio": c.ratio,
-                    "low": c.low,
-                    "high": c.high,
-                    "n": c.n,
-                    "verdict": c.verdict,
-                    "words": c.words,
-                }
-                for k, c in self.fits.items()
-            ]
-        )
+        rows = [(k, c.ratio, c.low, c.high, c.n, c.verdict, c.words) for k, c in self.fits.items()]
+        return pd.DataFrame(rows, columns=["buffer_bytes", "ratio", "low", "high", "n", "verdict", "words"])
 
 
 def window_fit(x: Floats, y: Floats) -> tuple[float, float]:

@@ -306,7 +306,7 @@ def test_a_damaged_record_is_a_failed_run_that_says_so(store: Store, damage: dic
 
 def test_a_record_that_was_repaired_is_read_again(store: Store) -> None:
     run_id = add(store, 1)
-    place = store.raw_dir(run_id) / "run.json"
+    place = store.path / "raw" / run_id / "run.json"
     good = place.read_bytes()
     place.write_bytes(b"{")
     assert npl.load(store.path).loc[0, "status"] == "failed"

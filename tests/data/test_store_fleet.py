@@ -276,7 +276,7 @@ def test_a_scheduler_that_is_not_there() -> None:
 
 def test_verify_checks_runs_that_are_not_in_the_tables_yet(fresh: Path) -> None:
     store = Store(fresh, "fleet-0001")
-    (store.raw_dir(store.run_ids()[0]) / "client.out").write_text("changed")
+    (store.path / "raw" / store.run_ids()[0] / "client.out").write_text("changed")
     assert len(npl.verify(store.path)) == 1
     assert not (store.path / "tables").exists()  # it changes nothing
 
@@ -432,7 +432,7 @@ def test_latencies_keep_their_precision(tmp_path: Path) -> None:
     synth(tmp_path, runs=4, samples=3000, tools=("sockperf",))
     store = Store(tmp_path, "fleet-0001")
     for run_id in store.run_ids():
-        [read] = npl.parse(store.raw_dir(run_id) / "client.out")
+        [read] = npl.parse(store.path / "raw" / run_id / "client.out")
         columns = list(read.samples())
         for name, rtol, atol in (("latency_us", 2**-16, 0), ("t_s", 0, 2**-17)):
             logged = np.concatenate([np.asarray(c[name]) for c in columns])

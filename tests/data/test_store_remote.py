@@ -58,7 +58,7 @@ def copied(local: Path, root: str) -> Store:
     target.write_plan(source.read_plan() or {})
     for run_id in source.run_ids():
         with target.new_run(run_id) as place:
-            for file in source.raw_dir(run_id).iterdir():
+            for file in (source.path / "raw" / run_id).iterdir():
                 (place / file.name).write_bytes(file.read_bytes())
     return target
 

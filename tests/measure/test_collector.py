@@ -194,7 +194,7 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(
     assert runs.loc[runs["tool"] == "qperf", "latency_oneway_us"].notna().all()
     # the interval between tools is not a test of time here, but a server that ends by itself had time to print
     iperf3 = next(r for r in records(store) if r["trial"]["tool"] == "iperf3")
-    assert json.loads((store.raw_dir(iperf3["run_id"]) / "server.out").read_text()).get("error") is None
+    assert json.loads((store.path / "raw" / iperf3["run_id"] / "server.out").read_text()).get("error") is None
     assert not tools_running(deployment)
 
 
@@ -556,7 +556,9 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_nothing(
         process.communicate()
         for run in store.runs():  # whatever is there is whole
             assert run.status == "ok"
-            for name, size in ((f, (store.raw_dir(run.run_id) / f).stat().st_size) for f in ("client.out", "run.json")):
+            for name, size in (
+                (f, (store.path / "raw" / run.run_id / f).stat().st_size) for f in ("client.out", "run.json")
+            ):
                 assert size, name
         assert wait_until(lambda: not tools_running(deployment), 30), tools_running(deployment)
     process = start(store, lab_folder)

@@ -142,7 +142,7 @@ def test_failed_runs_and_round_trips_are_in_no_distribution_of_one_way_latencies
     store = Store(tmp_path, "fleet-0001")
     run_id = store.run_ids()[0]
     record = store.run(run_id) | {"status": "failed", "error": "cut", "run_id": f"{run_id}-a2", "attempt": 2}
-    log = store.raw_dir(run_id) / "client.out"
+    log = store.path / "raw" / run_id / "client.out"
     with store.new_run(f"{run_id}-a2") as place:
         (place / "client.out").write_bytes(log.read_bytes())
         store.write_record(place, record | {"trial": record["trial"] | {"full_rtt": True}})

@@ -117,7 +117,7 @@ def preflight(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> 
     found = _look(experiment, place, az, workload)
     if not found.problems and not found.elsewhere:
         with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as kept:
-            attempt = _Attempt(experiment, options, place, found, kept, az, 1)
+            attempt = _Attempt(experiment, options, place, found, kept, az)
             try:
                 found.changes, remarks = attempt.rehearse()
                 found.warnings += remarks
@@ -175,7 +175,7 @@ def dry_run(experiment: Experiment) -> DryRun:
     )
     with tempfile.TemporaryDirectory() as folder, _WithoutKeys.locked(Path(folder)) as kept:
         kept.data["mark"] = "MARK"
-        attempt = _Attempt(experiment, options, place, found, kept, az, 1)
+        attempt = _Attempt(experiment, options, place, found, kept, az)
         attempt.place()
         return DryRun("".join(commands), template.template_text(), json.dumps(attempt.parameters(), indent=2) + "\n")
 
@@ -298,40 +298,32 @@ def _still_there(az: Runs, kept: State, number: int) -> bool:
     return bool(records)
 
 
+@dataclass
 class _Attempt:
     """One way to place one deployment; on disk before anything is made."""
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        options: Options,
-        place: Topology,
-        found: Preflight,
-        kept: State,
-        az: Runs,
-        number: int,
-        choice: int = 0,
-        say: Say = lambda _: None,
-    ) -> None:
-        self.options, self.topology, self.found, self.kept, self.az = (
-            options,
-            place.unzoned(found.unzoned),
-            found,
-            kept,
-            az,
-        )
-        self.say, self.record = (
-            say,
-            kept.begin(number, choice, experiment.name, found.subscription, options.resource_group),
-        )
-        self.target = kept.target(self.record)
+    experiment: Experiment
+    options: Options
+    topology: Topology
+    found: Preflight
+    kept: State
+    az: Runs
+    number: int = 1
+    choice: int = 0
+    say: Say = lambda _: None
+
+    def __post_init__(self) -> None:
+        name, shared = self.experiment.name, self.options.resource_group
+        self.topology = self.topology.unzoned(self.found.unzoned)
+        self.record = self.kept.begin(self.number, self.choice, name, self.found.subscription, shared)
+        self.target = self.kept.target(self.record)
         now, stamp = dt.datetime.now(dt.UTC), "%Y-%m-%dT%H:%M:%SZ"
         self.tags = self.record.get("tags") or {
-            **options.tags,
-            "netperf-experiment": experiment.name,
+            **self.options.tags,
+            "netperf-experiment": name,
             groups.TAG: self.target.name,
             "netperf-created": now.strftime(stamp),
-            "netperf-expires": (now + dt.timedelta(hours=options.expires_h)).strftime(stamp),
+            "netperf-expires": (now + dt.timedelta(hours=self.options.expires_h)).strftime(stamp),
         }
 
     def parameters(self) -> dict[str, Any]:

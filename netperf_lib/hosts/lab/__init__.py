@@ -92,13 +92,14 @@ def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Worklo
     options: Options = read_options(experiment)
     folder = state.absolute()
     if running := _settled(folder):
-        if (running.options, running.deployment.deployment_id) == (options, f"lab-{number}"):
+        pid, asked, deployment = running
+        if (asked, deployment.deployment_id) == (options, f"lab-{number}"):
             if folder not in _started:
                 _joined.add(folder)
-            return running.deployment
+            return deployment
         if folder not in _started:
             raise LabError(
-                f"process {running.pid} runs a lab with other options in {folder}: end it with 'npl lab down --folder "
+                f"process {pid} runs a lab with other options in {folder}: end it with 'npl lab down --folder "
                 f"{shlex.quote(str(folder))}', or choose another folder"
             )
         stop(folder)
@@ -181,7 +182,6 @@ def run_foreground(
     options: Options | None = None,
     folder: Path | None = None,
     *,
-    number: int = 1,
     ready: Callable[[Deployment], None] | None = None,
 ) -> None:
     """Run a lab until it is interrupted (control-C, SIGTERM) or ended from elsewhere.
@@ -193,7 +193,7 @@ def run_foreground(
         raise LabError(f"process {running.pid} runs a lab in {folder} already: end it with 'npl lab down'")
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        deployment = start(options or Options(), folder, number)
+        deployment = start(options or Options(), folder)
         (ready or _print_ready)(deployment)
         code = _started[folder].wait()
     except KeyboardInterrupt:
@@ -331,21 +331,14 @@ def _first_line(process: subprocess.Popen[str], options: Options) -> dict[str, s
     return {"error": f"the lab's supervisor died at its start: {trouble[-1] if trouble else 'without a word'}"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    pid: int
-    options: Options
-    deployment: Deployment
-
-
-def _settled(folder: Path) -> _Settled | None:
-    """Return the lab that runs in `folder`, if any; wait for one that is being made."""
+def _settled(folder: Path) -> tuple[int, Options, Deployment] | None:
+    """Return process, options and hosts of the lab that runs in `folder`, if any; wait for one that is being made."""
     deadline = time.monotonic() + _START_S
     while running := status(folder):
         if running.deployment is not None:
             with contextlib.suppress(FileNotFoundError):  # it ends just now
                 options = Options.model_validate_json((folder / "options.json").read_text())
-                return _Settled(running.pid, options, running.deployment)
+                return running.pid, options, running.deployment
         if time.monotonic() > deadline:
             raise LabError(
                 f"process {running.pid} does not get the lab in {folder} ready: end it with "
