@@ -157,28 +157,18 @@ def _bitrate(level: Any) -> str:
     )
 
 
-def _pair(name: str, label: str, **known: Any) -> list[Factor]:
+def _pair(name: str, label: str, role: Literal["host", "observed"] = "host") -> list[Factor]:
     """A property of a host: one column for the client, one for the server."""
-    return [
-        Factor(name=f"{side}_{name}", label=f"{side}'s {label}", role="host", **known) for side in ("client", "server")
-    ]
+    return [Factor(name=f"{side}_{name}", label=f"{side}'s {label}", role=role) for side in ("client", "server")]
 
 
 def _list() -> dict[str, Factor]:
     one = [
         Factor(
             name="placement",
-            order=(
-                "ppg",
-                "same-zone",
-                "cross-zone",
-                "same-vnet",
-                "vnet-peering",
-                "standard-lb",
-                "cross-region",
-                "public-ip",
-                "vpn",
-                "expressroute",
+            order=tuple(
+                "ppg same-zone cross-zone same-vnet vnet-peering standard-lb cross-region public-ip vpn "
+                "expressroute".split()
             ),
             words=_itself,
         ),
@@ -258,10 +248,7 @@ def _list() -> dict[str, Factor]:
         Factor(name="nic_driver", label="network driver", role="observed"),
         Factor(name="server_backend", label="backend that answered", role="observed"),
         Factor(name="vf_up", label="virtual function up", kind="flag", role="observed"),
-    ]
-    one += [
-        Factor(name=f"{side}_zone_physical", label=f"{side}'s physical zone", role="observed")
-        for side in ("client", "server")
+        *_pair("zone_physical", "physical zone", "observed"),
     ]
     return {f.name: f for f in one}
 

@@ -35,10 +35,6 @@ def load_experiment(
     duration_s : float, optional
         Seconds for every test instead.
 
-    Returns
-    -------
-    Experiment
-
     Raises
     ------
     ExperimentError

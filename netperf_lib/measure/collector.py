@@ -96,10 +96,6 @@ def collect(
     patience_s : float
         How long an unreachable host is waited for.
 
-    Returns
-    -------
-    Tally
-
     Raises
     ------
     StoreError

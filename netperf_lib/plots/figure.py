@@ -274,11 +274,8 @@ def axis(
     unit, factor = _unit(info.unit, x, wide)
     if wide:
         getattr(axes, f"set_{which}scale")("log")
-        axis.set_major_locator(
-            LogLocator(10, subs=(1, 2, 5) if x.max() / x.min() < (300 if which == "y" else 25) else (1,))
-        )
-        axis.set_minor_formatter(NullFormatter())
-        axis.set_major_formatter(FuncFormatter(lambda v, _: format_value(v, info.unit)))
+        fine = x.max() / x.min() < (300 if which == "y" else 25)
+        tick_words(axis, lambda v: format_value(v, info.unit), (1, 2, 5) if fine else (1,))
         getattr(axes, f"set_{which}label")(f"{info.label} (log scale)" if label else "log scale")
         return
     axis.set_major_locator(MaxNLocator(6))
@@ -286,6 +283,21 @@ def axis(
     getattr(axes, f"set_{which}label")(f"{info.label}{f' ({unit})' if unit else ''}" if label else unit)
     if zero:
         getattr(axes, f"set_{which}lim")(0, None)
+
+
+def tick_words(axis: Any, words: Callable[[float], str], subs: Sequence[float] | None = None) -> None:
+    """Write the major ticks of an axis in words, and no other; `subs` sets them on a log axis, by decade."""
+    if subs:
+        axis.set_major_locator(LogLocator(10, subs=subs))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda v, _: words(v)))
+
+
+def interval(axes: Axes, y: float, low: Any, high: Any, colour: str) -> None:
+    """Draw the interval of a level as a bar that lies; where it has no ends, nothing."""
+    ends = [float(v) for v in (low, high) if v is not None and not pd.isna(v)]
+    if len(ends) == 2 and all(math.isfinite(v) for v in ends):
+        axes.plot(ends, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
 
 
 def _unit(unit: str, x: Any, wide: bool) -> tuple[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..questions.conditions import conditioned, interval_words
 from ..questions.conditions import levels as levels_of
-from .figure import INK, MUTE, Drawn, axis, colours, drawing, each, legend, legend_height, plot
+from .figure import INK, MUTE, Drawn, axis, colours, drawing, each, interval, legend, legend_height, plot
 
 BLUES = LinearSegmentedColormap.from_list("netperf", ["#eef4fb", "#c3dbf0", "#86b9e0", "#4190c7", "#1565a5", "#0b3c70"])
 """One hue from light to dark: order survives grey print and every kind of colour blindness."""
@@ -58,9 +57,7 @@ def levels(table: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn
     with plot(height, caption, told + ".", ax=ax) as (fig, axes):
         for y, (row, group) in enumerate(zip(rows, groups, strict=True)):
             colour, marker = painted[group]
-            ends = [float(v) for v in (row.low, row.high) if v is not None and not pd.isna(v)]
-            if len(ends) == 2 and all(math.isfinite(v) for v in ends):
-                axes.plot(ends, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
+            interval(axes, y, row.low, row.high, colour)
             axes.plot([row.median], [y], marker, color=colour, ms=6.5, mec="white", mew=0.6)
         axis(axes, metric, table["median"].astype(float), which="x")
         axes.margins(x=0.06)

@@ -7,12 +7,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from matplotlib.ticker import FuncFormatter, NullFormatter
-
 from ..errors import NothingToReport
 from ..questions.words import effect
 from ..stats.tail import FEW
-from .figure import INK, MUTE, VERDICTS, Drawn, drawing, each, plot
+from .figure import INK, MUTE, VERDICTS, Drawn, drawing, each, plot, tick_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,8 +88,7 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
         axes.set_xscale("log")
         axes.set_xlim(low, high)
         axes.set_xticks(_ratio_ticks(low, high))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: _ratio_text(v)))
+        tick_words(axes.xaxis, _ratio_text)
         axes.set_yticks(range(len(shown)), [textwrap.fill(n, 44) for _, n in shown])
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
@@ -164,8 +161,7 @@ def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Drawn:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
         axes.set_yticks(_ratio_ticks(low, high))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _ratio_text(v)))
+        tick_words(axes.yaxis, _ratio_text)
         axes.set_xticks(range(len(comparisons)), [f"{p:g}" for p in quantiles.percentiles])
         axes.grid(axis="x", visible=False)
         axes.set_xlabel("Percentile of latency")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.conditions import conditioned, label
 from ..questions.details import tail_metric
 from ..stats.tail import FEW
-from .figure import MUTE, Drawn, colours, conditions, drawing, each, legend, legend_height, plot
+from .figure import MUTE, Drawn, colours, conditions, drawing, each, legend, legend_height, plot, tick_words
 
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
 
@@ -74,9 +76,7 @@ def ecdf(percentiles: pd.DataFrame, runs: pd.DataFrame | None = None, *, ax: Axe
         span = float(kept["latency_us"].max() / kept["latency_us"].min())
         axes.set_xscale("log")
         subs = (1, 2, 3, 5, 7) if span < 12 else (1, 2, 5) if span < 300 else (1,)
-        axes.xaxis.set_major_locator(LogLocator(10, subs=subs))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: format_value(v, "us")))
+        tick_words(axes.xaxis, partial(format_value, unit="us"), subs)
         axes.set_xlabel(f"{basis} (log scale)")
         axes.set_ylabel("Slower packets (log scale)")
         legend(fig, painted)

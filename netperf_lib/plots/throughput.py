@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.conditions import conditioned, interval_words
 from ..stats import level, units_of
-from .figure import INK, MUTE, Drawn, axis, colours, conditions, drawing, each, legend, legend_height, plot
+from .figure import (
+    INK,
+    MUTE,
+    Drawn,
+    axis,
+    colours,
+    conditions,
+    drawing,
+    each,
+    interval,
+    legend,
+    legend_height,
+    plot,
+    tick_words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,9 +161,7 @@ def roofline(
         axes.set_xlim(left, right)
         axes.set_ylim(bottom, top)
         for one, unit, span in ((axes.xaxis, "us", right / left), (axes.yaxis, "bps", top / bottom)):
-            one.set_major_locator(LogLocator(10, subs=(1, 2, 5) if span < 300 else (1,)))
-            one.set_minor_formatter(NullFormatter())
-            one.set_major_formatter(FuncFormatter(lambda v, _, unit=unit: format_value(v, unit)))
+            tick_words(one, partial(format_value, unit=unit), (1, 2, 5) if span < 300 else (1,))
         axes.set_xlabel("Round-trip time under load (log scale)")
         axes.set_ylabel("Throughput of a stream (log scale)")
         legend(fig, painted)
@@ -186,9 +198,8 @@ def share(
     with plot(0.9 + 0.34 * len(names), caption, told + ".", ax=ax) as (fig, axes):
         for y, (row, (colour, marker)) in enumerate(zip(rows, colours(names).values(), strict=True)):
             axes.barh([y], [row.median / advertised_bps], color=colour, alpha=0.28, height=0.6, lw=0)
-            ends = [float(v) / advertised_bps for v in (row.low, row.high) if v is not None and not pd.isna(v)]
-            if len(ends) == 2 and all(math.isfinite(v) for v in ends):
-                axes.plot(ends, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
+            low, high = (None if v is None else v / advertised_bps for v in (row.low, row.high))
+            interval(axes, y, low, high, colour)
             axes.plot([row.median / advertised_bps], [y], marker, color=colour, ms=6.5, mec="white", mew=0.6)
             axes.annotate(
                 f"{100 * row.median / advertised_bps:.0f} %",

@@ -213,10 +213,6 @@ def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = 0.05) ->
         Conditions.
     margin : float
         Ratios within it count as equivalent.
-
-    Returns
-    -------
-    Quantiles
     """
     import pandas as pd
 

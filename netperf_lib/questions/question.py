@@ -214,10 +214,6 @@ def ask(
     **where
         Factor and level, or a list of levels.
 
-    Returns
-    -------
-    Question
-
     Raises
     ------
     UsageError

@@ -120,10 +120,6 @@ def level(
         Deployment (or experiment) of each run. Runs of one deployment measure one draw of where VMs land: with
         several, the level is the geometric mean of their medians, and Student's t over them gives its interval.
 
-    Returns
-    -------
-    Level
-
     Raises
     ------
     StatsError

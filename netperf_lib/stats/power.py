@@ -81,10 +81,6 @@ def rounds_needed(
     between : float, default 0
         Coefficient of variation of the ratio from one deployment to the next; only with `rounds`.
 
-    Returns
-    -------
-    RoundsNeeded
-
     Raises
     ------
     StatsError
@@ -240,10 +236,6 @@ def until_decided(
     width : float, optional
         Settled is then a contrast whose interval reaches no farther than this share to either side of the ratio,
         whatever its verdict.
-
-    Returns
-    -------
-    Progress
 
     Raises
     ------

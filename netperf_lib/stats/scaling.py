@@ -125,10 +125,6 @@ def streams(
     metric : str
         Name of the metric, for the words.
 
-    Returns
-    -------
-    Streams
-
     Raises
     ------
     StatsError

@@ -127,10 +127,6 @@ def warmup(
     extra_s : float
         Seconds beyond the longest warm-up, where there is one.
 
-    Returns
-    -------
-    Warmup
-
     Raises
     ------
     StatsError

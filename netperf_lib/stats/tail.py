@@ -158,10 +158,6 @@ def tails(
     family : int, default 1
         Contrasts that share `alpha`, this call counted as one; its percentiles share that part.
 
-    Returns
-    -------
-    Quantiles
-
     Raises
     ------
     StatsError

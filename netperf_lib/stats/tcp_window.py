@@ -75,10 +75,6 @@ def buffer_needed(target_bps: float, rtt_us: float, eta: float = 0.5) -> BufferA
         Share of the buffer that is in flight; measured by `buffers`. Linux keeps half a receive buffer for its own
         bookkeeping by default (``tcp_adv_win_scale`` = 1).
 
-    Returns
-    -------
-    BufferAdvice
-
     Raises
     ------
     StatsError
@@ -230,10 +226,6 @@ def buffers(
         The model agrees with the data when measured / predicted is equivalent to 1 within this margin.
     alpha : float, default 0.05
         Chance to find agreement falsely, over all buffer sizes.
-
-    Returns
-    -------
-    Buffers
 
     Raises
     ------

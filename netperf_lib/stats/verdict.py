@@ -600,10 +600,6 @@ def compare_samples(
         For the words: `declared` (False: found by looking at the data; an interval and no verdict), `metric`,
         `quantity`, `names`, `context`, `scope`; see `Comparison`.
 
-    Returns
-    -------
-    Comparison
-
     Raises
     ------
     StatsError
@@ -704,10 +700,6 @@ def compare(
     looked : bool, optional
         True: rounds were added while looking at the results (the sequential design). Default:
         ``runs.attrs["looked"]``, else the column ``design``, else False.
-
-    Returns
-    -------
-    Family
 
     Raises
     ------

@@ -150,6 +150,18 @@ def columns(intervals: Sequence[Interval]) -> Columns:
     )
 
 
+def stream_number(name: str) -> int:
+    """Number of a stream in its name, 0 where it has none."""
+    digits = re.search(r"\d+", name)
+    return int(digits[0]) if digits else 0
+
+
+def rule_above(text: str, line: int, rule: str) -> int:
+    """Where the line above the one at an offset begins, where that line is a rule; else the offset."""
+    above = text.rfind("\n", 0, max(line - 1, 0)) + 1
+    return above if above < line and text[above:line].strip(" >\n").startswith(rule) else line
+
+
 def counter(text: str) -> int | None:
     """Read a counter of 32 bits: below zero, or wrapped around, it was never set."""
     value = int(text)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ..iperf_rows import rule_above, stream_number
+
 _START = re.compile(  # each begins with a literal character: the engine looks for these first
     r"Client connecting to (?P<target>\S+), (?:TCP|UDP) port(?: \d+ with pid (?P<connects>\d+))?(?P<client>)"
     r"|Server listening on (?:TCP|UDP) port (?P<port>\d+)(?: with pid (?P<listens>\d+))?(?P<server>)"
@@ -52,7 +54,7 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
                 new = not kind or rows_seen or kind == "client" or (kind == now == "server")
                 serving = now == "server"
             process = pid or process
-            at = _rule_above(text, at)
+            at = rule_above(text, at, "-----")
         elif now == "local":
             new, whole = not kind or finished, not kind
         elif m.start() - at > _BEFORE_AN_ERROR:
@@ -74,8 +76,8 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
             listening.add(m["port"])
         elif m["here"]:
             peers.add(m["peer"])
-            names.add(_number(m["name"]))
-            waiting.add(_number(m["name"]))
+            names.add(stream_number(m["name"]))
+            waiting.add(stream_number(m["name"]))
             is_server |= serving and m["here"] in listening
             if not new:
                 continue
@@ -105,14 +107,6 @@ def _results(found: list[re.Match[str]]) -> set[int]:
 def _goes_on(found: list[re.Match[str]], names: set[int]) -> bool:
     """Whether the connection under a client's banner is the server's: its number follows those that were."""
     following = next((m for m in found if m.lastgroup), None)
-    return following is not None and (following["here"] is None or _number(following["name"]) > max(names, default=0))
-
-
-def _number(name: str) -> int:
-    digits = re.search(r"\d+", name)
-    return int(digits[0]) if digits else 0
-
-
-def _rule_above(text: str, line: int) -> int:
-    above = text.rfind("\n", 0, max(line - 1, 0)) + 1
-    return above if above < line and text[above:line].strip(" >\n").startswith("-----") else line
+    return following is not None and (
+        following["here"] is None or stream_number(following["name"]) > max(names, default=0)
+    )

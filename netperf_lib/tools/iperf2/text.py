@@ -14,7 +14,7 @@ from typing import Any
 
 from ...metrics import to_us
 from ..draft import Contradictory, Damaged, Draft
-from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
+from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row, stream_number
 from ..parsed import Columns, ParsedRun
 
 NAME = "iperf2"
@@ -402,7 +402,7 @@ def read_log(log: Log) -> ParsedRun:
         sums = "SUM" in log.streams  # SUM-4
         draft.parameters |= {
             "protocol": "udp" if log.udp else "tcp",
-            "streams": _number(rows[0].rows[0][0].stream) if sums else max(map(ways.count, ways)),
+            "streams": stream_number(rows[0].rows[0][0].stream) if sums else max(map(ways.count, ways)),
             "direction": None if log.csv else both,
         }
     return draft.run("ok" if error is None else "partial" if rows else "failed", error)
@@ -610,11 +610,6 @@ def _window(details: dict[str, Any]) -> float | None:
     return size * BYTES[details.get("cwnd_unit", "")] if size > 0 else None
 
 
-def _number(name: str) -> int:
-    digits = re.search(r"\d+", name)
-    return int(digits[0]) if digits else 0
-
-
 def _intervals(log: Log, *, salvage: bool) -> Columns:
     """Return the rows that are not over the whole test, in the order of the log; of a damaged log every row."""
     found: list[Interval] = []
@@ -627,7 +622,7 @@ def _intervals(log: Log, *, salvage: bool) -> Columns:
             total = s.rows[-1]
         found += [
             Interval(
-                stream=-1 if name == "SUM" else _number(name),
+                stream=-1 if name == "SUM" else stream_number(name),
                 direction="reverse" if s.reverse else "forward",
                 row=r,
                 retransmits=counter(d["retr"]) if "retr" in d else None,

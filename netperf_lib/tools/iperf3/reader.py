@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from ..alternatives import alternatives
+from ..iperf_rows import rule_above
 from ..parsed import ParsedRun
 from .document import decode_documents, from_events, has_doubles, salvage
 from .intervals import decode_large
@@ -132,7 +133,7 @@ def sightings(text: str) -> Iterator[int]:
                 and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
             )
             new = (kind not in _TEXT and told) or (again and kind == "fragment" and not _one_stream_more(text[at:]))
-            yield_at, now = _rule_above(text, line), "fragment"
+            yield_at, now = rule_above(text, line, "- - -"), "fragment"
             if len(plain) > 60:
                 continue
         elif now == "local":
@@ -166,11 +167,6 @@ def _fragment(text: str, line: int) -> int:
     while at < line and text[at : text.find("\n", at)].strip()[:1] not in ('"', "{", "}", "[", "]"):
         at = text.find("\n", at) + 1
     return at
-
-
-def _rule_above(text: str, line: int) -> int:
-    above = text.rfind("\n", 0, max(line - 1, 0)) + 1
-    return above if text[above:line].strip(" >\n").startswith("- - -") else line
 
 
 def read(text: str) -> list[ParsedRun]:
