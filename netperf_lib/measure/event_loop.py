@@ -25,12 +25,9 @@ def finish(work: Coroutine[Any, Any, Result], *, stopped: Callable[[], BaseExcep
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_watched(work, stopped) if stopped and _main() else work)
+        main = threading.current_thread() is threading.main_thread()
+        return asyncio.run(_watched(work, stopped) if stopped and main else work)
     return _beside(work)
-
-
-def _main() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 async def _watched(work: Coroutine[Any, Any, Result], stopped: Callable[[], BaseException]) -> Result:

@@ -43,7 +43,7 @@ class Question:
     def key(self) -> Any:
         """What is asked, in whichever direction."""
         sides = [self.a] if self.b is None else [self.a, self.b]
-        return self.metric, self.threshold, self.limit, frozenset(frozenset(_hashable(s)) for s in sides)
+        return self.metric, self.threshold, self.limit, frozenset(map(side_key, sides))
 
     def within(self, where: Factors) -> Question:
         """The same, with these levels of both sides."""
@@ -64,8 +64,9 @@ class Question:
 KEYS = {"metric", "a", "b", "margin", "question", "declared", "below", "at_least", "of", "better"}
 
 
-def _hashable(side: Factors) -> list[tuple[str, Any]]:
-    return [(k, tuple(v) if isinstance(v, list) else v) for k, v in side.items()]
+def side_key(side: Factors) -> frozenset[tuple[str, Any]]:
+    """What a side asks for, as a key."""
+    return frozenset((k, tuple(v) if isinstance(v, list) else v) for k, v in side.items())
 
 
 def question(c: Contrast | Question | Mapping[str, Any]) -> Question:

@@ -13,7 +13,7 @@ import numpy as np
 from ..experiment.factors import factor as known
 from ..experiment.factors import level_words
 from ..metrics import plural
-from .contrasts import Question
+from .contrasts import Question, side_key
 from .result import Floats
 from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable, Values
 
@@ -63,7 +63,7 @@ class Sides:
 
     def side(self, metric: str, factors: Factors) -> Side:
         """One side of a contrast of this metric."""
-        key = frozenset((k, tuple(v) if isinstance(v, list) else v) for k, v in factors.items())
+        key = side_key(factors)
         if (metric, key) not in self._made:
             self._made[metric, key] = self._make(metric, factors, key)
         return self._made[metric, key]

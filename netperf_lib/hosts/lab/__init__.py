@@ -191,7 +191,7 @@ def run_foreground(
     folder = (folder or default_folder()).absolute()
     if running := status(folder):
         raise LabError(f"process {running.pid} runs a lab in {folder} already: end it with 'npl lab down'")
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         deployment = start(options or Options(), folder)
         (ready or _print_ready)(deployment)
@@ -356,10 +356,6 @@ def _check_tools(experiment: Experiment) -> None:
             raise LabError(
                 f"the experiment uses {name}, which is not installed here: run 'sudo apt-get install {tool.PACKAGE}'"
             )
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _print_ready(deployment: Deployment) -> None:
