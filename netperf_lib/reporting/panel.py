@@ -176,7 +176,10 @@ class View:
         runs = self.runs
         if self.where:
             runs = runs[_mask(runs, self.where)]
-            runs.attrs = dict(self.runs.attrs)
+            # nothing was declared of the rounds that a filter keeps, and those that it leaves out did not fail
+            experiment = self.runs.attrs.get("experiment") or {}
+            plain = {k: v for k, v in experiment.items() if k not in ("rounds", "contrasts")}
+            runs.attrs = {**self.runs.attrs, "experiment": plain}
             if not ok_runs(runs)[self.metric].notna().any():
                 raise UsageError(
                     f"no run that the filter {self.where!r} keeps has a value of {metric_of(self.metric).label}"

@@ -186,7 +186,14 @@ def test_a_filter_is_a_condition(doubted: Any) -> None:
     with pytest.raises(UsageError, match="no run that the filter 'round > 1000' keeps"):
         View(doubted, **choice, where="round > 1000").chosen()
     view = View(doubted, **choice, where="round > 3")
-    assert (view.chosen()["round"] > 3).all()
+    chosen = view.chosen()
+    assert (chosen["round"] > 3).all()
+    drawn = [x for line in view.figure(chosen).axes[0].lines for x in line.get_xdata()]
+    assert (min(drawn), max(drawn)) == (chosen["round"].min(), chosen["round"].max())
+    family = npl.compare(chosen, by="condition", metric=choice["metric"])
+    assert {c.verdict for c in family} == {"no verdict"}
+    assert all("declared" in str(c.reason) for c in family)
+    assert not [w for c in family for w in c.warnings if "rounds of" in w], "what a filter leaves out was not lost"
     names: dict[str, Any] = {}
     exec(view.code().replace("npl.plots", "shown = npl.plots"), names)
     assert len(names["chosen"]) == len(view.chosen())
