@@ -83,7 +83,7 @@ def rounds(
         + (f" A colour holds runs that differ in {', '.join(merged)}." if merged else "")
     )
     heights = [1.0 + 0.35 * len(g) for g in groups]
-    one = runs["deployment"].nunique() == 1 and runs["round"].notna().all()
+    one = len(set(runs["deployment"])) == 1 and runs["round"].notna().all()
     time = runs["round"] if one else runs.groupby(["deployment", "round"], sort=True).ngroup() + 1
     grid = {"width_ratios": [3.4, 1], "height_ratios": heights}
     shape: dict[str, Any] = {"nrows": len(groups), "ncols": 2, "squeeze": False, "sharey": "row", "gridspec_kw": grid}
