@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import font_manager
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -106,6 +107,7 @@ def _font_face(weight: str) -> str:
     subset: Any = importlib.import_module("fontTools.subset")  # without types
     # without kerning: matplotlib does not kern this font either
     options = subset.Options(flavor="woff", layout_features=[], hinting=False, name_IDs=[])
+    options.drop_tables += ["GDEF", "GPOS", "GSUB"]
     font = subset.load_font(str(file), options)
     subsetter = subset.Subsetter(options)
     subsetter.populate(text=DRAWN)
@@ -176,8 +178,13 @@ class Plot(Figure):
     def svg(self) -> str:
         """Return the figure as SVG; the same figure gives the same text."""
         out = io.StringIO()
+        # savefig would draw everything twice: once for the layout
+        before, dpi = self.canvas, self.dpi
+        canvas: Any = FigureCanvasSVG(self)  # without types
         with mpl.rc_context(STYLE):
-            self.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+            canvas.print_svg(out, metadata={"Date": None, "Creator": None})
+        self.set_canvas(before)
+        self.dpi = dpi
         lines = self.findobj(lambda artist: hasattr(artist, "told"))
         return _with_fonts(_pointed(out.getvalue(), lines))
 

@@ -337,7 +337,9 @@ def _warm_kernel() -> Iterator[Any]:
 
     kernel: Any = KernelManager(client_class="jupyter_client.asynchronous.AsyncKernelClient")
     preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.page.cover"
-    arguments = [*QUIET, f"--IPKernelApp.exec_lines={preload}"]
+    # what stays until the end is not searched for garbage before each notebook
+    lines = f"{preload}; import gc; gc.freeze()"
+    arguments = [*QUIET, "--HistoryManager.enabled=False", f"--IPKernelApp.exec_lines={lines}"]
     with _own_folder() as folder:
         kernel.connection_file = str(folder / "kernel.json")  # with the key to the kernel
         kernel.start_kernel(extra_arguments=arguments)
