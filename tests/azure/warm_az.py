@@ -24,7 +24,9 @@ import struct
 import sys
 from pathlib import Path
 
-CLIENT = """#!{python} -IS
+CLIENT = """#!/bin/sh
+'''exec' "{python}" -IS "$0" "$@" # a path of Python may hold a space
+' '''
 import array, json, os, signal, socket, struct, sys
 try:
     server = socket.socket(socket.AF_UNIX)
