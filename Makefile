@@ -28,7 +28,7 @@ report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DURATION),--duration $(DURATION))
 
 test: setup .venv-azure/ready ## run the tests (JOBS=2 runs two at a time, in half the time)
-	@$(BIN)/python -m pytest $(if $(JOBS),-n $(JOBS) --dist loadgroup) --durations=10 $(ARGS)
+	@$(BIN)/python -m pytest $(if $(JOBS),-n $(JOBS)) --durations=10 $(ARGS)
 
 soak: setup ## kill the collector, and then every verb, 50 times at random moments and compare what is there (KILLS=… SEED=…)
 	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/measure/test_collector.py tests/measure/test_soak.py -k "killed_at_any_moment" $(ARGS)

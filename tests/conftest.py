@@ -8,9 +8,11 @@ import signal
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 # The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -27,10 +29,37 @@ if not hasattr(sys.modules["__main__"], "__spec__"):
     sys.modules["__main__"].__spec__ = None
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests of a file share its fixtures, so one worker runs them all; those that share a lab say so themselves."""
-    if item.get_closest_marker("xdist_group") is None:
-        item.add_marker(pytest.mark.xdist_group(item.path.relative_to(REPO).as_posix()))
+LONGEST = """
+    measure/test_collector.py measure/test_faults.py test_pipeline.py studies/test_measured.py
+    azure/test_end_to_end.py notebooks/test_notebooks.py azure/test_signals.py notebooks/test_browser.py
+    azure/test_failures.py test_end_to_end.py notebooks/test_every_experiment.py hosts/test_lab.py test_docs.py
+    data/test_imports.py measure/test_ssh.py data/test_store_fleet.py measure/test_collect_remote.py
+    notebooks/test_workshop.py report/test_report.py azure/test_place.py
+"""
+"""Files that take longest: they begin first, as one that came last would keep one worker when the others are done."""
+ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]
+"""These share a lab, or measure on this machine itself, where one collector refuses another."""
+
+
+class Groups(LoadScopeScheduling):
+    """Tests of a file share its fixtures, so one worker runs them all."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return ONE_AFTER_ANOTHER[0] if file in ONE_AFTER_ANOTHER else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    """With several workers: groups in the order in which they were collected, not those of most tests first."""
+    config.option.loadscopereorder = False
+    return Groups(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of several workers each collects in the same order, the longest first."""
+    if hasattr(config, "workerinput"):
+        rank = {f"tests/{name}": number for number, name in enumerate(LONGEST.split())}
+        items.sort(key=lambda item: rank.get(item.path.relative_to(REPO).as_posix(), len(rank)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

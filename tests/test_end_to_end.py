@@ -29,10 +29,7 @@ def _no_lab() -> str:
     return ""
 
 
-pytestmark = [
-    pytest.mark.skipif(bool(_no_lab()), reason=f"no lab can run here: {_no_lab()}"),
-    pytest.mark.xdist_group("lab"),
-]
+pytestmark = pytest.mark.skipif(bool(_no_lab()), reason=f"no lab can run here: {_no_lab()}")
 
 # (server, placement, accelerated) from the lab's `client`
 SERVERS = [

@@ -25,7 +25,6 @@ from netperf_lib.hosts import lab
 
 from .sshd import Sshd, alive, wait_until
 
-pytestmark = pytest.mark.xdist_group("lab")
 SMALL: dict[str, Any] = {
     "name": "small",
     "hosts": {"source": "lab", "options": {"hosts": [{"name": "a"}, {"name": "b"}], "calibrate": False}},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -153,3 +154,14 @@ def test_what_is_skipped_for_want_of_a_program_names_the_command_that_gets_it(tm
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks/test_browser.py"]
     done = subprocess.run(command, cwd=REPO, env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert re.search(r"(?m)^\d+ skipped tests need programs: sudo apt-get install chromium$", done.stdout), done.stdout
+
+
+def test_one_of_several_workers_runs_all_of_a_file(tmp_path: Path) -> None:
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    shutil.copy(REPO / "tests" / "conftest.py", tests)
+    for name in ("test_a.py", "test_b.py"):
+        (tests / name).write_text("import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test(n): pass\n")
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert len(set(re.findall(r"(gw\d)\] .*PASSED (\S+?)::", done.stdout))) == 2, done.stdout

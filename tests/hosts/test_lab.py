@@ -26,7 +26,6 @@ try:
 except LabError as error:
     pytest.skip(f"no lab here: {error}", allow_module_level=True)
 
-pytestmark = pytest.mark.xdist_group("lab")
 SMALL = {
     "hosts": [{"name": "client"}, {"name": "ppg"}],
     "calibrate": False,

@@ -21,7 +21,6 @@ from ..test_end_to_end import SERVERS, _no_lab, _within, command, declare
 pytestmark = [
     pytest.mark.skipif(bool(_no_lab()), reason=f"no lab can run here: {_no_lab()}"),
     pytest.mark.slow,
-    pytest.mark.xdist_group("lab"),
     pytest.mark.timeout(2700),  # a killed collector's lease, a lab made twice, and a report
 ]
 ROUNDS = 2

@@ -40,7 +40,6 @@ try:
 except LabError as error:
     pytest.skip(f"no lab here: {error}", allow_module_level=True)
 
-pytestmark = pytest.mark.xdist_group("lab")
 KILLS = int(os.environ.get("KILLS", "10"))
 """How often the collector is killed; `make soak` asks for more."""
 
