@@ -103,7 +103,7 @@ def test_verdicts_agree_with_the_delays_that_the_lab_was_given(measured: Store) 
         assert result.verdict != ("worse" if a < b else "better"), result
         if max(a, b) / min(a, b) > 20:  # far outside what a busy machine adds to a delay
             # the interval, not the verdict, which rounds that resemble their neighbours do not get
-            assert (result.high < 1 / 5) if a < b else (result.low > 5), (result.reason, result)
+            assert (result.high < 1 / 2) if a < b else (result.low > 2), (result.reason, result)
 
 
 def test_tables_can_be_deleted_and_made_again(measured: Store) -> None:

@@ -76,7 +76,7 @@ def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small: Path, t
     assert "64 KiB TCP buffer before" in shown
     found = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
     (comparison,) = json.loads(found)["comparisons"]
-    assert comparison["low"] > 5  # without a verdict too: six rounds on a busy machine may resemble their neighbours
+    assert comparison["low"] > 2  # without a verdict too: six rounds on a busy machine may resemble their neighbours
 
 
 def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small: Path, tmp_path: Path) -> None:
