@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
+from ..stats.result import rounded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,19 +136,13 @@ def effect(ratio: float, outward: int = 0, *, times: bool = False) -> str:
     if not math.isfinite(ratio) or ratio <= 0:
         return "–"
     if ratio >= 3 or (times and ratio >= 1):
-        return f"×{_rounded(ratio, 1, outward)}" if ratio < 20 else f"×{_rounded(ratio, 0, outward)}"
+        return f"×{rounded(ratio, 1, outward)}" if ratio < 20 else f"×{rounded(ratio, 0, outward)}"
     if ratio <= 0.1:
-        return f"1/{_rounded(1 / ratio, 0, -outward)}"
+        return f"1/{rounded(1 / ratio, 0, -outward)}"
     change = 100 * (ratio - 1)
     sign = "−" if change < 0 else "+"
     digits = 0 if abs(change) >= 9.95 else 1
-    return f"{sign}{_rounded(abs(change), digits, outward if change > 0 else -outward)} %"
-
-
-def _rounded(size: float, digits: int, outward: int) -> str:
-    scaled = size * 10**digits
-    whole = round(scaled) if not outward else math.floor(scaled + 1e-9) if outward < 0 else math.ceil(scaled - 1e-9)
-    return f"{whole / 10**digits:,.{digits}f}"
+    return f"{sign}{rounded(abs(change), digits, outward if change > 0 else -outward)} %"
 
 
 def span(c: Comparison) -> str:

@@ -146,24 +146,27 @@ def percent(share: float) -> str:
     return f"{p:.{digits}f} %"
 
 
-def _size(ratio: float, *, cautious: bool = False, times: bool = False) -> str:
-    """Size of a ratio without its direction: ``32 %``, ``4.2 times``; `cautious` never rounds away from 1."""
+def rounded(size: float, digits: int, outward: int = 0) -> str:
+    """Write a number with so many decimals: the nearest, or never above (outward −1) or below it (1)."""
+    scaled = size * 10**digits
+    whole = round(scaled) if not outward else math.floor(scaled + 1e-9) if outward < 0 else math.ceil(scaled - 1e-9)
+    return f"{whole / 10**digits:,.{digits}f}"
+
+
+def _size(ratio: float, outward: int = 0, *, times: bool = False) -> str:
+    """Size of a ratio without its direction: ``32 %``, ``4.2 times``; the low (−1) or high (1) end of an interval."""
     if ratio >= 3 or times:
-        step = 0.1 if ratio < 20 else 1
-        value = math.floor(ratio / step + 1e-9) * step if cautious else ratio
-        return f"{value:.1f} times" if step < 1 else f"{value:.0f} times"
+        return f"{rounded(ratio, 1 if ratio < 20 else 0, outward)} times"
     size = 100 * abs(ratio - 1)
     digits = 1 if size < 9.95 or (ratio < 1 and size >= 98.5) else 0
-    if cautious:
-        size = math.floor(size * 10**digits + 1e-9) / 10**digits
-    return f"{size:.{digits}f} %"
+    return f"{rounded(size, digits, outward if ratio > 1 else -outward)} %"
 
 
-def direction(ratio: float) -> str:
+def direction(ratio: float, outward: int = 0) -> str:
     """Name a ratio with its direction: ``32 % lower``, ``4.2 times as high``, ``the same``."""
     if not math.isfinite(ratio):
         return "without bound"
-    size = _size(ratio)
+    size = _size(ratio, outward)
     if size == "0.0 %":
         return "the same"
     return f"{size} as high" if size.endswith("times") else f"{size} {'higher' if ratio > 1 else 'lower'}"
@@ -173,14 +176,14 @@ def difference(ratio: float, bound: float, a: str, b: str, what: str) -> str:
     """Say that `a` differs from `b`: the estimate, and the end of the interval that is nearer to no difference."""
     size = _size(ratio)
     times = size.endswith("times")  # one way to write both numbers
-    least = _size(bound, cautious=True, times=times)
+    least = _size(bound, -1 if ratio > 1 else 1, times=times)
     how = "the {} of" if times else f"{'higher' if ratio > 1 else 'lower'} {{}} than"
     return f"{a}: {size} {how.format(what)} {b}, at least {least}"
 
 
 def spread(low: float, high: float) -> str:
-    """Say an interval of a ratio: ``between 3.1 % lower and 8.0 % higher``."""
-    return f"between {direction(low)} and {direction(high)}"
+    """Say an interval of a ratio, rounded outwards as in a table: ``between 3.1 % lower and 8.0 % higher``."""
+    return f"between {direction(low, -1)} and {direction(high, 1)}"
 
 
 def quantity(metric: str) -> str:

@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 
 import pypdf
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import netperf_lib as npl
 from netperf_lib.data.layout import Store
@@ -18,7 +20,7 @@ from netperf_lib.questions.words import effect, span
 from netperf_lib.reporting.blocks import CALLOUTS, MARKS
 from netperf_lib.reporting.html import inlined
 from netperf_lib.reporting.panel import View
-from netperf_lib.stats.result import difference
+from netperf_lib.stats.result import difference, spread
 
 from . import made
 
@@ -96,6 +98,12 @@ def test_an_interval_is_rounded_outwards() -> None:
     assert effect(3.14, -1) == "×3.1"
     assert effect(3.11, 1) == "×3.2"
     assert effect(1 / 158.4, 1) == "1/158"
+
+
+@given(st.floats(0.11, 200), st.floats(0.11, 200))
+def test_the_interval_of_a_sentence_is_that_of_the_table(low: float, high: float) -> None:
+    said = spread(low, high).replace("the same", "0.0 %")
+    assert re.findall(r"\d[\d.,]*", said) == re.findall(r"\d[\d.,]*", f"{effect(low, -1)} {effect(high, 1)}")
 
 
 def test_answers_stand_with_their_base(doubted: Any) -> None:
