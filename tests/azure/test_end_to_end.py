@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -329,7 +330,7 @@ def test_zones_are_those_of_the_subscription_asked_for_and_not_of_the_selected_o
 def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        AzureError, match=f"not installed here: run `{re.escape(sys.executable)} -m pip install azure-cli`"
+        AzureError, match=f"not installed here: run `{re.escape(shlex.quote(sys.executable))} -m pip install azure-cli`"
     ):
         azure.preflight(experiment())
 
