@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import re
 import signal
@@ -97,21 +96,17 @@ def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
 
 
 def one_way_us(deployment, server):
-    said = run(deployment, "client", f"qperf -t 1 {server} tcp_lat")
-    number, unit = re.search(r"latency\s*=\s*([\d.,]+) (\w+)", said).groups()
-    return float(number.replace(",", "")) * {"us": 1, "ms": 1e3, "sec": 1e6}[unit]
+    """Half of the shortest of many round trips: a busy machine only ever adds."""
+    said = run(deployment, "client", f"ping -q -c 400 -i 0.005 {server}")
+    return float(re.search(r"rtt min/avg/max/mdev = ([\d.]+)/", said)[1]) * 1000 / 2
 
 
 def test_delays_are_those_asked_for(deployment):
-    us = dict.fromkeys(("ppg", "zone", "plain", "region"), math.inf)
-    for _ in range(8):  # a busy machine only ever adds
-        us = {server: min(least, one_way_us(deployment, server)) for server, least in us.items()}
-        if us["region"] > 50 * us["ppg"] and 40 < us["plain"] - us["zone"] < 400:
-            break
+    us = {server: one_way_us(deployment, server) for server in ("ppg", "zone", "plain", "region")}
     assert us["region"] > 50 * us["ppg"]
-    assert 10_000 < us["region"] < 20_000
+    assert 10_000 < us["region"] < 11_000
     assert 40 < us["plain"] - us["zone"] < 400
-    assert us["ppg"] < us["plain"]
+    assert us["ppg"] < us["zone"]
 
 
 def bps(deployment, client, server, arguments):
