@@ -71,7 +71,8 @@ class Server:
         """Until standard input is closed."""
         while True:
             for key, _ in self.selector.select():
-                key.data()
+                if self.selector.get_map().get(key.fd) is key:  # what went before may have ended it
+                    key.data()
 
     def accept(self) -> None:
         """One command."""
