@@ -109,7 +109,7 @@ def test_readme_is_short() -> None:
 def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     checkout = REPO
     if not os.access(REPO, os.W_OK):  # what is generated stands beside what is written
-        checkout = shutil.copytree(REPO, tmp_path / "checkout", ignore=shutil.ignore_patterns(".*"))
+        checkout = shutil.copytree(REPO, tmp_path / "checkout", ignore=shutil.ignore_patterns(".git", ".venv*"))
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
     done = subprocess.run([*command, str(checkout / "docs"), str(tmp_path / "html")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
