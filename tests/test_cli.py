@@ -105,9 +105,9 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     assert done.returncode == 1
     missing = {what: shlex.split(f["remedy"]) for what, f in findings.items() if not f["ok"]}
     assert missing["qperf"][-3:] == ["apt-get", "install", "qperf"]
-    pip = missing.get("az", [sys.executable, "-m", "pip", "install"])  # az may lie beside the Python
+    pip = missing.get("az", [sys.executable, *"-m pip install azure-cli".split()])  # az may lie beside the Python
     assert Path(pip[0]).samefile(python), "Debian refuses a plain pip"
-    assert pip[1:4] == ["-m", "pip", "install"]
+    assert pip[1:5] == ["-m", "pip", "install", "azure-cli"]
 
 
 def test_doctor_looks_for_every_tool_that_the_project_runs() -> None:

@@ -102,8 +102,9 @@ def test_verdicts_agree_with_the_delays_that_the_lab_was_given(measured: Store) 
         a, b = truth[str(contrast.a["placement"])], truth[str(contrast.b["placement"])]
         assert result.verdict != ("worse" if a < b else "better"), result
         if max(a, b) / min(a, b) > 20:  # far outside what a busy machine adds to a delay
-            # the interval, not the verdict, which rounds that resemble their neighbours do not get
             assert (result.high < 1 / 2) if a < b else (result.low > 2), (result.reason, result)
+            if "not independent" not in str(result.reason):  # as rounds on a busy machine are by chance, and get none
+                assert result.verdict == ("better" if a < b else "worse"), (result.reason, result)
 
 
 def test_tables_can_be_deleted_and_made_again(measured: Store) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UsageError
 from ..experiment.factors import factor
 from ..experiment.model import Contrast
-from ..stats.result import rounded
+from ..stats.result import rounded, size_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,14 +135,12 @@ def effect(ratio: float, outward: int = 0, *, times: bool = False) -> str:
     """
     if not math.isfinite(ratio) or ratio <= 0:
         return "–"
-    if ratio >= 3 or (times and ratio >= 1):
-        return f"×{rounded(ratio, 1, outward)}" if ratio < 20 else f"×{rounded(ratio, 0, outward)}"
     if ratio <= 0.1:
         return f"1/{rounded(1 / ratio, 0, -outward)}"
-    change = 100 * (ratio - 1)
-    sign = "−" if change < 0 else "+"
-    digits = 0 if abs(change) >= 9.95 else 1
-    return f"{sign}{rounded(abs(change), digits, outward if change > 0 else -outward)} %"
+    size = size_words(ratio, outward, times=times and ratio >= 1)
+    if size.endswith(" times"):
+        return f"×{size.removesuffix(' times')}"
+    return f"{'−' if ratio < 1 else '+'}{size}"
 
 
 def span(c: Comparison) -> str:

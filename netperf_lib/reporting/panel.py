@@ -132,9 +132,9 @@ def explore(
         # waits for its answer, and then may never see that (jupyter/nbclient#312).
         with capture_output() as captured:
             show()
-        shown = [{"output_type": "display_data", "data": o.data, "metadata": o.metadata} for o in captured.outputs]
-        said = [{"output_type": "stream", "name": "stdout", "text": captured.stdout}] if captured.stdout else []
-        output.outputs = (*shown, *said)
+        rich = [{"output_type": "display_data", "data": o.data, "metadata": o.metadata} for o in captured.outputs]
+        plain = [{"output_type": "stream", "name": "stdout", "text": captured.stdout}] if captured.stdout else []
+        output.outputs = (*rich, *plain)
 
     def draw(_: Any = None) -> None:
         choice = {name: control.value for name, control in controls.items()}

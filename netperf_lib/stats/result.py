@@ -153,7 +153,7 @@ def rounded(size: float, digits: int, outward: int = 0) -> str:
     return f"{whole / 10**digits:,.{digits}f}"
 
 
-def _size(ratio: float, outward: int = 0, *, times: bool = False) -> str:
+def size_words(ratio: float, outward: int = 0, *, times: bool = False) -> str:
     """Size of a ratio without its direction: ``32 %``, ``4.2 times``; the low (−1) or high (1) end of an interval."""
     if ratio >= 3 or times:
         return f"{rounded(ratio, 1 if ratio < 20 else 0, outward)} times"
@@ -166,7 +166,7 @@ def direction(ratio: float, outward: int = 0) -> str:
     """Name a ratio with its direction: ``32 % lower``, ``4.2 times as high``, ``the same``."""
     if not math.isfinite(ratio):
         return "without bound"
-    size = _size(ratio, outward)
+    size = size_words(ratio, outward)
     if size == "0.0 %":
         return "the same"
     return f"{size} as high" if size.endswith("times") else f"{size} {'higher' if ratio > 1 else 'lower'}"
@@ -174,9 +174,9 @@ def direction(ratio: float, outward: int = 0) -> str:
 
 def difference(ratio: float, bound: float, a: str, b: str, what: str) -> str:
     """Say that `a` differs from `b`: the estimate, and the end of the interval that is nearer to no difference."""
-    size = _size(ratio)
+    size = size_words(ratio)
     times = size.endswith("times")  # one way to write both numbers
-    least = _size(bound, -1 if ratio > 1 else 1, times=times)
+    least = size_words(bound, -1 if ratio > 1 else 1, times=times)
     how = "the {} of" if times else f"{'higher' if ratio > 1 else 'lower'} {{}} than"
     return f"{a}: {size} {how.format(what)} {b}, at least {least}"
 

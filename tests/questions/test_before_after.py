@@ -161,6 +161,13 @@ def test_exit_codes_and_formats(tmp_path: Path) -> None:
     assert refused.returncode == 3
     assert refused.stderr.startswith("npl: gate")
     assert npl(*twice, "--fail-on", "worse").returncode == 0
+    near, far = "placement=ppg", "placement=cross-region"
+    for before, after, verdict, code in ((near, far, "worse", 3), (far, near, "better", 0)):
+        sides = ("--where", before, "--where-after", after, "--by", "tool,accelerated", "--metric", "latency_oneway_us")
+        gated = npl("compare", RECORDED, RECORDED, *sides, "--fail-on", "worse", "--csv")
+        assert gated.returncode == code, gated.stderr
+        assert set(pd.read_csv(io.StringIO(gated.stdout))["verdict"]) == {verdict}
+        assert ("gate: worse" in gated.stderr) == (verdict == "worse")
     assert ET.parse(tmp_path / "verdicts.xml").getroot().tag == "testsuite"
     assert npl("compare", RECORDED, tmp_path / "nowhere").returncode == 1
     assert npl("compare", RECORDED, RECORDED, "--where", "deployment").returncode == 2
