@@ -17,6 +17,7 @@ import pytest
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
+from netperf_lib.hosts.azure import checks
 from netperf_lib.hosts.azure.checks import Preflight
 from netperf_lib.hosts.azure.prices import Cost
 
@@ -215,10 +216,10 @@ def real_az(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def canned_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is looked at beforehand is found in order, without asking: for tests of what comes after it."""
-    monkeypatch.setattr(azure, "_look", canned)
+    monkeypatch.setattr(checks, "look", canned)
 
 
-def canned(*_: Any) -> Preflight:
+def canned(*_: Any, **__: Any) -> Preflight:
     """A preflight without problems."""
     return Preflight(
         subscription=SUBSCRIPTION,

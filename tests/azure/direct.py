@@ -35,6 +35,7 @@ class DirectAz:
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
         self.commands: list[tuple[str, ...]] = []
+        self.user = {"name": "tester", "type": "user"}  # who is logged in
         self.interrupt_at: int | None = None
         self.interrupt_after = False
 
@@ -79,7 +80,7 @@ class DirectAz:
         wanted = o.get("subscription", [SUBSCRIPTION])[0]
         if wanted not in (SUBSCRIPTION, "emulated"):
             raise AzError("no such subscription", code="SubscriptionNotFound", kind="subscription")
-        return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": {"name": "tester", "type": "user"}}
+        return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": self.user}
 
     def _rest(self, o: dict[str, list[str]]) -> Any:
         answer = self.cloud.request(o["method"][0].upper(), o["url"][0].partition("?")[0])

@@ -46,6 +46,8 @@ class Emulator:
         self.after: Callable[[], None] = lambda: None
         """Called after every request to the resource manager."""
         self.prices: dict[str, float] | None = {"Standard_D4s_v5": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.361}
+        self.listed: Callable[[str], list[dict[str, Any]]] | None = None
+        """What of the price list fits a filter, where more than `prices` is asked for."""
         folder.mkdir(parents=True, exist_ok=True)
         certificate(folder)
         emulator = self
@@ -142,6 +144,8 @@ class Emulator:
     def _prices(self, wanted: str) -> Answer:
         if self.prices is None:
             return Answer(503, {"error": "down"})
+        if self.listed is not None:
+            return Answer(200, {"Items": self.listed(wanted), "NextPageLink": None})
         sku = re.search(r"(?:armSkuName|skuName) eq '([^']+)'", wanted)
         price = self.prices.get(sku[1] if sku else "")
         items = []

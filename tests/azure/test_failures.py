@@ -246,7 +246,7 @@ def test_npl_up_says_why_in_one_line_and_npl_down_leaves_nothing(
 ) -> None:
     fault, options, said = DEPLOYMENTS[case]
     world.machines.silent |= {"a", "b"}  # it does not come so far
-    monkeypatch.setattr(azure, "_runner", lambda o: az_module.Az(o.subscription, patience_s=0))
+    monkeypatch.setitem(az_module.Az.__init__.__kwdefaults__, "patience_s", 0.0)
     if fault:
         world.cloud.faults.append(fault)
     file = str(write(experiment(**world.options(**options)), tmp_path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,13 @@ from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure import access, prices
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import error_of
-from netperf_lib.hosts.azure.options import Options
 from netperf_lib.hosts.azure.state import State
 from netperf_lib.hosts.azure.topology import topology
 
 from .cloud import BASE, OTHER, SUBSCRIPTION, Cloud, Fault
 from .conftest import PRICES, experiment
 from .direct import DirectAz
+from .emulator import Emulator
 from .test_place import CIRCUIT, NSG, VM, claims, outside
 
 NETWORK = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks"
@@ -97,32 +98,47 @@ def test_an_unknown_price_is_allowed_by_name_only(az: DirectAz, tmp_path: Path) 
     assert "without transfer cross-region" in str(found.cost)
 
 
-def listed(*items: tuple[str, str, str, float]) -> Any:
+def listed(*items: tuple[str, str, str, float]) -> list[dict[str, Any]]:
     """The price list: (product, meter, unit, price)."""
-    return {
-        "Items": [
-            {"productName": p, "skuName": "VpnGw1AZ", "meterName": m, "unitOfMeasure": u, "retailPrice": price}
-            for p, m, u, price in items
-        ]
-    }
+    return [
+        {"productName": p, "skuName": "VpnGw1AZ", "meterName": m, "unitOfMeasure": u, "retailPrice": price}
+        for p, m, u, price in items
+    ]
 
 
-def test_a_gateway_is_not_priced_by_the_meter_of_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def price_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
+    """The service that is asked for prices."""
+    emulator = Emulator(Cloud(), tmp_path / "emulator")
+    for name, value in emulator.environment("0").items():
+        monkeypatch.setenv(name, value)
+    yield emulator
+    emulator.close()
+
+
+def listed_costs(price_list: Emulator, pair: str, **more: Any) -> dict[str, float | None]:
+    """Price of what a pair needs, by name; a terabyte is sent from its client to its server."""
+    declared = experiment(pair, prices=None, prices_url=f"{price_list.base}/prices", **more)
+    options = hosts.options(declared)
+    client, server, *_ = pair.split()
+    sent = {(client, server): (1e12, 1e9)}
+    found = prices.cost(topology(declared, options), options, measuring_s=60, deployments=1, traffic=sent)
+    return {item.name: item.price for item in found.items}
+
+
+def test_a_gateway_is_not_priced_by_the_meter_of_its_connections(price_list: Emulator) -> None:
     answer = listed(
         ("VPN Gateway", "VpnGw1AZ", "1 Hour", 0.361), ("VPN Gateway", "VpnGw1AZ P2S Connection", "1 Hour", 0.01),
         ("VPN Gateway", "P2S Connection", "1 Hour", 0.01), ("VPN Gateway", "S2S Connection", "1 Hour", 0.015),
     )  # fmt: skip
-    monkeypatch.setattr(prices, "_cached", lambda _: answer)
-    options = Options(region="westeurope", vm_size="Standard_D4s_v5")
-    assert prices._price("VpnGw1AZ", "westeurope", "Vpn", options) == 0.361
+    price_list.listed = lambda _: answer
+    assert listed_costs(price_list, "a b vpn")["VpnGw1AZ in westeurope"] == 0.361
 
 
 @pytest.mark.parametrize(
     ("sku", "price"), [("ErGw1AZ", 0.42), ("Standard", 0.19), ("HighPerformance", 0.49), ("UltraPerformance", 1.87)]
 )
-def test_every_expressroute_gateway_has_the_price_of_its_meter(
-    monkeypatch: pytest.MonkeyPatch, sku: str, price: float
-) -> None:
+def test_every_expressroute_gateway_has_the_price_of_its_meter(price_list: Emulator, sku: str, price: float) -> None:
     answer = listed(
         ("ExpressRoute Gateway", "ErGw1AZ Gateway", "1 Hour", 0.42),
         ("ExpressRoute Standard Gateway", "Standard Gateway", "1 Hour", 0.19),
@@ -131,22 +147,33 @@ def test_every_expressroute_gateway_has_the_price_of_its_meter(
         ("ExpressRoute", "Standard Metered Data 1 Gbps Circuit", "1/Month", 436.0),
     )
     asked: list[str] = []
-    monkeypatch.setattr(prices, "_cached", lambda url: asked.append(url) or answer)
-    options = Options(region="westeurope", vm_size="Standard_D4s_v5")
-    assert prices._price(sku, "westeurope", "ExpressRoute", options) == price
-    assert "skuName" not in asked[0]  # the list has other words for some
+
+    def answered(wanted: str) -> list[dict[str, Any]]:
+        asked.append(wanted)
+        return answer
+
+    price_list.listed = answered
+    found = listed_costs(price_list, "a b expressroute", expressroute_circuit=CIRCUIT, expressroute_sku=sku)
+    assert found[f"{sku} in westeurope"] == price
+    assert "skuName" not in next(a for a in asked if "ExpressRoute" in a)  # the list has other words for some
+
+
+NEAR = {"remote_region": None}
+CLOSE = {"vms": {"b": {"region": "westeurope"}}}
 
 
 @pytest.mark.parametrize(
-    ("path", "far", "price"),
+    ("path", "options", "price"),
     [
-        ("ppg", False, 0.0), ("cross-zone", False, 0.02), ("vnet-peering", False, 0.02), ("nva", False, 0.04),
-        ("standard-lb", False, 0.005), ("cross-region", True, 0.07), ("vpn", True, 0.035), ("vpn", False, 0.0),
-        ("public-ip", True, 0.087), ("nat-gateway", False, 0.045), ("expressroute", True, None),
+        ("ppg", {}, 0.0), ("cross-zone", {}, 0.02), ("vnet-peering", {}, 0.02),
+        ("nva", {"hub": f"{NETWORK}/hub", "next_hop": "10.200.0.4"}, 0.04),
+        ("standard-lb", {}, 0.005), ("cross-region", {}, 0.07), ("vpn", {}, 0.035), ("vpn", CLOSE, 0.0),
+        ("public-ip", {}, 0.087), ("nat-gateway", NEAR, 0.045),
+        ("expressroute", {"expressroute_circuit": CIRCUIT}, None),
     ],
 )  # fmt: skip
 def test_transfer_has_the_prices_of_the_list(
-    monkeypatch: pytest.MonkeyPatch, path: str, far: bool, price: float | None
+    price_list: Emulator, path: str, options: dict[str, Any], price: float | None
 ) -> None:
     zones = "Standard Inter-Availability Zone Data Transfer"
     answer = listed(
@@ -156,14 +183,15 @@ def test_transfer_has_the_prices_of_the_list(
         ("VPN Gateway Bandwidth", "Inter-Virtual Network Data Transfer Out", "1 GB", 0.035),
         ("Bandwidth", "Inter Continent Data Transfer Out", "1 GB", 0.087),
     )  # fmt: skip
-    for service, each in (("NAT", 0.045), ("Load", 0.005)):
-        answer[service] = listed((service, "Standard Data Processed", "1 GB", each))
-    monkeypatch.setattr(
-        prices, "_cached", lambda url: next((answer[s] for s in ("NAT", "Load") if f"%27{s}" in url), answer)
-    )
-    options = Options(region="westeurope", vm_size="Standard_D4s_v5")
-    got = prices._transfer(path, "westeurope", "northeurope" if far else "westeurope", options)
-    assert got == (None if price is None else pytest.approx(price))
+    services = {"'NAT": 0.045, "'Load": 0.005}
+
+    def answered(wanted: str) -> list[dict[str, Any]]:
+        each = next((price for service, price in services.items() if service in wanted), None)
+        return answer if each is None else listed(("Processed", "Standard Data Processed", "1 GB", each))
+
+    price_list.listed = answered
+    found = listed_costs(price_list, f"a b {path}", **options)
+    assert found[f"transfer {path}"] == (None if price is None else pytest.approx(price))
 
 
 @pytest.mark.parametrize(
@@ -383,8 +411,7 @@ def test_a_login_that_may_end_on_the_way_is_told_before(
     az: DirectAz, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ACTIONS_ID_TOKEN_REQUEST_URL", raising=False)
-    show = az._account_show
-    monkeypatch.setattr(az, "_account_show", lambda o: show(o) | {"user": {"name": "app", "type": "servicePrincipal"}})
+    az.user = {"name": "app", "type": "servicePrincipal"}
     long, short = Workload(measuring_s=2 * 3600), Workload(measuring_s=60)
     (told,) = azure.preflight(experiment(), workload=long).warnings
     assert "AZURE_FEDERATED_TOKEN_FILE" in told

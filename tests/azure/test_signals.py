@@ -17,6 +17,7 @@ import pytest
 
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
+from netperf_lib.hosts.azure import checks
 
 from ..sshd import alive, wait_until
 from .cloud import Answer, Cloud
@@ -172,17 +173,17 @@ def killed_while_az_runs(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, by: signal.Signals
 ) -> None:
     world.machines.silent |= {"a", "b", "c"}
-    monkeypatch.setattr(azure, "_look", canned)
+    monkeypatch.setattr(checks, "look", canned)
 
     def work() -> None:
-        once, count = az_module.Az._once, iter(range(1000))
+        run, count = az_module.Az.__call__, iter(range(1000))
 
-        def watched(self: az_module.Az, *arguments: Any) -> Any:
+        def watched(self: az_module.Az, *words: str, timeout_s: float | None = None) -> Any:
             if next(count) == STEPS[step]:
                 threading.Timer(0.35, os.kill, (os.getpid(), by)).start()
-            return once(self, *arguments)
+            return run(self, *words, timeout_s=timeout_s)
 
-        az_module.Az._once = watched  # type: ignore[method-assign]
+        az_module.Az.__call__ = watched  # type: ignore[method-assign]
         azure.up(DECLARED, number=1, state=tmp_path)
 
     _, status = os.waitpid(forked(work), 0)

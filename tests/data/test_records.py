@@ -359,7 +359,7 @@ def test_set_aside_killed_on_an_object_store_mixes_nothing(measured: Path, monke
     store = Store("memory://aside", "fleet-0001")
     declared = store.declared()
     removed: list[str] = []
-    real = store._files._fs.rm_file  # type: ignore[attr-defined]
+    real = memory.rm_file
 
     def killed(path: str) -> None:
         removed.append(path)
@@ -368,7 +368,7 @@ def test_set_aside_killed_on_an_object_store_mixes_nothing(measured: Path, monke
         real(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(store._files._fs), "rm_file", lambda self, path: killed(path))  # type: ignore[attr-defined]
+        patch.setattr(type(memory), "rm_file", lambda self, path: killed(path))
         with pytest.raises(KeyboardInterrupt):
             store.set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
     again = Store("memory://aside", "fleet-0001")
