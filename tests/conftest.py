@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from .warm import client, warm
 
 # The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -39,6 +43,14 @@ LONGEST = """
 """Files that take longest: they begin first, as one that came last would keep one worker when the others are done."""
 ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]
 """These share a lab, or measure on this machine itself, where one collector refuses another."""
+
+
+IMPORTED = """
+import IPython.core.completer, ipykernel.kernelapp, matplotlib.pyplot, nbclient, pandas, papermill, pyarrow.parquet
+import netperf_lib as npl
+npl.load, npl.compare, npl.page.cover, npl.plots, npl.report
+"""
+"""What programs of the tests find imported, see `warm`: not the command line, which asks for its terminal then."""
 
 
 class Groups(LoadScopeScheduling):
@@ -82,3 +94,30 @@ def shared() -> Path:
     if not (folder / "logs" / "INDEX.tsv").is_file():
         pytest.skip("the folder with the corpus of logs is not here (NETPERF_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Python that starts warm, for programs of which not the start is tested; beside it stands such an `npl`."""
+    program, real = tmp_path_factory.mktemp("warm") / "python", Path(sys.executable)
+    client(program.with_name("npl"), program.with_suffix(".socket"), real.with_name("npl"), ("-m", "netperf_lib"))
+    with warm(program, real, IMPORTED):
+        yield str(program)
+
+
+@pytest.fixture(scope="module")
+def kernels(python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels of Jupyter start warm."""
+    data = tmp_path_factory.mktemp("jupyter")
+    spec = data / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    kernel = {
+        "argv": [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "env": {"MPLBACKEND": "module://matplotlib_inline.backend_inline"},  # as a kernel sets it for itself
+    }
+    spec.write_text(json.dumps(kernel), "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", str(data))
+        yield

@@ -55,18 +55,18 @@ def test_a_command_is_one_that_npl_takes(page: str, line: str) -> None:
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.relative_to(REPO).as_posix()
 )
-def test_python_runs_as_it_stands(page: Path) -> None:
+def test_python_runs_as_it_stands(python: str, page: Path) -> None:
     for code in blocks(page, "python"):
-        done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True)
+        done = subprocess.run([python, "-c", code], cwd=REPO, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
 
-def test_the_page_on_own_logs_is_typed_from_top_to_bottom(tmp_path: Path) -> None:
+def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python: str, tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(REPO / "data")
     lines = [line for b in blocks(REPO / "docs" / "tutorials" / "own-logs.md", "console") for line in b.splitlines()]
     typed = [line.removeprefix("$ ") for line in lines if not re.match(r"\$ (git|make|export) ", line)]
     assert len(typed) > 10
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env = {**os.environ, "PATH": f"{Path(python).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for line in typed:
         done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == 0, (line, done.stderr[-2000:])
@@ -106,11 +106,11 @@ def test_readme_is_short() -> None:
     assert len((REPO / "README.md").read_text("utf-8").split()) <= 900
 
 
-def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+def test_the_documentation_builds_without_a_warning(python: str, tmp_path: Path) -> None:
     checkout = REPO
     if not os.access(REPO, os.W_OK):  # what is generated stands beside what is written
         checkout = shutil.copytree(REPO, tmp_path / "checkout", ignore=shutil.ignore_patterns(".git", ".venv*"))
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    command = [python, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
     done = subprocess.run([*command, str(checkout / "docs"), str(tmp_path / "html")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     reference = tmp_path / "html" / "reference" / "generated"

@@ -159,7 +159,8 @@ def test_what_is_skipped_for_want_of_a_program_names_the_command_that_gets_it(tm
 def test_one_of_several_workers_runs_all_of_a_file(tmp_path: Path) -> None:
     tests = tmp_path / "tests"
     tests.mkdir()
-    shutil.copy(REPO / "tests" / "conftest.py", tests)
+    for name in ("__init__.py", "conftest.py", "warm.py"):
+        shutil.copy(REPO / "tests" / name, tests)
     for name in ("test_a.py", "test_b.py"):
         (tests / name).write_text("import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test(n): pass\n")
     command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "-p", "no:cacheprovider", "tests"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -21,12 +20,12 @@ from netperf_lib.hosts.azure import checks
 from netperf_lib.hosts.azure.checks import Preflight
 from netperf_lib.hosts.azure.prices import Cost
 
+from ..warm import warm
 from .cloud import SUBSCRIPTION, Cloud
 from .direct import Clock, DirectAz
 from .emulator import Emulator, login, logout
 from .guard.sitecustomize import watch
 from .machines import Machines, possible, private_network
-from .warm_az import client
 
 PRICES = {
     "Standard_D4s_v5": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2, "disk StandardSSD_LRS": 0.0,
@@ -134,7 +133,7 @@ class World:
     folder: Path
     journal: Path
     warm: subprocess.Popen[bytes]
-    """The server behind the program `az` on PATH, see `warm_az`."""
+    """The server behind the program `az` on PATH, see `tests.warm`."""
 
     def fresh(self) -> None:
         """Forget what was made, and who is logged in otherwise."""
@@ -178,22 +177,18 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(Path(__file__).parent / "guard"),
             "NETPERF_GUARD": str(journal),
+            "AZ_INSTALLER": "PIP",  # as the program says
         }
         for name, value in environment.items():
             patch.setenv(name, value)
-        client(folder / "bin" / "az", folder / "az.socket", AZ)
-        warm = subprocess.Popen(
-            [AZ.parent / "python", Path(__file__).with_name("warm_az.py"), folder / "az.socket"], stdin=subprocess.PIPE
-        )
-        while not (folder / "az.socket").exists() and warm.poll() is None:
-            time.sleep(0.05)
         sys.addaudithook(watch)  # it stays, and is silent once NETPERF_GUARD is gone
         patch.setattr(azure, "CLOCK", azure.Clock(poll_s=0.2))
         patch.setattr(azure, "GUEST_WAIT_S", 5.0)
+        imports = "import azure.cli.core.telemetry, azure.cli.core.intercept_survey, requests, msal"
         try:
-            yield World(cloud, emulator, machines, folder, journal, warm)
+            with warm(folder / "bin" / "az", AZ, imports, words=("-m", "azure.cli"), learn=True) as server:
+                yield World(cloud, emulator, machines, folder, journal, server)
         finally:
-            warm.communicate()
             machines.close()
             emulator.close()
 

@@ -6,7 +6,6 @@ import io
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -209,9 +208,9 @@ def test_each_run_of_a_log_has_its_own_figures(tmp_path: Path) -> None:
     assert runs["rack"].to_dict() == {"ppg": "a", "same-zone": "b"}
 
 
-def test_the_command_line_imports_shows_and_writes_a_template(tmp_path: Path) -> None:
+def test_the_command_line_imports_shows_and_writes_a_template(python: str, tmp_path: Path) -> None:
     def npl(*words: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "netperf_lib", *map(str, words)]
+        command = [python, "-m", "netperf_lib", *map(str, words)]
         return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
 
     template = npl("import", PUBLISHED, "--labels-template")
@@ -320,11 +319,11 @@ OWN = "rack {rack}/*run{round}.log"
     ids=["published", "own"],
 )
 def test_a_folder_of_logs_goes_to_a_pdf_in_one_command(
-    tmp_path: Path, logs: str, options: list[str], runs: int, first: list[str], said: list[str]
+    python: str, tmp_path: Path, logs: str, options: list[str], runs: int, first: list[str], said: list[str]
 ) -> None:
     if logs == "own":
         logs = str(own_logs(tmp_path / "own"))
-    command = [sys.executable, "-m", "netperf_lib", "import", logs, *options]
+    command = [python, "-m", "netperf_lib", "import", logs, *options]
     done = subprocess.run(
         [*command, "--into", tmp_path / "mine", "--pdf", tmp_path / "mine.pdf"], capture_output=True, text=True
     )

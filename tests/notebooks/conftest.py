@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.reporting import execute
 from tests.report import made
 
 PATHS = {"ppg": "standard-lb", "cross-zone": "vpn"}
 """The lab has no gateways: a made-up experiment, some of whose placements are called paths."""
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_kernel() -> Iterator[None]:
-    """One warm kernel for the library's notebooks of all tests: each report would start one of its own."""
-    patch, own, made = pytest.MonkeyPatch(), execute._warm_kernel, []
-    with ExitStack() as stack:
-
-        @contextmanager
-        def shared() -> Iterator[Any]:
-            if not made:
-                made.append(stack.enter_context(own()))
-            yield made[0]
-
-        patch.setattr(execute, "_warm_kernel", shared)
-        yield
-        patch.undo()
+@pytest.fixture(scope="module", autouse=True)
+def in_warm_kernels(kernels: None) -> None:
+    """Notebooks are executed in kernels that start warm."""
 
 
 @pytest.fixture(scope="session")

@@ -85,8 +85,16 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-def opened(browser: Any, lab: str, name: str) -> Any:
-    page = browser.new_page(viewport={"width": 1400, "height": 1700})
+@pytest.fixture(scope="module")
+def desk(browser: Any) -> Iterator[Any]:
+    """One user's browser: what JupyterLab is made of is loaded and compiled once."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1700})
+    yield context
+    context.close()
+
+
+def opened(desk: Any, lab: str, name: str) -> Any:
+    page = desk.new_page()
     page.goto(f"{lab}lab/tree/{name}?token=desk&reset", timeout=360_000)
     page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=360_000)
     page.wait_for_function("() => window.jupyterapp !== undefined", timeout=180_000)
@@ -103,8 +111,8 @@ def opened(browser: Any, lab: str, name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", ["01-placement", "workshop/2-one-run-is-no-run"])
-def test_run_all_works_as_committed(browser: Any, lab: str, name: str) -> None:
-    page = opened(browser, lab, f"{name}.ipynb")
+def test_run_all_works_as_committed(desk: Any, lab: str, name: str) -> None:
+    page = opened(desk, lab, f"{name}.ipynb")
     if name.startswith("workshop"):
         page.wait_for_function("() => document.body.innerText.includes('Not answered yet')", timeout=540_000)
     else:
@@ -116,8 +124,8 @@ def test_run_all_works_as_committed(browser: Any, lab: str, name: str) -> None:
     page.close()
 
 
-def test_the_export_menu_gives_the_pdf(browser: Any, lab: str, tmp_path: Path) -> None:
-    page = opened(browser, lab, "note.ipynb")
+def test_the_export_menu_gives_the_pdf(desk: Any, lab: str, tmp_path: Path) -> None:
+    page = opened(desk, lab, "note.ipynb")
     page.locator(".jp-OutputArea-output", has_text="42000").wait_for(timeout=360_000)
     downloads: list[Any] = []
     page.on("download", lambda found: downloads.append(found))
@@ -188,13 +196,13 @@ def as_left(page: Any) -> None:
     page.get_by_text("runs.eval('round > 3')").first.wait_for(timeout=180_000)
 
 
-def test_explore_follows_its_widgets(browser: Any, lab: str) -> None:
-    page = opened(browser, lab, "explore.ipynb")
+def test_explore_follows_its_widgets(desk: Any, lab: str) -> None:
+    page = opened(desk, lab, "explore.ipynb")
     looked_around(page)
     kept(page, "explore")
     page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.context.save(); }")
     page.close()
-    page = browser.new_page(viewport={"width": 1400, "height": 1700})
+    page = desk.new_page()
     page.goto(f"{lab}lab/tree/explore.ipynb?token=desk&reset", timeout=360_000)
     as_left(page)
     kept(page, "explore-again")
@@ -238,8 +246,8 @@ def test_explore_is_a_page_without_code(browser: Any, tmp_path: Path) -> None:
         server.wait(30)
 
 
-def test_a_lesson_tells_at_once_whether_an_answer_holds(browser: Any, lab: str) -> None:
-    page = opened(browser, lab, "workshop/2-one-run-is-no-run.ipynb")
+def test_a_lesson_tells_at_once_whether_an_answer_holds(desk: Any, lab: str) -> None:
+    page = opened(desk, lab, "workshop/2-one-run-is-no-run.ipynb")
     page.wait_for_function("() => document.body.innerText.includes('Not answered yet')", timeout=360_000)
     for answer, said in (("len(wide) * 1000", "Not yet"), ("len(wide.dropna())", "That holds")):
         cell = page.locator(".jp-CodeCell", has_text="runs.size")

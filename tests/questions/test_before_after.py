@@ -6,7 +6,6 @@ import io
 import json
 import math
 import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -149,9 +148,9 @@ def test_junit_has_a_case_for_each_comparison() -> None:
     assert [case.find("failure") is not None for case in suite.iter("testcase")] == [True, False]
 
 
-def test_exit_codes_and_formats(tmp_path: Path) -> None:
+def test_exit_codes_and_formats(python: str, tmp_path: Path) -> None:
     def npl(*words: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "netperf_lib", *map(str, words)], capture_output=True, text=True)
+        return subprocess.run([python, "-m", "netperf_lib", *map(str, words)], capture_output=True, text=True)
 
     twice = ("compare", RECORDED, RECORDED, "--metric", "throughput_bps", "--by", "placement,streams,tcp_buffer_bytes")
     done = npl(*twice, "--csv")

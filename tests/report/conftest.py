@@ -1,5 +1,5 @@
-"""Reports of all tests share a kernel."""
+"""Reports are made as notebooks are executed."""
 
-from tests.notebooks.conftest import one_kernel
+from tests.notebooks.conftest import in_warm_kernels
 
-__all__ = ["one_kernel"]
+__all__ = ["in_warm_kernels"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -39,28 +38,28 @@ def test_outside_of_a_notebook_nothing_takes_the_place_of_what_is_missing(
             npl.load(name)
 
 
-def executed(notebook: Path, folder: Path, *, cwd: Path) -> str:
+def executed(python: str, notebook: Path, folder: Path, *, cwd: Path) -> str:
     out = folder / "out.ipynb"
-    words = [sys.executable, "-m", "papermill", str(notebook), str(out), "--no-progress-bar"]
+    words = [python, "-m", "papermill", str(notebook), str(out), "--no-progress-bar"]
     done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 0, done.stderr[-2000:]
     return out.read_text("utf-8")
 
 
-def test_a_notebook_executed_from_any_folder_falls_back_to_the_recorded_experiment(tmp_path: Path) -> None:
+def test_a_notebook_executed_from_any_folder_falls_back_to_the_recorded_experiment(python: str, tmp_path: Path) -> None:
     if (REPO / "results" / "lab" / "experiment.yaml").exists():
         pytest.skip("this checkout has measured its own")
-    shown = executed(REPO / "notebooks" / "summary.ipynb", tmp_path, cwd=tmp_path)
+    shown = executed(python, REPO / "notebooks" / "summary.ipynb", tmp_path, cwd=tmp_path)
     assert "shows the recorded experiment" in shown
 
 
-def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(tmp_path: Path) -> None:
+def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(python: str, tmp_path: Path) -> None:
     book = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell("import netperf_lib as npl\nnpl.load('results/typo')")]
     )
     book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(book, tmp_path / "mine.ipynb")
-    words = [sys.executable, "-m", "papermill", str(tmp_path / "mine.ipynb"), str(tmp_path / "o.ipynb")]
+    words = [python, "-m", "papermill", str(tmp_path / "mine.ipynb"), str(tmp_path / "o.ipynb")]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode != 0
     assert "no experiment here" in done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.reporting import execute
 
 from .published import STUDIES, measured
 
@@ -68,18 +65,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("studies")
 
 
-@pytest.fixture(scope="module")
-def kernel() -> Iterator[Any]:
-    """One kernel for all reports of this file."""
-    with execute._warm_kernel() as kernel:
-        yield kernel
-
-
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_first_page_answers_the_question_of_the_study(
-    name: str, root: Path, kernel: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(execute, "_warm_kernel", lambda: nullcontext(kernel))
+def test_the_first_page_answers_the_question_of_the_study(name: str, root: Path) -> None:
     book, parameters, first, said = CONCLUSIONS[name]
     pdf = npl.report(measured(name, root), notebooks=["summary", book], parameters=parameters)[-1]
     pages = [" ".join(page.extract_text().split()) for page in pypdf.PdfReader(pdf).pages]
