@@ -73,6 +73,12 @@ def drafted(draft: Draft, fill: Callable[[Draft, str], None], text: str) -> Pars
     return draft.run()
 
 
+def added(counts: Iterable[float | None]) -> float | None:
+    """Add counts; None where one is not known, or there are none."""
+    known = list(counts)
+    return None if None in known or not known else sum(n for n in known if n is not None)
+
+
 def first_or_starts(starts: Iterable[int], *others: int | None) -> Iterator[int]:
     """Offsets where runs start: those given, and of the other ones the first, where no run starts before it."""
     found = sorted(starts)

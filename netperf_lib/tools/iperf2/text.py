@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from ...metrics import to_us
-from ..draft import Contradictory, Damaged, Draft
+from ..draft import Contradictory, Damaged, Draft, added
 from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row, stream_number
 from ..parsed import Columns, ParsedRun
 
@@ -427,11 +427,13 @@ def _metrics(log: Log) -> None:
         reported = any(s.report for s in streams.values()) or not (log.program.serving or log.csv)
         if log.udp and (here_receives or (reported and not _is_multicast(log))):  # else nobody reports what arrived
             _datagrams(log, streams, here_receives=here_receives, word=word)
-        details = [s.rows[-1][1] for s in streams.values() if s.rows]
-        retries = [counter(d["retr"]) for d in details if "retr" in d]
-        if retries and None not in retries and len(retries) == len(details):
-            found[f"retransmits{word}_count"] = sum(r for r in retries if r is not None)
-            _check_retries(log, streams)
+        retries = added(_retries(s.rows[-1][1]) for s in streams.values() if s.rows)
+        if retries is not None:
+            found[f"retransmits{word}_count"] = retries
+            for s in streams.values():
+                *each, total = map(_retries, (d for _, d in s.rows))
+                if total is not None and (counted := added(each)) is not None and counted > total:
+                    log.draft.warnings.append(f"the result counts {total} retransmits, its intervals more")
         if not word:
             _path(log, streams)
     enhanced = any(d.keys() & {"retr", "reads"} for s in log.streams.values() for _, d in s.rows)
@@ -507,11 +509,8 @@ def _refuse_gaps(streams: dict[str, _Stream]) -> None:
             raise Contradictory(f"the result contradicts its intervals: {total.text.strip()!r}")
 
 
-def _check_retries(log: Log, streams: dict[str, _Stream]) -> None:
-    for s in streams.values():
-        *each, total = [counter(d["retr"]) if "retr" in d else None for _, d in s.rows]
-        if None not in each and total is not None and sum(e for e in each if e) > total:
-            log.draft.warnings.append(f"the result counts {total} retransmits, its intervals more")
+def _retries(details: dict[str, Any]) -> int | None:
+    return counter(details["retr"]) if "retr" in details else None
 
 
 def _is_multicast(log: Log) -> bool:
@@ -544,12 +543,10 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
             lost = [None]
         elif total and abs(100 * int(d["lost"]) / total - percent) > 0.06 * percent + (0.5 if percent >= 10 else 1e-3):
             raise Contradictory(f"the loss contradicts itself: {r.text.strip()!r}")
-    count = sum(p for p in packets if p)
-    if None in packets or not count:
+    if not (count := added(packets)):
         return
     found[f"packets{word}_count"] = count
-    if None not in lost:
-        gone = sum(x for x in lost if x)
+    if (gone := added(lost)) is not None:
         found |= {f"lost{word}_count": gone, f"lost{word}_ratio": gone / count}
     found[f"jitter{word}_us"] = to_us(sum(float(d["jitter"]) for _, d in seen) / len(seen), "ms")
     if not word and log.disorder:
@@ -625,7 +622,7 @@ def _intervals(log: Log, *, salvage: bool) -> Columns:
                 stream=-1 if name == "SUM" else stream_number(name),
                 direction="reverse" if s.reverse else "forward",
                 row=r,
-                retransmits=counter(d["retr"]) if "retr" in d else None,
+                retransmits=_retries(d),
                 rtt_us=int(d["rtt"]) or None if "rtt" in d else None,
                 cwnd_bytes=_window(d),
             )

@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -21,11 +20,7 @@ WRAPPED = 2**31
 
 def record(stream: Any, *names: str) -> dict[str, Any]:
     """Return the first dictionary of these names, or an empty one."""
-    for name in names:
-        if isinstance(stream, dict) and isinstance(stream.get(name), dict):
-            found: dict[str, Any] = stream[name]
-            return found
-    return {}
+    return next((value for name in names if isinstance(value := as_dict(stream).get(name), dict)), {})
 
 
 def as_dict(value: Any) -> dict[str, Any]:
@@ -41,10 +36,7 @@ def as_list(value: Any) -> list[Any]:
 def number(value: Any) -> float | None:
     """Return a finite number, or None."""
     kind = type(value)  # of what JSON holds: no class of somebody's own
-    if kind is int or (kind is float and math.isfinite(value)):
-        found: float = value
-        return found
-    return None
+    return value if kind is int or (kind is float and math.isfinite(value)) else None
 
 
 def count(value: Any) -> int | None:
@@ -58,51 +50,31 @@ def decode_documents(text: str) -> tuple[dict[str, Any] | None, str, list[str]]:
     try:
         doc = orjson.loads(text)
     except orjson.JSONDecodeError:
-        pass
-    else:
-        if isinstance(doc, dict):
-            if has_doubles(doc):
-                doc = json.loads(text, object_pairs_hook=keep_doubles)
-            return doc, "", []
-    for repaired, warnings in _repairs(text):
-        try:
-            doc, end = _DECODER.raw_decode(repaired)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(doc, dict):
-            return doc, repaired[end:], warnings
-    return None, "", []
-
-
-def _no_number(_: str) -> None:
-    return None
+        doc = None
+    if isinstance(doc, dict):
+        return json.loads(text, object_pairs_hook=keep_doubles) if has_doubles(doc) else doc, "", []
+    warnings = []
+    doc, end = _decoded(text)
+    if not isinstance(doc, dict):
+        numbers = _NAN.sub(r"\1null", text)
+        text = _EXPONENT.sub(r"\1+\2", numbers)
+        if text != numbers:
+            warnings.append("a number lost the plus sign of its exponent and is read with it")
+        doc, end = _decoded(text)
+    return (doc, text[end:], warnings) if isinstance(doc, dict) else (None, "", [])
 
 
 _NAN = re.compile(r'(:\s*)[-+]?(?:nan|inf)(?:inity)?(?=\s*[,}\]])', re.IGNORECASE)  # fmt: skip
 _EXPONENT = re.compile(r"(:\s*-?\d+(?:\.\d+)?[eE]) (\d+)(?=\s*[,}\]])")
 
 
-def _repairs(text: str) -> Iterator[tuple[str, list[str]]]:
-    yield text, []
-    repaired = _NAN.sub(r"\1null", text)
-    warnings = []
-    if _EXPONENT.search(repaired):
-        repaired = _EXPONENT.sub(r"\1+\2", repaired)
-        warnings.append("a number lost the plus sign of its exponent and is read with it")
-    if repaired != text:
-        yield repaired, warnings
-
-
 def has_doubles(doc: dict[str, Any]) -> bool:
     """Whether this is a --bidir document of the versions that repeat keys, of which a plain reader keeps the last."""
-    end = doc.get("end")
-    streams = end.get("streams") if isinstance(end, dict) else None
-    if not isinstance(streams, list) or len(streams) < 2 or not isinstance(end, dict):
+    end = as_dict(doc.get("end"))
+    streams = as_list(end.get("streams"))
+    if len(streams) < 2 or "sum_sent_bidir_reverse" in end or "sum_bidir_reverse" in end:
         return False
-    if "sum_sent_bidir_reverse" in end or "sum_bidir_reverse" in end:
-        return False
-    senders = {record(s, "sender", "udp").get("sender") for s in streams if isinstance(s, dict)}
-    return senders == {True, False}
+    return {record(s, "sender", "udp").get("sender") for s in streams if isinstance(s, dict)} == {True, False}
 
 
 def keep_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -124,56 +96,41 @@ _KEY = {
 }
 _INTERVAL = re.compile(r'\{\s*"streams"\s*:\s*\[')
 _ROW = re.compile(r'\{\s*"socket"\s*:\s*\d+\s*,\s*"start"')
-
-
 _EVENTS = ("start", "interval", "end", "error", "server_output_text", "server_output_json")
-_DECODER = json.JSONDecoder(object_pairs_hook=keep_doubles, parse_constant=_no_number)
+_DECODER = json.JSONDecoder(object_pairs_hook=keep_doubles, parse_constant=lambda _: None)
+
+
+def _decoded(text: str, at: int = 0) -> tuple[Any, int]:
+    """Return the value at an offset, and where it ends; None where no whole one stands there."""
+    try:
+        return _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None, at
 
 
 def _rows(text: str) -> list[dict[str, Any]]:
     """Return the whole rows of an interval of which the rest is lost."""
-    found = []
-    for m in _ROW.finditer(text):
-        try:
-            row, _ = _DECODER.raw_decode(text, m.start())
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict) and "bits_per_second" in row:
-            found.append({"streams": [row]})
-    return found
+    rows = (_decoded(text, m.start())[0] for m in _ROW.finditer(text))
+    return [{"streams": [row]} for row in rows if isinstance(row, dict) and "bits_per_second" in row]
 
 
 def salvage(text: str) -> tuple[dict[str, Any], str]:
     """Return the whole parts of a document that is cut short or damaged, and what became of the rest."""
-    decoder = _DECODER
     text = _EXPONENT.sub(r"\1+\2", _NAN.sub(r"\1null", text))
-    doc: dict[str, Any] = {}
 
     def value(key: str, at: int = 0) -> Any:
         m = _KEY[key].search(text, at)
-        if not m:
-            return None
-        try:
-            return decoder.raw_decode(text, m.end())[0]
-        except (ValueError, RecursionError):
-            return None
+        return _decoded(text, m.end())[0] if m else None
 
     begun = re.search(r'"intervals"\s*:\s*\[', text)
-    doc["start"] = value("start") if text[:20].count("start") else None
-    if not isinstance(doc["start"], dict):
-        doc["start"] = {k: v for k in ("version", "timestamp", "test_start") if (v := value(k)) is not None}
+    start = value("start") if "start" in text[:20] else None
+    if not isinstance(start, dict):
+        start = {k: v for k in ("version", "timestamp", "test_start") if (v := value(k)) is not None}
     at = begun.end() if begun else 0
-    intervals: list[Any] = []
-    for m in _INTERVAL.finditer(text, at):
-        try:
-            interval, _ = decoder.raw_decode(text, m.start())
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(interval, dict) and "sum" in interval:
-            intervals.append(interval)
-    if not intervals:
-        intervals = _rows(text[at:])  # not even one whole interval: its rows, where an excerpt holds some
-    doc["intervals"] = intervals
+    found = (_decoded(text, m.start())[0] for m in _INTERVAL.finditer(text, at))
+    intervals = [i for i in found if isinstance(i, dict) and "sum" in i]
+    # not even one whole interval: its rows, where an excerpt holds some
+    doc: dict[str, Any] = {"start": start, "intervals": intervals or _rows(text[at:])}
     if isinstance(message := value("error", at), str):
         doc["error"] = message
     where = (
@@ -191,7 +148,7 @@ def from_events(text: str) -> tuple[dict[str, Any], str]:
     kinds: Counter[str] = Counter()
     for line in text.splitlines():
         line = line[line.find("{") :] if "{" in line else ""
-        if not line.startswith('{"event"') and not re.match(r'\{\s*"event"', line):
+        if not re.match(r'\{\s*"event"', line):
             continue
         event, _, _ = decode_documents(line)
         if event is None:
@@ -202,12 +159,10 @@ def from_events(text: str) -> tuple[dict[str, Any], str]:
         kinds[str(kind)] += 1
         if event.keys() != {"event", "data"} or kind not in _EVENTS:
             cut = f"the stream is damaged in an event: {line[:40]!r}"
-        if kind == "start":
-            doc["start"] = data
+        if kind in ("start", "end"):
+            doc[kind] = data
         elif kind == "interval":
             doc["intervals"].append(data)
-        elif kind == "end":
-            doc["end"] = data
         elif kind == "error":
             doc["error"] = data if isinstance(data, str) else json.dumps(data)
     if "end" not in doc and not cut and "error" not in doc:

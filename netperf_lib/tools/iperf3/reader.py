@@ -66,49 +66,38 @@ def sightings(text: str) -> Iterator[int]:
             continue  # of the run that is begun
         at = m.start()
         line = text.rfind("\n", 0, at) + 1
+        place, new = line, True
         if now == "json":
-            before = text[line:at].rstrip()
-            if before:
+            place = at
+            if before := text[line:at].rstrip():
                 nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
             else:
-                nested = (
-                    at != line
-                    and kind in ("json", "part")
-                    and text[max(0, line - 200) : line].rstrip()[-1:] in (":", "[", ",")
-                )
+                above = text[max(0, line - 200) : line].rstrip()
+                nested = at != line and kind in ("json", "part") and above.endswith((":", "[", ","))
             if nested:
                 continue
-            yield_at, new = at, True
         elif now == "event":
-            kind_of_event = m[0].rsplit('"', 2)[1]
-            first = kind_of_event == "start"
-            new = (
-                first
-                or kind != "event"
-                or (kind_of_event == "error" and '"event":"end"' in text[begun:at].replace(" ", ""))
-            )
-            yield_at = at
+            place, what = at, m[0].rsplit('"', 2)[1]
+            over = what == "error" and '"event":"end"' in text[begun:at].replace(" ", "")
+            new = what == "start" or kind != "event" or over
         elif now == "part":
-            new, yield_at = True, _fragment(text, line)
+            place = _fragment(text, line)
         elif now == "banner":
             if at - line > 40 or '"' in text[line:at]:
                 continue  # not the program's own line: a text about it, or the version in a document
-            new, yield_at = (
-                "\nConnecting to" in text[line : line + 600] or "\nServer listening" in text[line : line + 600],
-                line,
-            )
+            ahead = text[line : line + 600]
+            new = "\nConnecting to" in ahead or "\nServer listening" in ahead
             now = "banner" if new else kind
         elif now == "client":
-            above = text.rfind("\n", 0, max(line - 1, 0)) + 1
-            new, yield_at = kind != "banner", above if "--sctp" in text[above:line] else line
+            above_at = text.rfind("\n", 0, max(line - 1, 0)) + 1
+            new, place = kind != "banner", above_at if "--sctp" in text[above_at:line] else line
         elif now == "server":
             inside = kind in _CLIENT and "Server listening on" not in text[begun:at]
-            new, yield_at = kind != "nested" and not inside, line
+            new = kind != "nested" and not inside
             now = kind if inside else now
         elif now == "nested":
-            new, yield_at = not kind, line  # without a client before it
-            now = "nested" if kind in ("", "client", "fragment", "banner") else kind
-            kind = now
+            new = not kind  # without a client before it
+            now = kind = "nested" if kind in ("", *_CLIENT) else kind
         elif now == "done":
             kind = ""
             continue
@@ -117,34 +106,26 @@ def sightings(text: str) -> Iterator[int]:
             over = not text.startswith("interrupt", m.end() - 1) and _RESULT.search(text, begun, at) is not None
             if over and text.startswith("the client has terminated", m.end() - 1):
                 continue  # a server that waits for another test
-            new, yield_at = not kind or told or over or kind == "error", line
-            if now == "usage" or kind == "usage":
+            new = not kind or told or over or kind == "error"
+            if "usage" in (now, kind):
                 new = not kind or (over and kind != "error")
-            now = "error" if now == "error" else "usage"
-            if not new and kind in ("json", "event"):
-                now = ""  # a message on stderr closes the document that it belongs to
-            elif not new:
-                now = kind
+            if not new:  # a message on stderr closes the document that it belongs to
+                now = "" if kind in ("json", "event") else kind
         elif now == "header":
-            plain = text[line:at].strip(" >\t")
-            told = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
-            again = (
-                kind in ("fragment", "client")
-                and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
-            )
-            new = (kind not in _TEXT and told) or (again and kind == "fragment" and not _one_stream_more(text[at:]))
-            yield_at, now = rule_above(text, line, "- - -"), "fragment"
-            if len(plain) > 60:
+            if len(text[line:at].strip(" >\t")) > 60:
                 continue
+            told = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
+            again = kind == "fragment" and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
+            new = (kind not in _TEXT and told) or (again and not _one_stream_more(text[at:]))
+            place, now = rule_above(text, line, "- - -"), "fragment"
         elif now == "local":
             new = kind not in _TEXT or (kind != "nested" and _RESULT.search(text, begun, at) is not None)
-            yield_at, now = line, "fragment" if new else kind
+            now = "fragment" if new else kind
         else:
-            new, yield_at, now = "connected with" not in text[:at], line, "fragment"
+            new, now = "connected with" not in text[:at], "fragment"
         if new:
-            begun = yield_at
-            kind = now
-            yield yield_at
+            begun, kind = place, now
+            yield place
         elif now in ("", "client"):
             kind = now
 
@@ -180,7 +161,7 @@ def read(text: str) -> list[ParsedRun]:
         if doc is not None and "bits_per_second" in doc:
             row = {"intervals": [{"streams": [doc]}]}
             return [read_document(row, warnings=warnings, cut="one row of an interval, and no document around it")]
-        if doc is not None and ("start" in doc or "intervals" in doc or "end" in doc or "error" in doc):
+        if doc is not None and doc.keys() & {"start", "intervals", "end", "error"}:
             return [read_document(doc, after=after, warnings=warnings)]
         if '"bits_per_second"' not in text and '"start"' not in text:
             return []

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from ..draft import Contradictory, Damaged, Draft
+from ..draft import Contradictory, Damaged, Draft, added
 from ..parsed import ParsedRun, Status
 from .document import as_dict, as_list, count, number, record
 from .intervals import RATE_TOLERANCE, Intervals
@@ -204,10 +204,9 @@ def _metrics(
             resent = count(sent.get("retransmits"))
             each = [count(r.get("retransmits")) for r in senders]
             if resent is not None:
-                if None not in each and each and sum(e for e in each if e is not None) != resent:
-                    raise Contradictory(
-                        f"the retransmits contradict each other: {resent} in sum, {each} in the streams"
-                    )
+                if added(each) not in (None, resent):
+                    said = f"{resent} in sum, {each} in the streams"
+                    raise Contradictory(f"the retransmits contradict each other: {said}")
                 found[f"retransmits{word}_count"] = resent
             elif test.get("protocol") == "TCP" and any(e is not None for e in each):
                 warnings.append(f"sum_sent{suffix} has no retransmits, and its streams have")
@@ -243,7 +242,7 @@ def _rates(
             f"{size} bytes in {total.get('seconds')} s are not {rate} bit/s"
         )
     each = [number(p.get("bytes")) for p in parts]
-    if each and None not in each and sum(e for e in each if e is not None) != size:
+    if added(each) not in (None, size):
         raise Contradictory(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
     found[rate_name], found[bytes_name] = float(rate), int(size)
     return float(fitting)
@@ -272,10 +271,8 @@ def _datagrams(
         return
     lost, packets = (count(views[0].get(k)) for k in ("lost_packets", "packets"))
     for key, value in (("lost_packets", lost), ("packets", packets)):
-        each = [count(s.get(key)) for s in streams]
-        if any(count(v.get(key)) != value for v in views) or (
-            each and None not in each and sum(e for e in each if e is not None) != value
-        ):
+        each = added(count(s.get(key)) for s in streams)
+        if any(count(v.get(key)) != value for v in views) or each not in (None, value):
             raise Contradictory(f"the counts of {key} contradict each other")
     if packets:
         found[f"packets{word}_count"] = packets
@@ -301,9 +298,9 @@ def _datagrams(
         warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
         found[f"jitter{word}_us"] = jitter * 1e3
-    disorder = [count(s.get("out_of_order")) for s in streams]
-    if not word and disorder and None not in disorder:
-        found["out_of_order_count"] = sum(d for d in disorder if d is not None)
+    disorder = added(count(s.get("out_of_order")) for s in streams)
+    if not word and disorder is not None:
+        found["out_of_order_count"] = disorder
     elif not word and any("sender" in s and "out_of_order" not in s for s in streams):  # since 3.7
         warnings.append("without out_of_order_count: a stream lacks it")
 

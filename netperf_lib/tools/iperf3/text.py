@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..draft import Contradictory, Damaged, Draft
+from ..draft import Contradictory, Damaged, Draft, added
 from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
 from ..parsed import ParsedRun
 
@@ -16,9 +16,8 @@ ERROR = re.compile(
     r"iperf3(?:\.exe)?: (?P<text>(?:error|interrupt|warning|the server|unable|parameter)\b.*"
     r"|unrecognized option.*|(?:command )?not found.*)"
 )
-_TCP = re.compile(r" +(-?\d+)(?: +(-?\d+(?:\.\d+)?) +([KMGT]?)Bytes)?\s*$")
+_SENT_OR_TCP = re.compile(r"\s+(-?\d+)(?: +(-?\d+(?:\.\d+)?) +([KMGT]?)Bytes)?\s*$")
 _UDP = re.compile(LOSS + r"\s*$")
-_SENT = re.compile(r"\s+(?P<packets>\d+)\s*$")
 _DISORDER = re.compile(
     r"\[\s*(?P<id>\w+)\s*\]\s*[\d.]+-\s*[\d.]+\s+sec\s+(?P<count>\d+) datagrams received out-of-order"
 )
@@ -77,6 +76,10 @@ class _Log:
     """Stream -> datagrams that arrived out of order, told in lines of their own."""
     warnings: list[str] = field(default_factory=list)
 
+    def damaged(self, error: str | Damaged) -> None:
+        """Keep the first thing that cannot be used."""
+        self.damage = self.damage or error
+
 
 def read_text(text: str) -> list[ParsedRun]:
     """Read one run."""
@@ -94,7 +97,7 @@ def read_text(text: str) -> list[ParsedRun]:
             try:
                 found = row(line, index)
             except Damaged as e:
-                log.damage = log.damage or e
+                log.damaged(e)
                 continue
             if found is not None:
                 if previous is not None and found.text.strip() == previous.text.strip() and not log.finished:
@@ -149,9 +152,7 @@ def _context(log: _Log, line: str) -> None:
         log.connections += 1
         ends = m["here"], m["there"]
         if log.ends.setdefault(m["id"], ends) != ends or len(set(log.ends.values())) < len(log.ends):
-            log.damage = log.damage or Contradictory(
-                f"lines of two processes: connections of stream {m['id']}: {line.strip()!r}"
-            )
+            log.damaged(Contradictory(f"lines of two processes: connections of stream {m['id']}: {line.strip()!r}"))
     elif "--sctp" in line:
         log.sctp = True
     elif "CPU Utilization: " in line:
@@ -182,17 +183,12 @@ def _direction(log: _Log, found: Row) -> str:
 def _take(log: _Log, found: Row) -> None:
     direction = _direction(log, found)
     rest = found.rest.rstrip()
-    role = ""
-    if rest.endswith("er"):
-        for name in ("sender", "receiver"):
-            if rest.endswith(name):
-                role, rest = name, rest[: -len(name)].rstrip()
+    role = next((name for name in ("sender", "receiver") if rest.endswith(name)), "")
+    rest = rest.removesuffix(role).rstrip()
     omitted = rest.endswith("(omitted)")
     rest = rest.removesuffix("(omitted)").rstrip()
     details: dict[str, Any] = {}
-    if not rest:
-        pass
-    elif m := _TCP.match(rest):
+    if m := _SENT_OR_TCP.match(rest):
         count, window, prefix = m.groups()
         if log.udp and window is None:
             details["packets"] = int(count)
@@ -203,33 +199,27 @@ def _take(log: _Log, found: Row) -> None:
     elif m := _UDP.match(rest):
         log.udp = True
         details = {"jitter": m["jitter"], "lost": m["lost"], "total": m["total"], "percent": m["percent"]}
-    elif m := _SENT.match(rest):
-        details["packets"] = int(m["packets"])
-    elif rest.strip():
-        log.damage = log.damage or f"a row is damaged or cut short: {found.text.strip()!r}"
+    elif rest:
+        log.damaged(f"a row is damaged or cut short: {found.text.strip()!r}")
         return
     if role and "packets" in details:  # of UDP it stands beside the loss
-        log.damage = log.damage or Contradictory(
-            f"lines of two processes: retransmits among datagrams: {found.text.strip()!r}"
-        )
+        log.damaged(Contradictory(f"lines of two processes: retransmits among datagrams: {found.text.strip()!r}"))
     if role or log.finished or "packets" in details:
         log.details[found.index] = details
     if role or log.finished:
         if not role and ("lost" not in details or not log.old):
-            log.damage = log.damage or f"a row of the result does not say whose it is: {found.text.strip()!r}"
+            log.damaged(f"a row of the result does not say whose it is: {found.text.strip()!r}")
             return
         side = log.sides.setdefault((direction, role), _Side())
         if found.stream in side.streams or (found.stream == "SUM" and side.total is not None):
-            log.damage = (
-                log.damage or f"a second result: the head of another test is damaged above {found.text.strip()!r}"
-            )
+            log.damaged(f"a second result: the head of another test is damaged above {found.text.strip()!r}")
         if found.stream == "SUM":
             side.total = found
         else:
             side.streams[found.stream] = found
         return
     if not found.stream.isdigit() and found.stream != "SUM":
-        log.damage = log.damage or f"a row of no stream: {found.text.strip()!r}"
+        log.damaged(f"a row of no stream: {found.text.strip()!r}")
         return
     log.intervals.append(
         Interval(
@@ -299,10 +289,10 @@ def _metrics(log: _Log) -> dict[str, float]:
         word = "_reverse" if log.bidir and direction == "reverse" else ""
         measured = {i.stream for i in log.intervals if i.direction == direction} - {-1}
         expected = len(measured) or (0 if log.bidir else log.connections)
-        for side in (log.sides.get((direction, role)) for role in ("sender", "receiver", "")):
+        both = {role: log.sides.get((direction, role)) for role in ("sender", "receiver", "")}
+        for side in both.values():
             if side is not None and expected and len(side.streams) != expected:
                 raise Damaged(f"the result is of {len(side.streams)} streams, and the test of {expected}")
-        both = {role: log.sides.get((direction, role)) for role in ("sender", "receiver", "")}
         sent, received, plain = (_total(side, role) for role, side in both.items())
         if plain is not None and sent is None and received is None:
             # before 3.2 UDP has one row of results: the sender's rate, the receiver's loss and jitter
@@ -381,11 +371,10 @@ def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | Non
         raise Damaged(f"{arrived} datagrams received, and {total} sent")
     mine = [i for i in log.intervals if i.direction == direction and not i.omitted]
     rows = [i for i in mine if i.stream == -1] or mine
-    each = [log.details.get(i.row.index, {}).get("packets") for i in rows]
+    counted = added(log.details.get(i.row.index, {}).get("packets") for i in rows)
     gaps = any(w.startswith("interval") for w in log.warnings)
-    if not total or not sent or not rows or None in each or gaps:
+    if not total or not sent or counted is None or gaps:
         return
-    counted = sum(int(e) for e in each if e)
     covered = max(i.row.end_s for i in rows) - min(i.row.start_s for i in rows)
     if abs(covered - sent.length_s) < 0.05 and abs(counted - total) > 2 * len({i.stream for i in mine}) + 0.01 * total:
         raise Damaged(f"{counted} datagrams sent in the intervals, and {total} in all")
@@ -394,7 +383,7 @@ def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | Non
 def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, count: int) -> bool:
     """Whether a count of retransmits agrees with the intervals; `Damaged` where iperf3 cannot have printed it."""
     streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
-    if side and side.streams and side.total is total and (None in streams or sum(s or 0 for s in streams) != count):
+    if side and side.streams and side.total is total and added(streams) != count:
         raise Contradictory(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
     mine = [i for i in log.intervals if i.direction == direction and not i.omitted and i.row.length_s > 0]
     rows = [i for i in mine if i.stream == -1] or mine
@@ -402,12 +391,11 @@ def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, 
     if not log.serving and direction == "forward" and rows and None in each and not any(each):
         raise Damaged(f"the result has retransmits, and its intervals have none: {total.text.strip()!r}")
     covered = sum(i.row.length_s for i in rows)
-    if each and None not in each and abs(covered - total.length_s) < 0.02 * len(rows) + 0.1:
-        counted = sum(e for e in each if e is not None)
-        if counted != count:
-            log.warnings.append(f"the result counts {count} retransmits, its intervals {counted}: they are left out")
-            return False
-    return True
+    counted = added(each)
+    if counted in (None, count) or abs(covered - total.length_s) >= 0.02 * len(rows) + 0.1:
+        return True
+    log.warnings.append(f"the result counts {count} retransmits, its intervals {counted}: they are left out")
+    return False
 
 
 def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, word: str) -> None:
