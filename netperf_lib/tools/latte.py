@@ -36,7 +36,7 @@ def _fill(run: Draft, text: str) -> None:
     for row in text.split("\n")[:40]:
         if (m := _LINE.fullmatch(row)) and m[1] not in found:
             found[m[1]] = m[2]
-            if m[3]:
+            if m[3] and m[2].isdecimal():
                 each.add((float(m[2]), float(m[3])))
         if m and m[1] == _LAST:
             break
