@@ -12,13 +12,11 @@ from ..errors import ExperimentError
 from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
 from .guests import guest_proofs, guests
 from .host_keys import pinned
-from .source import Workload, unknown_host
+from .source import NOTHING_KNOWN, Workload, unknown_host
 
 EPHEMERAL = False
 """They were there before, and stay."""
 HOLDS = True
-
-NOTHING_KNOWN = Workload()
 
 
 class _Declared(BaseModel):

@@ -25,6 +25,9 @@ class Workload:
     """What should be known before hosts are paid for, for example that the rounds do not suffice for a contrast."""
 
 
+NOTHING_KNOWN = Workload()
+
+
 class Source(Protocol):
     """Where hosts come from and how they go. A module or package satisfies it; `SOURCES` in this package names it."""
 

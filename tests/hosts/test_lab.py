@@ -252,8 +252,7 @@ CALLER = """
 import json, sys, time
 from pathlib import Path
 from netperf_lib.hosts import lab
-lab.run_foreground(lab.Options.model_validate(json.loads(sys.argv[2])), Path(sys.argv[1]),
-    ready=lambda d: print("ready", flush=True))
+lab.run_foreground(lab.Options.model_validate(json.loads(sys.argv[2])), Path(sys.argv[1]))
 """
 
 
@@ -299,7 +298,7 @@ def caller(tmp_path):
         text=True,
     )
     try:
-        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        assert any(line.startswith("ready") for line in process.stdout), process.stderr.read()
         running = lab.status(tmp_path)
         run(running.deployment, "ppg", f"setsid sh -c ': {mark}; sleep 1000' >/dev/null 2>&1 </dev/null &")
         namespaces = set(family(mark).values()) - {str(Path("/proc/self/ns/net").readlink())}

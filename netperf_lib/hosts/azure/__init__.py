@@ -23,7 +23,7 @@ from typing import Any
 from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
 from ..guests import guests, paths
-from ..source import Workload
+from ..source import NOTHING_KNOWN, Workload
 from . import access, checks, groups, prices, proof, template
 from . import az as az_module
 from .az import Clock, Runs, find
@@ -44,7 +44,6 @@ HOLDS = True
 CLOCK = Clock()
 GUEST_WAIT_S = 900.0
 Say = Callable[[str], None]
-NOTHING_KNOWN = Workload()
 
 
 def _say(text: str) -> None:

@@ -18,14 +18,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
-from ..source import Workload
+from ..source import NOTHING_KNOWN, Workload
 from .requirements import check_linux
 from .topology import LabHost as LabHost
 from .topology import Link as Link
@@ -38,7 +37,6 @@ if sys.platform == "linux":  # elsewhere an experiment can be planned and checke
 EPHEMERAL = True
 HOLDS = False
 """A lab ends with the process that started it."""
-NOTHING_KNOWN = Workload()
 
 _START_S, _STOP_S = 60, 5
 
@@ -67,23 +65,7 @@ def default_folder() -> Path:
 def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
     """Start the lab of an experiment, or join the one that runs in `state` already and is the same.
 
-    Parameters
-    ----------
-    experiment : Experiment
-        Its `hosts.options` are read as `Options`.
-    number : int
-        Which deployment, from 1.
-    state : Path
-        Folder of the lab.
-    workload : Workload
-        Not needed here.
-
-    Raises
-    ------
-    LabError
-        It cannot run on this machine, or a different one runs in `state`.
-    UsageError
-        The options are wrong.
+    LabError where it cannot run on this machine, or a different one runs in `state`.
     """
     from .. import options as read_options  # the package discovers this module
 
@@ -124,31 +106,15 @@ def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
 
 
 def check(options: Options | None = None) -> None:
-    """Find out whether a lab can run on this machine; nothing is started and nothing is changed.
-
-    Raises
-    ------
-    LabError
-        It cannot: why, and what to do about it.
-    """
+    """Raise LabError where a lab cannot run on this machine: why, and what to do. Nothing is started or changed."""
     check_linux()
-    process = _python()
-    try:
-        said = _first_line(process, options or Options())
-    finally:
-        _release(process)
-    process.wait()
-    if "error" in said:
-        raise LabError(said["error"])
+    _supervisor(options or Options()).wait()
 
 
 def start(options: Options, folder: Path, number: int = 1) -> Deployment:
     """Start a lab in `folder` as a child of this process, as deployment `number`; `stop` ends it.
 
-    Raises
-    ------
-    LabError
-        It cannot run on this machine, or one runs in `folder` already.
+    LabError where it cannot run on this machine, or one runs in `folder` already.
     """
     check_linux()
     folder = folder.absolute()
@@ -160,41 +126,24 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
         (folder / "lock").touch(mode=0o600)
     except OSError as error:
         raise LabError(f"the lab cannot write to its folder {folder} ({error.strerror}): choose another one") from None
-    process = _python(str(folder), str(number), str(os.getpid()))
-    try:
-        said = _first_line(process, options)
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-    finally:
-        _release(process)
-    if "error" in said:
-        process.wait()
-        raise LabError(said["error"])
-    _started[folder] = process
+    _started[folder] = _supervisor(options, str(folder), str(number), str(os.getpid()))
     deployment = _deployment.read(folder)
     assert deployment is not None, "written before it is ready"
     return deployment
 
 
-def run_foreground(
-    options: Options | None = None,
-    folder: Path | None = None,
-    *,
-    ready: Callable[[Deployment], None] | None = None,
-) -> None:
-    """Run a lab until it is interrupted (control-C, SIGTERM) or ended from elsewhere.
-
-    `ready` is told the deployment once everything runs; by default the SSH commands are printed.
-    """
+def run_foreground(options: Options | None = None, folder: Path | None = None) -> None:
+    """Run a lab, and print its SSH commands, until it is interrupted (control-C, SIGTERM) or ended from elsewhere."""
     folder = (folder or default_folder()).absolute()
     if running := status(folder):
         raise LabError(f"process {running.pid} runs a lab in {folder} already: end it with 'npl lab down'")
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         deployment = start(options or Options(), folder)
-        (ready or _print_ready)(deployment)
+        print(deployment.notice)
+        for host in deployment.hosts:
+            print(f"  {' '.join(ssh_command(host))}    # {host.data_address}")
+        print("ready; control-C ends it", flush=True)
         code = _started[folder].wait()
     except KeyboardInterrupt:
         code = 0
@@ -294,10 +243,10 @@ def _end(pid: int, folder: Path) -> None:
         os.close(handle)
 
 
-def _python(*arguments: str) -> subprocess.Popen[str]:
-    """Start this package's `__main__`."""
+def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
+    """Start this package's `__main__`, and wait for its first word; LabError where that is why it cannot go on."""
     package_root = str(Path(__file__).parents[3])
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -307,28 +256,28 @@ def _python(*arguments: str) -> subprocess.Popen[str]:
         start_new_session=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))},
     )
-
-
-def _release(process: subprocess.Popen[str]) -> None:
-    for pipe in (process.stdout, process.stderr):
-        assert pipe is not None
-        pipe.close()
-
-
-def _first_line(process: subprocess.Popen[str], options: Options) -> dict[str, str]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    with contextlib.suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(options.model_dump_json())
-    if not select.select([process.stdout], [], [], _START_S)[0]:
-        raise LabError(f"the lab was not ready after {_START_S} s: this machine is too busy for it")
-    if line := process.stdout.readline():
-        said: dict[str, str] = json.loads(line)
-        return said
-    process.kill()
-    trouble = process.stderr.read().strip().splitlines()
-    return {"error": f"the lab's supervisor died at its start: {trouble[-1] if trouble else 'without a word'}"}
+    assert process.stdin and process.stdout and process.stderr  # noqa: PT018 - three pipes, for mypy
+    try:
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(options.model_dump_json())
+        if not select.select([process.stdout], [], [], _START_S)[0]:
+            raise LabError(f"the lab was not ready after {_START_S} s: this machine is too busy for it")
+        if not (line := process.stdout.readline()):
+            process.kill()
+            trouble = process.stderr.read().strip().splitlines() or ["without a word"]
+            raise LabError(f"the lab's supervisor died at its start: {trouble[-1]}")
+        said = json.loads(line)
+        if "error" in said:
+            process.wait()
+            raise LabError(said["error"])
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        process.stdout.close()
+        process.stderr.close()
+    return process
 
 
 def _settled(folder: Path) -> tuple[int, Options, Deployment] | None:
@@ -356,10 +305,3 @@ def _check_tools(experiment: Experiment) -> None:
             raise LabError(
                 f"the experiment uses {name}, which is not installed here: run 'sudo apt-get install {tool.PACKAGE}'"
             )
-
-
-def _print_ready(deployment: Deployment) -> None:
-    print(deployment.notice)
-    for host in deployment.hosts:
-        print(f"  {' '.join(ssh_command(host))}    # {host.data_address}")
-    print("ready; control-C ends it", flush=True)

@@ -15,13 +15,7 @@ _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
 def check(*, realtime: bool = False) -> None:
-    """Find out whether a lab can run here, and with real-time priority if that is wanted.
-
-    Raises
-    ------
-    LabError
-        It cannot: why, and what to do about it.
-    """
+    """Raise LabError where a lab cannot run here, or not with real-time priority if that is wanted: why, what to do."""
     check_linux()
     _check_programs()
     _check_user()
