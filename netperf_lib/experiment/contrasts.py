@@ -208,8 +208,10 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
             yield from (((*here, side, *loc), message) for loc, message in errors)
             wrong |= bool(errors)
             matched.append(hits)
-        if wrong or contrast.b is None or _tells_apart(contrast.a, contrast.b):
+        if wrong or contrast.b is None:
             continue
+        if any(contrast.a.get(f) != contrast.b.get(f) for f in _MEASURED & {*contrast.a, *contrast.b}):
+            continue  # these are known only later, and may tell the sides apart
         if matched[0] == matched[1]:
             yield (*here, "b"), "is the same as a: every run of one side is one of the other"
         elif common := set(matched[0]) & set(matched[1]):
@@ -218,11 +220,6 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
                 (*here, "b"),
                 f"shares {len(common)} of its conditions with a ({shared}): name the factor that differs",
             )
-
-
-def _tells_apart(a: Row, b: Row) -> bool:
-    """Whether a factor that is known only later may tell the sides apart."""
-    return any(f in _MEASURED and a.get(f) != b.get(f) for f in (*a, *b))
 
 
 def _matches(row: Row, levels: Mapping[str, Level]) -> bool:

@@ -34,10 +34,6 @@ def is_latency(test: str) -> bool:
     return _LATENCY.fullmatch(test) is not None
 
 
-def _any_test(_tool: str, _test: str) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
     """What is known about one factor."""
@@ -62,7 +58,7 @@ class Factor:
     """What null stands for: the default of this."""
     follows: tuple[str, ...] = ()
     """Factors that determine this one: naming one of them names this one too."""
-    applies: Callable[[str, str], bool] = _any_test
+    applies: Callable[[str, str], bool] = lambda _tool, _test: True
     """Whether the factor applies to a test, from the names of the tool and the test."""
 
     def level_words(self, level: Any) -> str:
@@ -78,11 +74,9 @@ class Factor:
             return f"no {title}" if self.kind == "text" else f"default {self.default or title}"
         if self.kind == "flag" and isinstance(level, bool):
             return title if level else f"not {title}"
-        return (
-            f"{title} {format_value(level, self.unit)}"
-            if self.unit and not isinstance(level, str)
-            else (f"{title} {level:g}" if isinstance(level, float) else f"{title} {level}")
-        )
+        if self.unit and not isinstance(level, str):
+            return f"{title} {format_value(level, self.unit)}"
+        return f"{title} {level:g}" if isinstance(level, float) else f"{title} {level}"
 
     def cast(self, level: Any) -> Level:
         """A level as the type of this factor: ``zone: 1`` in a yaml file means the zone "1".
@@ -126,18 +120,6 @@ def read_rate(text: Any) -> float | None:
     return None if found is None else to_bps(float(found[1]), found[2], "bit")
 
 
-def _itself(level: Any) -> str:
-    return str(level)
-
-
-def _throughput(_tool: str, test: str) -> bool:
-    return not is_latency(test)
-
-
-def _streams(tool: str, test: str) -> bool:
-    return tool.startswith("iperf") and not is_latency(test)
-
-
 def _sockperf(tool: str, _test: str) -> bool:
     return tool == "sockperf"
 
@@ -148,13 +130,9 @@ def _iperf(tool: str, _test: str) -> bool:
 
 def _bitrate(level: Any) -> str:
     rate = read_rate(level)
-    return (
-        f"bitrate {level}"
-        if rate is None
-        else "unlimited bitrate"
-        if rate == 0
-        else (f"bitrate {format_value(rate, 'bps')}")
-    )
+    if rate is None:
+        return f"bitrate {level}"
+    return f"bitrate {format_value(rate, 'bps')}" if rate else "unlimited bitrate"
 
 
 def _pair(name: str, label: str, role: Literal["host", "observed"] = "host") -> list[Factor]:
@@ -162,15 +140,16 @@ def _pair(name: str, label: str, role: Literal["host", "observed"] = "host") -> 
     return [Factor(name=f"{side}_{name}", label=f"{side}'s {label}", role=role) for side in ("client", "server")]
 
 
-def _list() -> dict[str, Factor]:
-    one = [
+FACTORS: Mapping[str, Factor] = {
+    one.name: one
+    for one in (
         Factor(
             name="placement",
             order=tuple(
                 "ppg same-zone cross-zone same-vnet vnet-peering standard-lb cross-region public-ip vpn "
                 "expressroute".split()
             ),
-            words=_itself,
+            words=str,
         ),
         Factor(
             name="accelerated",
@@ -183,15 +162,15 @@ def _list() -> dict[str, Factor]:
                 None: "accelerated networking not known",
             },
         ),
-        Factor(name="tool", words=_itself),
-        Factor(name="test", words=_itself),
+        Factor(name="tool", words=str),
+        Factor(name="test", words=str),
         Factor(
             name="streams",
             label="parallel streams",
             default="streams",
             kind="integer",
             words=lambda n: "1 stream" if n == 1 else f"{n:g} streams",
-            applies=_streams,
+            applies=lambda tool, test: tool.startswith("iperf") and not is_latency(test),
         ),
         Factor(
             name="tcp_buffer_bytes",
@@ -199,7 +178,7 @@ def _list() -> dict[str, Factor]:
             kind="integer",
             unit="bytes",
             words=lambda n: f"{format_value(n, 'bytes')} TCP buffer",
-            applies=_throughput,
+            applies=lambda _tool, test: not is_latency(test),
         ),
         Factor(
             name="message_bytes",
@@ -210,7 +189,7 @@ def _list() -> dict[str, Factor]:
         ),
         Factor(name="during", label="load", words={None: "idle path"}),
         Factor(name="protocol", words=lambda p: str(p).upper()),
-        Factor(name="congestion", label="congestion control", words=_itself, applies=_iperf),
+        Factor(name="congestion", label="congestion control", words=str, applies=_iperf),
         Factor(name="bitrate", unit="bps", words=_bitrate, applies=_iperf),
         Factor(name="mss", label="MSS", kind="integer", words=lambda n: f"MSS {int(n)} B", applies=_iperf),
         Factor(name="nodelay", label="TCP_NODELAY", kind="flag", ordinary=False, applies=_iperf),
@@ -223,10 +202,10 @@ def _list() -> dict[str, Factor]:
         Factor(name="reply_every", label="one reply every", kind="integer", applies=_sockperf),
         Factor(name="burst", label="messages in a burst", kind="integer", applies=_sockperf),
         Factor(name="samples", label="every packet kept", kind="flag", ordinary=False, applies=_sockperf),
-        Factor(name="direction", follows=("reverse", "bidir"), words=_itself),
+        Factor(name="direction", follows=("reverse", "bidir"), words=str),
         Factor(name="duration_s", label="duration", kind="number", unit="s"),
         Factor(name="omit_s", label="omitted start", kind="number", unit="s", ordinary=0),
-        Factor(name="gateway_sku", label="gateway", words=_itself),
+        Factor(name="gateway_sku", label="gateway", words=str),
         # the hosts come last: they name a condition only where nothing else does
         Factor(name="client"),
         Factor(name="server"),
@@ -249,11 +228,8 @@ def _list() -> dict[str, Factor]:
         Factor(name="server_backend", label="backend that answered", role="observed"),
         Factor(name="vf_up", label="virtual function up", kind="flag", role="observed"),
         *_pair("zone_physical", "physical zone", "observed"),
-    ]
-    return {f.name: f for f in one}
-
-
-FACTORS: Mapping[str, Factor] = _list()
+    )
+}
 
 NOT_FACTORS = frozenset(
     "experiment run_id status error round order deployment deployment_id attempt notice command raw_path raw_sha256 "
@@ -278,7 +254,7 @@ def factor(name: str) -> Factor:
     'rack b7'
     """
     # a condition is the name that `select` gives to a combination of levels: no column of the tables
-    return FACTORS.get(name) or Factor(name=name, words=_itself if name == "condition" else None)
+    return FACTORS.get(name) or Factor(name=name, words=str if name == "condition" else None)
 
 
 def level_words(name: str, level: Any) -> str:
@@ -310,12 +286,12 @@ def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",))
     return sorted(dict.fromkeys(have), key=lambda c: place.get(c, own))
 
 
-def residue(runs: pd.DataFrame, by: Sequence[str], *, roles: Sequence[str] = ("condition",)) -> list[str]:
+def residue(runs: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """Factors that vary inside the groups that `by` makes: what a projection onto `by` leaves out.
 
     Whoever aggregates such groups must say so: they hold several conditions. In the order of the list of factors.
     """
-    others = [c for c in dimensions(runs.columns, roles=roles) if c not in by]
+    others = [c for c in dimensions(runs.columns) if c not in by]
     if not others or not len(runs):
         return []
     if not by:

@@ -67,35 +67,21 @@ def _text(level: object) -> object:
     return factor("").cast(level) if isinstance(level, int | float) else level
 
 
-def _cast(levels: dict[str, Level]) -> dict[str, Level]:
-    return {name: factor(name).cast(level) for name, level in levels.items()}
-
-
 Labels = dict[Name, Annotated[str, BeforeValidator(_text)]]
 """What the user adds to a pair or host: each label is a factor of its own, and its levels are text."""
 
-Factors = Annotated[dict[str, Level], AfterValidator(_cast)]
+Factors = Annotated[
+    dict[str, Level], AfterValidator(lambda levels: {name: factor(name).cast(level) for name, level in levels.items()})
+]
 """Factors and the level of each."""
-
-
-def _one_of(names: list[str]) -> Any:
-    """Restrict a string to `names`, as a `Literal` does that is known only when the program runs."""
-
-    def check(value: str) -> str:
-        if value not in names:
-            expected = ", ".join(map(repr, names))
-            raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
-        return value
-
-    return Annotated[str, AfterValidator(check), Field(json_schema_extra={"enum": list(names)})]
 
 
 if TYPE_CHECKING:
     Tool: TypeAlias = str
     LoadTool: TypeAlias = str
 else:
-    Tool = _one_of(sorted(TOOLS))
-    LoadTool = _one_of(sorted(name for name, tool in TOOLS.items() if tool.LOAD_TESTS))
+    Tool = Literal[tuple(sorted(TOOLS))]
+    LoadTool = Literal[tuple(sorted(name for name, tool in TOOLS.items() if tool.LOAD_TESTS))]
 
 
 class _Declared(BaseModel):
@@ -178,10 +164,6 @@ class TestSpec(_Declared):
     """Further options of the test, as its tool file declares them."""
     during: Load | None = None
     """Measure while this load runs."""
-
-
-def _one_or_many(value: object) -> object:
-    return [value] if isinstance(value, dict) else value
 
 
 def _share(value: object) -> object:
@@ -292,7 +274,7 @@ class Experiment(_Declared):
     """Seed of the random order; drawn and stored with the plan when null."""
     contrasts: tuple[Contrast, ...] = ()
     """Comparisons declared before the data; the first run freezes them."""
-    compare: Annotated[tuple[Compare, ...], BeforeValidator(_one_or_many)] = ()
+    compare: Annotated[tuple[Compare, ...], BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)] = ()
     """Families of contrasts, one or a list; they are written out into `contrasts` when the file is read."""
     report: Report | None = None
     """What the report holds; null: every notebook that fits."""

@@ -94,15 +94,7 @@ class Options(_Declared):
 
 
 def up(experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
-    """Return the hosts that the pairs name, with what they show of themselves.
-
-    Raises
-    ------
-    ExperimentError
-        A pair names a host that is not there.
-    AzureError
-        The resource group cannot be read.
-    """
+    """Return the hosts that the pairs name, with what they show of themselves."""
     from . import options as checked
 
     options: Options = checked(experiment)

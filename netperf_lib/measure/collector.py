@@ -254,7 +254,7 @@ class _Collector:
             await self._meet_all(todo)
             for number, trials in groupby(todo, key=lambda t: t.round):
                 # a round that was begun is completed: verdicts need both sides of it
-                if self.past_runs and self.enough and (why := self.enough()):
+                if self.enough and any(p.attempts for p in self.past.values()) and (why := self.enough()):
                     self.tally.stopped_after_round, self.tally.stopped = number - 1, why
                 if not self.tally.stopped:
                     await self._round(number, list(trials))
@@ -264,10 +264,6 @@ class _Collector:
             await asyncio.gather(*(s.leave() for s in self.sessions.values()), return_exceptions=True)
             self.log.info("end: %s", self.tally)
         return self.tally
-
-    @property
-    def past_runs(self) -> bool:
-        return any(p.attempts for p in self.past.values())
 
     def _names(self, trial: Trial) -> tuple[str, ...]:
         """The client of a trial, its server, and whoever else may answer in its place."""

@@ -87,21 +87,7 @@ true
 
 
 class HostSession:
-    """One host, from the first contact to the last.
-
-    Parameters
-    ----------
-    host : Host
-        Where it is.
-    marker : str
-        See `Remote`.
-    needed : iterable of str
-        Names of the tools that it must have.
-    install : bool
-        Install those that it lacks.
-    log : logging.Logger, optional
-        Where to write what was found and done.
-    """
+    """One host, from the first contact to the last; with `install` it gets the tools that are `needed` and missing."""
 
     def __init__(
         self,

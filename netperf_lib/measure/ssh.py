@@ -252,9 +252,8 @@ class Remote:
         word = secrets.token_hex(8)
         line = shlex.join(["sh", "-c", _WORKER, "worker", self.marker, word])
         worker = _Worker(await self._connected().create_process(line, encoding=None), word)
-        await asyncio.gather(
-            *(_pump(s, io.BytesIO(), word, lambda said: said == "ready") for s in (worker.out, worker.err))
-        )
+        both = worker.process.stdout, worker.process.stderr
+        await asyncio.gather(*(_pump(s, io.BytesIO(), word, lambda said: said == "ready") for s in both))
         return worker
 
     def _connected(self) -> asyncssh.SSHClientConnection:
@@ -281,14 +280,6 @@ class Remote:
 class _Worker:
     process: asyncssh.SSHClientProcess[bytes]
     word: str
-
-    @property
-    def out(self) -> Any:
-        return self.process.stdout
-
-    @property
-    def err(self) -> Any:
-        return self.process.stderr
 
 
 async def _pump(stream: Any, sink: BinaryIO, word: str, heard: Callable[[str], bool]) -> None:
@@ -330,7 +321,8 @@ class Process:
         self._code: int | None = None
         self._listening = asyncio.Event()
         self._done: asyncio.Future[tuple[None, None]] = asyncio.gather(
-            _pump(worker.out, out, worker.word, self._heard), _pump(worker.err, err, worker.word, self._heard)
+            _pump(worker.process.stdout, out, worker.word, self._heard),
+            _pump(worker.process.stderr, err, worker.word, self._heard),
         )
         self._done.add_done_callback(self._release)
 

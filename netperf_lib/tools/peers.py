@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
 
@@ -138,10 +139,11 @@ def _perfkit(documents: list[dict[str, Any]]) -> list[ParsedRun]:
         shared = {new: labels[old] for old, new in _PERFKIT_LABELS.items() if old in labels}
         key = (sample.get("test"), sample.get("run_uri"), test, *sorted(map(str, shared.items())))
         if not runs or runs[-1][0] != key or metric in runs[-1][2]:
-            parameters = {k: _as_number(v) for k, v in shared.items()} | {"benchmark": sample.get("test")}
+            numbers = {k: int(v) for k, v in shared.items() if re.fullmatch(r"\d{1,9}", str(v))}
+            parameters = shared | numbers | {"benchmark": sample.get("test")}
             stamp = _number(sample.get("timestamp"))
             if stamp is not None:
-                parameters["started_utc"] = _utc(stamp)
+                parameters["started_utc"] = datetime.fromtimestamp(stamp, UTC).isoformat()
             runs.append((key, {"test": test} | parameters, {}))
         runs[-1][2][metric] = value * factor
     return [_run("perfkit", str(p.pop("test")), metrics, p) for _, p, metrics in runs]
@@ -163,36 +165,19 @@ def _perfkit_metric(benchmark: str, name: str, unit: str) -> tuple[str, str, flo
     return None
 
 
-def _as_number(value: object) -> object:
-    text = str(value)
-    return int(text) if re.fullmatch(r"\d{1,9}", text) else value
-
-
-def _utc(seconds: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
-
-
 # -- k8s-netperf -------------------------------------------------------------------------------------------------------
 
 
 def _k8s(document: Mapping[str, Any]) -> ParsedRun:
     profile = str(document.get("profile"))
-
-    def positive(name: str) -> float | None:
-        """Return a figure; a zero stands for one that could not be worked out."""
-        value = _number(document.get(name))
-        return value if value else None
-
-    throughput = positive("throughput")
-    stream = profile.endswith("STREAM")
+    # a zero stands for a figure that could not be worked out
+    throughput, latency = (_number(document.get(name)) or None for name in ("throughput", "latency"))
     metrics: dict[str, float | None] = {}
-    if stream:
+    if profile.endswith("STREAM"):
         metrics["throughput_bps"] = None if throughput is None else throughput * 1e6
     else:
         metrics["transaction_rate_per_s"] = throughput
-        metrics["rtt_p99_us"] = positive("latency")
+        metrics["rtt_p99_us"] = latency
     if profile == "TCP_STREAM":
         metrics["retransmits_count"] = _number(document.get("tcpRetransmits"))
     if profile == "UDP_STREAM":

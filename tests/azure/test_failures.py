@@ -280,15 +280,15 @@ def test_passing_trouble_is_got_over(world: World, tmp_path: Path, canned_prefli
 
 
 def test_az_that_hangs_or_dies_or_talks_nonsense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def az(script: str) -> az_module.Az:
+    def az(script: str, timeout_s: float = 300) -> az_module.Az:
         program = tmp_path / "az"
         program.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        return az_module.Az()
+        return az_module.Az(timeout_s=timeout_s)
 
     with pytest.raises(AzError, match=r"did not answer within 1 s") as caught:
-        az("sleep 60")("group", "list", timeout_s=1)
+        az("sleep 60", timeout_s=1)("group", "list")
     assert caught.value.kind == "timeout"
     with pytest.raises(AzError, match="was ended by SIGKILL: repeat"):
         az("kill -9 $$")("group", "list")

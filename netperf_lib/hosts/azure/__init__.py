@@ -72,13 +72,7 @@ def _estimate(experiment: Experiment, place: Topology, workload: Workload) -> pr
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> str:
-    """Estimate by the public price list what all deployments cost; nobody needs to be logged in.
-
-    Raises
-    ------
-    ExperimentError
-        The experiment cannot be placed.
-    """
+    """Estimate by the public price list what all deployments cost; nobody needs to be logged in."""
     estimate = _estimate(experiment, topology(experiment, _options(experiment)), workload)
     text = str(estimate).removeprefix("cost ")
     if experiment.budget is not None and estimate.amount is not None and estimate.amount > experiment.budget:
@@ -157,7 +151,7 @@ def dry_run(experiment: Experiment) -> DryRun:
     commands = []
     more = ("--subscription", options.subscription) if options.subscription else ()
 
-    def az(*arguments: str, timeout_s: float | None = None) -> Any:
+    def az(*arguments: str) -> Any:
         """Note the command; to Azure's words everything is done at once."""
         if {"create", "update", "validate", "what-if"} & set(arguments[:4]):
             text = shlex.join((*arguments, *(() if "--subscription" in arguments else more)))
@@ -184,13 +178,9 @@ def up(
 ) -> Deployment:
     """Place the VMs of deployment `number`, prove where they are, and return them; safe to repeat.
 
-    What was added to the experiment since is added to a deployment that is up.
-
-    Raises
-    ------
-    AzureError
-        With cause and remedy. What a failed deployment made is deleted at once; VMs that are made but do not answer
-        stay, for a second `up` or for `down`. After an interruption `up` goes on, and `down` takes away what there is.
+    What was added to the experiment since is added to a deployment that is up. What a failed deployment made is deleted
+    at once; VMs that are made but do not answer stay, for a second `up` or for `down`. After an interruption `up` goes
+    on, and `down` takes away what there is.
     """
     options = _options(experiment)
     choices = range(len(alternatives(options)))
@@ -461,12 +451,7 @@ class _Attempt:
 def down(experiment: Experiment, *, state: Path, number: int | None = None, say: Say = _say) -> None:
     """Delete all that was or may have been made, of one deployment or of all, and verify that it is gone.
 
-    The keys are removed with the last of them.
-
-    Raises
-    ------
-    AzureError
-        What is left, and why; repeat it.
+    The keys are removed with the last of them. AzureError says what is left, and why: repeat it.
     """
     if not (state / "azure.json").exists():
         return

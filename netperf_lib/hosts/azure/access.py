@@ -23,14 +23,8 @@ def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str])
     if options.jump_host:
         lines = [f"Host {' '.join(vms)}", f"  ProxyJump {options.jump_host}"]
     for address, vm in vms.items() if options.bastion else ():
-        tunnel = [
-            sys.executable,
-            "-I",
-            str(Path(__file__).with_name("tunnel.py")),
-            find_az(),
-            options.bastion or "",
-            vm,
-        ]
+        script = Path(__file__).with_name("tunnel.py")
+        tunnel = [sys.executable, "-I", str(script), find_az(), options.bastion or "", vm]
         lines += [f"Host {address}", f"  ProxyCommand {shlex.join(tunnel)}"]
     if not lines:
         return None

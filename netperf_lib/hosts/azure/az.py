@@ -77,7 +77,7 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]
 class Runs(Protocol):
     """What runs az commands."""
 
-    def __call__(self, *arguments: str, timeout_s: float | None = None) -> Any:
+    def __call__(self, *arguments: str) -> Any:
         """Run ``az <arguments>`` and return its JSON."""
 
 
@@ -120,7 +120,7 @@ class Az:
         self.subscription, self.timeout_s, self.patience_s, self.sleep = subscription, timeout_s, patience_s, sleep
         self.path = find_az()
 
-    def __call__(self, *arguments: str, timeout_s: float | None = None) -> Any:
+    def __call__(self, *arguments: str) -> Any:
         """Run ``az <arguments>`` and return what its JSON says (None when it prints nothing).
 
         AzError where it failed: `code` and `kind` say why, the text what to do.
@@ -131,7 +131,7 @@ class Az:
         waited, attempt, renewed = 0.0, 0, False
         while True:
             try:
-                return self._once(command, arguments, timeout_s or self.timeout_s)
+                return self._once(command, arguments)
             except AzError as failure:
                 if failure.kind == "login" and not renewed and self._renewed():
                     renewed = True
@@ -148,21 +148,22 @@ class Az:
         if not token:
             return False
         as_json = ("--output", "json", "--only-show-errors")
-        account = self._once([self.path, "account", "show", *as_json], ("account", "show"), self.timeout_s)
+        account = self._once([self.path, "account", "show", *as_json], ("account", "show"))
         who = ("--username", account["user"]["name"], "--tenant", account["tenantId"], "--federated-token", token)
         for words in (("login", "--service-principal", *who), ("account", "set", "--subscription", account["id"])):
-            self._once([self.path, *words, *as_json], words[:2], self.timeout_s)
+            self._once([self.path, *words, *as_json], words[:2])
         return True
 
-    def _once(self, command: list[str], arguments: tuple[str, ...], timeout_s: float) -> Any:
+    def _once(self, command: list[str], arguments: tuple[str, ...]) -> Any:
         shown = "az " + " ".join(arguments[:4])
         environment = {**os.environ, "AZURE_CORE_NO_COLOR": "1", "AZURE_CORE_COLLECT_TELEMETRY": "0"}
         with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
             try:
-                raw_out, raw_err = process.communicate(timeout=timeout_s)
+                raw_out, raw_err = process.communicate(timeout=self.timeout_s)
             except subprocess.TimeoutExpired:
                 raise AzError(
-                    f"`{shown}` did not answer within {timeout_s:.0f} s: see https://status.azure.com, then repeat",
+                    f"`{shown}` did not answer within {self.timeout_s:.0f} s: "
+                    "see https://status.azure.com, then repeat",
                     code="Timeout",
                     kind="timeout",
                 ) from None

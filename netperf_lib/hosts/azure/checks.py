@@ -144,9 +144,9 @@ def look(
 def _looking(az: Runs, found: Preflight) -> Runs:
     """Have what is not permitted to be read be None, and a warning: rights on a resource group suffice to place VMs."""
 
-    def look(*arguments: str, timeout_s: float | None = None) -> Any:
+    def look(*arguments: str) -> Any:
         try:
-            return az(*arguments, timeout_s=timeout_s)
+            return az(*arguments)
         except AzError as failure:
             if failure.kind != "authorization":
                 raise

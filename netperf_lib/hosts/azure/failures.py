@@ -119,22 +119,21 @@ def error_of(what: str, error: Any) -> AzError:
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
     """AzError from what a command of az printed on its standard error."""
     found = list(_documents(text))
-    found += [
-        (m[1], m[2].strip()) for m in re.finditer(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.M)
-    ]  # fmt: skip
-    if not found and (m := re.search(r"^ERROR: \((\w+)\)\s*(.*)", text, re.M)):
-        found.append((m[1], m[2]))
-    if not found and (m := re.search(r"(AADSTS\d+): ([^\n]*?)(?: Trace ID.*)?$", text, re.M)):
-        found.append((m[1], m[2]))
-    if not found and re.search(r"subscription '?[^'\n]*'? (not found|doesn't exist)", text, re.I):
-        found.append(("SubscriptionNotFound", _sentence(text)))
-    if not found and "az login" in text:
-        found.append(("NotLoggedIn", "nobody is logged in to az"))
-    if not found and "content for this response was already consumed" in text:
-        found.append(("Hidden", "az lost the error that Azure gave; `az deployment group validate` would show it"))
-    if not found and exit_code == 2:
-        found.append(("Usage", _sentence(text)))
-    return _failure(what, found or [("Unknown", _sentence(text) or f"exit code {exit_code} without a word")])
+    found += re.findall(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.M)
+    for shape in (r"^ERROR: \((\w+)\)\s*(.*)", r"(AADSTS\d+): ([^\n]*?)(?: Trace ID.*)?$"):
+        found = found or re.findall(shape, text, re.M)[:1]
+    if found:
+        return _failure(what, found)
+    code, message = "Unknown", _sentence(text) or f"exit code {exit_code} without a word"
+    if re.search(r"subscription '?[^'\n]*'? (not found|doesn't exist)", text, re.I):
+        code = "SubscriptionNotFound"
+    elif "az login" in text:
+        code, message = "NotLoggedIn", "nobody is logged in to az"
+    elif "content for this response was already consumed" in text:
+        code, message = "Hidden", "az lost the error that Azure gave; `az deployment group validate` would show it"
+    elif exit_code == 2:
+        code = "Usage"
+    return _failure(what, [(code, message)])
 
 
 def _failure(what: str, found: list[tuple[str, str]]) -> AzError:

@@ -102,19 +102,8 @@ def cost(
 ) -> Cost:
     """Estimate what all deployments cost: machines, disks, addresses, gateways, load balancers, and data transfer.
 
-    Parameters
-    ----------
-    topology : Topology
-        What one deployment is made of.
-    options : Options
-        Declared prices overrule the list.
-    measuring_s : float
-        Time of measuring, all deployments together.
-    deployments : int
-        How often it is placed.
-    traffic : mapping, optional
-        (client, server) to the bytes that the tests send between them at most, and for how many seconds, all
-        deployments together; no more than the declared bandwidth allows is counted.
+    Time and `traffic` (see `Workload`) are of all deployments together; no more traffic than the declared bandwidth
+    allows is counted. Declared prices overrule the list.
     """
     place_s = PLACE_S["gateway" if topology.gateways else "vm"]
     hours = (measuring_s + deployments * place_s) / 3600

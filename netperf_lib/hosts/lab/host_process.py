@@ -52,7 +52,7 @@ class HostProcess:
     def start(self, listener: socket.socket) -> tuple[int, socket.socket]:
         """Fork the host; return the process that stands for it outside, and the socket that controls it.
 
-        The first message on that socket tells the host's warnings and brings its TUN device (`control.receive`). The
+        The first message on that socket tells the host's warnings and brings its TUN device (`rtt_probe.receive`). The
         host ends, with all that runs in it, when the socket is closed or the calling process dies, in whatever way.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

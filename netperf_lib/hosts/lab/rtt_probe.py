@@ -13,14 +13,23 @@ import statistics
 import time
 from typing import Any
 
-from .control import ask
+
+def receive(control: socket.socket) -> tuple[dict[str, Any], int | None]:
+    """Wait for a host's message, JSON: what it says, and the descriptor that came along; OSError where it failed."""
+    message, fds, _, _ = socket.recv_fds(control, 65536, 1)
+    said: dict[str, Any] = json.loads(message) if message else {"error": "it ended without a word"}
+    if "error" in said:
+        raise OSError(said["error"])
+    return said, fds[0] if fds else None
 
 
 def one_way_us(client: socket.socket, server: socket.socket, server_address: str, seconds: float) -> tuple[float, ...]:
     """Measure half a round trip between two hosts by their control sockets: the quartiles and the median (µs)."""
-    port = ask(server, {"do": "echo", "address": server_address})["port"]
-    found = ask(client, {"do": "time", "address": server_address, "port": port, "seconds": seconds})
-    return tuple(found["quartiles_us"])
+    asked: dict[str, Any] = {"do": "echo", "address": server_address}
+    server.send(json.dumps(asked).encode())
+    asked |= {"do": "time", "port": receive(server)[0]["port"], "seconds": seconds}
+    client.send(json.dumps(asked).encode())
+    return tuple(receive(client)[0]["quartiles_us"])
 
 
 def answer(asked: dict[str, Any], control: socket.socket) -> None:

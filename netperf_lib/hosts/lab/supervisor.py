@@ -23,11 +23,10 @@ from pathlib import Path
 
 from ...errors import LabError
 from . import namespace, requirements
-from .control import receive
 from .cpu_idle import few_processors
 from .emulator import Emulator
 from .host_process import HOME, SSHD_FOLDER, HostProcess
-from .rtt_probe import one_way_us
+from .rtt_probe import one_way_us, receive
 from .topology import Options
 
 log = logging.getLogger(__name__)
@@ -56,14 +55,9 @@ class Calibration:
         return max(0.0, statistics.quantiles(self.floors_us, n=4, method="inclusive")[0])
 
     @property
-    def spread_us(self) -> float:
-        """Largest minus smallest measurement."""
-        return max(self.floors_us) - min(self.floors_us)
-
-    @property
     def noisy(self) -> bool:
         """Whether this machine is too busy for delays of some 50 µs to be believed."""
-        return self.floor_us > 40 or self.spread_us > 20
+        return self.floor_us > 40 or max(self.floors_us) - min(self.floors_us) > 20
 
 
 class Supervisor:

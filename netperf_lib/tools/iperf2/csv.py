@@ -82,7 +82,7 @@ def read_csv(text: str) -> list[ParsedRun]:
         f = _FIGURES.match(m["rest"]) if m else None
         if m is None or f is None:
             if line.count(",") >= 5:
-                log.damage = log.damage or f"a row is damaged or cut short: {line.strip()!r}"
+                log.damaged(f"a row is damaged or cut short: {line.strip()!r}")
             continue
         report = _reports(m, own)
         name = m["id"]
@@ -106,10 +106,10 @@ def read_csv(text: str) -> list[ParsedRun]:
         try:
             found = row(written, index)
         except Damaged as e:
-            log.damage = log.damage or e
+            log.damaged(e)
             continue
         if found is None:
-            log.damage = log.damage or f"a row is damaged: {line.strip()!r}"
+            log.damaged(f"a row is damaged: {line.strip()!r}")
             continue
         take(log, found, {name} if report else set())
         time = m["time"]
