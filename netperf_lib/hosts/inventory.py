@@ -159,5 +159,6 @@ def _read(options: Options) -> dict[str, tuple[Host, tuple[Proof, ...]]]:
         reach = (vm.public if options.management == "public" else None) or vm.private
         told = {"address": reach, "data_address": vm.private, **azure.facts_of(vm)}
         own = options.hosts[vm.name].model_dump(exclude_unset=True) if vm.name in options.hosts else {}
-        out[vm.name] = (_host(vm.name, Machine.model_validate({**told, **own}), options), azure.proofs_of(vm))
+        machine = Machine.model_validate({**told, **own})
+        out[vm.name] = _host(vm.name, machine, options), tuple(azure.cloud_proofs(None, vm))
     return out

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from .draft import CONTRADICTION, Contradictory, Draft
 from .parsed import Percentile
@@ -48,15 +49,10 @@ def histogram(run: Draft, text: str, mean: float, count: float | None) -> None:
 def percentiles(run: Draft, bins: Iterable[tuple[int, int]]) -> None:
     """Take percentiles of counted latencies, as lagscope finds them (latencies_stats.c, `get_percentile_latency`)."""
     table = sorted(bins)
-    total = sum(n for _, n in table)
-    points = []
+    seen = list(accumulate(n for _, n in table))
     for p in POINTS:
-        place = int(p * (total + 1) / 100 - 1)
-        seen = 0
-        for edge, n in table if place >= 0 else ():
-            seen += n
-            if seen > place:
-                points.append(Percentile(p, float(edge), total - 1 - place))
-                break
-    run.percentiles, run.basis = tuple(points), "rtt"
-    run.metrics |= {f"rtt_{POINTS[p.percentile]}_us": p.latency_us for p in points}
+        place = int(p * (seen[-1] + 1) / 100 - 1)
+        edge = float(table[bisect_right(seen, place)][0])
+        run.percentiles += (Percentile(p, edge, seen[-1] - 1 - place),)
+        run.metrics[f"rtt_{POINTS[p]}_us"] = edge
+    run.basis = "rtt"

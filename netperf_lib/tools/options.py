@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..experiment.model import TestSpec
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
+_A_RATE = "a rate in bits per second, such as 1000000, 1M or 2.5G"
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 
@@ -37,16 +38,10 @@ class Option:
         """Say what a value must be; None when it is legal."""
         if isinstance(self.type, tuple):
             return None if value in self.type else f"one of {', '.join(self.type)}"
-        if self.type == "rate":
+        if self.type in ("rate", "word"):
+            pattern, legal = (_RATE, _A_RATE) if self.type == "rate" else (_WORD, "a word without blanks")
             plain = isinstance(value, int | float | str) and not isinstance(value, bool)
-            return (
-                None
-                if plain and _RATE.fullmatch(str(value))
-                else "a rate in bits per second, such as 1000000, 1M or 2.5G"
-            )
-        if self.type == "word":
-            plain = isinstance(value, int | float | str) and not isinstance(value, bool)
-            return None if plain and _WORD.fullmatch(str(value)) else "a word without blanks"
+            return None if plain and pattern.fullmatch(str(value)) else legal
         if self.type is bool:
             return None if isinstance(value, bool) else "true or false"
         if isinstance(value, bool) or not isinstance(value, int if self.type is int else int | float):
@@ -80,7 +75,7 @@ def bits_per_second(rate: str | float) -> float:
     """Read a rate as the tools do: ``2.5G`` is 2 500 000 000 bit/s."""
     m = _RATE.fullmatch(str(rate))
     if not m:
-        raise UsageError(f"{rate!r} is not a rate in bits per second, such as 1000000, 1M or 2.5G")
+        raise UsageError(f"{rate!r} is not {_A_RATE}")
     return float(to_bps(float(m[1]), m[2].upper(), "bit"))
 
 

@@ -91,8 +91,8 @@ def _fill(run: Draft, text: str) -> None:
         told = _Moved.told(m[2], m[3], m[1], m[4], m[5], Figure(float(m[6])))
     of_all = _Moved(*(Figure.sum([row[i] for row in moved.values()]) for i in range(4)))
     for what, other in (("transactions", of_all if moved else None), ("run statistics", told)):
-        for i, slack in ((0, 0.005), (3, 0.005)):
-            if total and other and total[i].value and other[i].value and not total[i].agrees(other[i], slack):
+        for i in (0, 3):  # data and operations
+            if total and other and total[i].value and other[i].value and not total[i].agrees(other[i], 0.005):
                 raise Contradictory(f"{CONTRADICTION}the total is not that of the {what}")
     if run.test is None or not re.search("stream|write", run.test):
         run.warnings.append("written and read bytes may be counted together")

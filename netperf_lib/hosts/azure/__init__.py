@@ -31,9 +31,9 @@ from .checks import Preflight
 from .failures import AzError
 from .groups import Leftover
 from .options import Options as Options
+from .proof import cloud_proofs as cloud_proofs
 from .proof import existing as existing
 from .proof import facts_of as facts_of
-from .proof import proofs_of as proofs_of
 from .state import State
 from .topology import Topology, alternatives, topology
 

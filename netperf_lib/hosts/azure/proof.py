@@ -120,7 +120,7 @@ def facts_of(vm: Placed) -> dict[str, Any]:
     return told | {"vm_size": vm.size}
 
 
-def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None) -> list[Proof]:
+def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
     """Proofs from what the cloud says; without `asked`, of facts, since nothing was asked for."""
 
     def claim(text: str, said: Any, wanted: Any, evidence: str) -> Proof:
@@ -274,8 +274,3 @@ def existing(group: str, *, tag: str | None = None, subscription: str | None = N
             f"resource group {group} holds no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)"
         )
     return chosen
-
-
-def proofs_of(vm: Placed) -> tuple[Proof, ...]:
-    """Proofs from what `existing` says of one VM: facts, since nothing was asked for."""
-    return tuple(cloud_proofs(None, vm, None))

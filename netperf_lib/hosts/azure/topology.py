@@ -7,7 +7,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -202,7 +202,8 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
     """
     options = alternatives(options)[attempt]
     for pair in experiment.pairs:
-        _check(experiment, options, pair)
+        if problem := next(_problems(experiment, options, pair), None):
+            raise ExperimentError(f"{experiment.name}: {_who(pair)}: {problem}")
     wishes = {n: _Wishes(experiment, n) for p in experiment.pairs for n in (p.client, p.server)}
     for name in options.vms:
         if name not in wishes:
@@ -232,53 +233,48 @@ def alternatives(options: Options) -> list[Options]:
     return out
 
 
-def _check(experiment: Experiment, options: Options, pair: Pair) -> None:
-    where = f"{experiment.name}: {_who(pair)}"
-    if pair.placement == "basic-lb":
-        raise ExperimentError(
-            f"{where}: Azure retired the basic load balancer on 2025-09-30 and makes no new ones; use standard-lb"
-        )
-    if pair.placement not in PLACEMENTS:
-        raise ExperimentError(f"{where}: unknown placement for Azure (known: {', '.join(PLACEMENTS)})")
-    for name in (pair.client, pair.server):
+def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[str]:
+    """Why a pair cannot be placed, and what to do about it."""
+    placement, server = pair.placement, pair.server
+    own = options.vms.get(server, VmOptions())
+    if placement == "basic-lb":
+        yield "Azure retired the basic load balancer on 2025-09-30 and makes no new ones; use standard-lb"
+    if placement not in PLACEMENTS:
+        yield f"unknown placement for Azure (known: {', '.join(PLACEMENTS)})"
+    for name in (pair.client, server):
         # Azure allows 64 characters, the mark of a deployment in a shared group and the number of a backend among them
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
-            raise ExperimentError(
-                f"{where}: {name!r} cannot name a VM: use at most 40 lower-case letters, digits and inner hyphens"
+            yield f"{name!r} cannot name a VM: use at most 40 lower-case letters, digits and inner hyphens"
+    far = options.remote_region or own.region or options.vms.get(pair.client, VmOptions()).region
+    if placement in FAR and placement not in ALSO_NEAR and not far:
+        yield f"set hosts.options.remote_region, or the region of {server} in vms"
+    if placement == "nva" and not options.next_hop:
+        yield "set hosts.options.hub and next_hop, the address of the appliance there"
+    for test in experiment.tests if placement == "standard-lb" else ():
+        through = not test.placements or placement in test.placements
+        if through and test.tool in ("qperf", "iperf3") and test.duration_s + test.omit_s > IDLE_S:
+            yield (
+                f"the load balancer ends connections that are silent for {IDLE_S / 60:.0f} minutes, as "
+                f"the one for control is while {test.tool} measures; give its test a shorter duration_s"
             )
-    own = options.vms.get(pair.server, VmOptions())
-    if pair.placement in FAR and pair.placement not in ALSO_NEAR and not (
-        options.remote_region or own.region or options.vms.get(pair.client, VmOptions()).region
-    ):  # fmt: skip
-        raise ExperimentError(f"{where}: set hosts.options.remote_region, or the region of {pair.server} in vms")
-    if pair.placement == "nva" and not options.next_hop:
-        raise ExperimentError(f"{where}: set hosts.options.hub and next_hop, the address of the appliance there")
-    if pair.placement == "standard-lb":
-        for test in experiment.tests:
-            through = not test.placements or pair.placement in test.placements
-            if through and test.tool in ("qperf", "iperf3") and test.duration_s + test.omit_s > IDLE_S:
-                raise ExperimentError(
-                    f"{where}: the load balancer ends connections that are silent for {IDLE_S / 60:.0f} minutes, as "
-                    f"the one for control is while {test.tool} measures; give its test a shorter duration_s"
-                )
-    if pair.placement == "cross-zone" and len(options.zones) < 2 and pair.server not in options.vms:
-        raise ExperimentError(f"{where}: hosts.options.zones must name two zones")
-    if pair.placement == "expressroute" and not options.expressroute_circuit:
-        raise ExperimentError(
-            f"{where}: set hosts.options.expressroute_circuit to the resource id of an existing circuit "
+    if placement == "cross-zone" and len(options.zones) < 2 and server not in options.vms:
+        yield "hosts.options.zones must name two zones"
+    if placement == "expressroute" and not options.expressroute_circuit:
+        yield (
+            "set hosts.options.expressroute_circuit to the resource id of an existing circuit "
             "(az network express-route list --query [].id)"
         )
     if own.subnet:
         return
-    if options.subnet and pair.placement in ("vnet-peering", "other-subnet", "nva", "vpn", "expressroute"):
-        raise ExperimentError(
-            f"{where}: hosts.options.subnet is an existing network, and those are left as they are; "
-            f"give {pair.server} a subnet of its own in vms, or leave subnet out"
+    if options.subnet and placement in ("vnet-peering", "other-subnet", "nva", "vpn", "expressroute"):
+        yield (
+            "hosts.options.subnet is an existing network, and those are left as they are; "
+            f"give {server} a subnet of its own in vms, or leave subnet out"
         )
-    if options.subnet and pair.placement in ("cross-region", "global-peering") and not options.remote_subnet:
-        raise ExperimentError(f"{where}: with hosts.options.subnet give remote_subnet, a network connected to it, too")
-    if pair.placement in ("public-ip", "nat-gateway") and options.management == "private":
-        raise ExperimentError(f"{where}: hosts.options.management private makes no public addresses")
+    if options.subnet and placement in ("cross-region", "global-peering") and not options.remote_subnet:
+        yield "with hosts.options.subnet give remote_subnet, a network connected to it, too"
+    if placement in ("public-ip", "nat-gateway") and options.management == "private":
+        yield "hosts.options.management private makes no public addresses"
 
 
 def _one_address(experiment: Experiment, placements: dict[str, str], pair: Pair) -> None:
@@ -356,19 +352,15 @@ def _network(host: _Wishes, name: str, who: str) -> None:
 
 
 def _vms(name: str, wish: _Wishes, options: Options) -> list[Vm]:
-    vm, several = _vm(name, wish, options), wish.get("backends", 1)
-    if several > 1 and not vm.balancer:
+    balancer, several = wish.get("balancer", ""), wish.get("backends", 1)
+    if several > 1 and not balancer:
         raise ExperimentError(
             f"{wish.experiment.name}: hosts.options.vms.{name} has backends, but {name} is the server of no standard-lb"
         )
-    return [vm, *(replace(vm, name=f"{name}-{i}") for i in range(2, several + 1))]
-
-
-def _vm(name: str, wish: _Wishes, options: Options) -> Vm:
     region = wish.get("region", options.region)
     zones = options.zones if region == options.region or options.remote_zones is None else options.remote_zones
     zone = wish.get("zone", zones[0] if zones else "")
-    return Vm(
+    vm = Vm(
         name=name,
         network=wish.get("network", HOME),
         region=region,
@@ -377,9 +369,10 @@ def _vm(name: str, wish: _Wishes, options: Options) -> Vm:
         accelerated=wish.get("accelerated", options.accelerated),
         subnet=wish.get("part", "hosts"),
         ppg=f"ppg-{region}{'-' + zone if zone else ''}" if wish.get("ppg", False) else "",
-        balancer=wish.get("balancer", ""),
+        balancer=balancer,
         tcp_buffer_bytes=wish.get("tcp_buffer_bytes", None),
     )
+    return [vm, *(replace(vm, name=f"{name}-{i}") for i in range(2, several + 1))]
 
 
 def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishes: Mapping[str, _Wishes]) -> Topology:

@@ -51,19 +51,17 @@ class Counters:
     """The most that a packet was handed over after its time."""
 
 
+@dataclass(slots=True)
 class _Lane:
     """One direction between two hosts: the path in the loop's units, and how far it is booked."""
 
-    __slots__ = ("delay_ns", "fd", "jitter_ns", "last_ns", "link_free_ns", "link_ns_per_byte", "loss")
-
-    def __init__(self, fd: int, delay_us: float, jitter_us: float, rate_bps: float | None, loss: float) -> None:
-        self.fd = fd
-        self.delay_ns = round(delay_us * 1000)
-        self.jitter_ns = jitter_us * 1000
-        self.link_ns_per_byte = 8e9 / rate_bps if rate_bps else 0.0
-        self.loss = loss
-        self.link_free_ns = 0
-        self.last_ns = 0
+    fd: int
+    delay_ns: int
+    jitter_ns: float
+    link_ns_per_byte: float
+    loss: float
+    link_free_ns: int = 0
+    last_ns: int = 0
 
 
 class Emulator:
@@ -82,9 +80,10 @@ class Emulator:
             for b in options.hosts:
                 if a.name != b.name:
                     path = options.path(a.name, b.name)
-                    lanes[socket.inet_aton(options.address(b.name))] = _Lane(
-                        tuns[b.name], max(0, path.delay_us - overhead_us), path.jitter_us, path.rate_bps, path.loss
-                    )
+                    delay_ns = round(max(0, path.delay_us - overhead_us) * 1000)
+                    per_byte = 8e9 / path.rate_bps if path.rate_bps else 0.0
+                    lane = _Lane(tuns[b.name], delay_ns, path.jitter_us * 1000, per_byte, path.loss)
+                    lanes[socket.inet_aton(options.address(b.name))] = lane
 
     def run(self, stop: int) -> Counters:
         """Carry packets until the descriptor `stop` becomes readable.

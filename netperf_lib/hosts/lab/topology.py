@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -62,17 +61,6 @@ class Link(_Strict):
     """Rate of the link; null: no limit."""
     loss: float = Field(default=0, ge=0, lt=1)
     """Share of packets lost at random. Even 1e-4 over a long link takes a single TCP stream apart."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
-    """One direction from host to host, everything on the way added up."""
-
-    placement: str
-    delay_us: float
-    jitter_us: float
-    rate_bps: float | None
-    loss: float
 
 
 _BIG_BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 67108864", "net.ipv4.tcp_wmem": "4096 16384 67108864"}
@@ -168,18 +156,13 @@ class Options(_Strict):
         """Return the host called `name`; KeyError when there is none."""
         return {h.name: h for h in self.hosts}[name]
 
-    def path(self, a: str, b: str) -> Path:
+    def path(self, a: str, b: str) -> Link:
         """Everything between the hosts `a` and `b`, one way, as it was asked for."""
         one, other = self.host(a), self.host(b)
-        placement = _placement(one, other)
-        link = self.links.get(f"{a}/{b}") or self.links.get(f"{b}/{a}") or self.links[placement]
-        return Path(
-            placement=placement,
-            delay_us=link.delay_us + one.extra_delay_us + other.extra_delay_us,
-            jitter_us=link.jitter_us + one.extra_jitter_us + other.extra_jitter_us,
-            rate_bps=link.rate_bps,
-            loss=link.loss,
-        )
+        link = self.links.get(f"{a}/{b}") or self.links.get(f"{b}/{a}") or self.links[_placement(one, other)]
+        delay_us = link.delay_us + one.extra_delay_us + other.extra_delay_us
+        jitter_us = link.jitter_us + one.extra_jitter_us + other.extra_jitter_us
+        return link.model_copy(update={"delay_us": delay_us, "jitter_us": jitter_us})
 
 
 def _placement(a: LabHost, b: LabHost) -> Placement:
