@@ -259,7 +259,7 @@ def _message(error: Any) -> str:
         case "missing":
             return "is missing; add it"
         case "literal_error":
-            return f"{shown} is not known; legal are {ctx['expected']}"
+            return f"{shown} is not known; legal are {ctx['expected'].replace(' or ', ', ')}"
         case "string_pattern_mismatch":
             return (
                 f"{shown} is no name; legal are 1 to 63 letters, digits, dots, underscores and hyphens, "
