@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import NothingToReport
 from ..questions.words import effect
-from ..stats.tail import FEW
+from ..stats.sides import FEW
 from .figure import INK, MUTE, VERDICTS, Drawn, drawing, each, plot, tick_words
 
 if TYPE_CHECKING:

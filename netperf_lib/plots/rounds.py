@@ -14,6 +14,7 @@ from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..questions.conditions import conditioned, interval_words, label, select
 from ..stats import level, units_of
+from ..stats.steady_state import kept, whole
 from .figure import (
     INK,
     MUTE,
@@ -196,19 +197,19 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     """
     runs = conditioned(runs, metric)
     info = metric_of(metric)
-    kept = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc", ignore_index=True)
-    if kept.empty:
+    runs = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc", ignore_index=True)
+    if runs.empty:
         raise NothingToReport(f"{info.label}: no run says when it started")
-    values = kept[metric].astype(float)
-    relative = values / values.groupby(kept["condition"], observed=True).transform("median")
-    minutes = (kept["started_utc"] - kept["started_utc"].min()).dt.total_seconds() / 60
-    names = [str(c) for c in kept["condition"].cat.categories if (kept["condition"] == c).any()]
-    width = max(5, len(kept) // 12) | 1
+    values = runs[metric].astype(float)
+    relative = values / values.groupby(runs["condition"], observed=True).transform("median")
+    minutes = (runs["started_utc"] - runs["started_utc"].min()).dt.total_seconds() / 60
+    names = [str(c) for c in runs["condition"].cat.categories if (runs["condition"] == c).any()]
+    width = max(5, len(runs) // 12) | 1
     smooth = relative.rolling(width, center=True, min_periods=max(2, width // 2)).median()
     worst = float((relative - 1).abs().max()) if len(relative) else 0.0
     caption = (
         f"{info.label}: every run divided by the median of its condition, over the time of the experiment; the line is "
-        f"a running median over {width} runs. n = {len(kept)} runs. Level: no drift."
+        f"a running median over {width} runs. n = {len(runs)} runs. Level: no drift."
     )
     alt = f"The largest deviation of a run from its condition is {100 * worst:.0f} %."
     painted = colours(names)
@@ -218,7 +219,7 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     with plot(1.9 + legend_height(list(told)), caption, alt, ax=ax) as (fig, axes):
         axes.axhline(1, color=INK, lw=0.8)
         for name, (colour, marker) in painted.items():
-            mine = (kept["condition"] == name).to_numpy()
+            mine = (runs["condition"] == name).to_numpy()
             axes.plot(minutes[mine], relative[mine], marker, color=colour, ms=4, mec="white", mew=0.4, alpha=0.85)
         pauses = minutes.diff()
         for _, stretch in smooth.groupby((pauses > PAUSE * pauses.median()).cumsum()):
@@ -250,11 +251,10 @@ def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: f
         raise NothingToReport("no tool reported intervals")
     if runs is not None:
         table = label(table, conditioned(runs, "throughput_bps"))
-    table = table[~table["omitted"].fillna(False).astype(bool) & table["throughput_bps"].notna()]
+    table = kept(table)
     if not len(table):
         raise NothingToReport("no tool reported intervals of these runs")
-    sums = table[table["stream"] == -1] if (table["stream"] == -1).any() else table
-    each_interval = sums.groupby(["condition", "run_id", "start_s", "end_s"], observed=True)
+    each_interval = whole(table).groupby(["condition", "run_id", "start_s", "end_s"], observed=True)
     measures = ["throughput_bps", "retransmits_count"]
     runs = each_interval[measures].sum(min_count=1).reset_index()
     names = conditions(table)

@@ -12,7 +12,7 @@ from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.conditions import conditioned, label
 from ..questions.details import tail_metric
-from ..stats.tail import FEW
+from ..stats.sides import FEW
 from .figure import MUTE, Drawn, colours, conditions, drawing, each, legend, legend_height, plot, tick_words
 
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}

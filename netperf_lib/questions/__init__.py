@@ -26,7 +26,7 @@ def __getattr__(name: str) -> Any:
     # imported when first used: the command line needs none of them to answer
     if not name.startswith("_"):
         for module in _MODULES:
-            found = importlib.import_module(f".{module}", __name__)
-            if name in found.__all__:
-                return getattr(found, name)
+            found = getattr(importlib.import_module(f".{module}", __name__), name, None)
+            if getattr(found, "__module__", "") == f"{__name__}.{module}":  # its own, not what it imports
+                return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

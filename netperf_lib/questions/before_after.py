@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..data.imports import are_logs, read_logs
 from ..data.load import Fleet, Results, read
 from ..errors import StatsError
-from ..experiment.factors import dimensions, factor, level_words, plain
+from ..experiment.factors import dimensions, level_words, plain
 from ..metrics import METRICS, format_value, plural
 from ..stats import Comparison, Family, Level, judge, level
 from ..stats.result import quantity
 from ..stats.verdict import compare as compare_runs
+from .conditions import named
 from .question import Question
 from .question import ask as ask_runs
 
@@ -248,17 +249,9 @@ def before_after(
     counted = [side[side["status"] == "ok"] if "status" in side.columns else side for side in sides]
     keys: list[dict[Any, pd.DataFrame]] = [dict(list(side.groupby("_key", sort=False))) for side in counted]
     varying = [f for i, f in enumerate(factors) if len({k[i] for some in keys for k in some}) > 1]
-    every = {k for some in keys for k in some}
-    shown = _fewest(every, [factors.index(f) for f in varying]) or [0][: len(factors)]
-
-    name_of = {key: _words([(factors[i], key[i]) for i in shown]) for key in every}
-    twice = {name for name, n in Counter(name_of.values()).items() if n > 1}
-
-    def words(key: tuple[Any, ...]) -> str:
-        full = ", ".join(level_words(factors[i], key[i]) for i in shown)
-        return full or "all runs" if name_of[key] in twice else name_of[key]
-
-    shared = sorted((key for key in keys[0] if key in keys[1]), key=words)
+    every = list({k: None for some in keys for k in some})
+    words = dict(zip(every, named(pd.DataFrame(every, columns=factors, dtype=object), factors), strict=True))
+    shared = sorted((key for key in keys[0] if key in keys[1]), key=words.__getitem__)
     columns = dict.fromkeys(
         [*factors, *dimensions([*before.columns, *after.columns]), *wanted, "status", "attempt", "order"]
     )
@@ -280,14 +273,12 @@ def before_after(
             if all(len(v) for v in values):
                 a, b = ({**condition, _SIDE: name} for name in (names[1], names[0]))
                 asked.append({"metric": metric, "a": a, "b": b, "margin": margin})
-                found.append((words(key), metric, level(values[0], metric=metric), level(values[1], metric=metric)))
+                found.append((words[key], metric, level(values[0], metric=metric), level(values[1], metric=metric)))
     family = judge(stacked, asked, alpha=alpha, paired=False)
-    named = [
-        replace(c, names=(names[1], names[0]), context=row[0]) for row, c in zip(found, family.comparisons, strict=True)
-    ]
-    family = replace(family, comparisons=tuple(named))
-    rows = tuple(Row(*row, comparison=c) for row, c in zip(found, named, strict=True))
-    only = tuple(tuple(words(k) for k in mine if k not in other) for mine, other in (keys, keys[::-1]))
+    told = [replace(c, names=(names[1], names[0]), context=row[0]) for row, c in zip(found, family, strict=True)]
+    family = replace(family, comparisons=tuple(told))
+    rows = tuple(Row(*row, comparison=c) for row, c in zip(found, told, strict=True))
+    only = tuple(tuple(words[k] for k in mine if k not in other) for mine, other in (keys, keys[::-1]))
     return BeforeAfter(
         names=names,
         rows=rows,
@@ -296,22 +287,6 @@ def before_after(
         changed=changed,
         when=_when(before, after),
     )
-
-
-def _words(levels: Sequence[tuple[str, Any]]) -> str:
-    """Name a condition; what goes without saying is left out unless nothing else is there."""
-    short = [level_words(name, level) for name, level in levels if level not in (None, factor(name).ordinary)]
-    return ", ".join(short or [level_words(*pair) for pair in levels]) or "all runs"
-
-
-def _fewest(keys: set[tuple[Any, ...]], positions: list[int]) -> list[int]:
-    """Positions that still tell the keys apart when those that add nothing are left out, the least known first."""
-    kept = list(positions)
-    for position in reversed(positions):
-        fewer = [p for p in kept if p != position]
-        if len({tuple(k[p] for p in fewer) for k in keys}) == len({tuple(k[p] for p in kept) for k in keys}):
-            kept = fewer
-    return kept
 
 
 def _metrics(before: pd.DataFrame, after: pd.DataFrame, metrics: Sequence[str] | None) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import NothingToReport, UsageError
-from ..experiment.factors import dimensions, factor, sort_levels
+from ..experiment.factors import dimensions, factor, level_words, sort_levels
 from ..experiment.factors import plain as level_of
 from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
@@ -17,28 +18,6 @@ from .words import effect, span
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = [
-    "Counts",
-    "condition_factors",
-    "conditioned",
-    "counts",
-    "describe",
-    "end",
-    "interval_words",
-    "label",
-    "levels",
-    "metric_label",
-    "named",
-    "of_the_pair",
-    "ok_runs",
-    "pooled",
-    "require",
-    "select",
-    "shift",
-    "shift_table",
-    "status_counts",
-]
 
 LENGTHS = ("duration_s", "omit_s")
 """How long a test takes is no part of what it measures."""
@@ -111,7 +90,7 @@ def select(
         wide = (
             pd.Series(names, index=kept.index)
             .groupby(names)
-            .transform(lambda v: len(_plain(kept.loc[v.index, along]).unique()) > 1)
+            .transform(lambda v: len(objects(kept.loc[v.index, along]).unique()) > 1)
         )
         kept = kept[wide.astype(bool)]
         if kept.empty:
@@ -136,28 +115,33 @@ def of_the_pair(runs: pd.DataFrame, name: str) -> bool:
     return bool(runs.groupby(list(HOSTS), dropna=False)[name].nunique(dropna=False).max() == 1)
 
 
-def _plain(column: Any) -> Any:
-    """A column whose missing values are None and whose others are Python's own."""
+def objects(column: Any) -> Any:
+    """A column, or a table, whose missing values are None and whose others are Python's own."""
     return column.astype(object).where(column.notna(), None)
 
 
 def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
     """Names of the conditions of runs, from the factors that vary; the hosts only where nothing else tells apart."""
-    plain = {f: _plain(runs[f]) for f in factors if f in runs and len(runs[f].unique()) > 1}
+    plain = {f: objects(runs[f]) for f in factors if f in runs and len(runs[f].unique()) > 1}
     varying = [f for f, column in plain.items() if len(column.unique()) > 1]
     if not varying:
-        return [str(level_of(runs["placement"].iloc[0]) or "all runs")] * len(runs) if len(runs) else []
-    for redundant in ("server", "client", "direction", "protocol", "test"):
+        alone = level_of(runs["placement"].iloc[0]) if "placement" in runs and len(runs) else None
+        return [str(alone or "all runs")] * len(runs)
+    for redundant in ("server", "client", "omit_s", "duration_s", "direction", "protocol", "test"):
         rest = [f for f in varying if f != redundant]
         if rest and redundant in varying and _distinct(plain, rest) == _distinct(plain, varying):
             varying = rest
-    names = []
-    for row in zip(*(plain[f] for f in varying), strict=True):
-        pairs = [(factor(f), v) for f, v in zip(varying, row, strict=True)]
-        # the ordinary levels go unsaid unless nothing else names the condition
-        short = [f.level_words(v) for f, v in pairs if v is not None and v != f.ordinary]
-        names.append(", ".join(short or [f.level_words(v) for f, v in pairs]))
-    return names
+    rows = list(zip(*(plain[f] for f in varying), strict=True))
+    full = {row: [level_words(f, v) for f, v in zip(varying, row, strict=True)] for row in dict.fromkeys(rows)}
+    ordinary = [(None, factor(f).ordinary) for f in varying]
+    short = {
+        row: ", ".join(w for w, v, usual in zip(words, row, ordinary, strict=True) if v not in usual)
+        for row, words in full.items()
+    }
+    # the ordinary levels go unsaid, unless nothing else names the condition or tells it from another
+    count = Counter(short.values())
+    name_of = {row: name if name and count[name] == 1 else ", ".join(full[row]) for row, name in short.items()}
+    return [name_of[row] for row in rows]
 
 
 def _distinct(columns: dict[str, Any], names: Sequence[str]) -> int:
@@ -171,9 +155,9 @@ def _held(runs: pd.DataFrame, about: str, factors: Sequence[str]) -> pd.DataFram
     for name in factors:
         if name == about or name not in runs or len(runs[name].unique()) < 2:
             continue
-        texts = _plain(runs[name]).map(str)
+        texts = objects(runs[name]).map(str)
         sizes = {
-            text: (len(_plain(group[about]).unique()), len(group)) for text, group in runs.groupby(texts, sort=True)
+            text: (len(objects(group[about]).unique()), len(group)) for text, group in runs.groupby(texts, sort=True)
         }
         best = max(sizes, key=lambda t: (*sizes[t], t in ("None", "True")), default=None)
         if best is not None and sizes[best][0] > 1:
@@ -184,17 +168,7 @@ def _held(runs: pd.DataFrame, about: str, factors: Sequence[str]) -> pd.DataFram
 def label(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Give the rows of another table (intervals, percentiles) the conditions of their runs; others are left out.
 
-    Parameters
-    ----------
-    table : DataFrame
-        With a column ``run_id``.
-    runs : DataFrame
-        As `select` gives it.
-
-    Raises
-    ------
-    NothingToReport
-        The table holds nothing of these runs.
+    NothingToReport where the table holds nothing of these runs, which are as `select` gives them.
     """
     found = table.merge(runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner")
     if found.empty:
@@ -375,16 +349,14 @@ def metric_label(metric: str) -> str:
     return metric_of(metric).label
 
 
-def describe(runs: pd.DataFrame, metric: str) -> str:
-    """Describe in a sentence what was measured: metric, tool, conditions, rounds, lengths.
+def heading(what: str, metric: str) -> str:
+    """Heading of a page: ``Placement: one-way latency``."""
+    quantity = metric_of(metric).label
+    return f"{what}: {quantity[:1].lower()}{quantity[1:]}"
 
-    Parameters
-    ----------
-    runs : DataFrame
-        As `select` gives it.
-    metric : str
-        Column.
-    """
+
+def describe(runs: pd.DataFrame, metric: str) -> str:
+    """Describe in a sentence what was measured in runs of `select`: metric, tool, conditions, rounds, lengths."""
     info = metric_of(metric)
     tests = sorted({" ".join(t) for t in zip(runs["tool"].astype(str), runs["test"].astype(str), strict=True)})
     seconds = sorted(runs["duration_s"].dropna().unique())
@@ -403,17 +375,19 @@ def describe(runs: pd.DataFrame, metric: str) -> str:
 
 def status_counts(runs: pd.DataFrame) -> tuple[int, int, int]:
     """Count runs that are complete, that failed or were cut short, and that are excluded."""
-    excluded = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
-    ok = (runs["status"] == "ok") & ~excluded
+    ok, excluded = _state(runs)
     return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
+
+
+def _state(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
+    """Which runs are complete and count, and which are excluded."""
+    excluded = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
+    return (runs["status"] == "ok") & ~excluded, excluded
 
 
 def ok_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs that count: complete, and not excluded."""
-    keep = runs["status"] == "ok"
-    if "excluded" in runs:
-        keep &= runs["excluded"].isna()
-    found = runs[keep].copy()
+    found = runs[_state(runs)[0]].copy()
     found.attrs = dict(runs.attrs)
     return found
 
@@ -486,40 +460,25 @@ def counts(runs: pd.DataFrame) -> Counts:
     """Count what was measured, by condition: complete, failed, excluded, and in how many rounds."""
     import pandas as pd
 
-    ok, failed, excluded = status_counts(runs)
-    left_out = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
-    each = pd.DataFrame(
-        {
-            "condition": named(runs, condition_factors(runs)),
-            "ok": (runs["status"] == "ok") & ~left_out,
-            "failed": (runs["status"] != "ok") & ~left_out,
-            "excluded": left_out,
-            "block": [f"{d}/{r}" for d, r in zip(runs["deployment"], runs["round"], strict=True)],
-        }
-    )
+    ok, excluded = _state(runs)
+    each = pd.DataFrame({"ok": ok, "failed": ~ok & ~excluded, "excluded": excluded})
+    each["condition"] = named(runs, condition_factors(runs))
+    each["block"] = [f"{d}/{r}" for d, r in zip(runs["deployment"], runs["round"], strict=True)]
     by = each.groupby("condition", sort=True)
     summed = by[["ok", "failed", "excluded"]].sum().astype(int)
-    summed["rounds"] = each[each["ok"]].groupby("condition")["block"].nunique()
     rounds = each["block"].nunique()
-    summed["rounds"] = summed["rounds"].fillna(0).astype(int)
+    summed["rounds"] = each[ok].groupby("condition")["block"].nunique().reindex(summed.index, fill_value=0)
     whole = int((summed["rounds"] == rounds).sum())
     every = plural(len(summed), "condition")
     share = f"all {every}" if 1 < whole == len(summed) else every if whole == len(summed) else f"{whole} of {every}"
     share += " is" if 1 in (whole, len(summed)) else " are"
     words = (
-        f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded; {share} "
-        f"complete in every one of {plural(rounds, 'round')}."
+        f"{plural(int(ok.sum()), 'run')} ok, {each['failed'].sum()} failed or cut short, {excluded.sum()} excluded; "
+        f"{share} complete in every one of {plural(rounds, 'round')}."
     )
-    bad = runs[~each["ok"].to_numpy()]
-    causes = pd.DataFrame(
-        {
-            "run": bad["run_id"],
-            "what": [e if given(e) else s for e, s in zip(bad["excluded"], bad["status"], strict=True)]
-            if "excluded" in bad
-            else bad["status"],
-            "cause": bad["error"],
-        }
-    )
+    bad = runs[~ok]
+    what = bad["excluded"].fillna(bad["status"]) if "excluded" in bad else bad["status"]
+    causes = pd.DataFrame({"run": bad["run_id"], "what": what, "cause": bad["error"]})
     return Counts(words, summed.reset_index(), causes)
 
 

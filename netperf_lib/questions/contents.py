@@ -9,8 +9,7 @@ from ..data.files import Location
 from ..data.layout import experiments
 from ..data.load import load
 from ..experiment.factors import dimensions, factor
-from ..metrics import metric as metric_of
-from .conditions import LENGTHS, ok_runs
+from .conditions import LENGTHS, heading, ok_runs
 from .details import PLACES
 from .history import measurements, name_of
 from .pairs import has_pairs
@@ -19,8 +18,6 @@ from .words import contrasts, factor_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Page", "fleet_pages", "pages"]
 
 SPECIAL = {
     "placement": "01-placement",
@@ -94,7 +91,7 @@ def pages(runs: pd.DataFrame) -> list[Page]:
     declared = contrasts(runs)
     found = [Page("summary")] if metrics or declared else []
     placements = set(kept["placement"].dropna())
-    found += [Page("pairs", {"metric": m}, _title("Every pair", m)) for m in metrics if has_pairs(kept, m)]
+    found += [Page("pairs", {"metric": m}, heading("Every pair", m)) for m in metrics if has_pairs(kept, m)]
     for name in dimensions(kept.columns):
         if name in UNASKED:
             continue
@@ -109,7 +106,7 @@ def pages(runs: pd.DataFrame) -> list[Page]:
             if name == "placement":
                 # a report with paths answers both on the pages of the paths
                 if not placements - set(PLACES) and len(set(with_value["placement"].dropna()) & set(PLACES)) > 1:
-                    found.append(Page("01-placement", {"metric": metric}, _title("Placement", metric)))
+                    found.append(Page("01-placement", {"metric": metric}, heading("Placement", metric)))
                 continue
             book = SPECIAL.get(name, "factor")
             if book == "06-tails" or (book in ONLY_THROUGHPUT and not metric.startswith("throughput")):
@@ -120,10 +117,10 @@ def pages(runs: pd.DataFrame) -> list[Page]:
                     continue
                 parameters = {}
             label = "TCP buffers" if book == "04-tcp-buffers" else factor(name).label or name.replace("_", " ")
-            found.append(Page(book, parameters, _title(label[:1].upper() + label[1:], metric)))
+            found.append(Page(book, parameters, heading(label[:1].upper() + label[1:], metric)))
     if placements - set(PLACES) and len(placements) > 1:
         found += [
-            Page("05-paths", {"metric": m}, _title("Paths", m))
+            Page("05-paths", {"metric": m}, heading("Paths", m))
             for m in metrics
             if len(set(kept.loc[kept[m].notna(), "placement"])) > 1
         ]
@@ -131,14 +128,14 @@ def pages(runs: pd.DataFrame) -> list[Page]:
         found.append(Page("06-tails"))
     started = kept["started_utc"].dropna()
     if len(started) > 1 and (started.max() - started.min()).total_seconds() >= 6 * 3600:
-        found += [Page("time", {"metric": m}, _title("Over time", m)) for m in metrics]
+        found += [Page("time", {"metric": m}, heading("Over time", m)) for m in metrics]
     return [*found, Page("07-quality")]
 
 
 def fleet_pages(root: Location) -> list[Page]:
     """The pages of a data root: each headline metric of each experiment, over the time of all its measurements."""
     return [
-        Page("time", {"name": name, "metric": metric}, _title(name, metric))
+        Page("time", {"name": name, "metric": metric}, heading(name, metric))
         for name in dict.fromkeys(map(name_of, experiments(root)))
         for metric in headline_metrics(load(measurements(root, name)))
     ]
@@ -147,8 +144,3 @@ def fleet_pages(root: Location) -> list[Page]:
 def _asked_by_itself(runs: pd.DataFrame, name: str) -> bool:
     """Whether a factor varies within a tool, and not merely because two tools differ in it."""
     return any(len(group[name].drop_duplicates()) > 1 for _, group in runs.groupby("tool"))
-
-
-def _title(what: str, metric: str) -> str:
-    quantity = metric_of(metric).label
-    return f"{what}: {quantity[:1].lower()}{quantity[1:]}"

@@ -11,6 +11,7 @@ from ..errors import NothingToReport, StatsError
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, by_round, diagnose, streams, warmup
+from ..stats.steady_state import kept
 from .conditions import label, levels, ok_runs, select
 from .conditions import shift as shift_of
 from .question import headline_metrics
@@ -22,25 +23,6 @@ PLACES = ("ppg", "same-zone", "cross-zone", "cross-region")
 """Placements that are places; any other name is a path."""
 LEAST = 6
 """Runs below which nothing can be said of drift."""
-
-__all__ = [
-    "Warmup",
-    "Windows",
-    "advertised_bps",
-    "ask_windows",
-    "idle_and_loaded",
-    "interval_rows",
-    "ladders",
-    "levels_words",
-    "network_cards",
-    "places",
-    "spread_words",
-    "steadiness",
-    "tail_metric",
-    "tail_shift",
-    "under_load_levels",
-    "warmup_of",
-]
 
 
 def network_cards(runs: pd.DataFrame) -> pd.DataFrame:
@@ -152,13 +134,11 @@ def interval_rows(runs: pd.DataFrame, intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals of the complete runs with a throughput, with their conditions; no row where there are none."""
     import pandas as pd
 
-    kept = intervals[~intervals["omitted"].fillna(False).astype(bool) & intervals["throughput_bps"].notna()]
-    found = [intervals.head(0)]
+    found = []
     for metric in [m for m in headline_metrics(runs) if m.startswith("throughput")]:
         with contextlib.suppress(NothingToReport):
-            found.append(label(kept, select(runs, metric)))
-    whole = [f for f in found if len(f)]
-    return whole[0] if len(whole) == 1 else pd.concat(whole) if whole else found[0]
+            found.append(label(kept(intervals), select(runs, metric)))
+    return found[0] if len(found) == 1 else pd.concat(found) if found else intervals.head(0)
 
 
 @dataclass(frozen=True, slots=True)

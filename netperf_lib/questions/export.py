@@ -12,6 +12,7 @@ from ..errors import StatsError, UsageError, pip_install
 from ..experiment.factors import dimensions, plain
 from ..stats import level
 from .before_after import HEADLINES, compare
+from .conditions import ok_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,7 @@ def _levels(runs: pd.DataFrame) -> pd.DataFrame:
     """Median and interval of each condition and headline metric."""
     import pandas as pd
 
-    ok = runs[runs["status"] == "ok"]
+    ok = ok_runs(runs)
     factors = [f for f in dimensions(runs.columns) if len(ok[f].unique()) > 1] or ["tool"]
     rows: list[dict[str, Any]] = []
     for key, some in ok.groupby(factors, dropna=False, sort=False):

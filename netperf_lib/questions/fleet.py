@@ -22,12 +22,11 @@ from ..data.load import scan
 from ..data.workers import Engine
 from ..errors import StatsError, UsageError
 from ..metrics import metric as metric_called
+from .conditions import objects, ok_runs
 
 __all__ = ["ChangePoint", "Trend", "change_points", "latencies", "series", "trend", "zone_matrix"]
 
 Places = Location | Iterable[Location]
-
-_RUN = ("experiment", "run_id")
 
 
 def zone_matrix(
@@ -76,17 +75,14 @@ def _ok_runs(path: Places | pd.DataFrame, columns: Sequence[str], where: dict[st
     """Good runs that have the metric: only the columns asked for are read."""
     metric_called(metric)
     needed = list(dict.fromkeys(["experiment", "run_id", "status", *columns]))
-    if isinstance(path, pd.DataFrame):
-        runs = path
-        if "excluded" in runs:
-            runs = runs[runs["excluded"].isna()]
-        if missing := [c for c in needed if c not in runs]:
-            raise UsageError(f"the table of runs lacks {', '.join(missing)}")
-        runs = runs[needed]
-    else:
-        runs = _ok_rows(scan(path), needed, where)
-    runs = _only(runs, where)
-    return runs[(runs["status"] == "ok") & runs[metric].notna()]
+    if not isinstance(path, pd.DataFrame):
+        return _ok_rows(scan(path), needed, where).dropna(subset=[metric])
+    if missing := [c for c in needed if c not in path]:
+        raise UsageError(f"the table of runs lacks {', '.join(missing)}")
+    runs = ok_runs(path)[needed].dropna(subset=[metric])
+    for name, value in (where or {}).items():
+        runs = runs[runs[name].isna() if value is None else runs[name] == value]
+    return runs
 
 
 def _ok_rows(runs: ds.Dataset, columns: Sequence[str], where: dict[str, Any] | None) -> pd.DataFrame:
@@ -102,13 +98,6 @@ def _ok_rows(runs: ds.Dataset, columns: Sequence[str], where: dict[str, Any] | N
         chosen &= ds.field(name).is_null() if value is None else ds.field(name) == level
     found: pd.DataFrame = runs.to_table(columns=list(dict.fromkeys(columns)), filter=chosen).to_pandas()
     return found
-
-
-def _only(runs: pd.DataFrame, where: dict[str, Any] | None) -> pd.DataFrame:
-    """Runs with these values; None is where there is none."""
-    for name, value in (where or {}).items():
-        runs = runs[runs[name].isna() if value is None else runs[name] == value]
-    return runs
 
 
 # -- packets ---------------------------------------------------------------------------------------------------------
@@ -150,7 +139,7 @@ def latencies(
     StatsError
         A group holds latencies of different bases.
     """
-    columns = [*_RUN, *by, "full_rtt"]
+    columns = ["experiment", "run_id", *by, "full_rtt"]
     total: dict[tuple[Any, ...], Histogram] = {}
     bases: dict[tuple[Any, ...], str] = {}
     tasks = [(store.location, tuple(by), where, digits, columns) for store in stores(path)]
@@ -168,7 +157,7 @@ def _latencies(
 ) -> dict[tuple[Any, ...], tuple[str, Histogram]]:
     """Histograms of one experiment, its packets a batch at a time."""
     runs = _ok_rows(scan(place), columns, where)
-    keys = list(zip(*(runs[c].astype(object).where(runs[c].notna(), None) for c in by), strict=True))
+    keys = list(zip(*(objects(runs[c]) for c in by), strict=True))
     group_of = dict(zip(runs["run_id"], keys if by else [()] * len(runs), strict=True))
     # what the log says of its percentiles; where it has none, what was asked for
     said = scan(place, "percentiles").to_table(columns=["run_id", "basis"]).to_pandas().drop_duplicates("run_id")

@@ -19,8 +19,6 @@ from .question import headline_metrics
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["History", "ask_history", "measurements", "name_of"]
-
 ALPHA = 0.01
 """False-alarm rate of the change points of one page."""
 PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", "10 minutes", 0.2))

@@ -12,14 +12,12 @@ from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import Family
 from ..stats.verdict import compare
-from .conditions import HOSTS, LENGTHS, condition_factors, describe, levels, of_the_pair, ok_runs, select
+from .conditions import HOSTS, LENGTHS, condition_factors, describe, levels, objects, of_the_pair, ok_runs, select
 from .question import headline_metrics
 from .words import contrasts
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Pairs", "ask_pairs", "ends_of", "has_pairs"]
 
 ENDS = {
     "zone_physical": "physical zone",
@@ -28,8 +26,6 @@ ENDS = {
     "": "host",
 }
 """What can name the two ends of a pair, the most telling first."""
-
-
 ALIKE = 0.02
 """Pairs whose medians differ by no more are not called best and worst."""
 
@@ -147,7 +143,7 @@ def ask_pairs(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None
     chosen = select(runs, metric, tool=tool, factors=["client", "server", *factors])
     for name in [f for f in factors if f != "placement"]:  # one level of whatever varies beside the pair
         if len(chosen[name].drop_duplicates()) > 1:
-            most = chosen[name].astype(object).where(chosen[name].notna(), None).map(str)
+            most = objects(chosen[name]).map(str)
             chosen = chosen[most == most.value_counts().sort_index().idxmax()]
     end, words = ends_of(chosen)
     sides = [f"client_{end}", f"server_{end}"] if end else ["client", "server"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..data.imports import understand
@@ -11,19 +12,11 @@ from ..data.shipped import shipped
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..metrics import format_value, to_bps, to_bytes, to_us
+from ..stats.steady_state import whole
 from .conditions import levels, select
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = [
-    "published",
-    "published_levels",
-    "published_logs_words",
-    "published_metrics",
-    "published_table",
-    "published_words",
-]
 
 METRICS = {
     "one-way latency": "latency_oneway_us",
@@ -91,13 +84,8 @@ def published_logs_words(figures: pd.DataFrame) -> str:
         table = pd.DataFrame(run.parsed.intervals)
         if run.path.relative_to(folder).as_posix() in set(figures["raw_log"]) and "throughput_bps" in table:
             table = table[table["throughput_bps"].notna() & (table["end_s"] - table["start_s"] < 1.5)]
-            single = table[table["stream"] != -1]
-            means = single.groupby("stream")["throughput_bps"].mean()
-            total = (
-                table.groupby("start_s")["throughput_bps"].sum()
-                if len(means) <= 1 and not (table["stream"] == -1).any()
-                else (table.loc[table["stream"] == -1, "throughput_bps"])
-            )
+            means = table[table["stream"] != -1].groupby("stream")["throughput_bps"].mean()
+            total = whole(table.assign(run_id=run.name)).groupby("start_s")["throughput_bps"].sum()
             words = ""
             if len(total) > 1:
                 low, high = (format_value(float(v), "bps") for v in (total.min(), total.max()))
@@ -118,12 +106,13 @@ def _number(value: str, unit: str) -> tuple[float, float] | None:
     if not found:
         return None
     ends = [float(found[1]), float(found[2] or found[1])]
-    rate, size = re.fullmatch(r"([KMGT]?)bit/s", unit), re.fullmatch(r"([KMGT]?)B", unit)
-    if rate or size:
-        scaled = [to_bps(v, rate[1], "bit") if rate else to_bytes(v, size[1] if size else "") for v in ends]
+    if unit.endswith("bit/s"):
+        low, high = (to_bps(v, unit.removesuffix("bit/s"), "bit") for v in ends)
+    elif unit.endswith("B"):
+        low, high = (to_bytes(v, unit.removesuffix("B")) for v in ends)
     else:
-        scaled = [to_us(v, unit) for v in ends]
-    return scaled[0], scaled[1]
+        low, high = (to_us(v, unit) for v in ends)
+    return low, high
 
 
 def published_levels(figures: pd.DataFrame, metric: str, runs: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -153,9 +142,9 @@ def published_levels(figures: pd.DataFrame, metric: str, runs: pd.DataFrame | No
     names = [name for name, ours in METRICS.items() if ours == metric]
     if not names:
         raise UsageError(f"no published figure is of {metric!r} (published: {', '.join(METRICS.values())})")
-    rows: list[dict[str, Any]] = []
-    for r in figures[figures["metric"].isin(names)].itertuples():
-        row: Any = r
+    rows: list[Any] = []
+    listed: Any = figures[figures["metric"].isin(names)].itertuples()
+    for row in listed:
         ends = _number(str(row.value), str(row.unit))
         if ends is None:
             continue
@@ -171,11 +160,7 @@ def published_levels(figures: pd.DataFrame, metric: str, runs: pd.DataFrame | No
             {"condition": ", ".join(words), "n": 1, "median": sum(ends) / 2, "low": span[0], "high": span[1]}
             | {"source": str(row.source)}
         )
-    own = []
     if runs is not None:
-        try:
-            own = levels(select(runs, metric), metric).assign(source="this experiment").to_dict("records")
-        except NothingToReport:
-            own = []
-    kept = ["condition", "n", "median", "low", "high", "source"]
-    return pd.DataFrame([*rows, *own], columns=kept)
+        with suppress(NothingToReport):
+            rows += levels(select(runs, metric), metric).assign(source="this experiment").to_dict("records")
+    return pd.DataFrame(rows, columns=["condition", "n", "median", "low", "high", "source"])

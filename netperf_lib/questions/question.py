@@ -13,15 +13,18 @@ from ..experiment.model import Contrast
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import Family
+from ..stats.steady_state import kept, whole
 from ..stats.verdict import compare
 from .conditions import (
     HOSTS,
     LENGTHS,
     condition_factors,
     describe,
+    heading,
     interval_words,
     levels,
     named,
+    objects,
     of_the_pair,
     ok_runs,
     pooled,
@@ -32,18 +35,6 @@ from .words import contrasts
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = [
-    "BESIDE",
-    "HEADLINE",
-    "Question",
-    "ask",
-    "beside",
-    "headline_metrics",
-    "overview",
-    "stability",
-    "stability_words",
-]
 
 HEADLINE = ("latency_oneway_us", "rtt_us", "throughput_bps", "throughput_sent_bps", "transaction_rate_per_s")
 """Metrics that have pages of their own, in the order of a report; the sender's throughput where no other is known."""
@@ -117,8 +108,7 @@ class Question:
     def title(self) -> str:
         """The question as a heading: ``Placement: one-way latency``."""
         label = factor(self.factor).label or self.factor.replace("_", " ")
-        quantity = metric_of(self.metric).label
-        return f"{label[:1].upper()}{label[1:]}: {quantity[:1].lower()}{quantity[1:]}"
+        return heading(label[:1].upper() + label[1:], self.metric)
 
     @property
     def words(self) -> str:
@@ -172,11 +162,9 @@ class Question:
 
 def _figures(table: pd.DataFrame) -> list[tuple[Any, ...]]:
     """Name, runs, median and ends of each level; what is not known is None."""
-    if not len(table):
-        return []
     if "tool" in table:
         table = table.assign(condition=table["condition"] + " (" + table["tool"] + ")")
-    return [tuple(row) for row in table[_FIGURES].astype(object).where(table[_FIGURES].notna(), None).to_numpy()]
+    return [tuple(row) for row in objects(table.reindex(columns=_FIGURES)).to_numpy()]
 
 
 def ask(
@@ -457,17 +445,11 @@ def stability(intervals: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
-    if not len(intervals):
+    found = kept(intervals).merge(runs[["run_id", "condition"]], on="run_id", how="inner")
+    if found.empty:
         return pd.DataFrame(columns=heads)
-    kept = intervals[~intervals["omitted"].fillna(False).astype(bool) & intervals["throughput_bps"].notna()]
-    kept = kept.merge(runs[["run_id", "condition"]], on="run_id", how="inner")
-    if kept.empty:
-        return pd.DataFrame(columns=heads)
-    single = kept[kept["stream"] != -1]
-    totals = kept[kept["stream"] == -1]
-    summed = set(totals["run_id"])
-    whole = pd.concat([totals, single[~single["run_id"].isin(summed)]])
-    sums = whole.groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"].sum()
+    single = found[found["stream"] != -1]
+    sums = whole(found).groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"].sum()
     each = sums.groupby(["condition", "run_id"], observed=True).agg(["mean", "std", "min", "size"])
     each = each[each["size"] > 1]
     streams = single.groupby(["condition", "run_id", "stream"], observed=True)["throughput_bps"].mean()

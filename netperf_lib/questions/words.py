@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ..stats import Comparison
 
-__all__ = ["MIME", "advice", "contrasts", "effect", "factor_of", "headline", "span"]
-
 MIME = "application/vnd.netperf+json"
 """MIME type under which words, tables and figures carry their data to the report."""
 

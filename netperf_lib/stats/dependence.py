@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from .rank_tests import permutations
 from .result import Floats
 
 ALARM = 0.007
@@ -39,12 +40,6 @@ class Dependence:
     def alarm(self) -> bool:
         """Whether the rounds are not independent."""
         return self.p < 2 * ALARM
-
-
-@lru_cache(maxsize=64)
-def _orders(n: int) -> npt.NDArray[np.intp]:
-    """The same random orders for the same n: a verdict does not change when it is computed again."""
-    return np.random.default_rng(n).permuted(np.tile(np.arange(n), (_SHUFFLES, 1)), axis=1)
 
 
 def winsorized(logs: Floats) -> Floats:
@@ -84,7 +79,7 @@ def dependence(logs: Floats) -> Dependence:
         left = left[:, :1]
     square = (left * left).sum(axis=0) + 1e-12
     r = (left[1:] * left[:-1]).sum(axis=0) / square
-    shuffled = left[_orders(n)]
+    shuffled = left[permutations(n, _SHUFFLES)]
     by_chance = np.einsum("bnk,bnk->bk", shuffled[:, 1:], shuffled[:, :-1]) / square
     most = _SHUFFLES + 1
 
@@ -254,9 +249,9 @@ def carry_over(logs: Floats, before: npt.NDArray[np.intp]) -> dict[int, float]:
     return found
 
 
-def place_effect(logs: Floats, place: Floats, level: float = 0.004) -> float:
+def place_effect(logs: Floats, place: Floats) -> float:
     """Change of the log from one place in the round to the next; 0 where chance explains it."""
     if logs.shape[1] < 2 or not np.isfinite(place).all():
         return 0.0
     slope, p = _slope(logs, place)
-    return slope if p < level else 0.0
+    return slope if p < 0.004 else 0.0

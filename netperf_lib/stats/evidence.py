@@ -23,14 +23,7 @@ DEPLOYMENTS = 2
 def rounds_required(alpha: float = 0.05, family: int = 1) -> int:
     """Smallest number of paired rounds from which a verdict is possible at all.
 
-    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n).
-
-    Parameters
-    ----------
-    alpha : float
-        Share of families with a false verdict.
-    family : int
-        Contrasts that share `alpha`.
+    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n); so many contrasts of a `family` share alpha.
     """
     return max(6, math.ceil(math.log2(2 * family / alpha)))
 
@@ -48,15 +41,10 @@ def _t(df: float, tail: float) -> float:
 class Estimate(Protocol):
     """An estimate of a log ratio that can give its interval at any level."""
 
-    @property
-    def n(self) -> int:
-        """Independent observations."""
-        ...
-
-    @property
-    def middle(self) -> float:
-        """The estimate."""
-        ...
+    n: int
+    """Independent observations."""
+    middle: float
+    """The estimate."""
 
     def ends(self, tail: float) -> tuple[float, float, float]:
         """Lower end, upper end, and the tail that each really leaves; infinite where no interval reaches `tail`."""
@@ -85,20 +73,14 @@ class Rounds:
     factor: float = 1.0
     groups: tuple[npt.NDArray[np.bool_], ...] = ()
     reach: float = 0.0
+    n: int = field(init=False)
+    middle: float = field(init=False)
     _walsh: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._walsh = walsh(self.d[None, :])[0]
-
-    @property
-    def n(self) -> int:
-        """Independent observations."""
-        return int(self.d.size)
-
-    @property
-    def middle(self) -> float:
-        """The estimate."""
-        return float(np.median(self._walsh)) if self.n else math.nan
+        self.n = int(self.d.size)
+        self.middle = float(np.median(self._walsh)) if self.n else math.nan
 
     def ends(self, tail: float) -> tuple[float, float, float]:
         """Lower end, upper end, and the tail that each really leaves."""
@@ -136,16 +118,12 @@ class Units:
     variance: float
     df: float
     reach: float = 0.0
+    n: int = field(init=False)
+    middle: float = field(init=False)
 
-    @property
-    def n(self) -> int:
-        """Independent observations."""
-        return int(self.y.size)
-
-    @property
-    def middle(self) -> float:
-        """The estimate."""
-        return float(self.y.mean()) if self.n else math.nan
+    def __post_init__(self) -> None:
+        self.n = int(self.y.size)
+        self.middle = float(self.y.mean()) if self.n else math.nan
 
     def ends(self, tail: float) -> tuple[float, float, float]:
         """Lower end, upper end, and the tail that each really leaves."""
@@ -168,22 +146,15 @@ class Unblocked:
     units: bool = False
     factor: float = 1.0
     reach: float = 0.0
+    n: int = field(init=False)
+    middle: float = field(init=False, default=math.nan)
     _shifts: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._shifts = np.sort((self.x[:, None] - self.y[None, :]).ravel())
-
-    @property
-    def n(self) -> int:
-        """Independent observations."""
-        return int(min(self.x.size, self.y.size))
-
-    @property
-    def middle(self) -> float:
-        """The estimate."""
-        if not self.n:
-            return math.nan
-        return float(self.x.mean() - self.y.mean()) if self.units else float(np.median(self._shifts))
+        self.n = int(min(self.x.size, self.y.size))
+        if self.n:
+            self.middle = float(self.x.mean() - self.y.mean() if self.units else np.median(self._shifts))
 
     def ends(self, tail: float) -> tuple[float, float, float]:
         """Lower end, upper end, and the tail that each really leaves."""

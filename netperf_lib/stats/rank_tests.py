@@ -116,9 +116,9 @@ def hodges_lehmann(x: Floats) -> float:
 
 
 @lru_cache(maxsize=64)
-def permutations(n: int) -> npt.NDArray[np.int16]:
+def permutations(n: int, count: int = PERMUTATIONS) -> npt.NDArray[np.int16]:
     """The same random permutations for the same n: a verdict does not change when it is computed again."""
-    return np.random.default_rng(n).permuted(np.tile(np.arange(n, dtype=np.int16), (PERMUTATIONS, 1)), axis=1)
+    return np.random.default_rng(n).permuted(np.tile(np.arange(n, dtype=np.int16), (count, 1)), axis=1)
 
 
 @lru_cache(maxsize=512)

@@ -102,8 +102,7 @@ class RunsTable:
             return np.zeros(len(self.runs), dtype=bool)
         import pandas as pd
 
-        cause = self.runs["excluded"]
-        return np.array([bool(c) and not pd.isna(c) if pd.api.types.is_scalar(c) else bool(c) for c in cause])
+        return np.array([not pd.isna(c) and bool(c) for c in self.runs["excluded"]])
 
     def codes(self, *columns: str) -> Rows:
         """One number for each combination of levels, in the order of the levels' first appearance in each column."""

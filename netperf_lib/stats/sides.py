@@ -19,7 +19,7 @@ from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable, Values
 
 WORST = 12.0
 """Log ratio of a failed run: farther than any measured one."""
-FEW_BEYOND = 10
+FEW = 10
 """A percentile with fewer packets beyond it is no property of the network yet."""
 
 
@@ -229,11 +229,8 @@ class Measured:
     def ranked(self, unknown: int) -> tuple[Floats, Rows]:
         """Log ratios and units with failed runs ranked worst; rounds nobody knows of speak for A (-1) or against."""
         bad = {"lower": 1, "higher": -1}.get(self.asked.better or "", unknown)
-        parts, units = [], []
-        lost = self.gone[0] | self.gone[1]
-        keep = ~lost[self.block]
-        parts.append(self.d[keep])
-        units.append(self.unit[keep])
+        keep = ~(self.gone[0] | self.gone[1])[self.block]
+        parts, units = [self.d[keep]], [self.unit[keep]]
         for gone, sign in zip(self.gone, (bad, -bad), strict=True):
             parts.append(np.full(int(gone.sum()), sign * WORST))
             units.append(self.code[gone])
@@ -351,10 +348,10 @@ def _few_packets(table: RunsTable, q: Question, have: Sequence[Rows], names: tup
             if column in table.columns:
                 count = table.values(column)[rows]
                 count = count[np.isfinite(count)]
-                if count.size and (fewest := float(count.min())) * share < FEW_BEYOND - 1e-9:
+                if count.size and (fewest := float(count.min())) * share < FEW - 1e-9:
                     return (
                         f"a run of {name} has {fewest:.0f} packets, about {fewest * share:.2g} beyond this percentile; "
-                        f"at least {FEW_BEYOND} are needed: measure longer"
+                        f"at least {FEW} are needed: measure longer"
                     )
     return ""
 

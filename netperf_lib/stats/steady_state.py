@@ -107,7 +107,6 @@ def warmup(
     intervals: pd.DataFrame,
     conditions: Mapping[str, Any] | pd.Series[Any] | None = None,
     *,
-    value: str = "throughput_bps",
     extra_s: float = 2.0,
 ) -> Warmup:
     """Find one common cut for the start of all runs.
@@ -118,12 +117,10 @@ def warmup(
     Parameters
     ----------
     intervals : DataFrame
-        The table of intervals: `run_id`, `start_s`, `value`; `stream` -1 (the sum) is used where there is one, and
-        the streams are added up where there is not.
+        The table of intervals: `run_id`, `start_s`, `throughput_bps`; `stream` -1 (the sum) is used where there is one,
+        and the streams are added up where there is not.
     conditions : mapping or Series, optional
         run_id to the name of its condition; default: the column `condition`, or all runs are of one condition.
-    value : str
-        Column to look at.
     extra_s : float
         Seconds beyond the longest warm-up, where there is one.
 
@@ -136,7 +133,7 @@ def warmup(
     -----
     `mser` on the mean curve of each condition.
     """
-    data = _sums(intervals, value)
+    data = _sums(intervals)
     if conditions is not None:
         data["condition"] = data["run_id"].map(conditions)
     elif "condition" in intervals:
@@ -205,22 +202,32 @@ def _moving(data: pd.DataFrame, cut_s: float, conditions: int) -> dict[str, floa
     return found
 
 
-def _sums(intervals: pd.DataFrame, value: str) -> pd.DataFrame:
+def kept(intervals: pd.DataFrame) -> pd.DataFrame:
+    """Intervals with a throughput, without what the tool itself omitted."""
+    found = intervals[intervals["throughput_bps"].notna()]
+    return found[~found["omitted"].fillna(False).astype(bool)] if "omitted" in found else found
+
+
+def whole(intervals: pd.DataFrame) -> pd.DataFrame:
+    """Intervals that add up to what a run carried: the sums that its tool gave, else those of its streams."""
+    if "stream" not in intervals:
+        return intervals
+    total = intervals["stream"] == -1
+    return intervals[total | ~intervals["run_id"].isin(intervals.loc[total, "run_id"])]
+
+
+def _sums(intervals: pd.DataFrame) -> pd.DataFrame:
     """One row a run and interval: the sum of all streams, without what the tool itself omitted."""
-    missing = {"run_id", "start_s", value} - set(intervals.columns)
+    missing = {"run_id", "start_s", "throughput_bps"} - set(intervals.columns)
     if missing:
         raise StatsError(f"the table of intervals has no column {', '.join(sorted(missing))}")
-    data = intervals
-    if "omitted" in data:
-        data = data[~data["omitted"].fillna(False).astype(bool)]
-    data = data[data[value].notna()]
+    data = whole(kept(intervals))
     if data.empty:
-        raise StatsError(f"the table of intervals holds no {value}")
-    if "stream" in data:
-        total = data["stream"] == -1
-        data = data[total | ~data["run_id"].isin(data.loc[total, "run_id"].unique())]
+        raise StatsError("the table of intervals holds no throughput_bps")
     ends = data["end_s"] if "end_s" in data else data["start_s"] + 1.0
     data = data.assign(length_s=(ends - data["start_s"]).astype(float), start_s=data["start_s"].astype(float))
     keys = ["run_id", "start_s"]
-    data = data.groupby(keys, sort=True, as_index=False).agg(value=(value, "sum"), length_s=("length_s", "max"))
+    data = data.groupby(keys, sort=True, as_index=False).agg(
+        value=("throughput_bps", "sum"), length_s=("length_s", "max")
+    )
     return data.assign(value=data["value"].astype(float))

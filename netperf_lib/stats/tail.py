@@ -16,15 +16,13 @@ import numpy.typing as npt
 from ..errors import StatsError
 from ..metrics import plural
 from ..tools.parsed import Percentile
-from .comparison import About, Better, Comparison
+from .comparison import About, Comparison
 from .result import Result
+from .sides import FEW
 from .verdict import compare_samples
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FEW = 10
-"""A percentile with fewer observations beyond it rests on too few packets."""
 
 Samples = npt.ArrayLike | Callable[[], Iterable[npt.ArrayLike]]
 
@@ -141,8 +139,6 @@ def tails(
     percentiles: Sequence[float] = (99.0, 99.9),
     margin: float = 0.05,
     alpha: float = 0.05,
-    family: int = 1,
-    better: Better | None = "lower",
     **about: Unpack[About],
 ) -> Quantiles:
     """Compare percentiles of two conditions, one value a run: the shift function of Doksum where there are many.
@@ -153,10 +149,10 @@ def tails(
         The runs of each side by round: the latencies of each run, or its percentiles where its log tells only these.
     percentiles : sequence of float
         Percentiles to compare, in 0 … 100.
-    margin, alpha, better, **about
+    margin, **about
         As in `compare_samples`.
-    family : int, default 1
-        Contrasts that share `alpha`, this call counted as one; its percentiles share that part.
+    alpha : float, default 0.05
+        Share of calls that may hold a false verdict; the percentiles share it.
 
     Raises
     ------
@@ -170,8 +166,7 @@ def tails(
     for i, p in enumerate(wanted):
         told: About = {**about, "quantity": f"{what} ({name_of(p)})"}
         sides = [[run[i][0] for run in side] for side in (left, right)]
-        shared = family * len(wanted)
-        made.append(compare_samples(*sides, margin=margin, alpha=alpha, family=shared, better=better, **told))
+        made.append(compare_samples(*sides, margin=margin, alpha=alpha, family=len(wanted), better="lower", **told))
         counts = [run[i][1] for side in (left, right) for run in side]
         known = [k for k in counts if k is not None]
         fewest.append(min(known) if known else None)

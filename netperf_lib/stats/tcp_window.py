@@ -202,26 +202,14 @@ def window_fit(x: Floats, y: Floats) -> tuple[float, float]:
     return best[1], best[2]
 
 
-def buffers(
-    runs: pd.DataFrame,
-    *,
-    rtt: str | float = "rtt_loaded_us",
-    window: str = "tcp_buffer_bytes",
-    throughput: str = "throughput_bps",
-    margin: float = 0.1,
-    alpha: float = 0.05,
-) -> Buffers:
+def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = 0.05) -> Buffers:
     """Hold the bandwidth-delay product model against measured throughput.
 
     Parameters
     ----------
     runs : DataFrame
-        One row a run: the window, the throughput, the round-trip time and (`deployment`, `round`); several buffer
+        One row a run: `tcp_buffer_bytes`, `throughput_bps`, `rtt_loaded_us` and (`deployment`, `round`); several buffer
         sizes in each round. Where there is a column `streams`, the windows of a run's streams add up.
-    rtt : str or float
-        Column of round-trip times under load (microseconds), or one value for all runs.
-    window, throughput : str
-        Columns of the buffer (bytes) and of the throughput (bits per second).
     margin : float, default 0.1
         The model agrees with the data when measured / predicted is equivalent to 1 within this margin.
     alpha : float, default 0.05
@@ -239,23 +227,16 @@ def buffers(
     """
     import pandas as pd
 
-    columns = [window, throughput, *([rtt] if isinstance(rtt, str) else [])]
-    missing = [c for c in columns if c not in runs]
-    if missing:
+    columns = {"tcp_buffer_bytes": "window", "throughput_bps": "rate", "rtt_loaded_us": "rtt"}
+    if missing := [c for c in columns if c not in runs]:
         raise StatsError(f"the table has no column {', '.join(missing)}")
     keys = [c for c in ("deployment", "round") if c in runs]
     if not keys:
         raise StatsError("the table needs a column round: the model is fitted in each round")
     usable = runs if "status" not in runs else runs[runs["status"] == "ok"]
-    data = pd.DataFrame(
-        {
-            "block": usable.groupby(keys, sort=True).ngroup(),
-            "window": pd.to_numeric(usable[window]).astype(float),
-            "rate": pd.to_numeric(usable[throughput]).astype(float),
-            "rtt": pd.to_numeric(usable[rtt]).astype(float) if isinstance(rtt, str) else float(rtt),
-            "streams": usable["streams"].astype(float).fillna(1.0) if "streams" in usable else 1.0,
-        }
-    )
+    data = usable[list(columns)].rename(columns=columns).apply(pd.to_numeric).astype(float)
+    data["block"] = usable.groupby(keys, sort=True).ngroup()
+    data["streams"] = usable["streams"].astype(float).fillna(1.0) if "streams" in usable else 1.0
     whole = data.dropna()
     whole = whole[(whole[["window", "rate", "rtt"]] > 0).all(axis=1)]
     dropped = len(data) - len(whole)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
-from ..experiment.factors import level_words
+from ..experiment.factors import level_words, plain
 from ..experiment.model import Contrast
 from ..metrics import plural
 from .comparison import About, Better, Comparison, Family, Verdict
@@ -132,13 +132,12 @@ def judge(
             )
     sides = Sides(table, rounds)
     measured = [Measured.of(sides, q, paired) for q in asked]
-    made: list[Comparison | None] = [None] * len(measured)
-    declared = [i for i, q in enumerate(asked) if q.declared]
-    for members in [declared, *([i] for i, q in enumerate(asked) if not q.declared)]:
-        for i, c in zip(members, _judged([measured[i] for i in members], sides, alpha, design), strict=True):
-            made[i] = c
+    declared = [m for m in measured if m.asked.declared]
+    together = iter(_judged(declared, sides, alpha, design))
     return Family(
-        comparisons=tuple(c for c in made if c is not None),
+        comparisons=tuple(
+            next(together) if m.asked.declared else _judged([m], sides, alpha, design)[0] for m in measured
+        ),
         ok=int(table.ok.sum()),
         failed=int(table.failed.sum()),
         excluded=int(table.excluded.sum()),
@@ -377,7 +376,6 @@ def _comparison(
 ) -> Comparison:
     """Put a decision into words, or say why there is none."""
     q = m.asked
-    family = int(decision.share)
     n = estimate.n if estimate is not None else 0
     unit = m.unit_name if len(m.unknown) > 1 else "round" if m.unblocked is None else "run"
     side = " a side" if m.unblocked is not None else ""
@@ -402,11 +400,18 @@ def _comparison(
         reason = doubt
     elif code == EQUIVALENT and (unseen := _unseen(m, placings)):
         reason, more = unseen
+    elif code == EQUIVALENT:
+        verdict = Verdict.EQUIVALENT
+        reason = "a difference is certain, and smaller than the margin" if low > 0 or high < 0 else ""
+    elif code == OPEN:
+        verdict, more = Verdict.INCONCLUSIVE, more_rounds(n, estimate.middle, (high - low) / 2, q.edge)
+        many = more > 300
+        reason = f"about {float(f'{more:.1e}') if many else more:,.0f} more {unit}s{side} would settle it"
+        reason += ": find what makes the runs vary first" if many else ""
+    elif q.better is None:
+        reason = "it differs, but neither direction is better"
     else:
-        verdict, reason = _verdict(code, low, high, q)
-        if verdict == Verdict.INCONCLUSIVE and estimate is not None:
-            more = more_rounds(n, estimate.middle, (high - low) / 2, q.edge)
-            reason = _settle(more, f"{unit}s{side}")
+        verdict = Verdict.BETTER if (code == ABOVE) == (q.better == "higher") else Verdict.WORSE
     for upper in trust.states:
         few = int(min(upper.sum(), (~upper).sum()))
         warnings.append(
@@ -425,6 +430,7 @@ def _comparison(
     middle = estimate.middle if estimate is not None and n else math.nan
     if m.refusal and not math.isfinite(middle):
         low, high, confidence = -math.inf, math.inf, 0.0
+    method, estimand, assumed = _basis(m, trust, design)
     return Comparison(
         verdict=verdict,
         ratio=math.exp(middle),
@@ -434,12 +440,12 @@ def _comparison(
         reason=reason,
         more_rounds=more,
         confidence=confidence,
-        method=_method(m, trust, design),
-        assumptions=_assumptions(m),
+        method=method,
+        assumptions=assumed,
         warnings=tuple(dict.fromkeys(warnings)),
         margin=q.margin,
         alpha=alpha,
-        family=family,
+        family=int(decision.share),
         better=q.better,
         unit=unit,
         dropped=m.dropped,
@@ -452,7 +458,7 @@ def _comparison(
         scope=m.scope,
         medians=m.medians,
         hosts=m.hosts,
-        estimand=_estimand(m),
+        estimand=estimand,
         question=q.question,
         threshold=q.threshold,
         design=design,
@@ -468,25 +474,6 @@ def _least(m: Measured, alpha: float, family: int, design: Design) -> int:
         while nominal_level(need, alpha / family) < 2.0 ** (1 - need):
             need += 1
     return need
-
-
-def _verdict(code: int, low: float, high: float, q: Question) -> tuple[Verdict, str]:
-    """The user's word for a code, and what there is to say about it."""
-    if code == EQUIVALENT:
-        sure = low > 0 or high < 0
-        return Verdict.EQUIVALENT, "a difference is certain, and smaller than the margin" if sure else ""
-    if code == OPEN:
-        return Verdict.INCONCLUSIVE, ""
-    if q.better is None:
-        return Verdict.NONE, "it differs, but neither direction is better"
-    return (Verdict.BETTER if (code == ABOVE) == (q.better == "higher") else Verdict.WORSE), ""
-
-
-def _settle(more: int, what: str) -> str:
-    """Say how many more of `what` would settle a contrast."""
-    if more <= 300:
-        return f"about {more} more {what} would settle it"
-    return f"about {float(f'{more:.1e}'):,.0f} more {what} would settle it: find what makes the runs vary first"
 
 
 def _failures(m: Measured) -> list[str]:
@@ -536,32 +523,26 @@ def _unseen(m: Measured, placings: int) -> tuple[str, int] | None:
     return None
 
 
-def _method(m: Measured, trust: _Trust, design: Design) -> str:
+def _basis(m: Measured, trust: _Trust, design: Design) -> tuple[str, str, tuple[str, ...]]:
+    """Method, what is estimated, and what is assumed."""
     looks = ", valid at every look" if design == "sequential" else ""
+    assumed: tuple[str, ...]
+    over = f"geometric mean over {m.unit_name}s of the " if len(m.unknown) > 1 else ""
     if m.unblocked is not None:
-        return f"unblocked, {'Welch over deployments' if m.unit_means else 'Mann-Whitney shift'}{looks}"
-    if len(m.unknown) > 1:
-        return f"paired by {m.unit_name}, Student's t over them{looks}"
-    exact = "exact " if trust.factor == 1 and not trust.reach and not trust.states and not looks else ""
-    return f"paired by round, Hodges-Lehmann, {exact}signed rank{looks}"
-
-
-def _estimand(m: Measured) -> str:
-    if m.b is None:
-        what = "typical value of a round against the threshold"
-    elif m.unblocked is not None:
+        method = f"unblocked, {'Welch over deployments' if m.unit_means else 'Mann-Whitney shift'}"
         what = "typical ratio of a run of A to a run of B"
-    else:
-        what = "typical ratio within a round"
-    return f"geometric mean over {m.unit_name}s of the {what}" if len(m.unknown) > 1 else what
-
-
-def _assumptions(m: Measured) -> tuple[str, ...]:
-    if m.unblocked is not None:
-        return "runs are independent", "both sides have spreads of the same shape", "nothing drifted between them"
-    if len(m.unknown) > 1:
-        return f"each {m.unit_name} is an independent draw of where VMs land", f"{m.unit_name} means are near normal"
-    return "rounds are independent blocks", "log ratios are spread symmetrically", HOURS
+        assumed = ("runs are independent", "both sides have spreads of the same shape", "nothing drifted between them")
+        return method + looks, over + what, assumed
+    what = "typical value of a round against the threshold" if m.b is None else "typical ratio within a round"
+    if over:
+        assumed = (
+            f"each {m.unit_name} is an independent draw of where VMs land",
+            f"{m.unit_name} means are near normal",
+        )
+        return f"paired by {m.unit_name}, Student's t over them{looks}", over + what, assumed
+    exact = "exact " if trust.factor == 1 and not trust.reach and not trust.states and not looks else ""
+    assumed = ("rounds are independent blocks", "log ratios are spread symmetrically", HOURS)
+    return f"paired by round, Hodges-Lehmann, {exact}signed rank{looks}", what, assumed
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------
@@ -736,10 +717,8 @@ def compare(
                 f"{f' (declared: {known})' if known else ''}: name a factor, for example "
                 f"compare(runs, {metric or 'throughput_bps'!r}, by='placement')"
             )
-    wanted: dict[Any, Question] = {}
+    wanted = {q.key: q for q in declared}
     extra = []
-    for q in declared:
-        wanted[q.key] = q
     shown = []
     for q in chosen:
         q = q.within(dict(where or {}))
@@ -799,8 +778,4 @@ def _by(table: RunsTable, metric: str, by: str, baseline: Any, where: Factors, m
         [(v, baseline) for v in levels if v != baseline] if baseline is not None else itertools.combinations(levels, 2)
     )
     size = 0.05 if margin is None else margin
-    return [Question(metric=metric, a={by: _scalar(a)}, b={by: _scalar(b)}, margin=size) for a, b in two]
-
-
-def _scalar(v: Any) -> Any:
-    return v.item() if isinstance(v, np.generic) else v
+    return [Question(metric=metric, a={by: plain(a)}, b={by: plain(b)}, margin=size) for a, b in two]
