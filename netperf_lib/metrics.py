@@ -110,28 +110,8 @@ def metric(name: str) -> Metric:
         raise UsageError(f"unknown metric {name!r}; did you mean {', '.join(near)}?") from None
 
 
-_US = {
-    "ns": 1e-3,
-    "us": 1.0,
-    "µs": 1.0,
-    "usec": 1.0,
-    "ms": 1e3,
-    "msec": 1e3,
-    "s": 1e6,
-    "sec": 1e6,
-    "min": 60e6,
-}
-_PREFIX = {
-    "": 1.0,
-    "K": 1e3,
-    "M": 1e6,
-    "G": 1e9,
-    "T": 1e12,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-}
+_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "usec": 1.0, "ms": 1e3, "msec": 1e3, "s": 1e6, "sec": 1e6, "min": 60e6}
+_PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
 def to_us(value: float, unit: str) -> float:
@@ -158,6 +138,16 @@ def to_bytes(value: float, prefix: str) -> float:
     return value * _prefix(prefix)
 
 
+WRITTEN: dict[str, tuple[tuple[str, float], ...]] = {
+    "us": (("s", 1e6), ("ms", 1e3), ("µs", 1.0)),
+    "bps": (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)),
+    "bytes": (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
+    "s": (("s", 1.0),),
+    "per_s": (("/s", 1.0),),
+}
+"""Units that people read, the largest first, and how many of the stored ones each is."""
+
+
 def format_value(value: float | None, unit: str, digits: int = 3) -> str:
     """Write a stored number the way network people say it: ``58.2 µs``, ``7.55 Gbit/s``, ``64 MiB``.
 
@@ -167,13 +157,7 @@ def format_value(value: float | None, unit: str, digits: int = 3) -> str:
         return "–"
     if unit == "ratio":
         return f"{100 * value:.{digits}g} %"
-    for suffix, factor in {
-        "us": (("s", 1e6), ("ms", 1e3), ("µs", 1.0)),
-        "bps": (("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)),
-        "bytes": (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
-        "s": (("s", 1.0),),
-        "per_s": (("/s", 1.0),),
-    }.get(unit, (("", 1.0),)):
+    for suffix, factor in WRITTEN.get(unit, (("", 1.0),)):
         if abs(value) >= factor or factor == 1.0:
             scaled = value / factor
             # three digits say enough of a rate, but 1,234,567 messages must not turn into 1.23e+06

@@ -106,10 +106,15 @@ def is_alive(pid: int) -> bool:
         return False
     except (OSError, OverflowError):
         return True
-    try:  # dead, but not yet collected by its parent
-        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0] != "Z"
+    return status_of(pid, 0) != "Z"  # dead, but not yet collected by its parent
+
+
+def status_of(pid: int, field: int) -> str | None:
+    """What the system tells of a process of this machine, by the place in ``/proc/PID/stat`` behind its name."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[field]
     except (OSError, IndexError):
-        return True
+        return None
 
 
 class Folder:

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -29,7 +29,7 @@ from ..metrics import metric, to_bytes
 from ..tools.parsed import ParsedRun
 from ..tools.peers import PEERS
 from . import logs
-from .files import is_url
+from .files import Location, is_url
 from .layout import Store, experiments, new_record
 from .load import Results, data_frame
 from .tables import run_row, runs_table
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 NOTICE = "Imported logs: order and rounds as labelled, not as planned."
 
 LOCAL_TIME = "the log gives its start without a time zone: taken as UTC; the label started_utc corrects it"
-
-PathLike = str | os.PathLike[str]
 
 COLUMNS: dict[str, str] = {
     **{name: "bytes" if f.unit == "bytes" else f.kind for name, f in FACTORS.items()},
@@ -115,7 +113,7 @@ class Labels:
             self.rows.append((f"{source}:{number}", row))
 
     @classmethod
-    def read(cls, labels: pd.DataFrame | PathLike) -> Labels:
+    def read(cls, labels: pd.DataFrame | Location) -> Labels:
         """Read a labels table from a CSV file; a DataFrame is taken as it is."""
         import pandas as pd
 
@@ -128,9 +126,9 @@ class Labels:
 
 
 def understand(
-    files: PathLike | Iterable[PathLike],
+    files: Location | Iterable[Location],
     *,
-    labels: pd.DataFrame | PathLike | None = None,
+    labels: pd.DataFrame | Location | None = None,
     pattern: str | None = None,
 ) -> list[LoggedRun]:
     """Read logs and join what their labels say.
@@ -170,11 +168,10 @@ def understand(
             continue
         of_path: dict[str, Any] = {}
         if read_path is not None:
-            matched = read_path(name) or read_path(path.as_posix())
-            if matched is None:
-                problems.append(f"{name}: the path does not end like the pattern {pattern!r}")
+            if matched := read_path(name) or read_path(path.as_posix()):
+                of_path = matched.groupdict()
             else:
-                of_path = matched
+                problems.append(f"{name}: the path does not end like the pattern {pattern!r}")
         rows = [] if table is None else _rows_of(table, name, path)
         used |= {where for where, _ in rows}
         if table is not None and not rows:
@@ -187,7 +184,10 @@ def understand(
             for where, row in mine[:1]:
                 given |= {k: (where, v) for k, v in row.items() if k not in (FILE, RUN)}
             labelled, said = _typed(given, problems), _said(run)
-            problems += _contradictions(name, run, given, labelled, said)
+            for column in labelled.keys() & said.keys():
+                if not _agree(column, labelled[column], said[column]):
+                    where, value = given[column]
+                    problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {said[column]!r}")
             if labelled.get("started_utc") and "started_utc" not in run.parameters:
                 said.pop("started_utc", None)  # the log's clock has no zone: the label knows better
             found.append(LoggedRun(path=path, name=name, index=index, parsed=run, labels=labelled, said=said))
@@ -209,11 +209,11 @@ def _refuse(problems: Sequence[str]) -> None:
         raise UsageError(head + "\n".join(once))
 
 
-def _several(files: PathLike | Iterable[PathLike]) -> list[PathLike]:
+def _several(files: Location | Iterable[Location]) -> list[Location]:
     return [files] if isinstance(files, str | os.PathLike) else list(files)
 
 
-def _named(files: PathLike | Iterable[PathLike]) -> list[tuple[str, Path]]:
+def _named(files: Location | Iterable[Location]) -> list[tuple[str, Path]]:
     """Every log with its name: the path below the folder that was given, or the name of the file."""
     found: dict[Path, str] = {}
     for given in _several(files):
@@ -233,8 +233,8 @@ def _rows_of(table: Labels, name: str, path: Path) -> list[tuple[str, dict[str, 
     return [(w, r) for w, r in table.rows if any(fnmatch.fnmatchcase(s, str(r.get(FILE, ""))) for s in spellings)]
 
 
-def _path_reader(pattern: str) -> Any:
-    """Return what reads labels from the end of a path."""
+def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    """Return what matches the end of a path, with a group for each label."""
     names = re.findall(r"\{(\w+)\}", pattern)
     if not names:
         raise UsageError(
@@ -255,13 +255,7 @@ def _path_reader(pattern: str) -> Any:
             expression += rf"(?P<{name}>{'[0-9]+' if kind == 'integer' else '[^/]+?'})"
         else:
             expression += re.escape(part)
-    compiled = re.compile(rf"(?:^|.*/){expression}$")
-
-    def read(path: str) -> dict[str, str] | None:
-        matched = compiled.match(path)
-        return matched.groupdict() if matched else None
-
-    return read
+    return re.compile(rf"(?:^|.*/){expression}$").match
 
 
 def _typed(given: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[str, Any]:
@@ -307,21 +301,6 @@ def _said(run: ParsedRun) -> dict[str, Any]:
     return {k: v for k, v in said.items() if v is not None}
 
 
-def _contradictions(
-    name: str,
-    run: ParsedRun,
-    given: Mapping[str, tuple[str, Any]],
-    labelled: Mapping[str, Any],
-    said: Mapping[str, Any],
-) -> list[str]:
-    problems = []
-    for column in labelled.keys() & said.keys():
-        if not _agree(column, labelled[column], said[column]):
-            where, value = given[column]
-            problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {said[column]!r}")
-    return problems
-
-
 def _agree(column: str, label: Any, said: Any) -> bool:
     if column == "tool":
         return str(label).lower() in (str(said).lower(), "iperf" if said == "iperf2" else said)
@@ -356,7 +335,7 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
     return table[keep]
 
 
-def labels_template(files: PathLike | Iterable[PathLike]) -> str:
+def labels_template(files: Location | Iterable[Location]) -> str:
     """Return a labels file (CSV) to fill in: a row for each run, with what its log says already written.
 
     Logs that hold no run are left out.
@@ -387,11 +366,11 @@ def labels_template(files: PathLike | Iterable[PathLike]) -> str:
 
 
 def import_logs(
-    files: PathLike | Iterable[PathLike],
+    files: Location | Iterable[Location],
     *,
-    labels: pd.DataFrame | PathLike | None = None,
+    labels: pd.DataFrame | Location | None = None,
     pattern: str | None = None,
-    into: PathLike,
+    into: Location,
     contrasts: Sequence[Mapping[str, Any]] | None = None,
     title: str = "",
 ) -> Results:
@@ -449,7 +428,7 @@ def import_logs(
     return Results(store)
 
 
-def are_logs(place: PathLike) -> bool:
+def are_logs(place: Location) -> bool:
     """Whether a place is a file, a folder or a pattern of logs, and no experiment or data root."""
     path = Path(place)
     if is_url(place) or (path / "experiment.yaml").exists():
@@ -457,12 +436,10 @@ def are_logs(place: PathLike) -> bool:
     return bool(set("*?[") & set(str(place))) or (path.exists() and not experiments(place))
 
 
-def read_logs(
-    files: PathLike | Iterable[PathLike], *, labels: pd.DataFrame | PathLike | None = None, pattern: str | None = None
-) -> pd.DataFrame:
+def read_logs(files: Location | Iterable[Location], *, pattern: str | None = None) -> pd.DataFrame:
     """Read logs as a table of runs, as `netperf_lib.load` gives it, without importing them; see `understand`."""
     rows = []
-    for order, run in enumerate(understand(files, labels=labels, pattern=pattern)):
+    for order, run in enumerate(understand(files, pattern=pattern)):
         record = _record("logs", f"{run.name}:{run.index + 1}", run, order)
         rows.append(run_row(record, [run.parsed], None))
     frame = data_frame(runs_table(rows))
@@ -470,7 +447,7 @@ def read_logs(
     return frame
 
 
-def read_contrasts(place: PathLike) -> list[dict[str, Any]]:
+def read_contrasts(place: Location) -> list[dict[str, Any]]:
     """Read declared comparisons from a YAML file: a list, or a mapping with the key ``contrasts``."""
     import yaml
 
@@ -543,13 +520,9 @@ def _run_id(run: LoggedRun) -> str:
     return f"d{run.get('deployment') or 1:02d}-r{run.get('round') or 0:03d}-{what}-{digest}"
 
 
-def _factors(run: LoggedRun) -> dict[str, Any]:
-    columns = dict.fromkeys([*_ALWAYS, *run.labels, *run.said])
-    return {c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")}
-
-
-_ALWAYS = "placement client server accelerated tool test duration_s omit_s streams tcp_buffer_bytes".split()
-_ALWAYS += ["message_bytes", "during"]
+_ALWAYS = (
+    "placement client server accelerated tool test duration_s omit_s streams tcp_buffer_bytes message_bytes during"
+).split()
 
 
 def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[str, Any]:
@@ -558,6 +531,7 @@ def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[st
         | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone", "zone_physical")}
         for side in ("client", "server")
     }
+    columns = dict.fromkeys([*_ALWAYS, *run.labels, *run.said])
     local = run.said.get("started_utc") == run.parsed.parameters.get("started_local", "")
     return new_record(
         run_id=run_id,
@@ -565,7 +539,7 @@ def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[st
         deployment=run.get("deployment") or 1,
         round=run.get("round"),
         order=order,
-        trial=_factors(run),
+        trial={c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")},
         hosts=hosts,
         notice=NOTICE,
         started_utc=run.get("started_utc"),

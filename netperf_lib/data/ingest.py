@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import errno
 import hashlib
+import re
 import tempfile
 import warnings
 import zlib
@@ -367,13 +368,7 @@ def _as_measured(place: Path, name: str, files: Mapping[str, str]) -> str:
 
 def _refused(run_id: str, why: str) -> dict[str, Any]:
     """Return the row of a run that cannot be read: what its name says, and why."""
-    block, _, rest = run_id.partition("-r")
-    number, _, attempt = rest.partition("-")[0], "", run_id.rpartition("-a")[2]
-    return {
-        "status": "failed",
-        "error": why,
-        "deployment": int(block[1:]) if block[1:].isdigit() else None,
-        "round": int(number) if number.isdigit() else None,
-        "attempt": int(attempt) if attempt.isdigit() else None,
-        "warnings": [],
-    }
+    found = {"deployment": r"^d(\d+)-", "round": r"^[^-]*-r(\d+)(?:-|$)", "attempt": r"-a(\d+)$"}
+    said = {name: re.search(pattern, run_id) for name, pattern in found.items()}
+    known = {name: int(match[1]) if match else None for name, match in said.items()}
+    return {"status": "failed", "error": why, "warnings": [], **known}

@@ -34,7 +34,7 @@ import yaml
 
 from ..errors import StoreError
 from ..experiment.model import Contrast, Deployment, Experiment
-from .files import Location, explained, folder, is_alive, is_url, split
+from .files import Location, explained, folder, is_alive, is_url, split, status_of
 
 RECORD = "run.json"
 """The file that makes a run complete."""
@@ -315,14 +315,13 @@ class Store:
         names = [n for n in self._files.names("hosts") if re.fullmatch(r"deployment-\d+\.json", n)]
         return [self._read_json(f"hosts/{n}") for n in names]
 
-    def failed_claims(self) -> list[dict[str, str | None]]:
-        """Claims about the hosts that turned out false: ``host`` (None: of all hosts), ``claim``, ``evidence``."""
+    def claims(self) -> list[dict[str, Any]]:
+        """Claims about the hosts: ``deployment``, ``host`` (None: of all), ``claim``, ``holds``, ``evidence``."""
         return [
-            {"host": host, "claim": proof["claim"], "evidence": proof.get("evidence")}
+            {"evidence": None, **proof, "host": host, "deployment": kept.get("deployment_id")}
             for kept in self.deployments()
             for host, proofs in [(None, kept.get("proofs")), *((h["name"], h.get("proofs")) for h in kept["hosts"])]
             for proof in proofs or ()
-            if proof["holds"] is False
         ]
 
     def _read_json(self, name: str) -> Any:
@@ -416,10 +415,8 @@ class Store:
         `durable` waits until the disk has it; what can be made again needs not. StoreError where the run exists
         already, the block wrote no run.json, or the collector's claim was taken away.
         """
-        name, exists = (
-            f"raw/{run_id}",
-            f"{self.url}/raw/{run_id}: this run exists already; raw runs are never overwritten",
-        )
+        name = f"raw/{run_id}"
+        exists = f"{self.url}/{name}: this run exists already; raw runs are never overwritten"
         if self._files.exists(f"{name}/{RECORD}"):
             raise StoreError(exists)
         self.freeze()
@@ -519,10 +516,7 @@ def _now() -> str:
 
 def _started(pid: int) -> str | None:
     """When a process of this machine was started, where the system tells: a pid is used again."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None
+    return status_of(pid, 19)
 
 
 def _fixed(experiment: Experiment) -> dict[str, Any]:

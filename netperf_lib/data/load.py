@@ -251,7 +251,7 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
             notices = sorted(frame["notice"].dropna().unique())
             frame.attrs["notice"] = " ".join(notices) or None
             frame.attrs["looked"] = bool((store.read_plan() or {}).get("looked"))
-            frame.attrs["failed_claims"] = tuple(map(Shared, store.failed_claims()))
+            frame.attrs["failed_claims"] = tuple(Shared(c) for c in store.claims() if c["holds"] is False)
         declared = store.declaration()
         if table == "runs":
             declared = _untouched(declared, frame)

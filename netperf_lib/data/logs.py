@@ -12,7 +12,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -28,8 +29,6 @@ BATCH = 64
 """So many files are one task of a worker."""
 SHARED = 8 << 20
 """Fewer bytes than this are read in this process alone: to start a worker takes as long."""
-
-
 MOST = 1 << 30
 """So many bytes of a log are read, unpacked, but for packets of sockperf, which are read piece by piece."""
 
@@ -210,23 +209,17 @@ def _same_test(run: ParsedRun, other: ParsedRun) -> bool:
     return run.tool == other.tool and all(run.parameters[k] == other.parameters[k] for k in keys)
 
 
+_PLAIN = ("file", "line", "tool", "tool_version", "test", "status", "error")
+
+
 def to_json(run: ParsedRun) -> dict[str, Any]:
     """Return one run as plain data: columns and packets as counts, everything else as it is."""
-    return {
-        "file": run.file,
-        "line": run.line,
-        "tool": run.tool,
-        "tool_version": run.tool_version,
-        "test": run.test,
-        "status": run.status,
-        "error": run.error,
+    return {name: getattr(run, name) for name in _PLAIN} | {
         "warnings": list(run.warnings),
         "metrics": dict(run.metrics),
         "intervals": len(run.intervals["start_s"]) if run.intervals else 0,
         "samples": run.samples_count,
-        "percentiles": [
-            {"percentile": p.percentile, "latency_us": p.latency_us, "beyond": p.beyond} for p in run.percentiles
-        ],
+        "percentiles": [asdict(p) for p in run.percentiles],
     }
 
 
@@ -335,21 +328,13 @@ def _writing(tables: str, first: int) -> Iterator[Callable[[list[ParsedRun]], No
     """Give what writes runs as one part of every table; the part appears when all is written."""
     import pyarrow as pa
 
+    from .files import folder
     from .tables import SCHEMAS, PartWriter, detail
 
-    @contextmanager
-    def place(folder: Path) -> Iterator[Path]:
-        folder.mkdir(parents=True, exist_ok=True)
-        aside = folder / f".part-{first:08d}.{os.getpid()}"
-        try:
-            yield aside
-            aside.replace(folder / f"part-{first:08d}.parquet")
-        finally:
-            aside.unlink(missing_ok=True)
-
+    place = folder(tables)
     with ExitStack() as stack:
         writers = {
-            name: stack.enter_context(PartWriter(name, lambda name=name: place(Path(tables) / name)))  # type: ignore[misc]
+            name: stack.enter_context(PartWriter(name, partial(place.new_file, f"{name}/part-{first:08d}.parquet")))
             for name in SCHEMAS
         }
 
@@ -361,10 +346,10 @@ def _writing(tables: str, first: int) -> Iterator[Callable[[list[ParsedRun]], No
                 run_id = f"{run.file}:{run.line}{again}"
                 for name, rows in detail("", run_id, [run]):
                     writers[name].add(rows)
-                row: dict[str, Any] = {k: v for k, v in run.parameters.items() if k in _PARAMETERS}
-                row |= {"run_id": run_id, "raw_path": run.file, "tool": run.tool, "tool_version": run.tool_version}
-                row |= {"test": run.test, "status": run.status, "error": run.error, "warnings": list(run.warnings)}
-                writers["runs"].add(pa.Table.from_pylist([row | dict(run.metrics)], schema=SCHEMAS["runs"]))
+                row: dict[str, Any] = {k: v for k, v in run.parameters.items() if k in _PARAMETERS} | dict(run.metrics)
+                row |= {k: getattr(run, k) for k in _PLAIN} | {"warnings": list(run.warnings)}
+                row |= {"run_id": run_id, "raw_path": run.file}
+                writers["runs"].add(pa.Table.from_pylist([row], schema=SCHEMAS["runs"]))
 
         yield add
         for writer in writers.values():

@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def verify(
 
 def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str]:
     """What is wrong with an experiment."""
-    found = list(_documents(store))
+    found = _documents(store)
     ids = store.run_ids()
     digests: dict[str, set[str]] = {}
     with _collecting(found), explained(f"{store.url}/digests"):
@@ -89,23 +90,16 @@ def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str
     return found
 
 
-class _collecting:  # noqa: N801 (used as a statement)
+@contextmanager
+def _collecting(found: list[str]) -> Iterator[None]:
     """Keep the text of an error among the findings and go on."""
-
-    def __init__(self, found: list[str]) -> None:
-        self._found = found
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, NetperfError):
-            self._found.append(str(error))
-            return True
-        return False
+    try:
+        yield
+    except NetperfError as error:
+        found.append(str(error))
 
 
-def _documents(store: Store) -> Iterator[str]:
+def _documents(store: Store) -> list[str]:
     """What is wrong with the declaration, the plan and the deployments."""
     found: list[str] = []
     with _collecting(found), explained(store.url):
@@ -124,7 +118,7 @@ def _documents(store: Store) -> Iterator[str]:
                 )
     with _collecting(found), explained(f"{store.url}/hosts"):
         store.deployments()
-    yield from found
+    return found
 
 
 def _plan(store: Store, plan: Mapping[str, Any], digest: str | None) -> Iterator[str]:

@@ -30,7 +30,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ..errors import NothingToReport
-from ..metrics import format_value
+from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
 from ..questions.words import MIME
 
@@ -75,8 +75,6 @@ STYLE: Any = {
     "svg.hashsalt": "netperf_lib",
     "figure.facecolor": "white",
 }
-
-
 WEIGHTS = {"400": "Regular", "600": "Semibold", "700": "Bold"}
 DRAWN = "".join(map(chr, range(32, 127))) + "µ×−–—…≥≤≈·’“”→←↔°½±"
 """Characters of the report's font that a figure in a browser carries; any other comes from the browser's own fonts."""
@@ -278,7 +276,7 @@ def axis(
     x = np.asarray([v for v in values if v is not None and np.isfinite(v)], float)
     axis = getattr(axes, f"{which}axis")
     wide = x.size > 0 and x.min() > 0 and x.max() / x.min() > 8 and not zero
-    unit, factor = _unit(info.unit, x, wide)
+    unit, factor = _unit(info.unit, x)
     if wide:
         getattr(axes, f"set_{which}scale")("log")
         fine = x.max() / x.min() < (300 if which == "y" else 25)
@@ -307,17 +305,10 @@ def interval(axes: Axes, y: float, low: Any, high: Any, colour: str) -> None:
         axes.plot(ends, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
 
 
-def _unit(unit: str, x: Any, wide: bool) -> tuple[str, float]:
+def _unit(unit: str, x: Any) -> tuple[str, float]:
     """The unit that makes numbers short, and its size in stored units."""
     top = float(np.median(np.abs(x))) if x.size else 1.0
-    known = {
-        "us": (("s", 1e6), ("ms", 1e3), ("µs", 1.0)),
-        "bps": (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)),
-        "bytes": (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
-        "s": (("s", 1.0),),
-        "ratio": (("%", 0.01),),
-        "per_s": (("per second", 1.0),),
-    }.get(unit, (("", 1.0),))
+    known = {**WRITTEN, "ratio": (("%", 0.01),), "per_s": (("per second", 1.0),)}.get(unit, (("", 1.0),))
     return next(((name, size) for name, size in known if top >= size), known[-1])
 
 
@@ -328,16 +319,16 @@ def each(counts: Iterable[int], noun: str = "run") -> str:
     return f"{count} {noun}{'' if found[-1] == 1 else 's'}"
 
 
-def clusters(medians: dict[str, float], gap: float = 3.0, most: int = 4) -> list[list[str]]:
+def clusters(medians: dict[str, float]) -> list[list[str]]:
     """Conditions that can share a linear axis; all in one group where there would be too many."""
     order = sorted((n for n in medians if math.isfinite(medians[n])), key=lambda n: medians[n], reverse=True)
     groups: list[list[str]] = []
     for name in order:
-        if groups and medians[groups[-1][-1]] < gap * medians[name]:
+        if groups and medians[groups[-1][-1]] < 3 * medians[name]:
             groups[-1].append(name)
         else:
             groups.append([name])
-    return groups if 0 < len(groups) <= most else [order]
+    return groups if 0 < len(groups) <= 4 else [order]
 
 
 def conditions(table: pd.DataFrame) -> list[str]:

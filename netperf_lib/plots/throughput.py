@@ -109,29 +109,24 @@ WINDOWS = (64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20, 25
 
 
 @drawing
-def roofline(
-    runs: pd.DataFrame, *, rtt: str = "rtt_loaded_us", throughput: str = "throughput_bps", ax: Axes | None = None
-) -> Drawn:
+def roofline(runs: pd.DataFrame, *, ax: Axes | None = None) -> Drawn:
     """Throughput against round-trip time, with the roofs that a window puts over a stream: window / RTT.
 
     Parameters
     ----------
     runs : DataFrame
         One row a run, with ``condition`` and ``streams``; throughput is divided by the number of streams.
-    rtt, throughput : str
-        Columns.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    runs = conditioned(runs, throughput)
-    kept = runs[runs[rtt].notna() & runs[throughput].notna()]
+    kept = conditioned(runs, "throughput_bps").dropna(subset=["rtt_loaded_us", "throughput_bps"])
     if kept.empty:
         raise NothingToReport("the tool did not report the round-trip time under load; there is no roof to draw")
-    x = kept[rtt].astype(float)
-    y = kept[throughput].astype(float) / kept["streams"].astype(float).fillna(1)
+    x = kept["rtt_loaded_us"].astype(float)
+    y = kept["throughput_bps"].astype(float) / kept["streams"].astype(float).fillna(1)
     names = conditions(kept)
     painted = colours(names)
-    counts = kept.groupby(kept["condition"].astype(str))[rtt].count()
+    counts = kept.groupby(kept["condition"].astype(str)).size()
     medians = pd.DataFrame({"n": kept["condition"].astype(str), "x": x, "y": y}).groupby("n").median()
     told = "; ".join(f"{n}: {format_value(r.y, 'bps')} at {format_value(r.x, 'us')}" for n, r in medians.iterrows())
     caption = (
@@ -169,9 +164,7 @@ def roofline(
 
 
 @drawing
-def share(
-    levels: pd.DataFrame, advertised_bps: float | None, *, what: str = "advertised bandwidth", ax: Axes | None = None
-) -> Drawn:
+def share(levels: pd.DataFrame, advertised_bps: float | None, *, ax: Axes | None = None) -> Drawn:
     """Median throughput of each condition as a share of what the machine was sold with.
 
     Parameters
@@ -180,8 +173,6 @@ def share(
         ``condition``, ``median``, ``low``, ``high``, ``n``, as `netperf_lib.levels` gives it, in bits per second.
     advertised_bps : float
         What counts as all.
-    what : str
-        What it is called.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
@@ -192,7 +183,7 @@ def share(
     told = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))
     words = interval_words((int(n) for n in levels["n"]), deployments=levels.attrs.get("deployments", 1))
     caption = (
-        f"Median throughput as a share of the {what} of {format_value(advertised_bps, 'bps')}, with "
+        f"Median throughput as a share of the advertised bandwidth of {format_value(advertised_bps, 'bps')}, with "
         f"{words}. n = {each(levels['n'])} a condition."
     )
     with plot(0.9 + 0.34 * len(names), caption, told + ".", ax=ax) as (fig, axes):
@@ -200,20 +191,15 @@ def share(
             axes.barh([y], [row.median / advertised_bps], color=colour, alpha=0.28, height=0.6, lw=0)
             low, high = (None if v is None else v / advertised_bps for v in (row.low, row.high))
             interval(axes, y, low, high, colour)
-            axes.plot([row.median / advertised_bps], [y], marker, color=colour, ms=6.5, mec="white", mew=0.6)
-            axes.annotate(
-                f"{100 * row.median / advertised_bps:.0f} %",
-                (row.median / advertised_bps, y),
-                (9, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8.5,
-            )
+            part = row.median / advertised_bps
+            axes.plot([part], [y], marker, color=colour, ms=6.5, mec="white", mew=0.6)
+            beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8.5}
+            axes.annotate(f"{100 * part:.0f} %", (part, y), (9, 0), **beside)
         axes.axvline(1, color=INK, lw=0.9)
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_xlim(0, max(1.12, 1.12 * float(levels["median"].max()) / advertised_bps))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
-        axes.set_xlabel(f"Share of the {what}")
+        axes.set_xlabel("Share of the advertised bandwidth")
         axes.grid(axis="y", visible=False)
     return fig

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
+from ..errors import NothingToReport
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from .figure import INK, MUTE, Drawn, axis, colours, conditions, drawing, each, legend, legend_height, plot, room
@@ -54,15 +55,8 @@ def over_time(history: History, *, ax: Axes | None = None) -> Drawn:
                 axes.plot(middle, line, color=colour, lw=1.8, solid_capstyle="round")
         for _, point in changes:
             axes.axvline(point.at, color=INK, lw=0.9, ls=(0, (4, 2)))
-            axes.annotate(
-                f"×{point.ratio:.3g}",
-                (point.at, 1),
-                xycoords=("data", "axes fraction"),
-                xytext=(3, -9),
-                textcoords="offset points",
-                fontsize=8,
-                color=INK,
-            )
+            at: Any = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+            axes.annotate(f"×{point.ratio:.3g}", (point.at, 1), (3, -9), fontsize=8, color=INK, **at)
         axis(axes, history.metric, runs[history.metric].astype(float))
         room(axes, 0.1)
         locator: Any = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
@@ -90,8 +84,6 @@ def by_clock(history: History, part: str = "hour", *, ax: Axes | None = None) ->
     NothingToReport
         The runs cover less than two hours of the day, or, for weekdays, less than a week.
     """
-    from ..errors import NothingToReport
-
     table = history.by(part)
     words = "hour of the day" if part == "hour" else "weekday"
     if table["part"].nunique() < 2:

@@ -392,7 +392,7 @@ def ok_runs(runs: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_least: int = 2) -> list[Any]:
+def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None) -> list[Any]:
     """End the notebook, with a clear word, where the experiment does not vary what the notebook asks about.
 
     Parameters
@@ -403,8 +403,6 @@ def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_le
         Column that must vary.
     metric : str, optional
         Only runs with a value of this metric count.
-    at_least : int
-        Levels that are needed.
 
     Returns
     -------
@@ -414,7 +412,7 @@ def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_le
     Raises
     ------
     NothingToReport
-        Fewer levels. A report keeps the page, says so, and leaves the rest of the notebook out.
+        Fewer than two levels. A report keeps the page, says so, and leaves the rest of the notebook out.
     """
     for name in filter(None, (factor, metric)):
         if name not in runs:
@@ -423,15 +421,13 @@ def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None, at_le
     if metric is not None:
         kept = kept[kept[metric].notna()]
     levels = sort_levels(factor, kept[factor].unique())
-    if len(levels) < at_least:
+    if len(levels) < 2:
         held = ", ".join(str(level) for level in levels if level is not None) or "none that is known"
         what = f" in runs with a value of {metric}" if metric else ""
         every = ok_runs(runs)
-        others = [m for m in METRICS if m in every and len(every.loc[every[m].notna(), factor].unique()) >= at_least]
+        others = [m for m in METRICS if m in every and len(every.loc[every[m].notna(), factor].unique()) > 1]
         held += f"; ask about {' or '.join(others[:3])} instead" if metric and others else ""
-        raise NothingToReport(
-            f"this question needs at least {at_least} levels of {factor}{what}; the experiment holds {held}"
-        )
+        raise NothingToReport(f"this question needs at least 2 levels of {factor}{what}; the experiment holds {held}")
     return levels
 
 

@@ -215,6 +215,10 @@ def series(
     return daily
 
 
+SHORTEST = 5
+"""Least number of periods between changes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePoint:
     """A time at which a series moved to another level."""
@@ -229,9 +233,7 @@ class ChangePoint:
     """Share of random orders of the same values that show a split as sharp as this one."""
 
 
-def change_points(
-    values: pd.Series[float], *, alpha: float = 0.01, permutations: int = 999, shortest: int = 5, seed: int = 0
-) -> list[ChangePoint]:
+def change_points(values: pd.Series[float], *, alpha: float = 0.01, permutations: int = 999) -> list[ChangePoint]:
     """Find when a series moved to another level.
 
     The sharpest split in two is searched on the ranks (an outlier is one rank, however far out), kept when at most
@@ -250,10 +252,6 @@ def change_points(
         The false-alarm rate of the series.
     permutations : int
         Random orders to hold against; the smallest possible p is 1 / (permutations + 1).
-    shortest : int
-        Least number of periods between changes.
-    seed : int
-        Seed of the random orders.
 
     Returns
     -------
@@ -271,20 +269,20 @@ def change_points(
     y = values.to_numpy(dtype=float)
     if np.isnan(y).any():
         raise StatsError("the series has gaps; leave its missing periods out first (dropna)")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     found: list[tuple[int, float]] = []
     open_ = [(0, len(y))]
     while open_:
         start, end = open_.pop()
-        if end - start < 2 * shortest:
+        if end - start < 2 * SHORTEST:
             continue
         ranks = scipy.stats.rankdata(y[start:end])
         if np.ptp(ranks) == 0:
             continue
-        gains = _gains(ranks[None], shortest)[0]
-        split = shortest + int(gains.argmax())
+        gains = _gains(ranks[None])[0]
+        split = SHORTEST + int(gains.argmax())
         orders = _orders(ranks, split, permutations, rng)
-        sharper = int(np.sum(_gains(orders, shortest).max(axis=1) >= gains.max() * (1 - 1e-12)))
+        sharper = int(np.sum(_gains(orders).max(axis=1) >= gains.max() * (1 - 1e-12)))
         p = (1 + sharper) / (1 + permutations)
         if p <= alpha:
             found.append((start + split, p))
@@ -320,11 +318,11 @@ def _orders(
     return orders
 
 
-def _gains(rows: npt.NDArray[np.float64], shortest: int) -> npt.NDArray[np.float64]:
-    """How much each split in two lowers the sum of squares, for each row; the first split is after `shortest`."""
+def _gains(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """How much each split in two lowers the sum of squares, for each row; the first split is after `SHORTEST`."""
     n = rows.shape[1]
-    left = np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)[:, shortest - 1 : n - shortest]
-    k = np.arange(shortest, n - shortest + 1)
+    left = np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)[:, SHORTEST - 1 : n - SHORTEST]
+    k = np.arange(SHORTEST, n - SHORTEST + 1)
     gains: npt.NDArray[np.float64] = left**2 * n / (k * (n - k))
     return gains
 

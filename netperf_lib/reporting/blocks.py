@@ -69,9 +69,7 @@ def say(*sentences: str) -> Shown:
     """Show sentences that were computed from the data: a paragraph, or a list where each begins with a dash."""
     kept = [s.strip() for s in sentences if s and s.strip()]
     text = ("\n" if all(s.startswith("- ") for s in kept) else " ").join(kept)
-    words = _Words("words", html="", text=text)
-    words.content["text"] = text
-    return words
+    return _Words("words", text)
 
 
 def measured(runs: pd.DataFrame, metric: str) -> Shown:
@@ -89,6 +87,10 @@ def measured(runs: pd.DataFrame, metric: str) -> Shown:
 
 class _Words(Shown):
     """Prose: Jupyter renders its markdown."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(kind, html="", text=text)
+        self.content["text"] = text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return {"text/plain": self.text, "text/markdown": self.text, MIME: self.content}
@@ -147,7 +149,6 @@ def table(
     *,
     metric: str | None = None,
     columns: Mapping[str, str] | None = None,
-    index: bool = False,
 ) -> Shown:
     """Show a table, all of its rows; a missing value is a dash. A table without rows is not shown.
 
@@ -161,15 +162,13 @@ def table(
         Metric whose unit the columns of a level have (median, low, high, smallest, largest).
     columns : dict, optional
         Columns to show, and their headings; default all.
-    index : bool
-        Show the index too.
     """
     import pandas as pd
 
+    from .tables import numeric
+
     if frame.empty:  # what was not measured is not shown
         return say("")
-    if index:
-        frame = frame.reset_index()
     names = dict(columns) if columns else {str(c): _heading(str(c)) for c in frame.columns}
     plain = frame.rename(columns=str)[list(names)]
     units = {c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names}
@@ -183,7 +182,11 @@ def table(
         ]
         for row in plain.itertuples(index=False, name=None)
     ]
-    return _table(list(names.values()), rows, caption)
+    head = list(names.values())
+    right = [numeric([r[i] for r in rows]) for i in range(len(head))]
+    html = markup("table", head, rows, caption, right, None)
+    text = "\n".join("  ".join(r) for r in [head, *rows])
+    return Shown("table", html=html, text=text, caption=caption, columns=head, rows=rows)
 
 
 HEADINGS = {"n": "Runs", "low": "Lower end", "high": "Upper end"}
@@ -193,21 +196,6 @@ def _heading(name: str) -> str:
     if name in HEADINGS:
         return HEADINGS[name]
     return METRICS[name].label if name in METRICS else name[:1].upper() + name[1:].replace("_", " ")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str | None) -> Shown:
-    text = "\n".join("  ".join(r) for r in [head, *rows])
-    from .tables import numeric
-
-    right = [numeric([r[i] for r in rows]) for i in range(len(head))]
-    return Shown(
-        "table",
-        html=markup("table", head, rows, caption, right, None),
-        text=text,
-        caption=caption,
-        columns=list(head),
-        rows=[*map(list, rows)],
-    )
 
 
 # -- verdicts ------------------------------------------------------------------------------------------------------
@@ -236,9 +224,7 @@ def findings(family: Iterable[Comparison], *, warnings: bool = True) -> Shown:
     marks, notes = _warnings(family)
     notes = notes if warnings else []
     lines = [f"- {c.words}.{f' {mark}.' if mark else ''}" for c, mark in zip(family, marks, strict=True)]
-    words = _Words("findings", html="", text="\n".join([*lines, *(f"- {note}" for note in notes)]))
-    words.content["text"] = words.text
-    return words
+    return _Words("findings", "\n".join([*lines, *(f"- {note}" for note in notes)]))
 
 
 def _warnings(family: Sequence[Comparison]) -> tuple[list[str], list[str]]:
@@ -249,7 +235,7 @@ def _warnings(family: Sequence[Comparison]) -> tuple[list[str], list[str]]:
     return marks, [f"Warning {i}: {w}." for i, w in enumerate(told, 1)]
 
 
-def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, caption: str | None = None) -> Shown:
+def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None) -> Shown:
     """Show a family of contrasts as the table that a reader acts on.
 
     Parameters
@@ -258,8 +244,6 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
         As `compare` gives it.
     contrasts : sequence of Contrast, optional
         The contrasts that were asked for, in the same order: their questions go into the table.
-    caption : str, optional
-        What it shows; default: the rule by which it was judged.
     """
     rows = []
     marks, notes = _warnings(family)
@@ -286,7 +270,7 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, captio
     )
     columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
     note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
-    caption = caption or (
+    caption = (
         f"Verdicts. Measured: the median of the runs of each condition. Effect: the first condition divided by the "
         f"second, round by round, {interval}. {note}."
     )

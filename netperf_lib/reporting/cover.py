@@ -7,7 +7,7 @@ import importlib.metadata
 import platform
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..data.layout import Store
@@ -31,9 +31,9 @@ def _levels(runs: pd.DataFrame, *columns: str) -> list[str]:
     return sorted(seen)
 
 
-def _some(values: list[str], most: int = 3, none: str = "–") -> str:
+def _some(values: list[str], most: int = 3) -> str:
     if not values:
-        return none
+        return "–"
     return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
 
 
@@ -71,13 +71,10 @@ def cover(
     started = runs["started_utc"].dropna()
     first: Any = started.min() if len(started) else None
     last: Any = started.max() if len(started) else None
-    measured = (
-        "–"
-        if first is None
-        else f"{first:%d %B %Y}"
-        if first.date() == last.date()
-        else (f"{first:%d %b} – {last:%d %b %Y}")
-    )
+    measured = "–"
+    if first is not None:
+        one_day = first.date() == last.date()
+        measured = f"{first:%d %B %Y}" if one_day else f"{first:%d %b} – {last:%d %b %Y}"
     added = runs.attrs.get("added") or 0
     name = str(experiment.get("name") or _some(_levels(runs, "experiment")))
     sizes = _levels(runs, "client_vm_size", "server_vm_size")
@@ -93,7 +90,7 @@ def cover(
         ["Tools", _some(_levels(runs, "tool"), 4)],
         ["Measured", measured],
     ]
-    if claims := _kept_proofs(runs):
+    if claims := _claims(runs):
         facts.append(["Placement", _proven(claims)])
     says = words if words is not None else headline(family) if family is not None else None
     return Shown(
@@ -156,12 +153,12 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
     where = "these VMs" if deployments == 1 else f"these {deployments} deployments"
     family = list(family)
     what = "The verdicts hold" if family else "The values hold"
-    lines = [
-        f"- {what} for {where} and the hours in which they were measured. Another deployment of the same "
-        f"request may land elsewhere; only {DEPLOYMENTS} or more deployments say something about a placement as such."
-        if deployments < DEPLOYMENTS
-        else f"- {what} for {where} and the hours in which they were measured."
-    ]
+    lines = [f"- {what} for {where} and the hours in which they were measured."]
+    if deployments < DEPLOYMENTS:
+        lines[0] += (
+            " Another deployment of the same request may land elsewhere; only "
+            f"{DEPLOYMENTS} or more deployments say something about a placement as such."
+        )
     if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
         lines.append(f"- Assumed: {'; '.join(assumed)}.")
     if added := runs.attrs.get("added"):
@@ -188,35 +185,18 @@ PROOFS = "proofs of placement"
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Proof:
-    where: str
-    claim: str
-    holds: str
-    evidence: str
-
-
-def _proofs(deployments: Iterable[dict[str, Any]]) -> list[_Proof]:
-    return [
-        _Proof(where, p["claim"], HOLDS[p["holds"]], p.get("evidence") or "")
-        for d in deployments
-        for where, some in [(d["deployment_id"], d.get("proofs") or ())]
-        + [(h["name"], h.get("proofs") or ()) for h in d["hosts"]]
-        for p in some
-    ]
-
-
-def _kept_proofs(runs: pd.DataFrame) -> list[_Proof]:
-    """Proofs of the experiment's deployments; a table that was made by hand has none."""
+def _claims(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
+    """Claims about the hosts: where, what, whether it holds, and what shows it; a table made by hand has none."""
     try:
-        return _proofs(Store.at(runs.attrs["path"]).deployments())
+        kept = Store.at(runs.attrs["path"]).claims()
     except (KeyError, StoreError):
         return []
+    return [(c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "") for c in kept]
 
 
-def _proven(claims: list[_Proof]) -> str:
+def _proven(claims: list[tuple[str, str, str, str]]) -> str:
     """How many claims about the hosts are proven, and that some are not."""
-    count = Counter(p.holds for p in claims)
+    count = Counter(holds for _, _, holds, _ in claims)
     flagged = [
         f"{n} {words if n == 1 else words.replace('does', 'do')}" for words, n in count.items() if words != HOLDS[True]
     ]
@@ -227,11 +207,10 @@ def proofs(runs: pd.DataFrame) -> Shown:
     """Show what proves where the hosts stood and how they were set up."""
     import pandas as pd
 
-    found = _kept_proofs(runs)
+    found = _claims(runs)
     if not found:
         return say("The source of the hosts kept no proof of where they stood: the placements are as declared.")
-    rows = pd.DataFrame([[p.where, p.claim, p.holds, p.evidence] for p in found])
-    rows.columns = ["where", "claim", "holds", "evidence"]
+    rows = pd.DataFrame(found, columns=["where", "claim", "holds", "evidence"])
     return table(rows, "What was claimed of the hosts, and what shows it.")
 
 
@@ -239,12 +218,9 @@ def provenance(runs: pd.DataFrame) -> Shown:
     """Show how the report was made: data, hosts and what proves their placement, tools, seed, versions, hashes."""
     experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
     ok, failed, excluded = status_counts(runs)
-    kept, deployments = {}, []
-    try:
-        store = Store.at(runs.attrs["path"])
-        kept, deployments = store.read_plan() or {}, store.deployments()
-    except (KeyError, StoreError):
-        pass  # a table that was made by hand has no folder
+    kept: dict[str, Any] = {}
+    with suppress(KeyError, StoreError):  # a table that was made by hand has no folder
+        kept = Store.at(runs.attrs["path"]).read_plan() or {}
     hashes = "\n".join(sorted(f"{i} {h}" for i, h in zip(runs["run_id"], runs["raw_sha256"], strict=True)))
     started = runs["started_utc"].dropna()
     data = [
@@ -273,15 +249,13 @@ def provenance(runs: pd.DataFrame) -> Shown:
     ]
     machines = [row for row in known if row[1] != "–"]
     shown = [
-        [f"{r.where}: {r.claim}", r.holds + (f" ({r.evidence})" if r.evidence else "")] for r in _proofs(deployments)
+        [f"{where}: {what}", holds + (f" ({shows})" if shows else "")] for where, what, holds, shows in _claims(runs)
     ]
     software = ", ".join(f"{p} {_version(p)}" for p in SOFTWARE)
+    machines.append(["software", f"Python {platform.python_version()}, {software}"])
     groups: list[dict[str, Any]] = [
         {"title": "data", "rows": data},
-        {
-            "title": "machines and tools",
-            "rows": [*machines, ["software", f"Python {platform.python_version()}, {software}"]],
-        },
+        {"title": "machines and tools", "rows": machines},
         {"title": PROOFS, "rows": shown or [["none", "the source of the hosts kept no proof"]]},
         *([{"title": "runs that do not count", "rows": failures}] if failures else []),
     ]

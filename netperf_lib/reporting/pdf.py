@@ -65,9 +65,7 @@ def source(
     beside : str
         Folder, with a slash at its end.
     """
-    page = _Page(copy.deepcopy(nb), base=base, code=code, contents=contents)
-    page.file = name
-    return page.render(beside)
+    return _Page(copy.deepcopy(nb), name=name, base=base, code=code, contents=contents).render(beside)
 
 
 def typeset(nb: Any, *, standards: Sequence[Any] = ("ua-1",), **options: Any) -> bytes:
@@ -144,19 +142,17 @@ def _blocks(nb: Any) -> Iterator[dict[str, Any]]:
 class _Page:
     """One document in the making: its data, its files, its markup."""
 
-    def __init__(self, nb: Any, *, base: str | None, code: bool, contents: bool) -> None:
+    def __init__(self, nb: Any, *, name: str, base: str | None, code: bool, contents: bool) -> None:
         self.nb, self.base, self.code = nb, Path(base or "."), code
         self.data: list[Any] = []
         self.files: dict[str, bytes] = {}
         self.images: dict[str, str] = {}
-        self.missing: set[str] = set()
-        covers = [b for b in _blocks(nb) if b["kind"] == "cover"]
-        self.cover = covers[0] if covers else None
+        self.cover = next((b for b in _blocks(nb) if b["kind"] == "cover"), None)
         self.name: str = nb.metadata.get("title", "")
-        self.file = "Report"
+        self.file = name
         self.chapters = bool(nb.metadata.get("netperf", {}).get("chapters"))
         self.scale = 0.74 if self.chapters else 1.0
-        self.wants_contents = contents
+        self.contents = contents
 
     # -- pieces ----------------------------------------------------------------------------------------------------
 
@@ -171,6 +167,10 @@ class _Page:
         self.files[name] = data
         return name
 
+    def _picture(self, data: bytes, suffix: str, caption: str | None, alt: str) -> str:
+        kept = {"path": self.keep(data, suffix), "caption": caption, "alt": alt, "scale": self.scale}
+        return self.call("picture", kept)
+
     # -- the whole -------------------------------------------------------------------------------------------------
 
     def render(self, beside: str = "") -> tuple[str, dict[str, bytes]]:
@@ -178,13 +178,13 @@ class _Page:
         self._title()
         words = self._markdown()
         body, provenance = [], []
-        seen_contents = appendix = False
+        contents, appendix = self.cover is not None and self.contents, False
         for index, cell in enumerate(self.nb.cells):
             if cell.cell_type == "markdown":
                 if cell.metadata.get("netperf_chapter"):
-                    if self.cover and self.wants_contents and not seen_contents:
+                    if contents:
                         body.append("#r.contents(1)")
-                        seen_contents = True
+                        contents = False
                     if cell.metadata.netperf_chapter == "appendix" and not appendix:
                         body.append("#show: r.appendix")
                         appendix, self.scale = True, 0.6
@@ -211,21 +211,14 @@ class _Page:
             head.append("#r.cover(d.cover)")
         elif self.name:
             head.append("#r.plain-title()")
-        source, data = (
-            "\n".join([*head, "\n\n".join(body)]) + "\n",
-            {
-                "meta": self._meta(),
-                "cover": self.cover,
-                "blocks": self.data,
-                "images": self.images,
-            },
-        )
+        source = "\n".join([*head, "\n\n".join(body)]) + "\n"
+        data = {"meta": self._meta(), "cover": self.cover, "blocks": self.data, "images": self.images}
         text = json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True)
         source, text, further = fonts.printable(source, text)
         if further:
-            text = json.dumps(
-                json.loads(text) | {"meta": self._meta() | {"fonts": further}}, ensure_ascii=False, indent=1
-            )
+            data = json.loads(text)
+            data["meta"]["fonts"] = further
+            text = json.dumps(data, ensure_ascii=False, indent=1)
         files = self.files | {"data.json": text.encode(), "report.typ": (TEMPLATE / "report.typ").read_bytes()}
         return source, {beside + name: data for name, data in files.items()}
 
@@ -335,11 +328,8 @@ class _Page:
         for mime, suffix in PICTURES.items():
             if mime in data:
                 raw = _text(data[mime])
-                picture = _svg(raw) if suffix == ".svg" else base64.b64decode(raw)
                 alt = _text(data.get("text/plain", "")) or "Chart without a description"
-                return self.call(
-                    "picture", {"path": self.keep(picture, suffix), "caption": None, "alt": alt, "scale": self.scale}
-                )
+                return self._picture(_svg(raw) if suffix == ".svg" else base64.b64decode(raw), suffix, None, alt)
         if "text/html" in data and "<table" in _text(data["text/html"]):
             return "".join(
                 self.call("data-table", tables.fitted(t.header, t.rows, caption=t.caption))
@@ -365,10 +355,7 @@ class _Page:
                 raise ReportError(
                     f"the figure {block['caption'][:60]!r} has lost its picture; execute the notebook again"
                 )
-            path = self.keep(_svg(base64.b64decode(found[1]).decode()), ".svg")
-            return self.call(
-                "picture", {"path": path, "caption": block["caption"], "alt": block["alt"], "scale": self.scale}
-            )
+            return self._picture(_svg(base64.b64decode(found[1]).decode()), ".svg", block["caption"], block["alt"])
         if kind == "table":
             return self.call("data-table", tables.fitted([block["columns"]], block["rows"], caption=block["caption"]))
         if kind == "verdicts":

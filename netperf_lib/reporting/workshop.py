@@ -471,13 +471,6 @@ def _plan(path: Any) -> str | None:
 # -- the desk ----------------------------------------------------------------------------------------------------------
 
 
-def _lessons() -> Path:
-    folder = shipped("notebooks", "workshop")
-    if folder.is_dir():
-        return folder
-    raise UsageError("the lessons did not come with this installation of netperf_lib; install it again")
-
-
 def usual_experiment(wanted: str | os.PathLike[str] | None) -> Path:
     """Folder of a measured experiment: the one that was named, the lab's, or the recorded one."""
     from ..pipeline import recorded
@@ -498,7 +491,10 @@ def lay_out(folder: Path, experiment: Path) -> list[Path]:
     import json
 
     made = []
-    for lesson in sorted(_lessons().glob("*.ipynb")):
+    lessons = shipped("notebooks", "workshop")
+    if not lessons.is_dir():
+        raise UsageError("the lessons did not come with this installation of netperf_lib; install it again")
+    for lesson in sorted(lessons.glob("*.ipynb")):
         place = folder / lesson.name
         made.append(place)
         if place.exists():
