@@ -36,7 +36,10 @@ def _share(_context: click.Context, _option: click.Parameter, text: str | None) 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a machine.")
 root = click.option("--root", default="results", show_default=True, help="The data root: a folder, or abfs://…")
 workers = click.option(
-    "--workers", type=click.IntRange(min=1), default=None, help="Processes on this machine (default: all its cores)."
+    "--workers",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    help="Processes on this machine (default: all its cores).",
 )
 scheduler = click.option("--scheduler", help="Work on the Dask cluster with this scheduler (tcp://host:port).")
 experiment_file = click.argument("experiment", type=click.Path(path_type=Path))
@@ -186,12 +189,12 @@ def collect(**options: Any) -> None:
 @click.argument("folder")
 @workers
 @scheduler
-def ingest(folder: str, workers: int | None, scheduler: str | None) -> None:
+def ingest(folder: str, **options: Any) -> None:
     """Read the raw logs of an experiment, or of all under a data root, into their tables."""
     from .data.ingest import ingest as do
 
     with _progress("reading") as progress:
-        n = do(folder, progress, workers=workers or os.cpu_count() or 1, scheduler=scheduler)
+        n = do(folder, progress, **options)
     click.echo(f"{n} runs read")
 
 
@@ -203,22 +206,13 @@ def ingest(folder: str, workers: int | None, scheduler: str | None) -> None:
 @click.option("--seed", default=0, show_default=True, help="The same seed writes the same bytes.")
 @click.option("--days", default=365.0, show_default=True, help="Days to spread the runs over.")
 @workers
-def synth(root: str, runs: int, experiments: int, samples: int, seed: int, days: float, workers: int | None) -> None:
+def synth(root: str, **options: Any) -> None:
     """Write a made-up fleet with planted truth, raw logs included: for benchmarks and demonstrations."""
     from .data.synth import synth as do
 
     with _progress("writing") as progress:
-        do(
-            root,
-            runs=runs,
-            experiments=experiments,
-            samples=samples,
-            seed=seed,
-            days=days,
-            workers=workers or os.cpu_count() or 1,
-            progress=progress,
-        )
-    click.echo(f"{runs} runs under {root}; what was planted is in {root}/truth.json")
+        do(root, progress=progress, **options)
+    click.echo(f"{options['runs']} runs under {root}; what was planted is in {root}/truth.json")
 
 
 @npl.command()
@@ -226,12 +220,12 @@ def synth(root: str, runs: int, experiments: int, samples: int, seed: int, days:
 @workers
 @scheduler
 @as_json
-def verify(folder: str, workers: int | None, scheduler: str | None, as_json: bool) -> None:
+def verify(folder: str, as_json: bool, **options: Any) -> None:
     """Check that raw runs are as measured and that the tables say what the logs say; change nothing."""
     from .data.verify import verify as do
 
     with _progress("checking") as progress:
-        found = do(folder, progress, workers=workers or os.cpu_count() or 1, scheduler=scheduler)
+        found = do(folder, progress, **options)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
@@ -321,12 +315,7 @@ def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None
 @click.option("--code", is_flag=True, help="Show the code too.")
 @click.option("--against", metavar="BEFORE", help="Only the page that compares this measurement with FOLDER.")
 def report(
-    folder: str,
-    notebooks: tuple[str, ...],
-    parameters: tuple[str, ...],
-    to: Literal["pdf", "html"],
-    code: bool,
-    against: str | None,
+    folder: str, notebooks: tuple[str, ...], parameters: tuple[str, ...], against: str | None, **options: Any
 ) -> None:
     """Execute the notebooks on an experiment and make PDFs of them."""
     from .reporting import parse_parameters
@@ -337,14 +326,8 @@ def report(
         notebooks, parameters = (*notebooks, "before-after"), (*parameters, f"before={before}")
     try:
         with _progress("notebooks") as progress:
-            made = do(
-                folder,
-                notebooks=list(notebooks) or None,
-                parameters=parse_parameters(parameters),
-                to=to,
-                code=code,
-                progress=progress,
-            )
+            options |= {"notebooks": list(notebooks) or None, "parameters": parse_parameters(parameters)}
+            made = do(folder, progress=progress, **options)
     except ReportError as error:
         click.echo("\n".join(map(str, error.made)))
         raise
@@ -394,13 +377,12 @@ def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_
 def import_(
     files: tuple[Path, ...],
     into: Path | None,
-    labels: Path | None,
-    pattern: str | None,
     contrasts: Path | None,
     title: str,
     pdf: Path | None,
     dry_run: bool,
     labels_template: bool,
+    **options: Any,
 ) -> None:
     """Import logs that exist, so that they are read, compared and reported like measured data.
 
@@ -412,21 +394,15 @@ def import_(
         click.echo(imports.labels_template(files), nl=False)
         return
     if dry_run:
-        shown = imports.overview(imports.understand(files, labels=labels, pattern=pattern))
+        shown = imports.overview(imports.understand(files, **options))
         equal = [c for c in shown.columns[2:] if len(shown) > 1 and shown[c].nunique(dropna=False) == 1]
         click.echo(shown.drop(columns=equal).to_string(index=False, na_rep="–"))
         click.echo("".join(f"\nall runs: {name}: {shown[name].iloc[0]}" for name in equal))
         return
     if into is None:
         raise click.UsageError("say where: --into results/NAME (or --dry-run, or --labels-template)")
-    done = imports.import_logs(
-        files,
-        labels=labels,
-        pattern=pattern,
-        into=into,
-        contrasts=imports.read_contrasts(contrasts) if contrasts else None,
-        title=title,
-    )
+    declared = imports.read_contrasts(contrasts) if contrasts else None
+    done = imports.import_logs(files, into=into, contrasts=declared, title=title, **options)
     click.echo(f"{len(done.runs)} runs in {done.path}")
     if pdf is not None:
         from .pipeline import report_to

@@ -131,7 +131,7 @@ def understand(
     labels: pd.DataFrame | Location | None = None,
     pattern: str | None = None,
 ) -> list[LoggedRun]:
-    """Read logs and join what their labels say.
+    """Read logs and join what their labels say; in the order of the files.
 
     Parameters
     ----------
@@ -141,11 +141,6 @@ def understand(
         A row for a log or a pattern; see `Labels`.
     pattern : str, optional
         How the end of a log's path is made, for example ``"{placement}/{tool}-P{streams}-r{round}.txt"``.
-
-    Returns
-    -------
-    list of LoggedRun
-        In the order of the files.
 
     Raises
     ------
@@ -313,13 +308,7 @@ def _agree(column: str, label: Any, said: Any) -> bool:
 
 
 def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
-    """Return what was understood of each run, and what is missing.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each run: `file`, `run`, what is known of every column of labels, `status`, `missing`.
-    """
+    """What was understood of each run, and what is missing: a row for each, with what is known of every label."""
     import pandas as pd
 
     own = dict.fromkeys(k for r in runs for k in (*r.labels, *r.said) if k not in COLUMNS)

@@ -247,10 +247,8 @@ def parse_files(
 
     Returns
     -------
-    runs : list of dict
-        As `to_json` gives them, in the order of the files.
-    errors : list of str
-        A sentence for each file that could not be read.
+    tuple of list
+        The runs as `to_json` gives them, in the order of the files, and a sentence for each file that cannot be read.
     """
     from .workers import Engine
 

@@ -32,8 +32,6 @@ THROUGHPUT_BPS = {"ppg": 24e9, "same-zone": 23e9, "cross-zone": 20e9, "cross-reg
 ZONE_PAIR = {("az1", "az2"): 0.5, ("az1", "az3"): 1.0, ("az2", "az3"): 1.6}
 """Factor on the latency between two physical zones, in both directions."""
 TOOLS = ("qperf", "iperf3", "sockperf")
-
-
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CHANGE = 1.1
 """The latency of placement ``same-zone`` is multiplied by this…"""

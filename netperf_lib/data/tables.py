@@ -79,11 +79,7 @@ _T_GRID = 2.0**17
 _LATENCY_BITS = 7
 """Low bits of a latency's significand that are rounded off: 16 stay, so it is kept to 1/131,072 of itself. These are
 below what any clock resolves over a network, and would be two thirds of the bytes of the table."""
-
-
 _ENCODINGS = {"samples": {"t_s": "BYTE_STREAM_SPLIT", "latency_us": "BYTE_STREAM_SPLIT"}}
-
-
 _UNLIKE = ("run_id", "raw_path", "raw_sha256")
 """Columns of ``runs`` that differ in every row: a dictionary of them would be a second copy."""
 _UNSOUGHT = ("command", "error", "notice", "raw_path", "raw_sha256", "warnings")

@@ -7,7 +7,6 @@ every answer says so. The family is all conditions that both sides share.
 from __future__ import annotations
 
 import html
-import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from ..errors import StatsError
 from ..experiment.factors import dimensions, level_words, plain
 from ..metrics import METRICS, format_value, plural
 from ..stats import Comparison, Family, Level, judge, level
+from ..stats.result import plain as as_json
 from ..stats.result import quantity
 from ..stats.verdict import compare as compare_runs
 from .conditions import named
@@ -137,10 +137,6 @@ class BeforeAfter:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in types that JSON knows; NaN is null."""
-        rows = [
-            {k: None if isinstance(v, float) and not math.isfinite(v) else plain(v) for k, v in row.items()}
-            for row in self.to_frame().to_dict("records")
-        ]
         return {
             "before": self.names[0],
             "after": self.names[1],
@@ -148,7 +144,7 @@ class BeforeAfter:
             "only_before": list(self.only[0]),
             "only_after": list(self.only[1]),
             "alpha": self.family.alpha,
-            "comparisons": rows,
+            "comparisons": as_json(self.to_frame().to_dict("records")),
         }
 
     @property
@@ -210,32 +206,11 @@ def before_after(
     margin: float = 0.05,
     alpha: float = 0.05,
 ) -> BeforeAfter:
-    """Compare two tables of runs, condition by condition.
+    """Compare two tables of runs, condition by condition; `compare` tells of the parameters.
 
-    Parameters
-    ----------
-    before, after : DataFrame
-        Runs of the two sides, as `netperf_lib.read` gives them.
-    names : tuple of str
-        What the sides are called.
-    metrics : sequence of str, optional
-        Metrics to compare; by default those of `HEADLINES` that both sides measured.
-    by : sequence of str, optional
-        Factors that tell the conditions apart; by default every factor that varies and that the sides share.
-    margin : float, default 0.05
-        Ratios within 1/(1 + margin) … 1 + margin are equivalent.
-    alpha : float, default 0.05
-        Share of such tables that may hold a false verdict.
-
-    Returns
-    -------
-    BeforeAfter
-        Empty where the sides share no condition: then `only` lists what each has.
-
-    Raises
-    ------
-    StatsError
-        A side has no run, or a factor or metric is not there.
+    `metrics` are by default those of `HEADLINES` that both sides measured, and `by` every factor that varies and that
+    the sides share. Empty where the sides share no condition: then `only` lists what each has. StatsError where a side
+    has no run, or a factor or metric is not there.
     """
     import pandas as pd
 

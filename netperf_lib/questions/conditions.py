@@ -70,7 +70,6 @@ def select(
     metric_of(metric)
     factors = condition_factors(runs) if factors is None else factors
     kept = ok_runs(runs)
-    attrs = kept.attrs
     kept = kept[kept[metric].notna()]
     for name, wanted in where.items():
         if name not in kept:
@@ -100,9 +99,7 @@ def select(
     first = kept[columns].assign(condition=names).drop_duplicates("condition")
     place = {row["condition"]: [factor(f).key(row[f]) for f in columns] for row in first.to_dict("records")}
     order = sorted(place, key=place.__getitem__)
-    kept = kept.assign(condition=pd.Categorical(names, categories=order, ordered=True))
-    kept.attrs = attrs
-    return kept
+    return kept.assign(condition=pd.Categorical(names, categories=order, ordered=True))
 
 
 def condition_factors(runs: pd.DataFrame) -> list[str]:
@@ -179,14 +176,7 @@ def label(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = 0.05) -> Quantiles:
     """How condition `a` differs from `b` at every percentile that their logs tell, one value a run, paired by round.
 
-    Parameters
-    ----------
-    percentiles : DataFrame
-        The table of percentiles as `label` gives it.
-    a, b : str
-        Conditions.
-    margin : float
-        Ratios within it count as equivalent.
+    The table of percentiles is as `label` gives it; ratios within the margin count as equivalent.
     """
     import pandas as pd
 
@@ -302,17 +292,8 @@ def pooled(runs: pd.DataFrame) -> pd.DataFrame:
     """One row for each condition and round: the geometric mean over the pairs of hosts that were measured in it.
 
     A question about placement is one about every pair of that placement; pairs in one round are no independent
-    rounds. Runs that are alone in their round, or whose round is not known, stay as they are.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        As `select` gives it.
-
-    Returns
-    -------
-    DataFrame
-        ``client`` and ``server`` name all hosts. ``attrs["pooled"]`` is the largest number of pairs in a round.
+    rounds. Runs that are alone in their round, or whose round is not known, stay as they are. ``client`` and
+    ``server`` name all hosts; ``attrs["pooled"]`` is the largest number of pairs in a round.
     """
     import numpy as np
     import pandas as pd
@@ -320,7 +301,6 @@ def pooled(runs: pd.DataFrame) -> pd.DataFrame:
     keys = ["deployment", "round", "condition"]
     every, alone = runs, runs[keys].isna().any(axis=1)
     runs = runs[~alone]
-    attrs = dict(runs.attrs)
     if not len(runs) or runs.groupby(keys, observed=True).size().max() == 1:
         return every
     numbers = [m for m in METRICS if m in runs and runs[m].notna().any()]
@@ -340,7 +320,7 @@ def pooled(runs: pd.DataFrame) -> pd.DataFrame:
     pairs = runs[[*keys, *HOSTS]].drop_duplicates().groupby(keys, observed=True).size()
     table = pd.concat([table[[*runs.columns]], every[alone]]) if alone.any() else table[[*runs.columns]]
     table = table.sort_values([c for c in ("deployment", "round", "order") if c in table])
-    table.attrs = attrs | {"pooled": int(pairs.max())}
+    table.attrs = runs.attrs | {"pooled": int(pairs.max())}
     return table
 
 
@@ -387,32 +367,17 @@ def _state(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
 
 def ok_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs that count: complete, and not excluded."""
-    found = runs[_state(runs)[0]].copy()
-    found.attrs = dict(runs.attrs)
-    return found
+    return runs[_state(runs)[0]].copy()
 
 
 def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None) -> list[Any]:
-    """End the notebook, with a clear word, where the experiment does not vary what the notebook asks about.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        The table of runs.
-    factor : str
-        Column that must vary.
-    metric : str, optional
-        Only runs with a value of this metric count.
-
-    Returns
-    -------
-    list
-        The levels; null is None and comes first.
+    """Levels of a factor (null is None and comes first), of runs with a value of `metric` where one is named.
 
     Raises
     ------
     NothingToReport
-        Fewer than two levels. A report keeps the page, says so, and leaves the rest of the notebook out.
+        The experiment does not vary what the notebook asks about. A report keeps the page, says so, and leaves the rest
+        of the notebook out.
     """
     for name in filter(None, (factor, metric)):
         if name not in runs:
@@ -482,4 +447,4 @@ def given(value: Any) -> bool:
     """Whether a cell of a table holds something."""
     import pandas as pd
 
-    return value is not None and not pd.isna(value)
+    return not pd.isna(value)

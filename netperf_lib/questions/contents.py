@@ -69,17 +69,8 @@ class Page:
 def pages(runs: pd.DataFrame) -> list[Page]:
     """The pages that an experiment can fill: each factor that varies, by each headline metric that it varies in.
 
-    What was declared is always there; what was not measured is left out.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        The table of runs.
-
-    Returns
-    -------
-    list of Page
-        In the order of a report: the summary, the questions, the quality of the data.
+    What was declared is always there; what was not measured is left out. In the order of a report: the summary, the
+    questions, the quality of the data.
 
     Examples
     --------

@@ -26,33 +26,14 @@ LEAST = 6
 
 
 def network_cards(runs: pd.DataFrame) -> pd.DataFrame:
-    """What the guests saw of their network card, by condition; no row where they saw nothing.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        As `select` gives it.
-    """
+    """What the guests saw of their network card, by condition of `select`; no row where they saw nothing."""
     found = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
     found = found.dropna(how="all").reset_index()
     return found.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
 
 
 def advertised_bps(runs: pd.DataFrame, gbps: float | None = None) -> float | None:
-    """Bandwidth that the VMs are sold with: as given, else as the experiment declares it.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        The table of runs.
-    gbps : float, optional
-        Gbit/s; overrides what is declared.
-
-    Returns
-    -------
-    float or None
-        Bits per second, of the smallest VM; None where nothing is declared.
-    """
+    """Bandwidth (bit/s) that the smallest VM is sold with: as given in Gbit/s, else as the experiment declares it."""
     if gbps:
         return gbps * 1e9
     known = runs["advertised_bps"].dropna() if "advertised_bps" in runs else ()
@@ -88,16 +69,8 @@ def places(runs: pd.DataFrame) -> list[str] | None:
 def ladders(runs: pd.DataFrame, metric: str, *, share: float, advertised_bps: float | None) -> dict[str, Streams]:
     """What `netperf_lib.stats.streams` says of each condition; one that cannot be fitted is left out.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        As ``select(runs, metric, along="streams")`` gives it.
-    metric : str
-        A throughput.
-    share : float
-        Share of the best throughput that counts as saturated.
-    advertised_bps : float or None
-        Bandwidth that the VM is sold with.
+    The runs are as ``select(runs, metric, along="streams")`` gives them; `share` of the best throughput counts as
+    saturated.
     """
     found = {}
     for name, group in runs.groupby("condition", observed=True):
@@ -192,15 +165,10 @@ def tail_shift(
 
 
 def idle_and_loaded(runs: pd.DataFrame) -> pd.DataFrame:
-    """Round-trip time of each path, idle and while a transfer fills it: medians of the runs.
+    """Round-trip time of each path, idle and while a transfer fills it: medians of the runs, as text.
 
     The idle one is twice the one-way latency where no round trip was measured; the one under load is TCP's own
-    estimate. They come from different tools, so that the factor is rough.
-
-    Returns
-    -------
-    DataFrame
-        ``path``, ``idle``, ``under_load``, ``factor`` as text; no row where no path has both.
+    estimate. They come from different tools, so that the factor is rough. No row where no path has both.
     """
     import pandas as pd
 

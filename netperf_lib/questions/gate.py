@@ -19,19 +19,9 @@ class GateError(NetperfError):
 
 
 def check(family: Family, fail_on: Collection[str]) -> None:
-    """Raise where a comparison has one of these verdicts.
+    """GateError where a comparison has one of these verdicts, or where there is nothing to judge.
 
-    Parameters
-    ----------
-    family : Family
-        The comparisons.
-    fail_on : collection of str
-        Some of `FAIL_ON`.
-
-    Raises
-    ------
-    GateError
-        A verdict is refused, or there is nothing to judge: a gate that saw no data must not open.
+    A gate that saw no data must not open.
     """
     if not len(family):
         raise GateError("gate: nothing was compared (no data, or no condition that both sides share)")

@@ -121,14 +121,7 @@ class History:
     def by(self, part: str) -> pd.DataFrame:
         """Median and quartiles by hour of the day or weekday (UTC).
 
-        Parameters
-        ----------
-        part : {"hour", "weekday"}
-
-        Returns
-        -------
-        DataFrame
-            ``condition``, ``part`` (0 to 23, or 0 for Monday to 6), ``n``, ``median``, ``low``, ``high`` (quartiles).
+        ``condition``, ``part`` (0 to 23, or 0 for Monday to 6), ``n``, ``median``, ``low``, ``high`` (quartiles).
         """
         import pandas as pd
 
@@ -183,11 +176,9 @@ def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | No
     """
     metric = metric or next(iter(headline_metrics(runs)), "latency_oneway_us")
     chosen = select(runs, metric, tool=tool)
-    attrs = chosen.attrs
     chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
     if chosen.empty:
         raise NothingToReport(f"no run with a value of {metric} says when it started")
-    chosen.attrs = attrs
     days = (chosen["started_utc"].max() - chosen["started_utc"].min()).total_seconds() / 86_400
     every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
     names = [str(c) for c in chosen["condition"].cat.categories if (chosen["condition"] == c).any()]

@@ -150,7 +150,6 @@ def ask_pairs(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None
     names = chosen[sides[0]].astype(str) + " → " + chosen[sides[1]].astype(str)
     ordered = names.groupby(names).first().index
     table = chosen.assign(condition=pd.Categorical(names, categories=list(ordered), ordered=True))
-    table.attrs = chosen.attrs
     found = levels(table, metric)
     parts = found["condition"].str.split(" → ", n=1, expand=True)
     found = found.assign(client=parts[0], server=parts[1])

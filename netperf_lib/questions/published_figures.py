@@ -39,13 +39,7 @@ HEADS = {
 
 
 def published(source: str | None = None) -> pd.DataFrame:
-    """Published figures, of one source or of all.
-
-    Raises
-    ------
-    NothingToReport
-        There is no such source; the text names those that there are.
-    """
+    """Published figures, of one source or of all; NothingToReport where there is no such source."""
     figures = load_published()
     sources = sorted(figures["source"].unique())
     if source is not None and source not in sources:
@@ -118,24 +112,8 @@ def _number(value: str, unit: str) -> tuple[float, float] | None:
 def published_levels(figures: pd.DataFrame, metric: str, runs: pd.DataFrame | None = None) -> pd.DataFrame:
     """Published figures of a metric as levels, and one's own below them.
 
-    Parameters
-    ----------
-    figures : DataFrame
-        As `load_published` gives it.
-    metric : str
-        Of the table of runs.
-    runs : DataFrame, optional
-        One's own table of runs.
-
-    Returns
-    -------
-    DataFrame
-        ``condition``, ``n``, ``median``, ``low``, ``high``, ``source``: a published figure has n 1 and no interval.
-
-    Raises
-    ------
-    UsageError
-        Nobody published this metric.
+    ``condition``, ``n``, ``median``, ``low``, ``high``, ``source``: a published figure has n 1 and no interval.
+    UsageError where nobody published this metric.
     """
     import pandas as pd
 

@@ -148,15 +148,11 @@ class Question:
         for name, n, *values in (*_figures(table), *_figures(self.elsewhere)):
             median, low, high = (format_value(v, unit) for v in values)
             what.add_row(escape(name), str(n), median, f"{low} to {high}" if values[1] is not None else "–")
-        told: dict[str, list[str]] = {}
         ratios = Table("", "ratio", "verdict")
         for c in self.family:
             ratios.add_row(escape(c.label), c.ratio_words, str(c.verdict))
-            for said in (*([c.reason] if c.reason else []), *c.warnings):
-                told.setdefault(said, []).append(c.label)
-        every = len(self.family)
-        notes = [said if len(names) == every else f"{', '.join(names)}: {said}" for said, names in told.items()]
-        notes = [*notes, *self.family.warnings, self.words.replace("**", ""), self.family.note]
+        notes = [*self.family.about(lambda c: [c.reason, *c.warnings]), *self.family.warnings]
+        notes += [self.words.replace("**", ""), self.family.note]
         return Group(what, ratios, *(f"- {escape(n[:1].upper() + n[1:])}" for n in notes))
 
 
@@ -325,7 +321,6 @@ def _family(
     if declared:
         return compare(runs, contrasts=declared, margin=margin)
     table = chosen.drop(columns=["condition"]).assign(condition=chosen["condition"].astype(str))
-    table.attrs = chosen.attrs
     first = chosen.drop_duplicates("condition").sort_values("condition")
     level_of = {str(c): plain(v) for c, v in zip(first["condition"], first[about], strict=True)}
     name_of = {v: c for c, v in reversed(level_of.items())}
@@ -340,16 +335,10 @@ def _family(
         if condition != name_of[base]:
             bases.setdefault(name_of[base], []).append(condition)
     families = [
-        compare(_sub(table, [base, *others]), metric, by="condition", baseline=base, margin=margin)
+        compare(table[table["condition"].isin([base, *others])], metric, by="condition", baseline=base, margin=margin)
         for base, others in bases.items()
     ]
     return dataclasses.replace(families[0], comparisons=tuple(c for f in families for c in f))
-
-
-def _sub(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
-    kept = table[table["condition"].isin(conditions)]
-    kept.attrs = table.attrs
-    return kept
 
 
 def _baseline(first: pd.DataFrame, about: str, level: Any, levels: Sequence[Any]) -> Any:
@@ -365,19 +354,9 @@ def _baseline(first: pd.DataFrame, about: str, level: Any, levels: Sequence[Any]
 
 
 def beside(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Medians, by condition, of what the runs measured beside a metric: CPU, retransmits, congestion window.
+    """Medians, by condition of `select`, of what was measured beside a metric: CPU, retransmits, congestion window.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        As `select` gives it.
-    metric : str
-        The metric that is not repeated.
-
-    Returns
-    -------
-    DataFrame
-        ``condition`` and a column for each metric of `BESIDE` with values; no row where there is none.
+    A column for each metric of `BESIDE` with values; no row where there is none.
     """
     have = [m for m in BESIDE if m in runs and m != metric and runs[m].notna().any()]
     if not have:
@@ -389,16 +368,8 @@ def beside(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
 def overview(runs: pd.DataFrame) -> pd.DataFrame:
     """What was measured, on one table: a row for each kind of pair, a column for each headline metric and kind of test.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        The table of runs.
-
-    Returns
-    -------
-    DataFrame
-        Medians with their units, as text; where several pairs are of one kind, of their geometric mean in a round.
-        Where there are many kinds of test and few of pairs, the table is the other way round.
+    Medians with their units, as text; where several pairs are of one kind, of their geometric mean in a round. Where
+    there are many kinds of test and few of pairs, the table is the other way round.
     """
     import pandas as pd
 
@@ -426,21 +397,11 @@ def overview(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def stability(intervals: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """How steady the seconds inside the runs are, and how evenly parallel streams share.
+    """How steady the seconds inside the runs of `select` are, and how evenly parallel streams share.
 
-    Parameters
-    ----------
-    intervals : DataFrame
-        The table of intervals.
-    runs : DataFrame
-        As `select` gives it.
-
-    Returns
-    -------
-    DataFrame
-        By condition, as medians over its runs: ``variation``, the standard deviation of the intervals of a run as a
-        share of their mean; ``slowest``, the slowest interval as a share of the mean; ``slowest_stream`` and
-        ``fastest_stream`` in bits per second (null with one stream). No row where the tools gave no intervals.
+    By condition, as medians over its runs: ``variation``, the standard deviation of the intervals of a run as a share
+    of their mean; ``slowest``, the slowest interval as a share of the mean; ``slowest_stream`` and ``fastest_stream``
+    in bits per second (null with one stream). No row where the tools gave no intervals.
     """
     import pandas as pd
 

@@ -101,21 +101,9 @@ def advice(comparison: Comparison, contrast: Contrast | None = None) -> str:
 
 
 def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None = None) -> list[Contrast]:
-    """The contrasts that the experiment declares.
+    """The contrasts that the experiment declares: of this metric, and those whose sides differ in the factor `about`.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        The table of runs.
-    about : str, optional
-        Only those whose sides differ in this factor, for example ``"placement"``.
-    metric : str, optional
-        Only those of this metric.
-
-    Raises
-    ------
-    UsageError
-        The table holds no such factor.
+    UsageError where the table holds no such factor.
     """
     if about is not None and about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")

@@ -37,19 +37,7 @@ def markup(block: str, *content: Any) -> str:
 
 
 class Shown:
-    """Something to look at, in Jupyter and on paper.
-
-    Parameters
-    ----------
-    kind : str
-        Which block of the report it is.
-    html : str
-        What Jupyter shows.
-    text : str
-        What a terminal shows.
-    **content
-        The data of the block.
-    """
+    """Something to look at: `html` in Jupyter, `text` in a terminal, and its kind of block with its data on paper."""
 
     def __init__(self, kind: str, *, html: str, text: str, **content: Any) -> None:
         self.content = {"kind": kind, **content}

@@ -49,14 +49,20 @@ def combine(books: Mapping[str, Any]) -> Any:
             unasked[_heading(cells) or name] = book.metadata["netperf"]["nothing"]
             continue
         if name == FIRST:
-            _promote(cells)
+            # what opens the report stands in no chapter: its headings rise, and its question is the cover's subtitle
+            words = [c for c in cells if c.cell_type == "markdown"]
+            for cell in words[1:]:
+                cell.source = re.sub(r"(?m)^##", "#", cell.source)
+            for cell in words[:1]:
+                cell.source = ""
         else:
             if judged:
                 told = _contrasts(books[FIRST].cells)
                 own = any(_shows(c, "verdicts") and not _contrasts([c]) <= told for c in cells)
                 left = ("cover", "findings" if own else "verdicts")
-                if not own:
-                    _keep_warnings(cells)
+                if not own:  # the sentences that stay take the warnings that stood below the table
+                    for table, sentences in zip(_blocks(cells, "verdicts"), _blocks(cells, "findings"), strict=False):
+                        sentences["text"] += "".join(f"\n- {note}" for note in table["notes"])
                 cells = [c for c in cells if not _shows(c, *left)]
             _shorten(cells, ALONE if judged else (), said)
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
@@ -81,12 +87,6 @@ def _blocks(cells: Iterable[Any], kind: str) -> list[Any]:
     return [block for block in data if block.get("kind") == kind]
 
 
-def _keep_warnings(cells: list[Any]) -> None:
-    """Move the warnings below a table of verdicts to the sentences that stay in its place."""
-    for table, sentences in zip(_blocks(cells, "verdicts"), _blocks(cells, "findings"), strict=False):
-        sentences["text"] += "".join(f"\n- {note}" for note in table["notes"])
-
-
 def _shorten(cells: Iterable[Any], alone: tuple[str, ...], said: set[str]) -> None:
     """Take out sections that only a page of its own needs, and those that an earlier page has `said`."""
     for cell in cells:
@@ -101,15 +101,6 @@ def _heading(cells: Any) -> str | None:
     first = next((c.source for c in cells if c.cell_type == "markdown"), "")
     found = re.match(r"\s*#\s+(.+)", first)
     return found[1].strip() if found else None
-
-
-def _promote(cells: Any) -> None:
-    """Take the title away and raise every heading by one: what opens the report stands in no chapter."""
-    words = [c for c in cells if c.cell_type == "markdown"]
-    for cell in words[1:]:
-        cell.source = re.sub(r"(?m)^##", "#", cell.source)
-    if words:
-        words[0].source = ""  # its question is the subtitle of the cover
 
 
 def _contrasts(cells: Iterable[Any]) -> set[tuple[str, ...]]:

@@ -30,7 +30,6 @@ class TypstExporter(Exporter):
         beside = resources.get("output_files_dir")
         text, files = source(nb, beside=f"{beside}/" if beside else "", **self._options(resources))
         resources["outputs"] = {**(resources.get("outputs") or {}), **files}
-        resources["output_extension"] = ".typ"
         return text, resources
 
     def _options(self, resources: Any) -> dict[str, Any]:
@@ -52,5 +51,4 @@ class TypstPDFExporter(TypstExporter):
     def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, Any]:
         """Convert a notebook; see `typeset`."""
         nb, resources = Exporter.from_notebook_node(self, nb, resources, **kw)
-        resources["output_extension"] = ".pdf"
         return typeset(nb, standards=self.pdf_standards, **self._options(resources)), resources

@@ -48,42 +48,26 @@ def source(
     contents: bool = True,
     beside: str = "",
 ) -> tuple[str, dict[str, bytes]]:
-    """Typst source of a notebook, and the files that it reads from the folder `beside`.
+    """Typst source of an executed notebook, which is left as it is, and the files that the source reads.
 
     Parameters
     ----------
-    nb : notebook
-        Executed; it is left as it is.
     name : str
         Title of a notebook without a heading.
     base : str, optional
         Folder in which pictures lie that the notebook names.
-    code : bool
-        Show the code too.
-    contents : bool
-        Show the contents after the first page.
+    code, contents : bool
+        Show the code too; show the contents after the first page.
     beside : str
-        Folder, with a slash at its end.
+        Folder in which the source finds its files, with a slash at its end.
     """
     return _Page(copy.deepcopy(nb), name=name, base=base, code=code, contents=contents).render(beside)
 
 
 def typeset(nb: Any, *, standards: Sequence[Any] = ("ua-1",), **options: Any) -> bytes:
-    """Make the PDF of a notebook.
+    """Make the PDF of an executed notebook, with the options of `source`, to these standards.
 
-    Parameters
-    ----------
-    nb : notebook
-        Executed.
-    standards : sequence of str
-        Standards that the PDF must meet.
-    **options
-        Of `source`.
-
-    Raises
-    ------
-    ReportError
-        Typst refuses the document; the text holds its diagnosis.
+    ReportError where Typst refuses the document; the text holds its diagnosis.
     """
     text, files = source(nb, **options)
     with tempfile.TemporaryDirectory(prefix="netperf-report-") as folder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -281,10 +281,6 @@ class Family(Sequence[Comparison]):
             "comparisons": [c.to_dict() for c in self],
         }
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """Cells of the table that people read; see `HEAD`."""
-        return [(c.label, c.quantity, c.ratio_words, plural(c.n, c.unit), str(c.verdict), c.words) for c in self]
-
     @property
     def note(self) -> str:
         """What stands below the table."""
@@ -295,15 +291,16 @@ class Family(Sequence[Comparison]):
     @property
     def notes(self) -> list[str]:
         """Every warning once: of the family, then of its contrasts, with those that it is about."""
-        about: dict[str, list[str]] = {}
+        return [*self.warnings, *self.about(lambda c: c.warnings)]
+
+    def about(self, sayings: Callable[[Comparison], Iterable[str]]) -> list[str]:
+        """What is said of the contrasts, each once, with those that it is about."""
+        found: dict[str, list[str]] = {}
         for c in self:
-            for warning in c.warnings:
-                about.setdefault(warning, []).append(c.label)
+            for said in filter(None, sayings(c)):
+                found.setdefault(said, []).append(c.label)
         every = len(self)
-        return [
-            *self.warnings,
-            *(f"{'; '.join(found) if len(found) < every or every == 1 else 'all'}: {w}" for w, found in about.items()),
-        ]
+        return [f"{'; '.join(of) if len(of) < every or every == 1 else 'all'}: {said}" for said, of in found.items()]
 
     def __repr__(self) -> str:
         lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}", *(f"  {c.words}" for c in self)]
@@ -316,9 +313,9 @@ class Family(Sequence[Comparison]):
 
         colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
         table = Table("verdict", "in words", "ratio (interval)", caption=self.note, caption_justify="left")
-        for c, row in zip(self, self.rows(), strict=True):
+        for c in self:
             style = colour.get(c.verdict, "yellow")
-            table.add_row(f"[{style}]{c.verdict}[/]", escape(c.words), escape(row[2]))
+            table.add_row(f"[{style}]{c.verdict}[/]", escape(c.words), escape(c.ratio_words))
         for note in self.notes:
             table.add_section()
             table.add_row("", escape(f"! {note}"), "")
@@ -327,7 +324,6 @@ class Family(Sequence[Comparison]):
     def _repr_html_(self) -> str:
         assumed = dict.fromkeys(a for c in self for a in c.assumptions)
         assumptions = [f"assumed: {', '.join(assumed)}"] if assumed else []
-        return html_table(HEAD, self.rows(), "; ".join((self.note, *self.notes, *assumptions)))
-
-
-HEAD = ("contrast", "metric", "ratio (interval)", "n", "verdict", "in words")
+        head = ("contrast", "metric", "ratio (interval)", "n", "verdict", "in words")
+        rows = [(c.label, c.quantity, c.ratio_words, plural(c.n, c.unit), c.verdict, c.words) for c in self]
+        return html_table(head, rows, "; ".join((self.note, *self.notes, *assumptions)))

@@ -90,7 +90,10 @@ def question(c: Contrast | Question | Mapping[str, Any]) -> Question:
         "good": given.get("better", ""),
     }
     if not limits:
-        margin = check_share(_share(given.get("margin", 0.05)), "margin")
+        try:
+            margin = check_share(read_value(given.get("margin", 0.05), "ratio"), "margin")
+        except (TypeError, ValueError):
+            raise StatsError(f"a margin is a share such as 0.1 or '10 %'; got {given['margin']!r}") from None
         return Question(b=dict(given["b"]), margin=margin, **common)
     limit: Any = limits[0].replace("_", " ")
     threshold = _threshold(given[limits[0]], metric, given.get("of"))
@@ -98,14 +101,6 @@ def question(c: Contrast | Question | Mapping[str, Any]) -> Question:
         raise StatsError(f"a threshold must be above zero; got {given[limits[0]]!r} for {metric}")
     wanted = f"{limit} {value_words(threshold, unit_of(metric))}"
     return Question(b=None, margin=0.05, threshold=threshold, limit=limit, wanted=wanted, **common)
-
-
-def _share(value: Any) -> float:
-    text = str(value).strip()
-    try:
-        return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        raise StatsError(f"a margin is a share such as 0.1 or '10 %'; got {value!r}") from None
 
 
 def _threshold(value: Any, metric: str, of: Any) -> float:

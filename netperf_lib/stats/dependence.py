@@ -60,16 +60,10 @@ def winsorized(logs: Floats) -> Floats:
 def dependence(logs: Floats) -> Dependence:
     """Lag-1 autocorrelation of a family's conditions, each against the others of its round.
 
-    Parameters
-    ----------
-    logs : ndarray, shape (rounds, conditions)
-        Logs of the values in time order. What all conditions of a round share cancels.
-
-    Notes
-    -----
-    Autocorrelation of a short series is too small by (1 + 3 rho) / n (Marriott and Pope, Biometrika 41 (1954)
-    390-402), which is put back. The tests shuffle whole rounds, so they are exact whatever the conditions share. Where
-    all together are not significant at 5 %, one standard error is taken off: chance must not widen intervals.
+    The logs are (rounds, conditions) in time order; what all conditions of a round share cancels. Autocorrelation of a
+    short series is too small by (1 + 3 rho) / n (Marriott and Pope, Biometrika 41 (1954) 390-402), which is put back.
+    The tests shuffle whole rounds, so they are exact whatever the conditions share. Where all together are not
+    significant at 5 %, one standard error is taken off: chance must not widen intervals.
     """
     n, k = logs.shape
     if n < 6 or k < 1:
@@ -120,15 +114,9 @@ def path_states(logs: Floats) -> States:
     """Find conditions whose rounds fall into two states, each condition against the others of its round.
 
     A path that changes its state from time to time gives rounds of two kinds. How often each occurs is as uncertain as
-    the few changes that were seen, so an interval must cover both.
+    the few changes that were seen, so an interval must cover both. The logs are (rounds, conditions) in time order; of
+    a single column, the values themselves.
 
-    Parameters
-    ----------
-    logs : ndarray, shape (rounds, conditions)
-        Logs of the values in time order; of a single column, the values themselves.
-
-    Notes
-    -----
     The likelihood of a hidden Markov chain of two normal states that stays where it is with a chance of 0.8, at the
     best of a grid of states, against that of one normal state; the ratio is held against that of normal samples. Rare
     rounds that lie apart (fewer than a fifth) are a state only where they follow each other, by the runs test of Wald
@@ -226,15 +214,8 @@ def _slope(logs: Floats, by: Floats) -> tuple[float, float]:
 def carry_over(logs: Floats, before: npt.NDArray[np.intp]) -> dict[int, float]:
     """Which condition changes what is measured right after it, and by how much (log).
 
-    Parameters
-    ----------
-    logs : ndarray, shape (rounds, conditions)
-    before : ndarray, shape (rounds, conditions)
-        Code of the condition that was measured just before; -1: none.
-
-    Notes
-    -----
-    A false alarm in 0.4 % of clean experiments; of two or three conditions, whose order cannot balance what precedes
+    Both arrays are (rounds, conditions); `before` holds the code of the condition measured just before (-1: none). A
+    false alarm in 0.4 % of clean experiments; of two or three conditions, whose order cannot balance what precedes
     them, in a fifth.
     """
     level = 0.2 if logs.shape[1] <= 3 else 0.004

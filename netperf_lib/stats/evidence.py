@@ -56,23 +56,16 @@ class Rounds:
     """Log ratios of paired rounds: the Hodges-Lehmann estimate and the interval that inverts the signed-rank test.
 
     Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, section 3.3.
-
-    Attributes
-    ----------
-    d : ndarray, shape (n,)
-    factor : float
-        So many rounds count as one (`autocorrelation_factor`); the interval widens by its root, and its quantile is
-        that of Student's t with the rounds that are left.
-    groups : tuple of ndarray of bool, shape (n,)
-        Ways in which the rounds fall into two states (`dependence.path_states`): the interval covers the mean of each.
-    reach : float
-        Added to both ends: a bias of known size, or a step of the values.
     """
 
     d: Floats
     factor: float = 1.0
+    """So many rounds count as one (`autocorrelation_factor`): the interval widens by its root, and its quantile is that
+    of Student's t with the rounds that are left."""
     groups: tuple[npt.NDArray[np.bool_], ...] = ()
+    """Ways in which rounds fall into two states (`dependence.path_states`): the interval covers the mean of each."""
     reach: float = 0.0
+    """Added to both ends: a bias of known size, or a step of the values."""
     n: int = field(init=False)
     middle: float = field(init=False)
     _walsh: Floats = field(init=False, repr=False)
@@ -104,14 +97,9 @@ class Rounds:
 
 @dataclass(slots=True)
 class Units:
-    """Means of independent units (deployments, experiments): Student's t.
+    """Means of independent units (deployments, experiments), a log ratio each: Student's t.
 
-    Attributes
-    ----------
-    y : ndarray, shape (n,)
-        One log ratio a unit.
-    variance, df : float
-        Variance of a unit and its degrees of freedom; may be pooled over a family.
+    The variance of a unit and its degrees of freedom may be pooled over a family.
     """
 
     y: Floats
@@ -196,19 +184,10 @@ def decide(
 ) -> list[Decision]:
     """Judge the contrasts of a family together, so that at most `alpha` of families hold a false verdict.
 
-    Parameters
-    ----------
-    estimates : sequence of Estimate or None
-        None: no verdict is possible; the contrast keeps its share of alpha.
-    edges : sequence of float
-        Log of 1 + margin; 0 for a threshold, at which nothing is equivalent.
-    alpha : float
-        Share of families with a false verdict.
-    sequential : bool
-        The data are looked at as they come in: intervals hold at all looks together.
+    No estimate: no verdict is possible, and the contrast keeps its share of alpha. An edge is the log of 1 + margin; 0
+    for a threshold, at which nothing is equivalent. Sequential: the data are looked at as they come in, and intervals
+    hold at all looks together.
 
-    Notes
-    -----
     Each contrast begins with alpha / m. One whose interval lies wholly beyond the margin cannot be called falsely any
     more (neither equivalent nor, if the interval holds, in the wrong direction) and hands its share on, as in the
     closed procedure of Holm (Scand. J. Statist. 6 (1979) 65-70) but by a stricter rule: a contrast that is only shown

@@ -70,23 +70,8 @@ def _ranks(n: int, confidence: float) -> tuple[int, float, float]:
 
 
 def median_interval(x: Floats, confidence: float = 0.95) -> tuple[Floats, Floats, Floats, float]:
-    """Median of each row of `x` with its interpolated order-statistic interval.
+    """Median, lower and upper end of each row of `x`, and the confidence: the one wanted, or that of the whole range.
 
-    Parameters
-    ----------
-    x : ndarray, shape (samples, n)
-        Independent values, in any unit.
-    confidence : float
-        Confidence wanted.
-
-    Returns
-    -------
-    median, low, high : ndarray, shape (samples,)
-    confidence : float
-        The confidence that the interval has: the one wanted, or that of the whole range where `n` is too small.
-
-    Notes
-    -----
     The two order-statistic intervals whose exact binomial confidences enclose the one wanted are interpolated after
     Hettmansperger and Sheather, "Confidence intervals based on interpolated order statistics", Statistics &
     Probability Letters 4 (1986) 75-79.
@@ -145,13 +130,11 @@ def level(
     x, dropped = finite(values)
     n = x.size
     warnings = [] if not dropped else [f"{plural(dropped, 'missing value')} dropped"]
-    if not n:
-        middle = low = high = centre = math.nan
-        real = 0.0
-    else:
+    middle = low = high = centre = math.nan
+    real = 0.0
+    if n:
         m, lo, hi, real = median_interval(x[None, :], confidence)
-        middle, low, high = float(m[0]), float(lo[0]), float(hi[0])
-        centre = hodges_lehmann(x)
+        middle, low, high, centre = float(m[0]), float(lo[0]), float(hi[0]), hodges_lehmann(x)
     if n and real < confidence:
         need = n + 1
         while not _ranks(need, confidence)[0]:

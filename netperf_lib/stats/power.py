@@ -15,7 +15,7 @@ from ..metrics import plural
 from .comparison import Family, Verdict
 from .evidence import rounds_required
 from .rank_tests import signed_rank_cut, walsh
-from .result import Shown, check_share, percent, plain
+from .result import Shown, check_share, percent
 from .verdict import judge
 
 if TYPE_CHECKING:
@@ -201,11 +201,6 @@ class Progress(Shown):
         if self.stop:
             return f"stop: {state}"
         return f"go on: {state}; about {plural(self.more_rounds, 'more round')}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything in types that JSON knows."""
-        names = ("stop", "settled", "futile", "open", "more_rounds")
-        return {n: plain(getattr(self, n)) for n in names} | {"words": self.words, "family": self.family.to_dict()}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a tidy table: one row a contrast, with its verdict so far and its state."""

@@ -69,16 +69,7 @@ def rank_sum_cut(n: int, m: int, tail: float) -> tuple[int, float]:
 
 
 def walsh(d: Floats) -> Floats:
-    """Sorted Walsh averages (means of all pairs, each value with itself too) of each row of `d`.
-
-    Parameters
-    ----------
-    d : ndarray, shape (samples, n)
-
-    Returns
-    -------
-    ndarray, shape (samples, n (n + 1) / 2)
-    """
+    """Sorted Walsh averages (means of all pairs, each value with itself too) of each row: n (n + 1) / 2 of n values."""
     n = d.shape[1]
     w = np.empty((d.shape[0], n * (n + 1) // 2))
     at = 0
@@ -93,10 +84,7 @@ def walsh(d: Floats) -> Floats:
 def hodges_lehmann(x: Floats) -> float:
     """Median of the Walsh averages (Hodges and Lehmann, Ann. Math. Statist. 34 (1963) 598-611).
 
-    Parameters
-    ----------
-    x : ndarray, shape (n,)
-        Values. Beyond some thousand the averages are counted, not made: their number grows with the square.
+    Beyond some thousand values the averages are counted, not made: their number grows with the square.
     """
     n = x.size
     if n <= 2000:
@@ -128,17 +116,9 @@ def _lag1_null(n: int) -> Floats:
 
 
 def lag1_p(d: Floats) -> Floats:
-    """One-sided p of positive rank autocorrelation at lag 1, by permutation, of each row of `d`.
+    """One-sided p of positive rank autocorrelation at lag 1, by permutation, of each row of values in time order.
 
-    Parameters
-    ----------
-    d : ndarray, shape (samples, n)
-        Values in time order.
-
-    Returns
-    -------
-    ndarray, shape (samples,)
-        Share of permutations (the data among them) whose neighbours resemble each other at least as much.
+    The share of permutations (the data among them) whose neighbours resemble each other at least as much.
     """
     n = d.shape[1]
     if n < 3:

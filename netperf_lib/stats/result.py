@@ -95,7 +95,7 @@ def plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, Shown):
+    if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}

@@ -72,17 +72,10 @@ class Streams(Result):
 def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, int]:
     """Index of the smallest level shown to reach `share` of every other one, and of the one with the highest median.
 
-    Parameters
-    ----------
-    rates : ndarray, shape (rounds, levels)
-        By increasing number of streams.
-    share, alpha : float
-
-    Notes
-    -----
-    A level is enough where its ratio to each other level is shown to exceed `share`, by one-sided signed-rank bounds.
-    All of them must hold, so each is tested at the full level (intersection-union test, Berger, Technometrics 24 (1982)
-    295-300); any of the levels may be named, so they share alpha (Bonferroni). That holds whichever level is the best.
+    The rates are (rounds, levels), by increasing number of streams. A level is enough where its ratio to each other
+    level is shown to exceed `share`, by one-sided signed-rank bounds. All of them must hold, so each is tested at the
+    full level (intersection-union test, Berger, Technometrics 24 (1982) 295-300); any of the levels may be named, so
+    they share alpha (Bonferroni). That holds whichever level is the best.
     """
     logs = np.log(rates)
     best = int(np.argmax(np.median(rates, axis=0)))

@@ -15,15 +15,6 @@ PRIOR = 0.5
 def nominal_level(n: int, alpha: float) -> float:
     """Two-sided level at which to test after `n` rounds so that all looks together err with `alpha` at most.
 
-    Parameters
-    ----------
-    n : int
-        Independent observations so far: rounds or deployments.
-    alpha : float
-        Chance of an error at any look, however often and for however long one looks.
-
-    Notes
-    -----
     The likelihood ratio of Student's t with a normal mixture over the standardised effect is a nonnegative
     martingale under the null hypothesis (Lai, Ann. Statist. 4 (1976) 265-280; Wang and Ramdas, "Anytime-valid t-tests
     and confidence sequences for Gaussian means with unknown variance", 2023), so it exceeds 1 / alpha at any time with

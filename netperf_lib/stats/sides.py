@@ -264,15 +264,8 @@ class Measured:
             self.refusal = self.refusal or f"{plural(below, 'value')} of zero or less: there is no ratio"
         self.refusal = self.refusal or _few_packets(t, q, have, names)
         every = np.concatenate(have)
-        self.hosts = tuple(
-            dict.fromkeys(
-                str(name)
-                for column in HOSTS
-                if column in t.columns
-                for name, code in t.levels(column)[1].items()
-                if name is not None and (t.levels(column)[0][every] == code).any()
-            )
-        )
+        hosts = [t.runs[column].iloc[every].dropna().unique() for column in HOSTS if column in t.columns]
+        self.hosts = tuple(dict.fromkeys(str(name) for names in hosts for name in names))
         n = len(self.unknown)
         placed = any(c in t.columns for c in ("deployment", "experiment", *HOSTS))
         self.scope = f"over {n} {self.unit_name}s" if n > 1 else "for these VMs" if placed else ""

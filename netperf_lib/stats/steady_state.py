@@ -77,15 +77,8 @@ class Warmup(Result):
 
 
 def mser(curve: Floats) -> int:
-    """How many points to leave out at the start of a curve, at most half of them.
+    """How many points to leave out at the start of a curve of even steps, at most half of them.
 
-    Parameters
-    ----------
-    curve : ndarray, shape (n,)
-        Values at even steps of time.
-
-    Notes
-    -----
     White, "An effective truncation heuristic for bias reduction in simulation output", Simulation 69 (1997) 323-334:
     the cut d that minimises the squared standard error of the mean of what is left, sum((x - mean)²) / (n - d)².
     Searched in the first half only: at the end of a curve a few points that happen to agree would win. On a steady

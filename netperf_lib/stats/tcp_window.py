@@ -172,20 +172,10 @@ class Buffers(Result):
 def window_fit(x: Floats, y: Floats) -> tuple[float, float]:
     """Fit y = min(cap, eta + x), all logs: the best of all splits into points limited by the window and by the cap.
 
-    Parameters
-    ----------
-    x, y : ndarray, shape (n,)
-        Log of window / RTT and of throughput, both in bits per second.
-
-    Returns
-    -------
-    eta, cap : float
-        Logs; infinite where the data do not tell (no point is limited by the window; all are).
-
-    Notes
-    -----
-    Least absolute deviations, so that one odd buffer size does not bend the rest. A second limit must earn its place
-    by Schwarz's criterion (Ann. Statist. 6 (1978) 461-464, here with double-exponential errors).
+    x is window / RTT and y the throughput, both in bits per second. Infinite is what the data do not tell (no point is
+    limited by the window; all are). Least absolute deviations, so that one odd buffer size does not bend the rest. A
+    second limit must earn its place by Schwarz's criterion (Ann. Statist. 6 (1978) 461-464, here with
+    double-exponential errors).
     """
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
