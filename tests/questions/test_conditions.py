@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pandas as pd
+
 import netperf_lib as npl
 
 
@@ -21,3 +23,41 @@ def test_tcp_and_udp_are_never_one_condition(tmp_path: Path) -> None:
 def test_one_run_of_each_condition_is_not_called_runs() -> None:
     runs = npl.questions.select(npl.load(npl.recorded()), "latency_oneway_us", tool="qperf", round=1)
     assert " 1 complete run each" in npl.questions.describe(runs, "latency_oneway_us")
+
+
+def test_an_ordinary_level_and_one_that_is_not_known_are_two_conditions() -> None:
+    runs = npl.load(npl.recorded())
+    runs.loc[(runs["placement"] == "ppg") & (runs["round"] % 2 == 0), "accelerated"] = None
+    chosen = npl.questions.select(runs, "latency_oneway_us", tool="qperf")
+    assert chosen.groupby("condition", observed=True)["accelerated"].nunique(dropna=False).max() == 1
+
+
+def test_a_run_that_is_excluded_is_in_no_exported_level(tmp_path: Path) -> None:
+    place = shutil.copytree(npl.recorded(), tmp_path / "lab-full")
+    counts = []
+    for _ in range(2):
+        npl.export(str(place), "csv", tmp_path)
+        counts.append(pd.read_csv(tmp_path / "lab-full-levels.csv")["n"].sum())
+        results = npl.read(place)
+        results.store.exclude(results.runs.loc[results.runs["tool"] == "qperf", "run_id"].iloc[0], "a cable was pulled")
+    assert counts[1] == counts[0] - 1
+
+
+def test_streams_are_drawn_where_only_another_tool_gave_their_sum() -> None:
+    table = pd.DataFrame(
+        [
+            {
+                "condition": run,
+                "run_id": run,
+                "stream": stream,
+                "start_s": second,
+                "end_s": second + 1,
+                "omitted": False,
+            }
+            | {"throughput_bps": 1e9 if stream >= 0 else 2e9, "retransmits_count": None}
+            for run, streams in {"sums": (-1, 1, 2), "streams": (1, 2)}.items()
+            for stream in streams
+            for second in range(3)
+        ]
+    )
+    assert npl.plots.intervals(table).alt == "Means: streams 2 Gbit/s; sums 2 Gbit/s."
