@@ -418,6 +418,11 @@ class Trial:
         )
 
     @property
+    def asked_buffer_bytes(self) -> int | None:
+        """TCP buffers that the test asks for, where they are not what the hosts of the pair have anyway."""
+        return None if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes else self.tcp_buffer_bytes
+
+    @property
     def condition(self) -> tuple[Any, ...]:
         """What sets this trial apart from the others of its round."""
         return (

@@ -13,6 +13,7 @@ from ..experiment.model import Address, Deployment, Experiment, Host, Proof, Use
 from .guests import guest_proofs, guests
 from .host_keys import pinned
 from .source import NOTHING_KNOWN, Workload, unknown_host
+from .source import spent as spent
 
 EPHEMERAL = False
 """They were there before, and stay."""
@@ -135,10 +136,6 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
 def cost(experiment: Experiment, *, workload: Workload) -> str:
     """Say that nothing is made."""
     return "nothing beside what the hosts cost anyway: they exist already"
-
-
-def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
-    """Return None: nothing is paid for here."""
 
 
 def _host(name: str, machine: Machine, options: Options) -> Host:

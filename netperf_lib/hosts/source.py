@@ -56,6 +56,10 @@ class Source(Protocol):
         """What the hosts have cost so far, with this share of the plan `done`; None where nothing is paid."""
 
 
+def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
+    """Return None: what a source says whose hosts nobody pays for. See `Source.spent`."""
+
+
 def unknown_host(pairs: Iterable[Pair], known: Collection[str], source: str) -> str | None:
     """Tell which host of a pair a source does not have; None where it has them all."""
     gone = next((n for pair in pairs for n in (pair.client, pair.server) if n not in known), None)

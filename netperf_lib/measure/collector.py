@@ -29,7 +29,7 @@ from ..experiment.schedule import Plan, describe
 from .event_loop import finish
 from .progress import Progress, make_progress
 from .session import HostSession
-from .trial import TrialRun, asked_buffers, missing, now
+from .trial import TrialRun, missing, now
 
 PATIENCE_S = 300.0
 """An unreachable host is waited for so long."""
@@ -276,7 +276,7 @@ class _Collector:
     async def _meet_all(self, todo: list[Trial]) -> None:
         """Meet every host before the first trial, all at once; one that cannot be met fails its own trials later."""
         # A collector killed after its last trial may have left settings changed on hosts with nothing left to do.
-        changed = [t for t in self.trials if asked_buffers(t) is not None]
+        changed = [t for t in self.trials if t.asked_buffer_bytes is not None]
         sessions = list(dict.fromkeys(s for t in (*todo, *changed) for s in self._of(t)))
         outcomes = await asyncio.gather(*(s.meet() for s in sessions), return_exceptions=True)
         for session, outcome in zip(sessions, outcomes, strict=True):

@@ -153,7 +153,7 @@ class TrialRun:
 
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
         """Set the TCP buffers that the trial wants on hosts that are ours; return it as its tool is to run it."""
-        trial, wanted = self.trial, asked_buffers(self.trial)
+        trial, wanted = self.trial, self.trial.asked_buffer_bytes
         if all(h.host.owned for h in hosts):
             await _all(h.tcp_buffers(wanted) for h in hosts)
             return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)
@@ -264,11 +264,6 @@ class TrialRun:
                 said += self._cause(said)
             read = {"status": self.parsed.status, "error": said}
         self.record["log"] = read
-
-
-def asked_buffers(trial: Trial) -> int | None:
-    """TCP buffers that the test asks for, where they are not what the hosts have anyway."""
-    return None if trial.tcp_buffer_bytes == trial.pair.tcp_buffer_bytes else trial.tcp_buffer_bytes
 
 
 async def _all(work: Iterable[Awaitable[None]]) -> None:

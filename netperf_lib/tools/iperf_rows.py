@@ -63,11 +63,6 @@ class Row:
         """Seconds that the row is over."""
         return self.end_s - self.start_s
 
-    @property
-    def throughput_bps(self) -> float | None:
-        """The rate, or None over no time at all, where it has no meaning."""
-        return self.rate_bps if self.end_s > self.start_s else None
-
 
 def _half_ulp(number: str) -> float:
     point = number.find(".")
@@ -143,7 +138,8 @@ def columns(intervals: Sequence[Interval]) -> Columns:
         stream=[n for n, _ in each],
         direction=[i.direction for _, i in each],
         omitted=[i.omitted for _, i in each],
-        throughput_bps=[i.row.throughput_bps for _, i in each],
+        # over no time at all a rate has no meaning
+        throughput_bps=[i.row.rate_bps if i.row.length_s > 0 else None for _, i in each],
         retransmits_count=[i.retransmits for _, i in each],
         rtt_loaded_us=[i.rtt_us if n != -1 else None for n, i in each],
         cwnd_bytes=[i.cwnd_bytes if n != -1 else None for n, i in each],

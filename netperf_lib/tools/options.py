@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..metrics import to_bps
 
 if TYPE_CHECKING:
-    from ..experiment.model import TestSpec
+    from ..experiment.model import TestSpec, Trial
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
 _A_RATE = "a rate in bits per second, such as 1000000, 1M or 2.5G"
@@ -69,6 +69,16 @@ def arguments(known: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
         if option.flag and (value := given.get(option.name)) is not None and value is not False:
             found += [option.flag] if value is True else [option.flag, str(value)]
     return found
+
+
+def levels(trial: Trial, *, streams: str = "", buffer: str = "", message: str = "") -> list[str]:
+    """Return the tool's own options for the levels of a trial, by its flags for them.
+
+    Buffers that the hosts of the pair have anyway get none: it would switch off autotuning.
+    """
+    several = trial.streams if trial.streams > 1 else None
+    given = ((streams, several), (buffer, trial.asked_buffer_bytes), (message, trial.message_bytes))
+    return [word for flag, level in given if flag and level is not None for word in (flag, str(level))]
 
 
 def bits_per_second(rate: str | float) -> float:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..metrics import to_bps, to_bytes, to_us
 from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted
 from .interface import Commands
-from .options import Option, checked
+from .options import Option, checked, levels
 from .parsed import ParsedRun
 
 if TYPE_CHECKING:
@@ -39,16 +39,11 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     """
     spec = trial.test
     checked(spec, TESTS, OPTIONS)
-    options: list[str] = []
-    if trial.message_bytes is not None:
-        options += ["-m", str(trial.message_bytes)]
-    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
-        options += ["-sb", str(trial.tcp_buffer_bytes)]
     seconds = str(math.ceil(spec.duration_s))  # qperf cuts fractions off
     return Commands(
         client=(
             *("qperf", server_address, "-lp", str(port), "-ip", str(port + 1), "-t", seconds),
-            *("-uu", "-vvs", "-vvt", "-vvu", *options, spec.test),
+            *("-uu", "-vvs", "-vvt", "-vvu", *levels(trial, message="-m"), *levels(trial, buffer="-sb"), spec.test),
         ),
         server=("qperf", "-lp", str(port)),
         listens=(("tcp", port),),

@@ -23,7 +23,6 @@ READERS: dict[str, Reader] = {
 
 def tool(name: str) -> Tool:
     """Return the tool called `name`, which the project runs; the text of the UsageError names those known."""
-    try:
-        return TOOLS[name]
-    except KeyError:
-        raise UsageError(f"unknown tool {name!r} (known: {', '.join(TOOLS)})") from None
+    if name not in TOOLS:
+        raise UsageError(f"unknown tool {name!r} (known: {', '.join(TOOLS)})")
+    return TOOLS[name]

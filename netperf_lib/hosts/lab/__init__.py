@@ -25,6 +25,7 @@ from ...errors import LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
 from ..source import NOTHING_KNOWN, Workload
+from ..source import spent as spent
 from .requirements import check_linux
 from .topology import LabHost as LabHost
 from .topology import Link as Link
@@ -99,10 +100,6 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
 def cost(experiment: Experiment, *, workload: Workload) -> str:
     """Say that nobody has to be paid."""
     return "nothing: the lab is this machine"
-
-
-def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
-    """Return None: nobody has to be paid."""
 
 
 def check(options: Options | None = None) -> None:

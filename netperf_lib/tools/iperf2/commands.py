@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import UsageError
 from ..interface import Commands
-from ..options import Option, arguments, bits_per_second, checked
+from ..options import Option, arguments, bits_per_second, checked, levels
 
 if TYPE_CHECKING:
     from ...experiment.model import Trial
@@ -34,15 +34,8 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     both = ["-p", str(port), "-e", "-f", "k", "-i", f"{float(given.get('interval_s', 1)):g}"]
     client = ["iperf", "-c", server_address, *both, "-t", f"{spec.duration_s:g}"]
     server = ["iperf", "-s", *both]
-    if trial.streams > 1:
-        client += ["-P", str(trial.streams)]
-    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
-        # a level of the test; what the hosts of the pair allow is theirs, and -w would switch off autotuning
-        client += ["-w", str(trial.tcp_buffer_bytes)]
-        server += ["-w", str(trial.tcp_buffer_bytes)]
-    if trial.message_bytes is not None:
-        client += ["-l", str(trial.message_bytes)]
-        server += ["-l", str(trial.message_bytes)] if spec.test == "udp" else []
+    client += levels(trial, streams="-P", buffer="-w", message="-l")
+    server += levels(trial, buffer="-w", message="-l" if spec.test == "udp" else "")
     if spec.test == "udp":
         client.append("-u")
         server.append("-u")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import UsageError
 from ..interface import Commands
-from ..options import Option, arguments, bits_per_second, checked
+from ..options import Option, arguments, bits_per_second, checked, levels
 
 if TYPE_CHECKING:
     from ...experiment.model import Trial
@@ -40,13 +40,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     client += ["-i", f"{float(given.get('interval_s', 1)):g}", "--connect-timeout", "5000"]
     if spec.omit_s:
         client += ["-O", str(int(spec.omit_s))]
-    if trial.streams > 1:
-        client += ["-P", str(trial.streams)]
-    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
-        # a level of the test; what the hosts of the pair allow is theirs, and -w would switch off autotuning
-        client += ["-w", str(trial.tcp_buffer_bytes)]
-    if trial.message_bytes is not None:
-        client += ["-l", str(trial.message_bytes)]
+    client += levels(trial, streams="-P", buffer="-w", message="-l")
     if spec.test == "udp":
         client.append("-u")
         given.setdefault("bitrate", 0)  # without a rate iperf3 sends one Mbit/s of UDP

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..interface import Commands
-from ..options import Option, arguments, checked
+from ..options import Option, arguments, checked, levels
 
 if TYPE_CHECKING:
     from ...experiment.model import Trial
@@ -35,12 +35,8 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     both = ["-i", server_address, "-p", str(port)]
     if protocol == "tcp":
         both.append("--tcp")
-    if trial.tcp_buffer_bytes not in (None, trial.pair.tcp_buffer_bytes):
-        both += ["--buffer-size", str(trial.tcp_buffer_bytes)]
-    options = ["-t", str(math.ceil(spec.duration_s))]
-    if trial.message_bytes is not None:
-        options += ["-m", str(trial.message_bytes)]
-    options += arguments(OPTIONS, given)
+    both += levels(trial, buffer="--buffer-size")
+    options = ["-t", str(math.ceil(spec.duration_s)), *levels(trial, message="-m"), *arguments(OPTIONS, given)]
     if given.get("samples"):
         options += ["--full-log", "/dev/stdout"]
     return Commands(
