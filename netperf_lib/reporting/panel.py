@@ -312,8 +312,7 @@ def serve(places: Sequence[str | os.PathLike[str]], *, browser: bool = True, por
         page = Path(folder, "explore.ipynb")
         page.write_text(json.dumps({"cells": cells, "metadata": spec, "nbformat": 4, "nbformat_minor": 4}), "utf-8")
         if not port:  # Voilà picks a free one itself, and then prints an address with port 0
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
+            with socket.create_server(("127.0.0.1", 0)) as free:
                 port = free.getsockname()[1]
         options = ["--strip_sources=True", f"--port={port}", "--show_tracebacks=True"]
         command = [sys.executable, "-P", "-m", "voila", str(page), *options, *([] if browser else ["--no-browser"])]

@@ -20,8 +20,7 @@ WAIT_S = 60
 def main(az: str, bastion: str, vm: str) -> int:
     """Join standard input and output with port 22 of a VM."""
     words = bastion.split("/")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [az, "network", "bastion", "tunnel", "--subscription", words[2], "--resource-group", words[4]]
     command += ["--name", words[-1], "--target-resource-id", vm, "--resource-port", "22", "--port", str(port)]
