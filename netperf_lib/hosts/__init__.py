@@ -29,13 +29,7 @@ SOURCES = {"azure": ".azure", "inventory": ".inventory", "lab": ".lab"}
 
 
 def source(name: str) -> Source:
-    """Return the source called `name`.
-
-    Raises
-    ------
-    UsageError
-        Unknown; the text names those known.
-    """
+    """Return the source called `name`; the text of the UsageError names those known."""
     if name not in SOURCES:
         raise UsageError(f"unknown source of hosts {name!r} (known: {', '.join(SOURCES)})")
     return cast("Source", importlib.import_module(SOURCES[name], __name__))

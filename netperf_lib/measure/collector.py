@@ -109,7 +109,8 @@ def collect(
         shown = progress or make_progress()
         collector = _Collector(plan, deployment, store, number, shown, install, log, enough, spent, patience_s)
         try:
-            return finish(collector.collect(), stopped=_stopped)
+            told = "terminated by a signal; the same command goes on where it stopped"
+            return finish(collector.collect(), stopped=CollectError(told))
         except KeyboardInterrupt:
             collector.progress.say("interrupted; the same command goes on where it stopped")
             raise
@@ -143,10 +144,6 @@ def _log_file(store: Store) -> Iterator[logging.Logger]:
     finally:
         with suppress(OSError):  # a full disk was reported before
             handler.close()
-
-
-def _stopped() -> CollectError:
-    return CollectError("terminated by a signal; the same command goes on where it stopped")
 
 
 def _mark(store: Store) -> str:

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-def finish(work: Coroutine[Any, Any, Result], *, stopped: Callable[[], BaseException] | None = None) -> Result:
+def finish(work: Coroutine[Any, Any, Result], *, stopped: BaseException | None = None) -> Result:
     """Run a coroutine to its end, whether or not an event loop runs in this thread.
 
-    `stopped` makes the error to raise where the process is told to end or loses its terminal meanwhile: `work` is
+    `stopped` is the error to raise where the process is told to end or loses its terminal meanwhile: `work` is
     cancelled first, so that it can clear up. Without it, signals do what they did before.
     """
     try:
@@ -30,7 +30,7 @@ def finish(work: Coroutine[Any, Any, Result], *, stopped: Callable[[], BaseExcep
     return _beside(work)
 
 
-async def _watched(work: Coroutine[Any, Any, Result], stopped: Callable[[], BaseException]) -> Result:
+async def _watched(work: Coroutine[Any, Any, Result], stopped: BaseException) -> Result:
     task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
     told = False
 
@@ -47,7 +47,7 @@ async def _watched(work: Coroutine[Any, Any, Result], stopped: Callable[[], Base
         return await task
     except asyncio.CancelledError:
         if told:
-            raise stopped() from None
+            raise stopped from None
         raise
     finally:
         for number in mine:

@@ -185,15 +185,8 @@ def _metrics(
                 else:
                     sent = overall
                     warnings.append("this version prints no receiver's throughput for UDP")
-        _rates(found, sent, senders, f"throughput{word}_sent_bps", f"sent{word}_bytes", "sent")
-        length = _rates(
-            found,
-            received,
-            receivers if not udp else [],
-            f"throughput{word}_bps",
-            f"transferred{word}_bytes",
-            "received",
-        )
+        _rates(found, sent, senders, word, "sent")
+        length = _rates(found, received, receivers if not udp else [], word, "received")
         if length is not None and not word:
             found["duration_measured_s"] = length
         if received and not number(received.get("bytes")) and not (serving and bool(test.get("reverse")) != bool(word)):
@@ -221,12 +214,7 @@ def _metrics(
 
 
 def _rates(
-    found: dict[str, float],
-    total: dict[str, Any],
-    parts: list[dict[str, Any]],
-    rate_name: str,
-    bytes_name: str,
-    what: str,
+    found: dict[str, float], total: dict[str, Any], parts: list[dict[str, Any]], word: str, what: str
 ) -> float | None:
     """Put a rate and its bytes into `found` when they agree; return the seconds that they are over."""
     rate, size = number(total.get("bits_per_second")), number(total.get("bytes"))
@@ -244,7 +232,8 @@ def _rates(
     each = [number(p.get("bytes")) for p in parts]
     if added(each) not in (None, size):
         raise Contradictory(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
-    found[rate_name], found[bytes_name] = float(rate), int(size)
+    rate_name, bytes_name = ("_sent_bps", "sent") if what == "sent" else ("_bps", "transferred")
+    found[f"throughput{word}{rate_name}"], found[f"{bytes_name}{word}_bytes"] = float(rate), int(size)
     return float(fitting)
 
 
