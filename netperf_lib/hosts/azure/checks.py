@@ -98,9 +98,10 @@ def look(
     AzureError where nobody is logged in, or the subscription is not accessible: nothing else can be looked at.
     """
     account = az("account", "show", *(("--subscription", options.subscription) if options.subscription else ()))
+    user = account.get("user") or {}
     found = Preflight(
         subscription=account["id"],
-        user=(account.get("user") or {}).get("name", "unknown"),
+        user=user.get("name", "unknown"),
         measuring_s=measuring_s,
         cost=estimate,
         warnings=list(noted),
@@ -124,11 +125,7 @@ def look(
             f"{estimate} is above the budget of {experiment.budget:g}: measure less, use smaller VMs, or raise it"
         )
     each_h = estimate.hours / experiment.deployments
-    if (
-        (account.get("user") or {}).get("type") == "servicePrincipal"
-        and each_h > 1
-        and not any(map(os.getenv, RENEWED_BY))
-    ):
+    if user.get("type") == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
         found.warnings.append(
             f"a deployment is expected to live {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "
             f"and leaves the VMs to their expiry; set {RENEWED_BY[0]}, so that it is renewed"
@@ -183,7 +180,7 @@ def _sizes(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
         )
         if listed is None:
             continue
-        if exact := [s for s in listed or () if s["name"].lower() == size.lower()]:
+        if exact := [s for s in listed if s["name"].lower() == size.lower()]:
             found.skus[region, size] = exact[0]
         else:
             found.elsewhere.append(f"size {size} is not offered in {region} (az vm list-skus -l {region} --zone)")

@@ -4,8 +4,7 @@ What sets the versions apart, and how it is met:
 
 - 3.0 to 3.9 print for UDP only ``end.sum``: the sender's rate beside the receiver's loss and jitter. The receiver's
   rate is then not in the document, and stays null.
-- 3.7 to 3.10.1 print ``sum``, ``sum_sent`` and ``sum_received`` twice with ``--bidir``; later versions call the
-  second ones ``…_bidir_reverse``.
+- 3.7 to 3.10.1 print the sums twice with ``--bidir``: see `document`.
 - A server that receives knows nothing of the sender and prints 0; so does a client whose server went away.
 - ``error`` may be missing (3.9), or stand beside a filled ``end``.
 
