@@ -35,12 +35,15 @@ if not hasattr(sys.modules["__main__"], "__spec__"):
 
 LONGEST = """
     measure/test_collector.py measure/test_faults.py test_pipeline.py studies/test_measured.py
-    azure/test_end_to_end.py notebooks/test_notebooks.py azure/test_signals.py notebooks/test_browser.py
-    azure/test_failures.py test_end_to_end.py notebooks/test_every_experiment.py hosts/test_lab.py test_docs.py
-    data/test_imports.py measure/test_ssh.py data/test_store_fleet.py measure/test_collect_remote.py
-    notebooks/test_workshop.py report/test_report.py azure/test_place.py
+    azure/test_end_to_end.py azure/test_signals.py notebooks/test_notebooks.py test_end_to_end.py
+    azure/test_failures.py notebooks/test_browser.py hosts/test_lab.py azure/test_studies.py
+    notebooks/test_every_experiment.py data/test_store_fleet.py measure/test_collect_remote.py test_docs.py
+    data/test_store_remote.py measure/test_ssh.py notebooks/test_workshop.py azure/test_place.py report/test_report.py
+    studies/test_reported.py data/test_imports.py tools/test_latency_tools.py hosts/test_lab_requirements.py
+    report/test_pages.py test_recorded.py test_cli.py data/test_records.py questions/test_fleet.py
+    questions/test_before_after.py report/test_typeset.py test_project.py data/test_logs.py azure/test_landing_zone.py
 """
-"""Files that take longest: they begin first, as one that came last would keep one worker when the others are done."""
+"""Files of five seconds and more, longest first: one that came last would keep one worker when the others are done."""
 ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]
 """These share a lab, or measure on this machine itself, where one collector refuses another."""
 
