@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -95,14 +96,19 @@ def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
         assert any("one way between client and" in p.claim for p in host.proofs), host
 
 
-def one_way_us(deployment, server):
-    """Half of the shortest of many round trips: a busy machine only ever adds."""
-    said = run(deployment, "client", f"ping -q -c 400 -i 0.005 {server}")
-    return float(re.search(r"rtt min/avg/max/mdev = ([\d.]+)/", said)[1]) * 1000 / 2
+def one_way_us(deployment, *servers):
+    """Half of the shortest of many round trips, in turns: a busy machine only ever adds, for seconds at times."""
+    least = dict.fromkeys(servers, math.inf)
+    for _ in range(8):
+        for server in servers:
+            said = run(deployment, "client", f"ping -q -c 50 -i 0.005 {server}")
+            found = float(re.search(r"rtt min/avg/max/mdev = ([\d.]+)/", said)[1]) * 1000 / 2
+            least[server] = min(least[server], found)
+    return least
 
 
 def test_delays_are_those_asked_for(deployment):
-    us = {server: one_way_us(deployment, server) for server in ("ppg", "zone", "plain", "region")}
+    us = one_way_us(deployment, "ppg", "zone", "plain", "region")
     assert us["region"] > 50 * us["ppg"]
     assert 10_000 < us["region"] < 11_000
     assert 40 < us["plain"] - us["zone"] < 400
