@@ -333,15 +333,22 @@ def _folder(data: Path, name: str) -> Path:
 @contextmanager
 def _warm_kernel() -> Iterator[Any]:
     """A kernel that loads the library while this process loads papermill, and executes one notebook after another."""
+    from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import KernelManager
 
-    kernel: Any = KernelManager(client_class="jupyter_client.asynchronous.AsyncKernelClient")
+    kernel: Any = KernelManager(
+        client_class="jupyter_client.asynchronous.AsyncKernelClient",
+        # this interpreter, whatever a user has registered as python3
+        kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),
+    )
     preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.page.cover"
     # what stays until the end is not searched for garbage before each notebook
-    lines = f"{preload}; import gc; gc.freeze()"
+    lines = f"import gc; gc.disable(); {preload}; gc.freeze(); gc.enable()"
     arguments = [*QUIET, "--HistoryManager.enabled=False", f"--IPKernelApp.exec_lines={lines}"]
     with _own_folder() as folder:
         kernel.connection_file = str(folder / "kernel.json")  # with the key to the kernel
+        if len(str(folder)) < 80:  # sockets there, whose paths must be short: a port may be taken before it is used
+            kernel.transport = "ipc"
         kernel.start_kernel(extra_arguments=arguments)
         try:
             yield kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ import nbformat
 import pypdf
 import pytest
 import yaml
+from jupyter_client.blocking import BlockingKernelClient
 from papermill.inspection import inspect_notebook
 
 import netperf_lib as npl
@@ -336,3 +338,28 @@ def test_what_a_killed_report_left_is_removed_by_the_next(tmp_path: Path, monkey
         assert Path(kernel.connection_file).parent.parent == tmp_path
         assert {p.name.split("-")[2] for p in tmp_path.iterdir()} == {str(os.getppid()), str(os.getpid())}
     assert [p.name for p in tmp_path.iterdir()] == [f"netperf-report-{os.getppid()}-x"]
+
+
+def test_a_kernel_that_the_user_registered_as_python3_is_not_what_the_librarys_notebooks_run_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path / "kernels" / "python3" / "kernel.json"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text(json.dumps({"argv": ["/bin/false"], "display_name": "Python 3", "language": "python"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    with _warm_kernel() as kernel:
+        assert kernel.kernel_spec.argv[0] == sys.executable
+        assert kernel.is_alive()
+
+
+def test_a_kernel_of_the_library_listens_on_no_port_that_another_program_may_take_first() -> None:
+    with _warm_kernel() as kernel:
+        client = BlockingKernelClient(connection_file=kernel.connection_file)
+        client.load_connection_file()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=120)
+            sockets = set(Path(kernel.connection_file).parent.glob("kernel-ipc-*"))
+        finally:
+            client.stop_channels()
+    assert len(sockets) == 5
