@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -49,7 +48,7 @@ ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]
 
 
 IMPORTED = """
-import IPython.core.completer, ipykernel.kernelapp, matplotlib.pyplot, nbclient, pandas, papermill, pyarrow.parquet
+import matplotlib.pyplot, nbclient, pandas, papermill, pyarrow.parquet
 import netperf_lib as npl
 npl.load, npl.compare, npl.page.cover, npl.plots, npl.report
 """
@@ -106,21 +105,3 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     client(program.with_name("npl"), program.with_suffix(".socket"), real.with_name("npl"), ("-m", "netperf_lib"))
     with warm(program, real, IMPORTED):
         yield str(program)
-
-
-@pytest.fixture(scope="module")
-def kernels(python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Kernels of Jupyter start warm."""
-    data = tmp_path_factory.mktemp("jupyter")
-    spec = data / "kernels" / "python3" / "kernel.json"
-    spec.parent.mkdir(parents=True)
-    kernel = {
-        "argv": [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        "display_name": "Python 3 (ipykernel)",
-        "language": "python",
-        "env": {"MPLBACKEND": "module://matplotlib_inline.backend_inline"},  # as a kernel sets it for itself
-    }
-    spec.write_text(json.dumps(kernel), "utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JUPYTER_PATH", str(data))
-        yield

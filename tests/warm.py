@@ -186,8 +186,6 @@ def become(words: list[str], folder: str, environment: dict[str, str], files: li
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    if "JPY_PARENT_PID" in os.environ:  # a kernel ends when this one does
-        os.environ["JPY_PARENT_PID"] = str(os.getppid())
     if (backend := os.environ.get("MPLBACKEND")) and (matplotlib := sys.modules.get("matplotlib")):
         matplotlib.rcParams["backend"] = backend  # which it reads when it is imported
     sys.path[0] = "" if words[0] == "-c" else folder

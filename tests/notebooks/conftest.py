@@ -14,11 +14,6 @@ PATHS = {"ppg": "standard-lb", "cross-zone": "vpn"}
 """The lab has no gateways: a made-up experiment, some of whose placements are called paths."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def in_warm_kernels(kernels: None) -> None:
-    """Notebooks are executed in kernels that start warm."""
-
-
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded experiment, where reports may be left beside it."""

@@ -65,7 +65,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("studies")
 
 
-@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_first_page_answers_the_question_of_the_study(name: str, root: Path) -> None:
     book, parameters, first, said = CONCLUSIONS[name]
