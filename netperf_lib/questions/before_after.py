@@ -402,12 +402,10 @@ def compare(
     results = _read(data, pattern)
     runs = results.runs if isinstance(results, Results | Fleet) else results
     options |= {"where": dict(where or {}), "margin": margin, "alpha": alpha}
-    if isinstance(results, Results) and by is None and results.added and "contrasts" not in options:
-        added = [c for c in results.added if metric in (None, c.metric)]
-        shown = [{**c.model_dump(), "declared": False} for c in added]
-        declared = [c.model_dump() for c in results.contrasts if metric in (None, c.metric)]
-        made = judge(runs, [*declared, *shown], alpha=results.alpha if alpha is None else alpha)
-        return replace(made, experiment=results.name, notice=results.notice)
+    if isinstance(results, Results) and by is None and options.get("contrasts") is None:
+        added = [{**c.model_dump(), "declared": False} for c in results.added if metric in (None, c.metric)]
+        if added:  # the others were declared before the data, and alone get a verdict
+            options["contrasts"] = [*(c for c in results.contrasts if metric in (None, c.metric)), *added]
     if by is not None and not isinstance(by, str):
         if len(by) != 1:
             raise StatsError("one experiment is compared by one factor; use `where` for the levels of others")

@@ -700,8 +700,7 @@ def compare(
     warnings: list[str] = []
     if contrasts is not None:
         chosen = [question(c) for c in contrasts]
-        if not declared:
-            declared = chosen
+        if not declared and (declared := [q for q in chosen if q.declared]):
             warnings.append("the contrasts were named with the analysis, not declared with the experiment")
     elif by is not None:
         if metric is None:

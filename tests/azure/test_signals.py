@@ -178,10 +178,10 @@ def killed_while_az_runs(
     def work() -> None:
         run, count = az_module.Az.__call__, iter(range(1000))
 
-        def watched(self: az_module.Az, *words: str, timeout_s: float | None = None) -> Any:
+        def watched(self: az_module.Az, *words: str) -> Any:
             if next(count) == STEPS[step]:
                 threading.Timer(0.35, os.kill, (os.getpid(), by)).start()
-            return run(self, *words, timeout_s=timeout_s)
+            return run(self, *words)
 
         az_module.Az.__call__ = watched  # type: ignore[method-assign]
         azure.up(DECLARED, number=1, state=tmp_path)
