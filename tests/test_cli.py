@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from netperf_lib import cli
+from netperf_lib.hosts import lab
 from netperf_lib.hosts.prerequisites import Finding, doctor
 from netperf_lib.measure.collector import collect
 
@@ -108,6 +109,15 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     pip = missing.get("az", [sys.executable, *"-m pip install azure-cli".split()])  # az may lie beside the Python
     assert Path(pip[0]).samefile(python), "Debian refuses a plain pip"
     assert pip[1:5] == ["-m", "pip", "install", "azure-cli"]
+
+
+def test_doctor_finds_the_az_that_would_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "az").touch(0o755)
+    monkeypatch.setattr(lab, "check", lambda: None)  # which starts this Python
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", "")
+    (az,) = (f for f in doctor() if f.what == "az")
+    assert (az.ok, az.found) == (True, str(tmp_path / "az"))
 
 
 def test_doctor_looks_for_every_tool_that_the_project_runs() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -10,8 +9,9 @@ import sys
 from dataclasses import dataclass
 
 from .. import tools
-from ..errors import LabError, pip_install
+from ..errors import AzureError, LabError, pip_install
 from . import lab
+from .azure.az import find_az
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,9 @@ def doctor() -> list[Finding]:
     ]
     findings += [_program(t.VERSION[0], t.PACKAGE, "local lab") for t in tools.TOOLS.values()]
     findings.append(_lab())
-    az = shutil.which("az")
-    bundled = importlib.util.find_spec("azure") is not None and importlib.util.find_spec("azure.cli") is not None
-    found = az or ("python -m azure.cli" if bundled else "not found")
-    findings.append(Finding("az", "Azure", bool(az or bundled), found, pip_install("azure-cli adlfs")))
+    try:
+        az, found = True, find_az()
+    except AzureError:
+        az, found = False, "not found"
+    findings.append(Finding("az", "Azure", az, found, pip_install("azure-cli adlfs")))
     return findings

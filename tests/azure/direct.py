@@ -39,7 +39,7 @@ class DirectAz:
         self.interrupt_at: int | None = None
         self.interrupt_after = False
 
-    def __call__(self, *words: str, timeout_s: float | None = None) -> Any:
+    def __call__(self, *words: str) -> Any:
         index = len(self.commands)
         self.commands.append(words)
         if index == self.interrupt_at and not self.interrupt_after:
