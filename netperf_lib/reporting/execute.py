@@ -265,22 +265,20 @@ def report(
     """
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
-    if experiments(experiment_path):
-        store, place = None, str(experiment_path)
-        folder = _folder(Path(place), "fleet")
-        pages = _pages([] if notebooks else _asked(place), notebooks, {}, parameters or {})
-    else:
-        store = Store.at(experiment_path)
-        place, folder = store.location, _folder(store.path, store.experiment)
+    store = None if experiments(experiment_path) else Store.at(experiment_path)
+    place = str(experiment_path) if store is None else store.location
+    folder = _folder(Path(place), "fleet") if store is None else _folder(store.path, store.experiment)
+    chosen = Report()
+    if store is not None:
         if folder == store.reports_dir:
             current(store, "runs")
-        chosen = (None if notebooks else store.declared().report) or Report()
-        found = [] if notebooks else _asked(store)
-        pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
+        chosen = (None if notebooks else store.declared().report) or chosen
     tell = progress or (lambda done, every, name: None)
-    steps = len(pages) + (len(pages) > 1)
-    # typesetting needs no kernel: it goes on beside the execution of the next notebook
+    # the kernel starts while it is asked what there is to tell, and a page is typeset while the next is executed
     with ThreadPoolExecutor(max_workers=1) as typesetter, _warm_kernel() as kernel, _quiet():
+        found = [] if notebooks else _asked(place if store is None else store)
+        pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
+        steps = len(pages) + (len(pages) > 1)
         for done, page in enumerate(pages):
             tell(done, steps, page.key)
             final = folder / f"{page.key}.{to}"
