@@ -136,7 +136,8 @@ def test_a_host_that_goes_away_for_good(tmp_path: Path) -> None:
                     served.update(filter(descends, [pid]))
             servers["near"].stop()
 
-        declared = experiment(tests=[THROUGHPUT | {"duration_s": 2}], hosts={"source": "inventory"})
+        # so long that it is noticed on a busy machine, too
+        declared = experiment(tests=[THROUGHPUT | {"duration_s": 8}], hosts={"source": "inventory"})
         with meanwhile(go):
             tally = measure(declared, gone, store)
         assert (tally.ok, tally.failed) == (1, 1)

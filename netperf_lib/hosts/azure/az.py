@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import shutil
@@ -22,8 +21,6 @@ from .failures import AzError, read_failure, waits
 
 RENEWED_BY = ("AZURE_FEDERATED_TOKEN_FILE", "ACTIONS_ID_TOKEN_REQUEST_URL")
 """Variables by which a platform says where there is a fresh token of the pipeline's own."""
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 Zones = Mapping[str, Mapping[str, str]]
 """Region to logical zone to physical zone."""
@@ -47,31 +44,28 @@ def find_az() -> str:
     return found
 
 
-def _die_with_parent() -> None:
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+LEASH = 'exec 3<&0 </dev/null; { read -r _; kill -9 "-$$"; } <&3 >/dev/null 2>&1 & exec "$@" 3<&-'
+"""Script that becomes a command, and kills it with all that it started when its standard input is closed."""
 
 
 @contextlib.contextmanager
 def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Start az in a session of its own; whatever is left of it is killed at the end of the block, or of this process.
 
-    A killed caller must not leave an `az` behind that goes on to create things. The kernel kills the program that was
-    started; where that is a shell script (the packages of Debian and Red Hat), a watcher kills the Python below it.
+    A killed caller must not leave an `az` behind that goes on to create things. Nothing of Python runs while az is
+    started (`preexec_fn`, hooks of `fork`): there Python drops what a signal raises, and Ctrl-C would be lost.
     """
+    leashed = ["sh", "-c", LEASH, "sh", *command]
     # Ctrl-C reaches this process alone, which decides what becomes of az
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent, **more
-    ) as process:
-        watch = ["sh", "-c", 'read -r _; kill -9 "-$1"', "sh", str(process.pid)]
-        watcher = subprocess.Popen(watch, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    with subprocess.Popen(leashed, stdin=subprocess.PIPE, start_new_session=True, **more) as process:
+        leash, process.stdin = process.stdin, None  # which `communicate` would close
         try:
             yield process
         finally:
-            watcher.kill()
-            watcher.communicate()
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            if leash is not None:
+                leash.close()
 
 
 class Runs(Protocol):
