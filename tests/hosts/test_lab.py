@@ -108,7 +108,13 @@ def one_way_us(deployment, *servers):
 
 
 def test_delays_are_those_asked_for(deployment):
-    us = one_way_us(deployment, "ppg", "zone", "plain", "region")
+    hosts = ("ppg", "zone", "plain", "region")
+    us = one_way_us(deployment, *hosts)
+    for _ in range(4):  # a busy machine can only slow things down
+        if us["ppg"] < us["zone"]:
+            break
+        again = one_way_us(deployment, *hosts)
+        us = {host: min(us[host], again[host]) for host in hosts}
     assert us["region"] > 50 * us["ppg"]
     assert 10_000 < us["region"] < 11_000
     assert 40 < us["plain"] - us["zone"] < 400

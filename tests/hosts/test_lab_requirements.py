@@ -93,7 +93,7 @@ def tun(mode: str) -> str:
 
 
 def somebody(shell: str = "/bin/sh") -> str:
-    return f"""cp /etc/passwd /mnt/passwd
+    return f"""cp -p /etc/passwd /mnt/passwd
         echo somebody:x:4321:4321::/tmp:{shell} >> /mnt/passwd
         mount --bind /mnt/passwd /etc/passwd"""
 

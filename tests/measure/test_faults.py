@@ -102,12 +102,12 @@ def test_ports_that_a_firewall_blocks(deployment: Deployment, store: Store, monk
 
 
 def test_a_tool_that_hangs(deployment: Deployment, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit(monkeypatch, "iperf3", 4)
+    limit(monkeypatch, "iperf3", 8)
     with meanwhile(lambda: os.kill(marked("iperf3", 0.1, "-c"), signal.SIGSTOP)):
-        tally = measure(experiment(tests=[THROUGHPUT | {"duration_s": 2}], pairs=[NEAR]), deployment, store)
+        tally = measure(experiment(tests=[THROUGHPUT | {"duration_s": 4}], pairs=[NEAR]), deployment, store)
     assert (tally.ok, tally.attempts_failed) == (1, 1)
     assert "iperf3 on host client" in one(why(store))
-    assert "it hung and was ended after 4 s" in one(why(store))
+    assert "it hung and was ended after 8 s" in one(why(store))
     assert not tools_running(deployment)
 
 

@@ -238,11 +238,12 @@ def test_everything_dies_with_the_connection(sshd: Sshd) -> None:
 
 
 async def test_leftovers_are_ended_and_nobody_elses_process(sshd: Sshd) -> None:
+    mine = f"mine-{os.getpid()}"  # the same test may run beside this one
     others = [
         subprocess.Popen(["sleep", "987.4"], env={"NETPERF_LIB": marker, "PATH": os.environ["PATH"]})
-        for marker in ("mine:local", "theirs:local", "mine:other-host")
+        for marker in (f"{mine}:local", "theirs:local", f"{mine}:other-host")
     ]
-    remote = Remote(sshd.host(), "mine")
+    remote = Remote(sshd.host(), mine)
     await remote.connect()
     try:
         assert await remote.end_leftovers() == 1
