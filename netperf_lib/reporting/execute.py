@@ -9,9 +9,10 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -219,7 +220,6 @@ class _Page:
     title: str = ""
     executed: Any = None
     error: str | None = None
-    file: Future[Path] | None = None
 
 
 def report(
@@ -268,31 +268,32 @@ def report(
     store = None if experiments(experiment_path) else Store.at(experiment_path)
     place = str(experiment_path) if store is None else store.location
     folder = _folder(Path(place), "fleet") if store is None else _folder(store.path, store.experiment)
-    chosen = Report()
-    if store is not None:
-        if folder == store.reports_dir:
-            current(store, "runs")
-        chosen = (None if notebooks else store.declared().report) or chosen
     tell = progress or (lambda done, every, name: None)
-    # the kernel starts while it is asked what there is to tell, and a page is typeset while the next is executed
-    with ThreadPoolExecutor(max_workers=1) as typesetter, _warm_kernel() as kernel, _quiet():
-        found = [] if notebooks else _asked(place if store is None else store)
-        pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
-        steps = len(pages) + (len(pages) > 1)
-        for done, page in enumerate(pages):
-            tell(done, steps, page.key)
-            final = folder / f"{page.key}.{to}"
-            final.unlink(missing_ok=True)
-            _execute(page, folder, page.parameters | {"experiment": place}, kernel)
-            page.file = typesetter.submit(_convert, page.executed, final, to, code)
-        tell(len(pages), steps, "report")
-        files = [page.file for page in pages if page.file]
-        if len(pages) > 1:
-            from .book import combine
+    several = (notebooks is None or len(notebooks) > 1) and (os.cpu_count() or 1) > 1
+    with ThreadPoolExecutor(max_workers=1) as typesetter, _quiet():
+        # kernels start while it is asked what there is to tell, and a page is typeset while others are executed
+        with _warm_kernels(1 + several) as kernels:
+            if store is not None and folder == store.reports_dir:
+                current(store, "runs")
+            chosen = (None if store is None or notebooks else store.declared().report) or Report()
+            found = [] if notebooks else _asked(place if store is None else store)
+            pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
+            steps = len(pages) + (len(pages) > 1)
+            executed = [kernels.execute(page, folder, page.parameters | {"experiment": place}) for page in pages]
+            files = []
+            for done, (page, ready) in enumerate(zip(pages, executed, strict=True)):
+                tell(done, steps, page.key)
+                final = folder / f"{page.key}.{to}"
+                final.unlink(missing_ok=True)
+                ready.result()
+                files.append(typesetter.submit(_convert, page.executed, final, to, code))
+            tell(len(pages), steps, "report")
+            if len(pages) > 1:
+                from .book import combine
 
-            whole = combine({p.key: p.executed for p in pages})
-            (folder / f"report.{to}").unlink(missing_ok=True)
-            files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code))
+                whole = combine({p.key: p.executed for p in pages})
+                (folder / f"report.{to}").unlink(missing_ok=True)
+                files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code))
         made = [file.result() for file in files]
     tell(steps, steps, "report")
     if store is not None and folder == store.reports_dir:
@@ -328,32 +329,130 @@ def _folder(data: Path, name: str) -> Path:
     return here
 
 
-@contextmanager
-def _warm_kernel() -> Iterator[Any]:
-    """A kernel that loads the library while this process loads papermill, and executes one notebook after another."""
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import KernelManager
+class _Kernel:
+    """A kernel that loads the library while this process loads papermill, and executes one notebook after another.
 
-    kernel: Any = KernelManager(
-        client_class="jupyter_client.asynchronous.AsyncKernelClient",
-        # this interpreter, whatever a user has registered as python3
-        kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),
-    )
-    preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.page.cover"
-    # what stays until the end is not searched for garbage before each notebook
-    lines = f"import gc; gc.disable(); {preload}; gc.freeze(); gc.enable()"
-    arguments = [*QUIET, "--HistoryManager.enabled=False", f"--IPKernelApp.exec_lines={lines}"]
-    with _own_folder() as folder:
-        kernel.connection_file = str(folder / "kernel.json")  # with the key to the kernel
-        if len(str(folder)) < 80:  # sockets there, whose paths must be short: a port may be taken before it is used
-            kernel.transport = "ipc"
-        kernel.start_kernel(extra_arguments=arguments)
+    Or, where `beside` names a folder, one for a notebook of the user's own there, with nothing loaded. Sockets are
+    files in a folder where their paths are short enough: a port may be taken before it is used.
+    """
+
+    def __init__(self, folder: Path, name: str, beside: Path | None = None) -> None:
+        from jupyter_client.kernelspec import KernelSpecManager
+        from jupyter_client.manager import KernelManager
+
+        self.name = name
+        self.folder = folder
+        self.own: _Kernel | None = None
+        self._client: Any = None
+        self._stopped = False
+        short = len(str(folder)) < 80
+        self._manager: Any = KernelManager(
+            client_class="jupyter_client.asynchronous.AsyncKernelClient",
+            # this interpreter, whatever a user has registered as python3, except for notebooks of theirs
+            kernel_spec_manager=KernelSpecManager(**({} if beside else {"kernel_dirs": []})),
+            connection_file=str(folder / f"{name}.json"),  # with the key to the kernel
+            **({"transport": "ipc", "ip": str(folder / name)} if short else {}),
+        )
+        preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.page.cover"
+        # what stays until the end is not searched for garbage before each notebook
+        lines = f"import gc; gc.disable(); {preload}; gc.freeze(); gc.enable()"
+        loaded = [] if beside else ["--HistoryManager.enabled=False", f"--IPKernelApp.exec_lines={lines}"]
+        where = {"cwd": str(beside)} if beside else {}
+        self._manager.start_kernel(extra_arguments=[*QUIET, *loaded], **where)
+
+    def client(self) -> Any:
+        """Return what talks to the kernel, connected once for all notebooks: to connect takes a fifth of a second."""
+        from jupyter_core.utils import run_sync
+
+        if self._client is None:
+            self._client = self._manager.client()
+            self._client.start_channels()
+            run_sync(self._client.wait_for_ready)(timeout=START_TIMEOUT)
+            self._client.allow_stdin = False
+        return self._client
+
+    def executor(self, notebook: Any) -> Any:
+        """Return papermill's executor of a notebook in this kernel."""
+        made: Any = importlib.import_module("papermill.clientwrap").PapermillNotebookClient
+        executor = made(notebook, km=self._manager)
+        executor.kc = self.client()
+        return executor
+
+    def run(self, code: str) -> None:
+        """Execute code that shows nothing."""
+        from jupyter_core.utils import ensure_async, run_sync
+
+        client = self.client()  # of the loop that waits, so not within it
+
+        async def wait() -> None:
+            await ensure_async(client.execute(code, silent=True, reply=True, timeout=START_TIMEOUT))
+
+        run_sync(wait)()
+
+    def restart(self) -> None:
+        """Start it anew after it died, unless it was stopped."""
+        self.disconnect()
+        if not self._stopped:
+            self._manager.restart_kernel(now=True)
+
+    def stop(self) -> None:
+        """End it, whatever it is doing."""
+        self._stopped = True
+        for kernel in (self, self.own):
+            if kernel is not None:
+                # all output has arrived by then, and a kernel that is asked to end politely may stumble over its own
+                # closed sockets, and say so on the terminal
+                kernel._manager.shutdown_kernel(now=True)
+
+    @contextmanager
+    def beside(self, notebook: Path) -> Iterator[_Kernel]:
+        """Another kernel for a notebook of the user's own, which may leave anything behind."""
+        self.own = _Kernel(self.folder, f"{self.name}-own", notebook.parent)
         try:
-            yield kernel
+            yield self.own
         finally:
-            # all output has arrived by then, and a kernel that is asked to end politely may stumble over its own closed
-            # sockets, and say so on the terminal
-            kernel.shutdown_kernel(now=True)
+            own, self.own = self.own, None
+            own.stop()
+            own.disconnect()
+
+    def disconnect(self) -> None:
+        """Leave nothing open that talks to it."""
+        if self._client is not None:
+            self._client.stop_channels()
+            self._client = None
+
+
+class _Kernels:
+    """Kernels, and a thread for each: a page is executed in the first that is free."""
+
+    def __init__(self, folder: Path, n: int) -> None:
+        self._kernels = [_Kernel(folder, f"kernel{i}") for i in range(n)]
+        free = list(self._kernels)
+        self._of = threading.local()
+        self._threads = ThreadPoolExecutor(n, initializer=lambda: setattr(self._of, "thread", free.pop()))
+
+    def execute(self, page: _Page, folder: Path, given: dict[str, Any]) -> Future[None]:
+        """Begin to execute a page, or let it wait for its turn."""
+        return self._threads.submit(lambda: _execute(page, folder, given, self._of.thread))
+
+    def stop(self) -> None:
+        """End them; pages that wait are not begun."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for kernel in self._kernels:
+            kernel.stop()
+        self._threads.shutdown()
+        for kernel in self._kernels:
+            kernel.disconnect()
+
+
+@contextmanager
+def _warm_kernels(n: int) -> Iterator[_Kernels]:
+    with _own_folder() as folder:
+        kernels = _Kernels(folder, n)
+        try:
+            yield kernels
+        finally:
+            kernels.stop()
 
 
 _FOLDER = "netperf-report-"
@@ -384,6 +483,8 @@ def _quiet() -> Iterator[None]:
 
 QUIET = ["--IPKernelApp.log_level=50"]
 """Options of a kernel that does not tell each time that it talks over loopback."""
+START_TIMEOUT = 120
+"""Seconds that a kernel has to start."""
 RESET = """
 import os as _os
 get_ipython().reset(new_session=True)
@@ -392,36 +493,22 @@ _os.chdir({folder!r})
 """What a warm kernel executes before a notebook: nothing of the one before is left."""
 
 
-def _engine(kernel: Any) -> Any:
+def _engine(kernel: _Kernel) -> Any:
     """Engine of papermill that executes in a kernel which is running already."""
-    from jupyter_core.utils import ensure_async, run_sync
-
     papermill: Any = importlib.import_module("papermill.engines")
-    client: Any = importlib.import_module("papermill.clientwrap").PapermillNotebookClient
 
-    class Client(client):  # type: ignore[misc]
-        async def async_start_new_kernel_client(self) -> Any:
-            client = await super().async_start_new_kernel_client()
-            folder = self.resources["metadata"]["path"]
-            await ensure_async(client.execute(RESET.format(folder=folder), silent=True, reply=True))
-            return client
-
-        start_new_kernel_client = run_sync(async_start_new_kernel_client)
-
-    class Warm(papermill.NBClientEngine):  # type: ignore[misc]
+    class Running(papermill.NBClientEngine):  # type: ignore[misc]
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **kw: Any) -> None:
-            client = Client(nb_man, km=kernel, resources=kw["resources"], startup_timeout=kw["start_timeout"])
+            executor = kernel.executor(nb_man)
             # written when it ends, however it ends, and not before and after every cell
             final, nb_man.output_path = nb_man.output_path, None
             try:
-                client.execute()
+                executor.execute()
             finally:
                 nb_man.output_path = final
-                if client.kc is not None:
-                    client.kc.stop_channels()
 
-    return Warm
+    return Running
 
 
 def _literal(place: Path) -> str:
@@ -429,7 +516,7 @@ def _literal(place: Path) -> str:
     return str(place).replace("{", "{{").replace("}", "}}")
 
 
-def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Any) -> None:
+def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: _Kernel) -> None:
     """Execute a notebook; it ends well, or with nothing to report, or in an error that its page tells."""
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -441,29 +528,29 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Any) -> N
     declared = parameters_of(book)
     # the library's notebooks leave nothing behind; one of somebody's own gets a kernel, and its own kind of kernel
     own = book not in set(notebooks().values())
-    if not own:
-        papermill.papermill_engines.register("netperf", _engine(kernel))
     try:
-        papermill.execute_notebook(
-            _literal(book),
-            _literal(executed),
-            parameters={n: v for n, v in given.items() if n in declared},
-            kernel_name="python3",
-            language="python",
-            engine_name="nbclient" if own else "netperf",
-            progress_bar=False,
-            log_output=False,
-            resources={"metadata": {"path": str(book.parent)}},
-            start_timeout=120,
-            **({"shutdown_kernel": "immediate", "extra_arguments": QUIET} if own else {}),
-        )
+        with kernel.beside(book) if own else nullcontext(kernel) as mine:
+            if not own:
+                mine.run(RESET.format(folder=str(book.parent)))
+            papermill.papermill_engines.register(mine.name, _engine(mine))
+            papermill.execute_notebook(
+                _literal(book),
+                _literal(executed),
+                parameters={n: v for n, v in given.items() if n in declared},
+                kernel_name="python3",
+                language="python",
+                engine_name=mine.name,
+                progress_bar=False,
+                log_output=False,
+            )
     except PapermillExecutionError as error:
         if error.ename != NOTHING:
             page.error = f"cell {error.exec_count} failed: {error.ename}: {' '.join(error.evalue.split())}"
-    except DeadKernelError:
-        page.error = "the kernel died"
+    except (RuntimeError, TimeoutError) as error:
+        dead = isinstance(error, DeadKernelError)
+        page.error = "the kernel died" if dead else f"the kernel did not start: {' '.join(str(error).split())}"
         if not own:
-            kernel.restart_kernel(now=True)
+            kernel.restart()
     page.executed = done = _read(executed if executed.is_file() else book)
     code = [c for c in done.cells if c.cell_type == "code" and c.source.strip()]
     # leaving the kernel early (sys.exit) counts as success for papermill; for a reader it is half a report

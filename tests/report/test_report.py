@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ import nbformat
 import pypdf
 import pytest
 import yaml
-from jupyter_client.blocking import BlockingKernelClient
 from papermill.inspection import inspect_notebook
 
 import netperf_lib as npl
@@ -23,7 +24,7 @@ from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.contents import fleet_pages
-from netperf_lib.reporting.execute import _pages, _warm_kernel, parameters_of, parse_parameters
+from netperf_lib.reporting.execute import _pages, _warm_kernels, parameters_of, parse_parameters
 
 from . import made
 
@@ -334,32 +335,61 @@ def test_what_a_killed_report_left_is_removed_by_the_next(tmp_path: Path, monkey
     ended.wait()
     for pid in (ended.pid, os.getppid()):
         (tmp_path / f"netperf-report-{pid}-x").mkdir()
-    with _warm_kernel() as kernel:
-        assert Path(kernel.connection_file).parent.parent == tmp_path
+    with _warm_kernels(1):
         assert {p.name.split("-")[2] for p in tmp_path.iterdir()} == {str(os.getppid()), str(os.getpid())}
     assert [p.name for p in tmp_path.iterdir()] == [f"netperf-report-{os.getppid()}-x"]
 
 
-def test_a_kernel_that_the_user_registered_as_python3_is_not_what_the_librarys_notebooks_run_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theirs = tmp_path / "kernels" / "python3" / "kernel.json"
+def registered(folder: Path, *argv: str) -> None:
+    """Register a kernel called python3, as a user may have."""
+    theirs = folder / "kernels" / "python3" / "kernel.json"
     theirs.parent.mkdir(parents=True)
-    theirs.write_text(json.dumps({"argv": ["/bin/false"], "display_name": "Python 3", "language": "python"}))
+    theirs.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
+
+
+def test_a_kernel_that_the_user_registered_as_python3_is_not_what_the_librarys_notebooks_run_in(
+    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered(tmp_path, "/bin/false")
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
-    with _warm_kernel() as kernel:
-        assert kernel.kernel_spec.argv[0] == sys.executable
-        assert kernel.is_alive()
+    (pdf,) = npl.report(experiment, notebooks=["summary"])
+    assert "could not be made" not in text(pdf)
 
 
-def test_a_kernel_of_the_library_listens_on_no_port_that_another_program_may_take_first() -> None:
-    with _warm_kernel() as kernel:
-        client = BlockingKernelClient(connection_file=kernel.connection_file)
-        client.load_connection_file()
-        client.start_channels()
-        try:
-            client.wait_for_ready(timeout=120)
-            sockets = set(Path(kernel.connection_file).parent.glob("kernel-ipc-*"))
-        finally:
-            client.stop_channels()
-    assert len(sockets) == 5
+def test_notebooks_of_the_users_own_run_in_their_kernel_and_a_kernel_that_does_not_start_is_told(
+    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = notebook(tmp_path, "print('never seen')")
+    registered(tmp_path, "/bin/false")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    with pytest.raises(ReportError, match="kernel did not start"):
+        npl.report(experiment, notebooks=[book])
+
+
+TALKS = "import ipykernel\nprint('talks over', ipykernel.get_connection_info(unpack=True)['transport'])"
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_kernel_is_given_no_port_that_another_program_may_take_first(
+    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    book = notebook(tmp_path, TALKS)
+    if not own:
+        monkeypatch.setattr("netperf_lib.reporting.execute.notebooks", lambda: {book.stem: book})
+    (pdf,) = npl.report(experiment, notebooks=[str(book) if own else book.stem])
+    assert "talks over ipc" in text(pdf)
+
+
+def test_ctrl_c_ends_a_report_and_its_kernels(experiment: Path, tmp_path: Path) -> None:
+    code = "import os, pathlib, time\npathlib.Path(f'pid-{os.getpid()}').touch()\ntime.sleep(600)"
+    books = [notebook(tmp_path, code, name=name) for name in ("one", "two", "three")]
+    words = [word for book in books for word in ("--notebook", str(book))]
+    with subprocess.Popen([sys.executable, "-m", "netperf_lib", "report", str(experiment), *words]) as report:
+        for _ in range(1200):
+            if any(tmp_path.glob("pid-*")):
+                break
+            time.sleep(0.1)
+        report.send_signal(signal.SIGINT)
+        assert report.wait(timeout=60) == 130
+    for file in tmp_path.glob("pid-*"):
+        assert not Path("/proc", file.name.removeprefix("pid-")).exists()
