@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,13 +27,21 @@ def installed() -> Path:
         return program
     if not shutil.which("npm"):
         pytest.skip(f"Azurite {VERSION} is not in {base}, and npm is not here to install it: apt-get install npm")
-    base.mkdir(parents=True, exist_ok=True)
-    command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(base), f"azurite@{VERSION}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=720)
-    if done.returncode or not program.exists():
-        pytest.skip(
-            f"npm could not install Azurite {VERSION}: {(done.stderr.strip() or 'no message').splitlines()[-1]}"
-        )
+    base.parent.mkdir(parents=True, exist_ok=True)
+    with (base.parent / "azurite.lock").open("w") as lock, tempfile.TemporaryDirectory(dir=base.parent) as folder:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test may be installing it
+        if program.exists():
+            return program
+        aside = Path(folder, "whole")
+        aside.mkdir()
+        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(aside), f"azurite@{VERSION}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=720)
+        if done.returncode:
+            pytest.skip(
+                f"npm could not install Azurite {VERSION}: {(done.stderr.strip() or 'no message').splitlines()[-1]}"
+            )
+        shutil.rmtree(base, ignore_errors=True)
+        aside.rename(base)
     return program
 
 
