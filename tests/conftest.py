@@ -15,6 +15,9 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from netperf_lib.errors import LabError
+from netperf_lib.hosts import lab
+
 from .warm import client, warm
 
 # The same examples each time: nobody's tests fail by luck. `make fuzz` looks for new ones.
@@ -96,6 +99,15 @@ def shared() -> Path:
     if not (folder / "logs" / "INDEX.tsv").is_file():
         pytest.skip("the folder with the corpus of logs is not here (NETPERF_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def lab_runs() -> None:
+    """Skip where no lab can run."""
+    try:
+        lab.check()
+    except LabError as error:
+        pytest.skip(f"no lab here: {error}")
 
 
 @pytest.fixture(scope="session")

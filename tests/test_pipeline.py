@@ -20,7 +20,7 @@ from jupyter_client.manager import KernelManager, start_new_kernel
 import netperf_lib as npl
 from netperf_lib import tools
 from netperf_lib.data.layout import Store
-from netperf_lib.errors import CollectError, LabError, StoreError
+from netperf_lib.errors import CollectError, StoreError
 from netperf_lib.hosts import lab
 
 from .sshd import Sshd, alive, wait_until
@@ -41,11 +41,7 @@ def declare(folder: Path, **changed: Any) -> Path:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
-    try:
-        lab.check()
-    except LabError as error:
-        pytest.skip(f"no lab here: {error}")
+def small(lab_runs: None, tmp_path: Path) -> Path:
     return declare(tmp_path)
 
 

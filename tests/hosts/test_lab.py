@@ -21,10 +21,7 @@ from netperf_lib.errors import LabError, UsageError
 from netperf_lib.experiment.model import Experiment, HostsSpec, Pair, TestSpec
 from netperf_lib.hosts import lab
 
-try:
-    lab.check()
-except LabError as error:
-    pytest.skip(f"no lab here: {error}", allow_module_level=True)
+pytestmark = pytest.mark.usefixtures("lab_runs")
 
 SMALL = {
     "hosts": [{"name": "client"}, {"name": "ppg"}],

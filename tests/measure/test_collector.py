@@ -24,7 +24,7 @@ import pytest
 from netperf_lib import tools
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import load
-from netperf_lib.errors import CollectError, HostError, LabError, StoreError, UsageError
+from netperf_lib.errors import CollectError, HostError, StoreError, UsageError
 from netperf_lib.experiment.model import Deployment, Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.hosts import lab
@@ -35,10 +35,7 @@ from netperf_lib.pipeline import decided
 
 from ..sshd import free_port, wait_until
 
-try:
-    lab.check()
-except LabError as error:
-    pytest.skip(f"no lab here: {error}", allow_module_level=True)
+pytestmark = pytest.mark.usefixtures("lab_runs")
 
 KILLS = int(os.environ.get("KILLS", "10"))
 """How often the collector is killed; `make soak` asks for more."""

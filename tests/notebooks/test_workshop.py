@@ -19,15 +19,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from netperf_lib.errors import LabError
 from netperf_lib.hosts import lab
 
-try:
-    lab.check()
-except LabError as error:
-    pytest.skip(f"no lab here: {error}", allow_module_level=True)
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.usefixtures("lab_runs")]
 
 
 @dataclass
