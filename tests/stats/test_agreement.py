@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy
 from numpy.random import default_rng
 
 from netperf_lib import stats
-from netperf_lib.stats.diagnostics import pettitt
+from netperf_lib.stats.diagnostics import correlated_p, pettitt
 from netperf_lib.stats.evidence import Rounds, Unblocked
 from netperf_lib.stats.median_ci import median_interval
 from netperf_lib.stats.rank_tests import hodges_lehmann, lag1_p, rank_sum_cut, signed_rank_cut
@@ -120,6 +124,49 @@ def test_lag1_p_is_that_of_a_permutation_test():
         (x,), statistic, permutation_type="pairings", alternative="greater", n_resamples=20_000, rng=rng
     ).pvalue
     assert lag1_p(x[None, :])[0] == pytest.approx(theirs, abs=0.02)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_correlation_with_time_is_that_of_a_permutation_test(ties):
+    rng = default_rng(5)
+    for n in (8, 20, 60):
+        x = 0.4 * np.arange(n) / np.sqrt(n) + rng.standard_normal(n)
+        x, place = (np.round(x), np.arange(float(n)) // 3) if ties else (x, np.arange(float(n)))
+        statistic = partial(lambda place, a: scipy.stats.spearmanr(a, place).statistic, place)
+        theirs = scipy.stats.permutation_test(
+            (x,), statistic, permutation_type="pairings", vectorized=False, n_resamples=2000, rng=rng
+        ).pvalue
+        assert correlated_p(place, x) == pytest.approx(theirs, abs=0.03)
+    long = rng.standard_normal(1000) + np.arange(1000) / 5000
+    assert correlated_p(np.arange(1000.0), long) == pytest.approx(
+        scipy.stats.spearmanr(np.arange(1000), long).pvalue, rel=0.05
+    )
+
+
+def test_a_trend_is_found_about_as_often_as_by_mann_kendall():
+    rng = default_rng(8)
+    time = np.arange(12.0)
+    found = []
+    for slope in (0.0, 0.2):
+        series = slope * time + rng.standard_normal((300, 12))
+        ours = np.mean([correlated_p(time, x) < 0.05 for x in series])
+        found.append((ours, np.mean([scipy.stats.kendalltau(time, x).pvalue < 0.05 for x in series])))
+    (false, _), (ours, theirs) = found
+    assert false < 0.09
+    assert ours == pytest.approx(theirs, abs=0.08)
+    assert ours > 0.5
+
+
+def test_the_slope_is_that_of_theil_and_sen():
+    x = default_rng(9).lognormal(0, 1, 31)
+    slope = scipy.stats.theilslopes(x, np.arange(31)).slope
+    assert stats.diagnose(x).trend_per_run == pytest.approx(slope / np.median(x), rel=1e-12)
+
+
+def test_a_diagnosis_does_not_wait_for_scipys_statistics():
+    code = "import sys; from netperf_lib import stats; stats.diagnose(range(12)); print('scipy.stats' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "False\n"
 
 
 def test_pettitt_finds_a_break_and_only_then():
