@@ -9,23 +9,23 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ..data.files import is_alive
 from ..data.ingest import current
 from ..data.layout import Store, experiments
 from ..data.shipped import PACKAGE, shipped
 from ..errors import NothingToReport, ReportError, UsageError
 from ..experiment.model import Report
 from ..questions.words import MIME
+from .kernels import Kernel, engine, warm_kernels
 
 if TYPE_CHECKING:
     from ..questions.contents import Page
@@ -272,14 +272,17 @@ def report(
     several = (notebooks is None or len(notebooks) > 1) and (os.cpu_count() or 1) > 1
     with ThreadPoolExecutor(max_workers=1) as typesetter, _quiet():
         # kernels start while it is asked what there is to tell, and a page is typeset while others are executed
-        with _warm_kernels(1 + several) as kernels:
+        with warm_kernels(1 + several) as kernels:
             if store is not None and folder == store.reports_dir:
                 current(store, "runs")
             chosen = (None if store is None or notebooks else store.declared().report) or Report()
             found = [] if notebooks else _asked(place if store is None else store)
             pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
             steps = len(pages) + (len(pages) > 1)
-            executed = [kernels.execute(page, folder, page.parameters | {"experiment": place}) for page in pages]
+            executed = [
+                kernels.submit(partial(_execute, page, folder, page.parameters | {"experiment": place}))
+                for page in pages
+            ]
             files = []
             for done, (page, ready) in enumerate(zip(pages, executed, strict=True)):
                 tell(done, steps, page.key)
@@ -329,146 +332,6 @@ def _folder(data: Path, name: str) -> Path:
     return here
 
 
-class _Kernel:
-    """A kernel that loads the library while this process loads papermill, and executes one notebook after another.
-
-    Or, where `beside` names a folder, one for a notebook of the user's own there, with nothing loaded. Sockets are
-    files in a folder where their paths are short enough: a port may be taken before it is used.
-    """
-
-    def __init__(self, folder: Path, name: str, beside: Path | None = None) -> None:
-        from jupyter_client.kernelspec import KernelSpecManager
-        from jupyter_client.manager import KernelManager
-
-        self.name = name
-        self.folder = folder
-        self.own: _Kernel | None = None
-        self._client: Any = None
-        self._stopped = False
-        short = len(str(folder)) < 80
-        self._manager: Any = KernelManager(
-            client_class="jupyter_client.asynchronous.AsyncKernelClient",
-            # this interpreter, whatever a user has registered as python3, except for notebooks of theirs
-            kernel_spec_manager=KernelSpecManager(**({} if beside else {"kernel_dirs": []})),
-            connection_file=str(folder / f"{name}.json"),  # with the key to the kernel
-            **({"transport": "ipc", "ip": str(folder / name)} if short else {}),
-        )
-        preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.page.cover"
-        # what stays until the end is not searched for garbage before each notebook
-        lines = f"import gc; gc.disable(); {preload}; gc.freeze(); gc.enable()"
-        loaded = [] if beside else ["--HistoryManager.enabled=False", f"--IPKernelApp.exec_lines={lines}"]
-        where = {"cwd": str(beside)} if beside else {}
-        self._manager.start_kernel(extra_arguments=[*QUIET, *loaded], **where)
-
-    def client(self) -> Any:
-        """Return what talks to the kernel, connected once for all notebooks: to connect takes a fifth of a second."""
-        from jupyter_core.utils import run_sync
-
-        if self._client is None:
-            self._client = self._manager.client()
-            self._client.start_channels()
-            run_sync(self._client.wait_for_ready)(timeout=START_TIMEOUT)
-            self._client.allow_stdin = False
-        return self._client
-
-    def executor(self, notebook: Any) -> Any:
-        """Return papermill's executor of a notebook in this kernel."""
-        made: Any = importlib.import_module("papermill.clientwrap").PapermillNotebookClient
-        executor = made(notebook, km=self._manager)
-        executor.kc = self.client()
-        return executor
-
-    def run(self, code: str) -> None:
-        """Execute code that shows nothing."""
-        from jupyter_core.utils import ensure_async, run_sync
-
-        client = self.client()  # of the loop that waits, so not within it
-
-        async def wait() -> None:
-            await ensure_async(client.execute(code, silent=True, reply=True, timeout=START_TIMEOUT))
-
-        run_sync(wait)()
-
-    def restart(self) -> None:
-        """Start it anew after it died, unless it was stopped."""
-        self.disconnect()
-        if not self._stopped:
-            self._manager.restart_kernel(now=True)
-
-    def stop(self) -> None:
-        """End it, whatever it is doing."""
-        self._stopped = True
-        for kernel in (self, self.own):
-            if kernel is not None:
-                # all output has arrived by then, and a kernel that is asked to end politely may stumble over its own
-                # closed sockets, and say so on the terminal
-                kernel._manager.shutdown_kernel(now=True)
-
-    @contextmanager
-    def beside(self, notebook: Path) -> Iterator[_Kernel]:
-        """Another kernel for a notebook of the user's own, which may leave anything behind."""
-        self.own = _Kernel(self.folder, f"{self.name}-own", notebook.parent)
-        try:
-            yield self.own
-        finally:
-            own, self.own = self.own, None
-            own.stop()
-            own.disconnect()
-
-    def disconnect(self) -> None:
-        """Leave nothing open that talks to it."""
-        if self._client is not None:
-            self._client.stop_channels()
-            self._client = None
-
-
-class _Kernels:
-    """Kernels, and a thread for each: a page is executed in the first that is free."""
-
-    def __init__(self, folder: Path, n: int) -> None:
-        self._kernels = [_Kernel(folder, f"kernel{i}") for i in range(n)]
-        free = list(self._kernels)
-        self._of = threading.local()
-        self._threads = ThreadPoolExecutor(n, initializer=lambda: setattr(self._of, "thread", free.pop()))
-
-    def execute(self, page: _Page, folder: Path, given: dict[str, Any]) -> Future[None]:
-        """Begin to execute a page, or let it wait for its turn."""
-        return self._threads.submit(lambda: _execute(page, folder, given, self._of.thread))
-
-    def stop(self) -> None:
-        """End them; pages that wait are not begun."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        for kernel in self._kernels:
-            kernel.stop()
-        self._threads.shutdown()
-        for kernel in self._kernels:
-            kernel.disconnect()
-
-
-@contextmanager
-def _warm_kernels(n: int) -> Iterator[_Kernels]:
-    with _own_folder() as folder:
-        kernels = _Kernels(folder, n)
-        try:
-            yield kernels
-        finally:
-            kernels.stop()
-
-
-_FOLDER = "netperf-report-"
-
-
-@contextmanager
-def _own_folder() -> Iterator[Path]:
-    """A folder for as long as the block runs; those that killed reports left are removed first."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
-        pid = left.name.removeprefix(_FOLDER).partition("-")[0]
-        if pid.isdigit() and not is_alive(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without papermill's warnings: it calls a parameter unknown whose type is a union; `_checked` knows them all."""
@@ -481,42 +344,12 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-QUIET = ["--IPKernelApp.log_level=50"]
-"""Options of a kernel that does not tell each time that it talks over loopback."""
-START_TIMEOUT = 120
-"""Seconds that a kernel has to start."""
-RESET = """
-import os as _os
-get_ipython().reset(new_session=True)
-_os.chdir({folder!r})
-"""
-"""What a warm kernel executes before a notebook: nothing of the one before is left."""
-
-
-def _engine(kernel: _Kernel) -> Any:
-    """Engine of papermill that executes in a kernel which is running already."""
-    papermill: Any = importlib.import_module("papermill.engines")
-
-    class Running(papermill.NBClientEngine):  # type: ignore[misc]
-        @classmethod
-        def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **kw: Any) -> None:
-            executor = kernel.executor(nb_man)
-            # written when it ends, however it ends, and not before and after every cell
-            final, nb_man.output_path = nb_man.output_path, None
-            try:
-                executor.execute()
-            finally:
-                nb_man.output_path = final
-
-    return Running
-
-
 def _literal(place: Path) -> str:
     """Return a path for papermill, which takes braces for places of parameters."""
     return str(place).replace("{", "{{").replace("}", "}}")
 
 
-def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: _Kernel) -> None:
+def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Kernel) -> None:
     """Execute a notebook; it ends well, or with nothing to report, or in an error that its page tells."""
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -531,8 +364,8 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: _Kernel) 
     try:
         with kernel.beside(book) if own else nullcontext(kernel) as mine:
             if not own:
-                mine.run(RESET.format(folder=str(book.parent)))
-            papermill.papermill_engines.register(mine.name, _engine(mine))
+                mine.reset(book.parent)
+            papermill.papermill_engines.register(mine.name, engine(mine))
             papermill.execute_notebook(
                 _literal(book),
                 _literal(executed),

@@ -24,7 +24,8 @@ from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.contents import fleet_pages
-from netperf_lib.reporting.execute import _pages, _warm_kernels, parameters_of, parse_parameters
+from netperf_lib.reporting.execute import _pages, parameters_of, parse_parameters
+from netperf_lib.reporting.kernels import warm_kernels
 
 from . import made
 
@@ -335,7 +336,7 @@ def test_what_a_killed_report_left_is_removed_by_the_next(tmp_path: Path, monkey
     ended.wait()
     for pid in (ended.pid, os.getppid()):
         (tmp_path / f"netperf-report-{pid}-x").mkdir()
-    with _warm_kernels(1):
+    with warm_kernels(1):
         assert {p.name.split("-")[2] for p in tmp_path.iterdir()} == {str(os.getppid()), str(os.getpid())}
     assert [p.name for p in tmp_path.iterdir()] == [f"netperf-report-{os.getppid()}-x"]
 
