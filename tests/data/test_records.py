@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -442,17 +443,16 @@ def as_nobody(code: str, *arguments: object) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="drops the rights of root")
-def test_a_reader_that_may_not_write(place: Path) -> None:
-    shutil.rmtree(place / "tables")
-    for folder in [place.parent.parent, *place.parent.parent.parents][:4]:
-        if folder != Path("/tmp"):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    for own in place.parent.rglob("*"):
-        own.chmod(own.stat().st_mode | (0o055 if own.is_dir() else 0o044))
-    done = as_nobody("print(len(npl.load(sys.argv[1])), npl.scan(sys.argv[1], 'samples').count_rows())", place)
-    assert done.stdout.split() == ["24", "160"], done.stderr
-    assert "cannot be written" in done.stderr
-    assert not (place / "tables").exists()
+def test_a_reader_that_may_not_write(measured: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest closes its own to others whenever it starts
+        place = Path(shutil.copytree(measured, Path(folder, "root", "fleet-0001")))
+        shutil.rmtree(place / "tables")
+        for own in (Path(folder), *Path(folder).rglob("*")):
+            own.chmod(0o755 if own.is_dir() else 0o644)
+        done = as_nobody("print(len(npl.load(sys.argv[1])), npl.scan(sys.argv[1], 'samples').count_rows())", place)
+        assert done.stdout.split() == ["24", "160"], done.stderr
+        assert "cannot be written" in done.stderr
+        assert not (place / "tables").exists()
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
