@@ -22,7 +22,7 @@ from nbformat import NotebookNode
 from traitlets.config import Config
 
 from netperf_lib import recorded
-from netperf_lib.reporting.execute import QUIET
+from netperf_lib.reporting.kernels import QUIET
 from netperf_lib.reporting.pdf import typeset
 
 LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"

@@ -16,7 +16,7 @@ from typing import Any
 from ..data.files import is_alive
 
 _FOLDER = "netperf-report-"
-_QUIET = ["--IPKernelApp.log_level=50"]
+QUIET = ["--IPKernelApp.log_level=50"]
 """Options of a kernel that does not tell each time that it talks over loopback."""
 _START_TIMEOUT = 120
 """Seconds that a kernel has to start."""
@@ -57,7 +57,7 @@ class Kernel:
         lines = f"import gc; gc.disable(); {preload}; gc.freeze(); gc.enable()"
         loaded = [] if beside else ["--HistoryManager.enabled=False", f"--IPKernelApp.exec_lines={lines}"]
         where = {"cwd": str(beside)} if beside else {}
-        self._manager.start_kernel(extra_arguments=[*_QUIET, *loaded], **where)
+        self._manager.start_kernel(extra_arguments=[*QUIET, *loaded], **where)
 
     def client(self) -> Any:
         """Return what talks to the kernel, connected once for all notebooks: to connect takes a fifth of a second."""
