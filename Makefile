@@ -27,10 +27,10 @@ report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 
 	@$(BIN)/npl run $(EXPERIMENT) --root $(ROOT) --anew --or-recorded --pdf report.pdf \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DURATION),--duration $(DURATION))
 
-# four more than processors, as tests wait for much of their time; JOBS=0: one after another
+# two more than processors, as tests wait for a third of their time and more; JOBS=0: one after another
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 6 ? n + 2 : 8)))
 
-test: setup .venv-azure/ready ## run the tests, JOBS at a time (default: processors and four more, at most 8)
+test: setup .venv-azure/ready ## run the tests, JOBS at a time (default: processors and two more, at most 8)
 	@$(BIN)/python -m pytest -n $(JOBS) --durations=10 $(ARGS)
 
 soak: setup ## kill the collector, and then every verb, 50 times at random moments and compare what is there (KILLS=… SEED=…)

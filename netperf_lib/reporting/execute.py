@@ -269,10 +269,10 @@ def report(
     place = str(experiment_path) if store is None else store.location
     folder = _folder(Path(place), "fleet") if store is None else _folder(store.path, store.experiment)
     tell = progress or (lambda done, every, name: None)
-    several = (notebooks is None or len(notebooks) > 1) and (os.cpu_count() or 1) > 1
+    several = notebooks is None or len(notebooks) > 1
     with ThreadPoolExecutor(max_workers=1) as typesetter, _quiet():
         # kernels start while it is asked what there is to tell, and a page is typeset while others are executed
-        with warm_kernels(1 + several) as kernels:
+        with warm_kernels(2 if several and _idle() else 1) as kernels:
             if store is not None and folder == store.reports_dir:
                 current(store, "runs")
             chosen = (None if store is None or notebooks else store.declared().report) or Report()
@@ -306,6 +306,13 @@ def report(
         error.made = made
         raise error
     return made
+
+
+def _idle() -> bool:
+    """Whether this machine has a processor for a second kernel, which costs a second to start."""
+    processors = os.cpu_count() or 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return processors > 1 and load < 2 * processors
 
 
 def _asked(data: Store | str) -> list[Page]:

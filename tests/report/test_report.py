@@ -381,6 +381,24 @@ def test_a_kernel_is_given_no_port_that_another_program_may_take_first(
     assert "talks over ipc" in text(pdf)
 
 
+def test_two_pages_are_executed_at_once_where_processors_have_time(
+    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = """import pathlib, time
+pathlib.Path('{mine}').touch()
+until = time.monotonic() + {seconds}
+while not pathlib.Path('{other}').exists() and time.monotonic() < until: time.sleep(0.05)
+print('seen' if pathlib.Path('{other}').exists() else 'alone')"""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for load, seconds, said in ((0.0, 120, "seen"), (9.0, 1, "alone")):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, load, load))
+        one = notebook(tmp_path, wait.format(mine=f"a{load}", other=f"b{load}", seconds=seconds), name="one")
+        two = notebook(tmp_path, wait.format(mine=f"b{load}", other=f"a{load}", seconds=seconds), name="two")
+        pages = npl.report(experiment, notebooks=[one, two])
+        assert said in text(pages[0])
+        assert "seen" in text(pages[1])
+
+
 def test_ctrl_c_ends_a_report_and_its_kernels(experiment: Path, tmp_path: Path) -> None:
     code = "import os, pathlib, time\npathlib.Path(f'pid-{os.getpid()}').touch()\ntime.sleep(600)"
     books = [notebook(tmp_path, code, name=name) for name in ("one", "two", "three")]
