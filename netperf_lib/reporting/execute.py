@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ..data.ingest import current
-from ..data.layout import Store, experiments
 from ..data.shipped import PACKAGE, shipped
 from ..errors import NothingToReport, ReportError, UsageError
-from ..experiment.model import Report
-from ..questions.words import MIME
 from .kernels import Kernel, engine, warm_kernels
 
+# what takes a while to load is imported where it is used: a report starts its kernels first
 if TYPE_CHECKING:
+    from ..data.layout import Store
     from ..questions.contents import Page
 
 __all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
@@ -265,14 +263,20 @@ def report(
     """
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
-    store = None if experiments(experiment_path) else Store.at(experiment_path)
-    place = str(experiment_path) if store is None else store.location
-    folder = _folder(Path(place), "fleet") if store is None else _folder(store.path, store.experiment)
+    if "://" not in os.fspath(experiment_path) and not Path(experiment_path).is_dir():
+        _located(experiment_path)  # says what is wrong with it
     tell = progress or (lambda done, every, name: None)
     several = notebooks is None or len(notebooks) > 1
     with ThreadPoolExecutor(max_workers=1) as typesetter, _quiet():
-        # kernels start while it is asked what there is to tell, and a page is typeset while others are executed
+        # kernels start while this process loads the library and asks what there is to tell, and a page is typeset while
+        # others are executed
         with warm_kernels(2 if several and _idle() else 1) as kernels:
+            from ..data.ingest import current
+            from ..experiment.model import Report
+
+            store = _located(experiment_path)
+            place = str(experiment_path) if store is None else store.location
+            folder = _folder(Path(place), "fleet") if store is None else _folder(store.path, store.experiment)
             if store is not None and folder == store.reports_dir:
                 current(store, "runs")
             chosen = (None if store is None or notebooks else store.declared().report) or Report()
@@ -306,6 +310,13 @@ def report(
         error.made = made
         raise error
     return made
+
+
+def _located(path: PathLike) -> Store | None:
+    """An experiment; None stands for a data root, of which each is reported over time."""
+    from ..data.layout import Store, experiments
+
+    return None if experiments(path) else Store.at(path)
 
 
 def _idle() -> bool:
@@ -416,6 +427,8 @@ def _ends(cell: Any) -> str | None:
 def _close(book: Any, error: str | None) -> None:
     """Leave out what stands after the cell that ended a notebook early; in place of its error comes a sentence."""
     from nbformat import v4
+
+    from ..questions.words import MIME
 
     book.cells = [c for c in book.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])]
     for i, cell in enumerate(book.cells):

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..data.files import is_alive
-
 _FOLDER = "netperf-report-"
 QUIET = ["--IPKernelApp.log_level=50"]
 """Options of a kernel that does not tell each time that it talks over loopback."""
@@ -162,6 +160,8 @@ def _own_folder() -> Iterator[Path]:
     """A folder for as long as the block runs; those that killed reports left are removed first."""
     for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
         pid = left.name.removeprefix(_FOLDER).partition("-")[0]
+        from ..data.files import is_alive  # only here: kernels are started before the library is loaded
+
         if pid.isdigit() and not is_alive(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-", ignore_cleanup_errors=True) as folder:
