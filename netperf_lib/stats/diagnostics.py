@@ -15,7 +15,7 @@ import scipy
 from ..errors import StatsError
 from ..metrics import plural
 from .median_ci import median_interval
-from .rank_tests import EXACT, PERMUTATIONS, hodges_lehmann, lag1_p, permutations
+from .rank_tests import EXACT, PERMUTATIONS, centred_ranks, hodges_lehmann, lag1_p, permutations
 from .result import Floats, Result, numbers
 
 ALARM = 0.01
@@ -78,7 +78,7 @@ def pettitt(x: Floats) -> tuple[float, int]:
     short series and ties; for long ones (beyond 400) it is Pettitt's own formula.
     """
     n = x.size
-    ranks = _ranks(x)
+    ranks = centred_ranks(x[None, :])[0]
 
     def u(r: Floats) -> Floats:
         return np.asarray(np.abs(2 * np.cumsum(r, axis=-1)[..., :-1]))
@@ -106,7 +106,7 @@ def correlated_p(place: Floats, x: Floats) -> float:
     By permutation, as `pettitt`; for long series by the normal distribution. Against a trend it is as powerful as
     Mann-Kendall's test (Yue, Pilon and Cavadias, Journal of Hydrology 259 (2002) 254-271).
     """
-    a, b = _ranks(place), _ranks(x)
+    a, b = centred_ranks(np.stack([place, x]))
     seen = abs(float(a @ b))
     if x.size > EXACT:
         z = seen * math.sqrt(x.size - 1) / math.sqrt(float(a @ a) * float(b @ b))
@@ -114,13 +114,6 @@ def correlated_p(place: Floats, x: Floats) -> float:
     order = permutations(x.size)
     beyond = int((np.abs(b[order] @ a) >= seen - 1e-9).sum())
     return (1 + beyond) / (len(order) + 1)
-
-
-def _ranks(x: Floats) -> Floats:
-    """Ranks about their mean."""
-    import pandas as pd  # scipy.stats takes half a second to load
-
-    return np.asarray(pd.Series(x).rank()) - (x.size + 1) / 2
 
 
 def _slope(x: Floats) -> float:

@@ -115,6 +115,13 @@ def _lag1_null(n: int) -> Floats:
     return np.sort((r[:, 1:] * r[:, :-1]).sum(axis=1))
 
 
+def centred_ranks(d: Floats) -> Floats:
+    """Ranks of the values of each row, about their mean; ties share theirs."""
+    import pandas as pd  # scipy.stats takes half a second to load
+
+    return np.asarray(pd.DataFrame(d).rank(axis=1), dtype=float) - (d.shape[1] + 1) / 2
+
+
 def lag1_p(d: Floats) -> Floats:
     """One-sided p of positive rank autocorrelation at lag 1, by permutation, of each row of values in time order.
 
@@ -123,9 +130,7 @@ def lag1_p(d: Floats) -> Floats:
     n = d.shape[1]
     if n < 3:
         return np.ones(d.shape[0])
-    import pandas as pd
-
-    ranks = pd.DataFrame(d).rank(axis=1).to_numpy() - (n + 1) / 2  # scipy.stats takes half a second to load
+    ranks = centred_ranks(d)
     s = (ranks[:, 1:] * ranks[:, :-1]).sum(axis=1) - 1e-9
     if n > EXACT:
         variance = (ranks**2).mean(axis=1)
