@@ -397,9 +397,8 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Kernel) -
     except PapermillExecutionError as error:
         if error.ename != NOTHING:
             page.error = f"cell {error.exec_count} failed: {error.ename}: {' '.join(error.evalue.split())}"
-    except (RuntimeError, TimeoutError) as error:
-        dead = isinstance(error, DeadKernelError)
-        page.error = "the kernel died" if dead else f"the kernel did not start: {' '.join(str(error).split())}"
+    except (DeadKernelError, ReportError) as error:
+        page.error = "the kernel died" if isinstance(error, DeadKernelError) else str(error)
         if not own:
             kernel.restart()
     page.executed = done = _read(executed if executed.is_file() else book)

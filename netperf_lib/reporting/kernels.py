@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..errors import ReportError
+
 _FOLDER = "netperf-report-"
 QUIET = ["--IPKernelApp.log_level=50"]
 """Options of a kernel that does not tell each time that it talks over loopback."""
@@ -55,7 +57,8 @@ class Kernel:
         lines = f"import gc; gc.disable(); {preload}; gc.freeze(); gc.enable()"
         loaded = [] if beside else ["--HistoryManager.enabled=False", f"--IPKernelApp.exec_lines={lines}"]
         where = {"cwd": str(beside)} if beside else {}
-        self._manager.start_kernel(extra_arguments=[*QUIET, *loaded], **where)
+        with _starting():
+            self._manager.start_kernel(extra_arguments=[*QUIET, *loaded], **where)
 
     def client(self) -> Any:
         """Return what talks to the kernel, connected once for all notebooks: to connect takes a fifth of a second."""
@@ -64,7 +67,8 @@ class Kernel:
         if self._client is None:
             self._client = self._manager.client()
             self._client.start_channels()
-            run_sync(self._client.wait_for_ready)(timeout=_START_TIMEOUT)
+            with _starting():
+                run_sync(self._client.wait_for_ready)(timeout=_START_TIMEOUT)
             self._client.allow_stdin = False
         return self._client
 
@@ -84,7 +88,8 @@ class Kernel:
         async def wait() -> None:
             await ensure_async(client.execute(code, silent=True, reply=True, timeout=_START_TIMEOUT))
 
-        run_sync(wait)()
+        with _starting():
+            run_sync(wait)()
 
     def restart(self) -> None:
         """Start it anew after it died, unless it was stopped."""
@@ -119,6 +124,15 @@ class Kernel:
         if self._client is not None:
             self._client.stop_channels()
             self._client = None
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Tell what kept a kernel from starting: it died, does not answer, is not registered, or its program is missing."""
+    try:
+        yield
+    except (RuntimeError, OSError, KeyError) as error:
+        raise ReportError(f"the kernel did not start: {' '.join(str(error).split())}") from error
 
 
 class Kernels:
@@ -159,9 +173,9 @@ def warm_kernels(n: int) -> Iterator[Kernels]:
 def _own_folder() -> Iterator[Path]:
     """A folder for as long as the block runs; those that killed reports left are removed first."""
     for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
-        pid = left.name.removeprefix(_FOLDER).partition("-")[0]
         from ..data.files import is_alive  # only here: kernels are started before the library is loaded
 
+        pid = left.name.removeprefix(_FOLDER).partition("-")[0]
         if pid.isdigit() and not is_alive(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-", ignore_cleanup_errors=True) as folder:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import yaml
 from papermill.inspection import inspect_notebook
 
 import netperf_lib as npl
+from netperf_lib.data.files import is_alive
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
@@ -27,6 +27,7 @@ from netperf_lib.questions.contents import fleet_pages
 from netperf_lib.reporting.execute import _pages, parameters_of, parse_parameters
 from netperf_lib.reporting.kernels import warm_kernels
 
+from ..sshd import wait_until
 from . import made
 
 
@@ -357,11 +358,12 @@ def test_a_kernel_that_the_user_registered_as_python3_is_not_what_the_librarys_n
     assert "could not be made" not in text(pdf)
 
 
+@pytest.mark.parametrize("program", ["/bin/false", "/no/such/program"])
 def test_notebooks_of_the_users_own_run_in_their_kernel_and_a_kernel_that_does_not_start_is_told(
-    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     book = notebook(tmp_path, "print('never seen')")
-    registered(tmp_path, "/bin/false")
+    registered(tmp_path, program)
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     with pytest.raises(ReportError, match="kernel did not start"):
         npl.report(experiment, notebooks=[book])
@@ -404,11 +406,8 @@ def test_ctrl_c_ends_a_report_and_its_kernels(experiment: Path, tmp_path: Path) 
     books = [notebook(tmp_path, code, name=name) for name in ("one", "two", "three")]
     words = [word for book in books for word in ("--notebook", str(book))]
     with subprocess.Popen([sys.executable, "-m", "netperf_lib", "report", str(experiment), *words]) as report:
-        for _ in range(1200):
-            if any(tmp_path.glob("pid-*")):
-                break
-            time.sleep(0.1)
+        assert wait_until(lambda: any(tmp_path.glob("pid-*")), seconds=120)
         report.send_signal(signal.SIGINT)
         assert report.wait(timeout=60) == 130
     for file in tmp_path.glob("pid-*"):
-        assert not Path("/proc", file.name.removeprefix("pid-")).exists()
+        assert not is_alive(int(file.name.removeprefix("pid-")))
