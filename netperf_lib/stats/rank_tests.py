@@ -119,7 +119,8 @@ def centred_ranks(d: Floats) -> Floats:
     """Ranks of the values of each row, about their mean; ties share theirs."""
     import pandas as pd  # scipy.stats takes half a second to load
 
-    return np.asarray(pd.DataFrame(d).rank(axis=1), dtype=float) - (d.shape[1] + 1) / 2
+    ranks: Floats = pd.DataFrame(d).rank(axis=1).to_numpy()
+    return ranks - (d.shape[1] + 1) / 2
 
 
 def lag1_p(d: Floats) -> Floats:
