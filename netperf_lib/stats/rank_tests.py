@@ -120,7 +120,8 @@ def centred_ranks(d: Floats) -> Floats:
     import pandas as pd  # scipy.stats takes half a second to load
 
     ranks: Floats = pd.DataFrame(d).rank(axis=1).to_numpy()
-    return ranks - (d.shape[1] + 1) / 2
+    mean = (d.shape[1] + 1) / 2
+    return np.asarray(ranks - mean, dtype=float)
 
 
 def lag1_p(d: Floats) -> Floats:
