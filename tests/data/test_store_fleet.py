@@ -39,6 +39,8 @@ from netperf_lib.data.workers import Engine
 from netperf_lib.errors import StoreError, UsageError
 from netperf_lib.tools.parsed import ParsedRun
 
+from ..sshd import wait_until
+
 RUNS = 60
 
 
@@ -145,7 +147,7 @@ def test_workers_end_with_their_parent(fresh: Path) -> None:
     )  # waits for the end of the pipe
     pids = [int(p) for p in done.stdout.split()]
     assert pids
-    assert not any(files.is_alive(p) for p in pids)
+    assert wait_until(lambda: not any(files.is_alive(p) for p in pids))
 
 
 def test_workers_that_always_die_are_given_up(fresh: Path) -> None:
