@@ -7,10 +7,12 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 from ..errors import ReportError
@@ -61,15 +63,15 @@ class Kernel:
             self._manager.start_kernel(extra_arguments=[*QUIET, *loaded], **where)
 
     def client(self) -> Any:
-        """Return what talks to the kernel, connected once for all notebooks: to connect takes a fifth of a second."""
+        """Return what talks to the kernel, connected once for all notebooks."""
         from jupyter_core.utils import run_sync
 
         if self._client is None:
             self._client = self._manager.client()
+            self._client.allow_stdin = False
             self._client.start_channels()
             with _starting():
-                run_sync(self._client.wait_for_ready)(timeout=_START_TIMEOUT)
-            self._client.allow_stdin = False
+                run_sync(_ready)(self._client)
         return self._client
 
     def executor(self, notebook: Any) -> Any:
@@ -124,6 +126,24 @@ class Kernel:
         if self._client is not None:
             self._client.stop_channels()
             self._client = None
+
+
+async def _ready(client: Any) -> None:
+    """Wait until a kernel answers, and what it prints is heard.
+
+    The client's own `wait_for_ready` goes on until the kernel has been silent for a fifth of a second; whoever executes
+    a cell passes over what is left of earlier ones.
+    """
+    until = time.monotonic() + _START_TIMEOUT
+    while time.monotonic() < until:
+        client.kernel_info()
+        with suppress(Empty):
+            await client.get_shell_msg(timeout=1)
+            await client.get_iopub_msg(timeout=0.2)
+            return
+        if not await client.is_alive():
+            raise RuntimeError("it died before it answered")
+    raise RuntimeError(f"no answer within {_START_TIMEOUT} s")
 
 
 @contextmanager
