@@ -97,6 +97,12 @@ def _registry() -> dict[str, Metric]:
 
 
 METRICS: dict[str, Metric] = _registry()
+HEADLINES = ("latency_oneway_us", "rtt_us", "throughput_bps")
+"""Metrics that a question is asked about first."""
+PAGES = (*HEADLINES, "throughput_sent_bps", "transaction_rate_per_s")
+"""Metrics that have pages of their own, in the order of a report; the sender's throughput where no other is known."""
+COMPARED = tuple(m for m in METRICS if m in {*PAGES, "latency_oneway_loaded_us", "rtt_p99_us"})
+"""Metrics of two measurements that are compared when none are named: those that both sides have."""
 
 
 def metric(name: str) -> Metric:

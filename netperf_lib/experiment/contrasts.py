@@ -8,13 +8,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from ..metrics import METRICS, format_value, read_value
+from ..metrics import HEADLINES, METRICS, format_value, read_value
 from .factors import FACTORS, Level, dimensions, factor, is_latency, sort_levels
 from .model import Compare, Contrast, Experiment, Trial
 from .schedule import conditions, describe
-
-HEADLINES = ("latency_oneway_us", "rtt_us", "throughput_bps")
-"""Metrics that a question is asked about first."""
 
 Loc: TypeAlias = tuple[str | int, ...]
 Row: TypeAlias = Mapping[str, Level]

@@ -17,7 +17,7 @@ from ..data.imports import are_logs, read_logs
 from ..data.load import Fleet, Results, read
 from ..errors import StatsError
 from ..experiment.factors import dimensions, level_words, plain
-from ..metrics import METRICS, format_value, plural
+from ..metrics import COMPARED, METRICS, format_value, plural
 from ..stats import Comparison, Family, Level, judge, level
 from ..stats.result import plain as as_json
 from ..stats.result import quantity
@@ -32,16 +32,6 @@ if TYPE_CHECKING:
 Data: TypeAlias = "Results | Fleet | pd.DataFrame | str | os.PathLike[str]"
 """An experiment, a data root, a table of runs, or the place of one of these or of logs."""
 
-HEADLINES = (
-    "latency_oneway_us",
-    "latency_oneway_loaded_us",
-    "rtt_us",
-    "rtt_p99_us",
-    "throughput_bps",
-    "throughput_sent_bps",
-    "transaction_rate_per_s",
-)
-"""Metrics that are compared when none are named: those that both sides measured."""
 _SIDE = "measurement"
 _APART = frozenset({"client", "server", "client_vm_size", "server_vm_size"})
 
@@ -208,7 +198,7 @@ def before_after(
 ) -> BeforeAfter:
     """Compare two tables of runs, condition by condition; `compare` tells of the parameters.
 
-    `metrics` are by default those of `HEADLINES` that both sides measured, and `by` every factor that varies and that
+    `metrics` are by default those of `COMPARED` that both sides measured, and `by` every factor that varies and that
     the sides share. Empty where the sides share no condition: then `only` lists what each has. StatsError where a side
     has no run, or a factor or metric is not there.
     """
@@ -268,10 +258,10 @@ def _metrics(before: pd.DataFrame, after: pd.DataFrame, metrics: Sequence[str] |
     def measured(side: pd.DataFrame, metric: str) -> bool:
         return metric in side.columns and bool(side[metric].notna().any())
 
-    wanted = list(metrics or HEADLINES)
+    wanted = list(metrics or COMPARED)
     lacking = [m for m in wanted if m not in METRICS]
     if lacking:
-        raise StatsError(f"{lacking[0]!r} is no metric; metrics are for example {', '.join(HEADLINES)}")
+        raise StatsError(f"{lacking[0]!r} is no metric; metrics are for example {', '.join(COMPARED)}")
     found = [m for m in wanted if measured(before, m) and measured(after, m)]
     if metrics is None and "throughput_bps" in found:  # the sender's view stands in where no receiver's is known
         found = [m for m in found if m != "throughput_sent_bps"]

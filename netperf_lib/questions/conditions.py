@@ -13,6 +13,7 @@ from ..experiment.factors import plain as level_of
 from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
 from ..stats import Quantiles, level, tails, units_of
+from ..stats.runs_table import HOSTS
 from ..tools.parsed import Percentile
 from .words import effect, span
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 LENGTHS = ("duration_s", "omit_s")
 """How long a test takes is no part of what it measures."""
-HOSTS = ("client", "server")
 
 
 def select(

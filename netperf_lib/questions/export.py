@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..data.load import Fleet, Results, read
 from ..errors import StatsError, UsageError, pip_install
 from ..experiment.factors import dimensions, plain
+from ..metrics import COMPARED
 from ..stats import level
-from .before_after import HEADLINES, compare
+from .before_after import compare
 from .conditions import ok_runs
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _levels(runs: pd.DataFrame) -> pd.DataFrame:
     factors = [f for f in dimensions(runs.columns) if len(ok[f].unique()) > 1] or ["tool"]
     rows: list[dict[str, Any]] = []
     for key, some in ok.groupby(factors, dropna=False, sort=False):
-        for metric in HEADLINES:
+        for metric in COMPARED:
             values = some[metric].dropna() if metric in some else ()
             if len(values):
                 at = level(values, metric=metric)

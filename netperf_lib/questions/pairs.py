@@ -11,8 +11,9 @@ from ..experiment.model import Contrast
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import Family
+from ..stats.runs_table import HOSTS
 from ..stats.verdict import compare
-from .conditions import HOSTS, LENGTHS, condition_factors, describe, levels, objects, of_the_pair, ok_runs, select
+from .conditions import LENGTHS, condition_factors, describe, levels, objects, of_the_pair, ok_runs, select
 from .question import headline_metrics
 from .words import contrasts
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import FACTORS, dimensions, factor, plain, residue, sort_levels
 from ..experiment.model import Contrast
-from ..metrics import format_value
+from ..metrics import PAGES, format_value
 from ..metrics import metric as metric_of
 from ..stats import Family
+from ..stats.runs_table import HOSTS
 from ..stats.steady_state import kept, whole
 from ..stats.verdict import compare
 from .conditions import (
-    HOSTS,
     LENGTHS,
     condition_factors,
     describe,
@@ -36,8 +36,6 @@ from .words import contrasts
 if TYPE_CHECKING:
     import pandas as pd
 
-HEADLINE = ("latency_oneway_us", "rtt_us", "throughput_bps", "throughput_sent_bps", "transaction_rate_per_s")
-"""Metrics that have pages of their own, in the order of a report; the sender's throughput where no other is known."""
 BESIDE = (
     "cpu_client_ratio",
     "cpu_server_ratio",
@@ -64,7 +62,7 @@ def headline_metrics(runs: pd.DataFrame) -> list[str]:
     ['latency_oneway_us', 'throughput_bps']
     """
     kept = ok_runs(runs)
-    found = [m for m in HEADLINE if m in kept and kept[m].notna().any()]
+    found = [m for m in PAGES if m in kept and kept[m].notna().any()]
     if "throughput_bps" in found and "throughput_sent_bps" in found:
         # the sender's figure is asked about where a tool told no other, as the client's log of iperf 2
         known = kept.groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count() > 0

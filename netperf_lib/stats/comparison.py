@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ..metrics import plural
+from ..metrics import Better, plural
 from .result import Result, difference, direction, html_table, percent, spread, unit_of, value_words
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Better = Literal["higher", "lower"]
 
 
 class About(TypedDict, total=False):

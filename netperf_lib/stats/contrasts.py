@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from ..errors import StatsError
 from ..experiment.model import Contrast
-from ..metrics import METRICS, read_value
-from .comparison import Better
+from ..metrics import METRICS, Better, read_value
 from .result import check_share, unit_of, value_words
 from .runs_table import Factors
 

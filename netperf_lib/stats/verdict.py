@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -14,12 +13,11 @@ import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
-from ..experiment.factors import level_words, plain
+from ..experiment.factors import plain
 from ..experiment.model import Contrast
-from ..metrics import plural
-from .comparison import About, Better, Comparison, Family, Verdict
+from ..metrics import Better, plural
+from .comparison import About, Comparison, Family, Verdict
 from .contrasts import Question, question
-from .dependence import Dependence, States, carry_over, dependence, path_states, place_effect
 from .evidence import (
     ABOVE,
     EQUIVALENT,
@@ -29,7 +27,6 @@ from .evidence import (
     Rounds,
     Unblocked,
     Units,
-    autocorrelation_factor,
     decide,
     more_rounds,
     rounds_required,
@@ -39,6 +36,7 @@ from .result import Floats, check_share, numbers, percent, quantity
 from .runs_table import Factors, Mask, RunsTable
 from .sequential import nominal_level
 from .sides import Measured, Sides
+from .trust import Trust, trusts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,127 +153,7 @@ def _beyond_plan(table: RunsTable, rounds: int) -> Mask:
     return np.asarray(np.isin(table.block, blocks[rank >= rounds]))
 
 
-# --- how far rounds can be trusted ------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Trust:
-    """How far the rounds of a contrast can be trusted."""
-
-    factor: float = 1.0
-    reach: float = 0.0
-    states: list[Mask] = field(default_factory=list)
-    """Rounds (of the log ratios) in which a side was in its upper state."""
-    alarm: str = ""
-    warnings: list[str] = field(default_factory=list)
-
-    def depends(self, found: Dependence, own: float) -> None:
-        self.factor = autocorrelation_factor(max(found.rho, own))
-        if found.alarm:
-            self.alarm = (
-                f"the rounds are not independent (neighbours resemble each other, p = {found.p:.2g}): "
-                "measure with more time between rounds"
-            )
-        elif self.factor > 1.5:
-            self.warnings.append(
-                f"neighbouring rounds resemble each other: {self.factor:.1f} rounds count as one, the interval is wider"
-            )
-
-
-def _trusts(family: Sequence[Measured], sides: Sides) -> list[_Trust]:
-    """What the rounds of a family depend on, and steps and states of their values."""
-    found = [_Trust() for _ in family]
-    for m, trust in zip(family, found, strict=True):
-        trust.reach = m.a.step + (m.b.step if m.b is not None else 0.0)
-        if m.b is None and m.unblocked is None and len(m.unknown) == 1:
-            alone = dependence(m.d[:, None])
-            trust.depends(alone, float(alone.own[0]) if alone.own.size else 0.0)
-        if m.unblocked is not None and len(m.unknown) <= 2:
-            x, y = (dependence(v[:, None]) for v in m.unblocked)
-            trust.depends(x if x.p < y.p else y, max(float(v.own.max(initial=0.0)) for v in (x, y)))
-    for metric in dict.fromkeys(m.asked.metric for m in family):
-        mine = [i for i, m in enumerate(family) if m.asked.metric == metric and m.b is not None and m.d.size]
-        mine = [i for i in mine if family[i].unblocked is None]
-        if mine:
-            _trust_pairs([family[i] for i in mine], [found[i] for i in mine], sides)
-    for m, trust in zip(family, found, strict=True):
-        if not trust.states and len(m.unknown) == 1 and m.unblocked is None:
-            trust.states += path_states(m.d[:, None]).upper.values()
-    return found
-
-
-def _trust_pairs(family: Sequence[Measured], found: Sequence[_Trust], sides: Sides) -> None:
-    """The same for the contrasts of one metric, whose conditions are looked at together."""
-    t = sides.table
-    members = {side.key: side for m in family for side in (m.a, m.b) if side is not None}
-    keys = list(members)
-    logs = np.stack([members[k].log for k in keys], axis=1)
-    whole = np.asarray(np.isfinite(logs).all(axis=1))
-    if whole.sum() < 6:
-        return
-    logs = logs[whole]
-    single = np.unique(sides.deployment[whole]).size == 1
-    together = dependence(logs) if single else Dependence(0.0, np.zeros(len(keys)), 1.0)
-    previous, place = _sequence(t, [members[k].rows for k in keys], whole)
-    carried = carry_over(logs, previous)
-    drift = place_effect(logs, place)
-    names = _condition_names(t, carried)
-    states = path_states(logs) if single else States({})
-    for m, trust in zip(family, found, strict=True):
-        a, b = keys.index(m.a.key), keys.index(m.b.key if m.b is not None else m.a.key)
-        trust.depends(together, max(together.own[a], together.own[b]))
-        for code, effect in carried.items():
-            bias = effect * float((previous[:, a] == code).mean() - (previous[:, b] == code).mean())
-            trust.reach += 2 * abs(bias)
-            trust.warnings.append(
-                f"what is measured right after {names[code]} is {percent(abs(math.expm1(effect)))} "
-                f"{'higher' if effect > 0 else 'lower'}: the interval is wider for it; pause longer between trials"
-            )
-        if drift:
-            bias = drift * float((place[:, a] - place[:, b]).mean())
-            trust.reach += 2 * abs(bias)
-            trust.warnings.append(
-                f"values change by {percent(abs(math.expm1(drift)))} from one place in the round to the next: "
-                "the interval is wider for it"
-            )
-        for c in {a, b} & states.upper.keys():
-            labels = np.zeros(whole.size, dtype=bool)
-            labels[np.flatnonzero(whole)] = states.upper[c]
-            trust.states.append(labels[m.block])
-        if states.gap and not trust.states:
-            trust.reach += states.gap
-            trust.warnings.append(
-                f"another path of this experiment changed its state by {percent(math.expm1(states.gap))} during the "
-                "measurement, as one of these may have done before or after it: the interval is wider for it"
-            )
-
-
-def _sequence(t: RunsTable, rows: Sequence[npt.NDArray[np.intp]], whole: Mask) -> tuple[Any, Floats]:
-    """Condition measured before, and place in the round, of each condition in each whole round."""
-    before, place = t.before(), t.place()
-    previous = np.full((whole.size, len(rows)), -1, dtype=np.intp)
-    places = np.full((whole.size, len(rows)), np.nan)
-    for i, mine in enumerate(rows):
-        previous[t.block[mine], i] = before[mine]
-        places[t.block[mine], i] = place[mine]
-    return previous[whole], places[whole]
-
-
-def _condition_names(t: RunsTable, codes: Iterable[int]) -> dict[int, str]:
-    """What a sentence calls a condition: the levels of what varies."""
-    every = np.arange(len(t.runs))
-    varying = list(t.varying(every, t.factors, {}))
-    found = {}
-    for code in codes:
-        row = np.flatnonzero(t.condition == code)[0]
-        found[code] = ", ".join(level_words(f, t.level_of(f, row)) for f in varying) or "the other condition"
-    return found
-
-
-# --- judging ----------------------------------------------------------------------------------------------------------
-
-
-def _estimates(family: Sequence[Measured], trusts: Sequence[_Trust], logs: Sequence[tuple[Floats, Any]]) -> list[Any]:
+def _estimates(family: Sequence[Measured], trusts: Sequence[Trust], logs: Sequence[tuple[Floats, Any]]) -> list[Any]:
     """Estimates of a family from these log ratios and their units; None where there are none."""
     made: list[Any] = []
     by_unit: dict[int, Floats] = {}
@@ -317,13 +195,13 @@ def _pooled(i: int, every: Mapping[int, Floats]) -> tuple[float, float]:
 
 def _judged(family: Sequence[Measured], sides: Sides, alpha: float, design: Design) -> list[Comparison]:
     """Judge measured contrasts that share alpha."""
-    trusts = _trusts(family, sides)
+    found = trusts(family, sides)
     edges = [m.asked.edge for m in family]
     logs = [(m.d, m.unit) for m in family]
     sequential = design == "sequential"
 
     def decided(logs: Sequence[tuple[Floats, Any]]) -> tuple[list[Any], list[Decision]]:
-        estimates = _estimates(family, trusts, logs)
+        estimates = _estimates(family, found, logs)
         usable = [e if not m.refusal else None for e, m in zip(estimates, family, strict=True)]
         return estimates, decide(usable, edges, alpha, sequential=sequential)
 
@@ -350,7 +228,7 @@ def _judged(family: Sequence[Measured], sides: Sides, alpha: float, design: Desi
     placings = sum(len(np.unique(m.unit)) for m in {id(s): m for m in family for s in (m.a, m.b)}.values() if m.moved)
     return [
         _comparison(m, t, e, d, doubt, alpha, len(family), design, placings)
-        for m, t, e, d, doubt in zip(family, trusts, estimates, main, doubts, strict=True)
+        for m, t, e, d, doubt in zip(family, found, estimates, main, doubts, strict=True)
     ]
 
 
@@ -365,7 +243,7 @@ def _beyond_doubt(m: Measured) -> int:
 
 def _comparison(
     m: Measured,
-    trust: _Trust,
+    trust: Trust,
     estimate: Estimate | None,
     decision: Decision,
     doubt: str,
@@ -523,7 +401,7 @@ def _unseen(m: Measured, placings: int) -> tuple[str, int] | None:
     return None
 
 
-def _basis(m: Measured, trust: _Trust, design: Design) -> tuple[str, str, tuple[str, ...]]:
+def _basis(m: Measured, trust: Trust, design: Design) -> tuple[str, str, tuple[str, ...]]:
     """Method, what is estimated, and what is assumed."""
     looks = ", valid at every look" if design == "sequential" else ""
     assumed: tuple[str, ...]

@@ -25,7 +25,7 @@ import pandas as pd
 from netperf_lib import stats
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
-from netperf_lib.stats import dependence, evidence, sides, verdict
+from netperf_lib.stats import dependence, evidence, sides, trust, verdict
 
 ALPHA = 0.05
 MARGIN = 0.10
@@ -594,8 +594,8 @@ MUTATIONS = {
         60,
         lambda: [
             mock.patch.object(dependence.Dependence, "alarm", property(lambda _: False)),
-            mock.patch.object(verdict, "autocorrelation_factor", return_value=1.0),
-            mock.patch.object(verdict, "path_states", return_value=dependence.States({})),
+            mock.patch.object(trust, "autocorrelation_factor", return_value=1.0),
+            mock.patch.object(trust, "path_states", return_value=dependence.States({})),
         ],
     ),
     "looking ignored": Mutation(
