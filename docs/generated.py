@@ -1,4 +1,4 @@
-"""Sphinx extension: pages of the reference, written from the code before each build."""
+"""Sphinx extension that writes the reference pages from the code before each build."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def metrics() -> str:
-    """Return the page of every metric with its unit, direction and basis."""
+    """Return the page of all metrics with their units, directions and bases."""
     from netperf_lib.metrics import METRICS
 
     rows = [(f"`{m.name}`", m.label, m.unit, m.better or "–", m.basis or "–") for m in METRICS.values()]
     head = ("name", "meaning", "unit", "better", "basis")
     return (
         "# Metrics\n\nColumns of the tables are named `<quantity>[_<statistic>]_<unit>`. A missing value is null, "
-        "never zero. Latencies of different bases are different metrics; nothing merges them.\n\n" + _table(head, rows)
+        "never zero. Latencies of different bases are different metrics and are never merged.\n\n" + _table(head, rows)
     )
 
 
@@ -43,7 +43,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def _told(field: dict[str, Any], parts: dict[str, Any]) -> str:
-    """What is said of the part of a schema that a field refers to."""
+    """Return the description of the schema part that a field refers to."""
     name = field.get("$ref", "").rsplit("/", 1)[-1]
     return str(parts.get(name, {}).get("description", "")).split("\n\n")[0]
 
@@ -59,7 +59,7 @@ def _fields(title: str, schema: dict[str, Any], parts: dict[str, Any]) -> str:
 
 
 def experiment() -> str:
-    """Return the page of every field of an experiment file."""
+    """Return the page of all fields of an experiment file."""
     from netperf_lib.experiment.model import Experiment
 
     schema = Experiment.model_json_schema()
@@ -105,8 +105,8 @@ def factors() -> str:
         for f in FACTORS.values()
     ]
     return (
-        "# Factors\n\nEvery factor, option and label of a run is a dimension of the table of runs. About these "
-        "something more is known; a label of your own needs no entry.\n\n"
+        "# Factors\n\nEvery factor, option and label of a run is a dimension of the table of runs. For these "
+        "factors more is known; a label of your own needs no entry.\n\n"
         + _table(("name", "called", "kind", "role", "order of levels"), rows)
     )
 
@@ -124,7 +124,7 @@ def _members(module: Any, names: Iterable[str]) -> list[str]:
 
 
 def api() -> str:
-    """Return the page of the names that people type: those at the top, and those of each part."""
+    """Return the page of the public names: those at the top level and those of each part."""
     import importlib
 
     import netperf_lib as npl

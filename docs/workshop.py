@@ -1,7 +1,7 @@
-"""The workshop's material, made from ``notebooks/workshop/solutions``: the lessons, slides for the teacher, a handout.
+"""Make the workshop material from ``notebooks/workshop/solutions``: lessons, slides for the teacher, a handout.
 
-``make workshop`` runs it. The lessons are the solutions without the lines that end in ``# solution``; slides and
-handout show the lessons, with their figures from the recorded experiment.
+``make workshop`` runs this. The lessons are the solutions without the lines that end in ``# solution``; slides and
+handout show the lessons, with figures from the recorded experiment.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def lesson(solution: NotebookNode) -> NotebookNode:
 
 
 def lessons(names: list[str] | None = None) -> dict[str, NotebookNode]:
-    """Return the lessons by name, those with `names` or all."""
+    """Return the lessons by name: those in `names`, or all."""
     found = sorted((LESSONS / "solutions").glob("*.ipynb"))
     return {p.stem: lesson(nbformat.read(p, as_version=4)) for p in found if names is None or p.stem in names}
 
@@ -70,14 +70,14 @@ def shown(book: NotebookNode) -> NotebookNode:
 
 
 def _parts(cell: NotebookNode) -> list[NotebookNode]:
-    """Split a cell of text where a heading begins."""
+    """Split a text cell at its headings."""
     if cell.cell_type != "markdown":
         return [copy.deepcopy(cell)]
     return [nbformat.v4.new_markdown_cell(text) for text in re.split(r"\n\n(?=##)", cell.source)]
 
 
 def slides(book: NotebookNode, *, reveal: str | None = None) -> str:
-    """Return a lesson as slides: a heading, a figure or a table begins one."""
+    """Return a lesson as slides; each heading, figure or table begins a slide."""
     config = Config()
     config.TagRemovePreprocessor.remove_input_tags = {"hide-input", "parameters"}
     exporter = SlidesExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True, reveal_scroll=True)
@@ -93,7 +93,7 @@ def slides(book: NotebookNode, *, reveal: str | None = None) -> str:
             kind = "slide" if headed and len(headed[0]) < 3 else "subslide" if headed or after_exercise else "-"
             room = len(cell.source) + (room if kind == "-" else 0)
             if headed and len(headed[0]) == 1:
-                room = 1000  # the title stands alone
+                room = 1000  # the title has a slide of its own
         elif any("data" in o for o in cell.outputs):
             kind = "subslide" if room > 130 else "-"
             room = 1000  # a slide shows one figure or table
@@ -105,7 +105,7 @@ def slides(book: NotebookNode, *, reveal: str | None = None) -> str:
 
 
 def handout(books: list[NotebookNode]) -> bytes:
-    """Return the text, the figures and the exercises of lessons as one PDF, a chapter each."""
+    """Return text, figures and exercises of the lessons as one PDF, one chapter per lesson."""
     whole = nbformat.v4.new_notebook(metadata={"title": "Workshop", "netperf": {"chapters": True}})
     for book in books:
         cells = copy.deepcopy(book.cells)
@@ -126,7 +126,7 @@ def write_lessons(folder: Path = LESSONS) -> None:
 
 
 def build(folder: Path, names: list[str] | None = None, *, reveal: str | None = None) -> list[Path]:
-    """Leave slides of each lesson and the handout in a folder."""
+    """Write the slides of each lesson and the handout to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     done: dict[str, Any] = {name: shown(book) for name, book in lessons(names).items()}
     made = [folder / f"{name}.slides.html" for name in done]
