@@ -102,7 +102,7 @@ def _statistics(run: Draft, text: str, *, asked: bool, mixed: bool) -> None:
         share, top = p / 100 + 1 / n, value + 1
         if not (1 - share) * value + share * least <= mean + 1 or mean > share * top + (1 - share) * most + 1:
             raise Contradictory(
-                f"{CONTRADICTION}percentile {p:g} is {value:g}, minimum, average and maximum allow no such"
+                f"{CONTRADICTION}percentile {p:g} is {value:g}, impossible with this minimum, average and maximum"
             )
         points.append(Percentile(p, value, n - 1 - int(p * (n + 1) / 100 - 1)))
     run.percentiles, run.basis = tuple(points), "rtt"
@@ -121,7 +121,7 @@ def _frequencies(run: Draft, text: str) -> None:
     except (ValueError, KeyError, TypeError):
         raise Damaged("the table of frequencies is cut or damaged") from None
     if not all(type(v) is int and v >= 0 for pair in bins for v in pair):
-        raise Damaged("the table of frequencies holds what is no count")
+        raise Damaged("the table of frequencies contains a value that is not a count")
     edges = [e for e, _ in bins]
     if edges != sorted(set(edges)) or not any(n for _, n in bins):
         raise Damaged("the latencies of the table are not in order, or the table is empty")

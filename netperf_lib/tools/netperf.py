@@ -161,7 +161,7 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
             raise Damaged(said[0].strip())
         raise Damaged("no result: the log ends before it", "partial" if run.intervals else "failed")
     if banner and "conf." not in body[:300] and (_number(found.get("Confidence Iterations Run")) or 0) > 1:
-        raise Contradictory("an average of several iterations, which the banner does not tell of: of another process")
+        raise Contradictory("an average of several iterations, which the banner does not mention: of another process")
     _metrics(run, found, test, burst)
     if all(v is None for v in run.metrics.values()):
         raise Damaged("; ".join(run.warnings) or "nothing was measured: every figure is missing or -1")
@@ -224,12 +224,12 @@ def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
     if decimals or not 0 <= surplus <= 1 or (surplus and not set(titles) <= _KNOWN_TITLES):
         raise Damaged(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
     if broken := [t for t in titles if t not in _KNOWN_TITLES and _PART_OF_A_TITLE.search(t)]:
-        run.warnings.append(f"titles that are not known, or damaged: {', '.join(map(repr, broken))}")
+        run.warnings.append(f"unknown or damaged titles: {', '.join(map(repr, broken))}")
     if surplus:
         run.warnings.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
     found = {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}
     if not _UNIT.fullmatch(unit := found.get("THROUGHPUT_UNITS", "Trans/s")):
-        raise Damaged(f"the values do not stand under their titles: {unit!r} is no unit of a throughput")
+        raise Damaged(f"the values are not under their titles: {unit!r} is not a unit of throughput")
     return found
 
 
@@ -245,7 +245,7 @@ def _columns(lines: list[str]) -> dict[str, str]:
         return {}
     values = [lines[row][a:b].strip() for a, b in spans]
     if any(not re.fullmatch(r"-?[\d.]+|[\w^/]+", v) for v in values):
-        raise Damaged(f"the columns do not stand under their titles: {lines[row].strip()!r}")
+        raise Damaged(f"the columns are not under their titles: {lines[row].strip()!r}")
     return {_TITLES.get(t, t): v for t, v in zip(titles, values, strict=True)}
 
 
@@ -372,10 +372,10 @@ def _metrics(run: Draft, found: dict[str, str], test: str, burst: int) -> None:
         if rate is not None and re.fullmatch(r"\d+\.\d\d\d?", rate):
             run.metrics["transaction_rate_per_s"] = float(rate)
         elif number is not None:
-            said = f"a throughput of {number} {unit or 'without its unit'} is no rate of transactions: left out"
+            said = f"a throughput of {number} {unit or 'without its unit'} is not a transaction rate: left out"
             run.warnings.append(said)
     elif unit is None and number is not None:
-        run.warnings.append(f"a throughput of {number} without its unit is left out; ask for THROUGHPUT_UNITS, too")
+        run.warnings.append(f"a throughput of {number} without its unit is left out; also ask for THROUGHPUT_UNITS")
     elif unit is not None:  # counted at this end: over UDP that is what was sent
         here = "throughput_sent_bps" if _sends_datagrams(test) else "throughput_bps"
         names = {"": here, "LOCAL_SEND_": "throughput_sent_bps", "REMOTE_RECV_": "throughput_bps"}
@@ -383,13 +383,13 @@ def _metrics(run: Draft, found: dict[str, str], test: str, burst: int) -> None:
             if _number(told := found.get(f"{key}THROUGHPUT")) is not None and told:
                 run.metrics[name] = _bps(told, unit, r"\d\d?" if "received" in found else r"\d\d").value
         if not test and number is not None:
-            run.warnings.append("no banner tells the test: taken for a transfer over TCP")
+            run.warnings.append("no banner names the test: taken as a transfer over TCP")
     latencies = {name: value(f"{key}_LATENCY") for name, key in _LATENCIES.items()}
     if any(v is not None for v in latencies.values()):
         if "CONNECT" in test.upper():
             run.warnings.append("the latencies hold the time to connect: left out")
         elif not answered and unit != "Trans/s":
-            what = "of the send call, not of the network" if test or unit else "of a test that is not told"
+            what = "of the send call, not of the network" if test or unit else "of an unknown test"
             run.warnings.append(f"the latencies are those {what}: left out")
         else:
             _latencies(run, latencies, burst)
@@ -408,7 +408,7 @@ def _latencies(run: Draft, latencies: dict[str, float | None], burst: int) -> No
     rate = run.metrics.get("transaction_rate_per_s")
     # one transaction after the other, or as many at a time as the burst is long
     if mean and rate and not 0.5 < mean * rate / 1e6 / (1 + burst) < 1.1:
-        raise Contradictory(f"{CONTRADICTION}{mean:g} us, {rate:g} transactions a second")
+        raise Contradictory(f"{CONTRADICTION}{mean:g} us, {rate:g} transactions per second")
     run.metrics |= latencies
     points = ((p, latencies[f"rtt_p{p}_us"]) for p in (50, 90, 99))
     run.percentiles, run.basis = tuple(Percentile(float(p), v) for p, v in points if v is not None), "rtt"

@@ -55,7 +55,7 @@ def _fill(run: Draft, text: str) -> None:
     elif "NTTTCP for Linux" in text or _TOTALS in text:
         _linux(run, text)
     else:
-        raise Damaged("a fragment of an XML document: no totals and no end in it")
+        raise Damaged("a fragment of an XML document, without totals and end")
 
 
 def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: float = 0.0, **others: Any) -> None:
@@ -179,9 +179,9 @@ def _linux(run: Draft, text: str) -> None:
         shown = "Real-time throughput" in text  # rates without times
         raise Damaged("the log ends before its totals", "partial" if shown else "failed")
     if text.count(_TOTALS) > 1:
-        raise Contradictory("totals of several tests, which may be of two processes: pass one test a log")
+        raise Contradictory("totals of several tests, possibly of two processes: pass one test per log")
     if not run.version and run.test == "receiver":
-        raise Damaged("the log tells not whether it is the sender's or the receiver's")
+        raise Damaged("the log does not tell whether it is the sender's or the receiver's")
     found: dict[str, str] = {}
     for row in text[text.index(_TOTALS) :].split("\n")[1:-1]:  # what has no line end may be cut
         if m := _KEY.fullmatch(row):
@@ -229,14 +229,14 @@ def _windows(run: Draft, text: str) -> None:
     sent, received = figures.get("Packets Sent"), figures.get("Packets Received")
     command = re.match(r"(?i).*ntttcp(?:\.exe)? .*?-([sr])\b", text)
     if not command and not (sent and received):
-        raise Damaged("the log tells not whether it is the sender's or the receiver's")
+        raise Damaged("the log does not tell whether it is the sender's or the receiver's")
     sends = command[1] == "s" if command else sent is not None and received is not None and sent.value > received.value
     run.test = "sender" if sends else "receiver"
     if not command:
         run.warnings.append(f"taken for the {run.test}'s log, from the packets sent and received")
     seconds, buffers = figures["realtime(s)"], figures.get("Buffers")
     if buffers and buffers.value and not (buffers / seconds).agrees(figures["Throughput(Buffers/s)"], 1e-4):
-        raise Contradictory(f"{CONTRADICTION}buffers, time and buffers a second")
+        raise Contradictory(f"{CONTRADICTION}buffers, time and buffers per second")
     retransmits, cpu = figures.get("Retransmits"), found.get("Avg. CPU %")
     _totals(
         run, figures["Throughput(MB/s)"] * (8 * 2**20), figures["Bytes(MEG)"] * 2**20, seconds, slack=0.0006,

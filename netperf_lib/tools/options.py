@@ -1,4 +1,4 @@
-"""Options of tests: a tool declares each once, for checks, command line, documentation and schema."""
+"""Options of tests. A tool declares each once, for checks, command line, documentation and schema."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Option:
 
     name: str
     type: type[bool | int | float] | Literal["rate", "word"] | tuple[str, ...]
-    """A type; ``"rate"``: bits per second, as a number or with K, M, G, T; ``"word"``: any; or the legal words."""
+    """A type; ``"rate"``: bits per second, as a number or with K, M, G, T; ``"word"``: any; or the allowed words."""
     help: str
     flag: str | None = None
-    """The tool's own option for it, where the value is passed on as it is."""
+    """The tool's own flag, if the value is passed on unchanged."""
     default: str | int | float | bool | None = None
-    """What holds where the option is not given; None: the tool chooses."""
+    """The value if the option is not given; None: the tool chooses."""
     unit: str | None = None
     tests: tuple[str, ...] = ()
     """The tests that take it; empty: all."""
 
     def problem(self, value: object) -> str | None:
-        """Say what a value must be; None when it is legal."""
+        """Say what a value must be; None if the value is allowed."""
         if isinstance(self.type, tuple):
             return None if value in self.type else f"one of {', '.join(self.type)}"
         if self.type in ("rate", "word"):
-            pattern, legal = (_RATE, _A_RATE) if self.type == "rate" else (_WORD, "a word without blanks")
+            pattern, legal = (_RATE, _A_RATE) if self.type == "rate" else (_WORD, "a word without spaces")
             plain = isinstance(value, int | float | str) and not isinstance(value, bool)
             return None if plain and pattern.fullmatch(str(value)) else legal
         if self.type is bool:
@@ -50,7 +50,7 @@ class Option:
 
 
 def checked(spec: TestSpec, tests: Sequence[str], known: Iterable[Option]) -> dict[str, Any]:
-    """Return the options of a test, once it is sure that its tool has the test and takes them; UsageError otherwise."""
+    """Return the options of a test; UsageError if its tool does not have the test or does not take them."""
     if spec.test not in tests:
         raise UsageError(f"{spec.tool} has no test {spec.test!r} (known: {', '.join(tests)})")
     options = {o.name: o for o in known if not o.tests or spec.test in o.tests}
@@ -63,7 +63,7 @@ def checked(spec: TestSpec, tests: Sequence[str], known: Iterable[Option]) -> di
 
 
 def arguments(known: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
-    """Return the tool's own options for those that are `given`, in the order of their declaration."""
+    """Return the tool's own flags for the options that are `given`, in the order of their declaration."""
     found: list[str] = []
     for option in known:
         if option.flag and (value := given.get(option.name)) is not None and value is not False:
@@ -72,9 +72,9 @@ def arguments(known: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
 
 
 def levels(trial: Trial, *, streams: str = "", buffer: str = "", message: str = "") -> list[str]:
-    """Return the tool's own options for the levels of a trial, by its flags for them.
+    """Return the tool's arguments for the levels of a trial, with the given flags.
 
-    Buffers that the hosts of the pair have anyway get none: it would switch off autotuning.
+    A buffer size that the hosts of the pair already have gets no flag: it would switch off autotuning.
     """
     several = trial.streams if trial.streams > 1 else None
     given = ((streams, several), (buffer, trial.asked_buffer_bytes), (message, trial.message_bytes))
@@ -90,7 +90,7 @@ def bits_per_second(rate: str | float) -> float:
 
 
 def json_schema(known: Iterable[Option]) -> dict[str, Any]:
-    """Return the JSON schema of the options of a tool."""
+    """Return the JSON schema of a tool's options."""
     kinds: dict[Any, dict[str, Any]] = {
         bool: {"type": "boolean"},
         int: {"type": "integer", "minimum": 0},

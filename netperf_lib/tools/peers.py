@@ -67,7 +67,7 @@ def _run(
     given = {k: v for k, v in parameters.items() if isinstance(v, str | int | float) and v != ""}
     draft = Draft(tool, 1, version, test, dict(metrics), given, list(warnings))
     if all(v is None for v in metrics.values()):
-        return draft.run("failed", "it holds no figure that is a metric here")
+        return draft.run("failed", "none of its figures is a known metric")
     return draft.run()
 
 

@@ -161,12 +161,12 @@ def _figure(kind: str, text: str) -> Figure:
     number, unit, exact = m[1].replace(",", "") + (m[2] or ""), m[3] or "", m[4]
     factor = _UNITS[kind][unit]
     if float(number) > 1000 and unit not in _ANY_SIZE and not (kind == "size" and exact):
-        raise Damaged(f"qperf writes {number} {unit} in the next larger unit")
+        raise Damaged(f"qperf would print {number} {unit} in the next larger unit")
     printed = Figure.printed(number, factor)
     # 8.03 GB/sec are 64 240 000 000 bit/s, not 64 239 999 999.99999
     value = float(number) if factor == 1 else float(f"{printed.value:.12g}")
     if exact and float(exact.replace(",", "")) != value:
-        raise Damaged("the exact value in brackets is another one")
+        raise Damaged("the exact value in brackets is different")
     counted = kind in ("size", "count") and factor == 1
     return Figure(value, 0.0 if counted or exact else printed.half)
 
@@ -284,7 +284,7 @@ def _metrics(run: Draft, test: str, found: Mapping[str, Figure]) -> None:
 
     latency, received, sent = value("latency"), value("recv_bw", "bw"), value("send_bw")
     if latency == 0 or (latency is None and not received and not sent and not value("msg_rate")):
-        raise Damaged("no message arrived: qperf prints 0 where it has nothing to divide by")
+        raise Damaged("no message arrived: qperf prints 0 when it has nothing to divide by")
     real, duration = value("loc_real_time", "send_real_time"), value("time")
     run.metrics = {
         "rtt_us" if test in _ROUND_TRIP else "latency_oneway_us": latency,

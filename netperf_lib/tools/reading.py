@@ -47,8 +47,8 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
             return [_placed(r, file) for r in document]
     if len(data) > LARGEST:
         raise ParseError(
-            f"a text of more than {LARGEST >> 20} MiB, and no whole JSON document of iperf3: split it, one run a file, "
-            "or ask the tool for longer intervals",
+            f"the text is larger than {LARGEST >> 20} MiB and not a complete iperf3 JSON document: "
+            "split it into one run per file, or ask the tool for longer intervals",
             file=file,
         )
     if isinstance(data, bytes):
@@ -65,8 +65,7 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
                 return [replace(run, warnings=(*run.warnings, remark)) for run in again]
     if not runs:
         raise ParseError(
-            f"no run of a known tool in this text; known are {', '.join(READERS)}, "
-            "so pass what one of them printed, whole",
+            f"no run of a known tool in this text; pass the complete output of one of {', '.join(READERS)}",
             file=file,
         )
     runs = _beside_others(runs)
@@ -78,7 +77,7 @@ def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
     mixed = {i for i, r in enumerate(runs) if r.contradictory}
     for i in {i + step for i in mixed for step in (-1, 1)} - mixed:
         if 0 <= i < len(runs) and runs[i].status == "ok" and any(runs[i].tool == runs[j].tool for j in mixed):
-            _warn(runs, i, "the log beside it may hold lines of another process: some of this one may be missing")
+            _warn(runs, i, "the log next to it may contain lines of another process: lines of this run may be missing")
     return runs
 
 

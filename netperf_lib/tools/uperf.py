@@ -112,7 +112,7 @@ def _raw_rows(run: Draft, raw: list[tuple[float, str, int, int]], told: _Moved |
     transactions = [list(group) for _, group in groupby(raw, key=lambda r: r[1])]
     names = [group[0][1] for group in transactions if group[0][1].startswith("Txn")]
     if names != [f"Txn{i}" for i in range(1, len(names) + 1)]:
-        raise Contradictory(f"{CONTRADICTION}the rows of a transaction stand among those of another one")
+        raise Contradictory(f"{CONTRADICTION}the rows of a transaction are among those of another one")
     if any(b[0] < a[0] or b[2] < a[2] or b[3] < a[3] for rows in transactions for a, b in pairwise(rows)):
         raise Damaged("the rows count down: the log is damaged")
     main = max(transactions, key=lambda r: r[-1][2])

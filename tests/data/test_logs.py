@@ -244,7 +244,7 @@ def test_a_log_too_large_for_the_memory_is_refused_at_once(tmp_path: Path, monke
         npl.parse(large)
     monkeypatch.setattr(tools.reading, "LARGEST", 1 << 10)
     log = LOGS / "iperf3" / "gen-3.12-title.txt"
-    with pytest.raises(ParseError, match=r"a text of more than .* MiB, and no whole JSON document of iperf3: split it"):
+    with pytest.raises(ParseError, match=r"larger than .* MiB and not a complete iperf3 JSON document: split it"):
         npl.parse_text(2 * log.read_bytes())
     document = (LOGS / "iperf3" / "gen-3.12-udp.json").read_bytes()
     assert npl.parse_text(document)[0].status == "ok"

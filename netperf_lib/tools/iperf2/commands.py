@@ -16,7 +16,7 @@ PACKAGE = "iperf"
 VERSION = ("iperf", "--version")
 TESTS = LOAD_TESTS = ("tcp", "udp")
 OPTIONS = (
-    Option("bitrate", "rate", "rate that each stream sends at; of UDP 1M where it is not given", "-b", unit="bit/s"),
+    Option("bitrate", "rate", "rate that each stream sends at; the default of UDP is 1M", "-b", unit="bit/s"),
     Option("congestion", "word", "congestion control algorithm of TCP", "-Z", tests=("tcp",)),
     Option("reverse", bool, "the server sends", "-R", default=False),
     Option("nodelay", bool, "send small segments at once (TCP_NODELAY)", "-N", default=False, tests=("tcp",)),

@@ -195,7 +195,7 @@ def _special(log: Log, line: str, reports: set[str]) -> bool:
     if "PDF" in line or "Clock sync check" in line:
         return True
     if line.count("[") > 1 and _GLUED.search(line):
-        log.draft.warnings.append(f"a line is cut, and the next one stands behind it: {line.strip()!r}")
+        log.draft.warnings.append(f"a line is cut, and the next one follows without a line end: {line.strip()!r}")
     if "datagrams" in line and (m := _DISORDER.search(line)):
         log.disorder[m["id"]] = int(m["count"])
     elif " local " in line and (m := _LOCAL.search(line)):
@@ -278,7 +278,7 @@ def take(log: Log, found: Row, reports: set[str]) -> None:
                 log.damaged(f"a row is damaged or cut short: {found.text.strip()!r}")
                 return
             if not any("columns" in w for w in log.draft.warnings):
-                log.draft.warnings.append(f"columns that are not known are left out: {found.rest.strip()!r}")
+                log.draft.warnings.append(f"unknown columns are left out: {found.rest.strip()!r}")
     name = found.stream
     short = "lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in found.rest
     short |= "retr" in details and not details.keys() & {"cwnd", "RPS"} and "Cwnd" in log.columns and name[:3] != "SUM"
@@ -321,7 +321,7 @@ def _ways(log: Log) -> None:
     for name, (here, there) in log.ports.items():
         came, went = here in listening, there in connecting
         if (program.listening or program.connecting) and not came and not went:
-            program.damage = f"stream {name} is of no port that is listened on or connected to: {here}, {there}"
+            program.damage = f"stream {name} has no port that is listened on or connected to: {here}, {there}"
         for stream in (log.streams.get(name), log.streams.get(f"*{name}")):
             # a connection that the other end opened carries its data here, unless it is marked as reversed
             if stream is not None and came != went and went == program.serving:
@@ -332,14 +332,14 @@ def _ways(log: Log) -> None:
         wrote, read = (any(word in d for _, d in stream.rows) for word in ("writes", "reads"))
         sends = program.serving == stream.reverse
         if (wrote and not sends) or (read and sends):
-            program.damage = f"the rows of stream {name} tell of the other direction: a line is damaged"
+            program.damage = f"the rows of stream {name} belong to the other direction: a line is damaged"
     lost = [k for k in log.streams if k.strip("* ") not in log.ports and k != "SUM"]
     marked = {k.strip("* ") for k in log.streams if k.startswith("*")}
     plain = {k for k in log.streams if not k.startswith("*")}
     # without any such line, both ways are told apart only where each stream goes both ways
     either = bool(program.listening and program.connecting)
     if lost and (log.ports or either or (marked and plain and marked != plain)):
-        program.damage = f"rows of stream {lost[0]}, and no line of its connection: a line is damaged"
+        program.damage = f"stream {lost[0]} has rows, but its connection has no line: a line is damaged"
     if program.damage:
         log.damaged(program.damage)
     log.draft.parameters.setdefault("port", program.port)
@@ -353,11 +353,11 @@ def _refuse_other_hosts(log: Log) -> None:
     both = len({s.reverse for s in log.streams.values()}) > 1 and not log.full_duplex
     marked = log.reversed_ids or any(name.startswith("*") for name in log.streams)
     if both and (len(there) > 1 or (marked and not log.program.serving)):
-        log.damaged(Contradictory(f"{_PROCESSES}both ways, and not between the same hosts"))
+        log.damaged(Contradictory(f"{_PROCESSES}both directions, but not between the same hosts"))
     if log.banners - {"UDP" if log.udp else "TCP"}:
-        log.damaged(Contradictory(f"{_PROCESSES}datagrams under a banner of TCP, or banners of both"))
+        log.damaged(Contradictory(f"{_PROCESSES}datagrams under a TCP banner, or banners of both protocols"))
     if log.udp and any("retr" in d for s in log.streams.values() for _, d in s.rows):
-        log.damaged(Contradictory(f"{_PROCESSES}datagrams, and retransmits of TCP"))
+        log.damaged(Contradictory(f"{_PROCESSES}datagrams and TCP retransmits"))
 
 
 def _leave_out_other_tests(log: Log) -> None:

@@ -1,4 +1,4 @@
-"""What runs on both ends for a trial of iperf3."""
+"""The commands that an iperf3 trial runs on both ends."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ OPTIONS = (
     Option("bitrate", "rate", "rate that each stream sends at; 0 is as fast as possible", "-b", 0, "bit/s"),
     Option("congestion", "word", "congestion control algorithm of TCP", "-C", tests=("tcp",)),
     Option("mss", int, "maximum segment size of TCP", "-M", unit="bytes", tests=("tcp",)),
-    Option("zerocopy", bool, "send with sendfile, which needs less of the CPU", "-Z", default=False),
+    Option("zerocopy", bool, "send with sendfile, which needs less CPU", "-Z", default=False),
     Option("interval_s", float, "time between two rows of the log", default=1.0, unit="s"),
 )
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:
-    """Argument lists of both ends for one trial."""
+    """Return the argument lists of both ends for one trial."""
     spec = trial.test
     given = checked(spec, TESTS, OPTIONS)
     if spec.duration_s != int(spec.duration_s) or spec.omit_s != int(spec.omit_s):
@@ -43,7 +43,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     client += levels(trial, streams="-P", buffer="-w", message="-l")
     if spec.test == "udp":
         client.append("-u")
-        given.setdefault("bitrate", 0)  # without a rate iperf3 sends one Mbit/s of UDP
+        given.setdefault("bitrate", 0)  # without a rate iperf3 sends UDP at 1 Mbit/s
     return Commands(
         client=(*client, *arguments(OPTIONS, given)),
         server=("iperf3", "-s", "-1", "-p", str(port), "-J"),
@@ -54,7 +54,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
 
 
 def rate_bps(trial: Trial) -> float:
-    """Bits per second that a trial sends; `math.inf` without a rate, of UDP as well (see `commands`)."""
+    """Return the bits per second that a trial sends; `math.inf` without a rate, also for UDP (see `commands`)."""
     options = trial.test.options
     each = bits_per_second(options.get("bitrate", 0)) or math.inf
     return each * trial.streams * (2 if options.get("bidir") else 1)

@@ -160,7 +160,7 @@ def read(text: str) -> list[ParsedRun]:
         doc, after, warnings = decode_documents(head)
         if doc is not None and "bits_per_second" in doc:
             row = {"intervals": [{"streams": [doc]}]}
-            return [read_document(row, warnings=warnings, cut="one row of an interval, and no document around it")]
+            return [read_document(row, warnings=warnings, cut="a single row of an interval, without its document")]
         if doc is not None and doc.keys() & {"start", "intervals", "end", "error"}:
             return [read_document(doc, after=after, warnings=warnings)]
         if '"bits_per_second"' not in text and '"start"' not in text:

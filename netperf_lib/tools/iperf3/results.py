@@ -63,7 +63,7 @@ def read_document(
     if error is None and (m := ERROR.search(after)):
         error = m[1].strip()
     if after.lstrip()[:1] in tuple('}],":'):
-        cut = cut or "the document is damaged: its figures go on after its end"
+        cut = cut or "the document is damaged: figures follow its end"
     intervals = Intervals(doc)
 
     metrics: dict[str, float] = {}
@@ -113,7 +113,7 @@ def _refuse_damaged_keys(doc: dict[str, Any], start: dict[str, Any], test: dict[
             continue
         for key, name, off in _alike(names, frozenset(value.keys() - names)):
             if off == 1 or name not in value:
-                raise Contradictory(f"the keys contradict iperf3's: {key!r} stands where {name!r} is expected")
+                raise Contradictory(f"the keys contradict iperf3's: {key!r} is where {name!r} is expected")
 
 
 @lru_cache(256)
@@ -189,9 +189,9 @@ def _metrics(
         if length is not None and not word:
             found["duration_measured_s"] = length
         if received and not number(received.get("bytes")) and not (serving and bool(test.get("reverse")) != bool(word)):
-            raise Contradictory("the receiver's figures are missing: they contradict that data were sent")
+            raise Contradictory("the receiver's figures are missing, although data were sent")
         if not udp and not received:
-            raise Contradictory("the result has no sum_received, which contradicts that the test is over")
+            raise Contradictory("the result has no sum_received, although the test is over")
         if found.get(f"throughput{word}_sent_bps") is not None:
             resent = count(sent.get("retransmits"))
             each = [count(r.get("retransmits")) for r in senders]
@@ -201,7 +201,7 @@ def _metrics(
                     raise Contradictory(f"the retransmits contradict each other: {said}")
                 found[f"retransmits{word}_count"] = resent
             elif test.get("protocol") == "TCP" and any(e is not None for e in each):
-                warnings.append(f"sum_sent{suffix} has no retransmits, and its streams have")
+                warnings.append(f"sum_sent{suffix} has no retransmits, but its streams have")
         # With --bidir the kernel here knows only what is sent from here.
         if not word and not (both and serving):
             found |= intervals.path(senders, linux=linux)
@@ -255,7 +255,7 @@ def _datagrams(
     views = [v for v in (received, overall) if "lost_packets" in v and "packets" in v]
     if not views:
         if overall and any("lost_packets" in s for s in streams):
-            warnings.append("the sum lacks its lost_packets or its packets, and its streams have them")
+            warnings.append("the sum lacks lost_packets or packets, but its streams have them")
         return
     lost, packets = (count(views[0].get(k)) for k in ("lost_packets", "packets"))
     for key, value in (("lost_packets", lost), ("packets", packets)):
@@ -276,7 +276,7 @@ def _datagrams(
     if not packets:
         return
     if jitter is None:
-        raise Contradictory("the jitter is no number, which contradicts that datagrams arrived")
+        raise Contradictory("the jitter is not a number, although datagrams arrived")
     each_jitter = [j for s in streams if (j := number(s.get("jitter_ms"))) is not None]
     mean = sum(each_jitter) / len(each_jitter) if each_jitter else jitter
     others = [number(v.get("jitter_ms")) for v in views]

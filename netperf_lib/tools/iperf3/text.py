@@ -219,7 +219,7 @@ def _take(log: _Log, found: Row) -> None:
             side.streams[found.stream] = found
         return
     if not found.stream.isdigit() and found.stream != "SUM":
-        log.damaged(f"a row of no stream: {found.text.strip()!r}")
+        log.damaged(f"a row that belongs to no stream: {found.text.strip()!r}")
         return
     log.intervals.append(
         Interval(
@@ -389,7 +389,7 @@ def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, 
     rows = [i for i in mine if i.stream == -1] or mine
     each = [i.retransmits for i in rows]
     if not log.serving and direction == "forward" and rows and None in each and not any(each):
-        raise Damaged(f"the result has retransmits, and its intervals have none: {total.text.strip()!r}")
+        raise Damaged(f"the result has retransmits, but its intervals have none: {total.text.strip()!r}")
     covered = sum(i.row.length_s for i in rows)
     counted = added(each)
     if counted in (None, count) or abs(covered - total.length_s) >= 0.02 * len(rows) + 0.1:
@@ -413,7 +413,7 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
                 raise Contradictory(f"the datagrams contradict those of the streams: {total.text.strip()!r}")
     found[f"packets{word}_count"] = packets
     if lost is None or lost > packets:
-        log.warnings.append(f"{details['lost']} of {details['total']} datagrams lost cannot be and is left out")
+        log.warnings.append(f"{details['lost']} of {details['total']} datagrams lost is impossible and is left out")
     else:
         percent = 100 * lost / packets
         said = float(details["percent"])

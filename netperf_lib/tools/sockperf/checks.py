@@ -80,7 +80,7 @@ def _distribution(found: Found, v: Mapping[str, float], percentiles: Mapping[flo
     if "min" in v and "max" in v:
         most = (v["max"] - mean + 0.001) * (mean - v["min"] + 0.001) * n / max(n - 1, 1)
         if not v["min"] - 0.001 <= mean <= v["max"] + 0.001 or deviation**2 > most * 1.001 + 0.001:
-            return f"mean {mean:g} and standard deviation {deviation:g} are not of such a minimum and maximum"
+            return f"mean {mean:g} and standard deviation {deviation:g} are impossible with this minimum and maximum"
     for p, value in points:
         after = beyond_of(p, n)
         beyond = 1 if p == 0.0 else after + 1 if value > mean else n - after
@@ -94,7 +94,7 @@ def _rates(found: Found, parameters: Mapping[str, Any]) -> str | None:
     if rate and "sent" in found:
         sent, seconds = found["sent"], found["sent_s"]
         if not (sent / seconds).agrees(rate, 0.0, 0.5 + 1e-4 * rate.value / max(seconds.value, 1e-4)):
-            return f"{sent.value:.0f} messages in {seconds.value:g} s, {rate.value:.0f} in a second"
+            return f"{sent.value:.0f} messages in {seconds.value:g} s, {rate.value:.0f} per second"
     if bandwidth and not (bandwidth * 8).agrees(found["bandwidth_bits"], 1e-6):
         return f"{bandwidth.value} MBps, {found['bandwidth_bits'].value} Mbps"
     if bandwidth and rate and message and not (payload(rate, message, bandwidth) or on_wire(rate, message, bandwidth)):

@@ -234,7 +234,7 @@ def _fill(run: Draft, text: str) -> None:
             "duration_measured_s": value.get("sent_s"),
         }
         if size and rate and bandwidth and on_wire(rate, int(size), bandwidth):
-            run.warnings.append("the bandwidth counts 28 bytes of IP and UDP header a packet")
+            run.warnings.append("the bandwidth counts 28 bytes of IP and UDP header per packet")
     else:
         rtt = "rtt" in (*said.get("average", ())[:1], said.get("summary", ("",))[0].replace("Round trip", "rtt"))
         run.basis = "rtt" if rtt or run.parameters.get("full_rtt") else "latency_oneway"
@@ -253,8 +253,8 @@ def _fill(run: Draft, text: str) -> None:
             wanted["average"] = f"{run.basis}_stdev_us"
         elif "average" not in said:
             if said.keys() & {"total", "valid", "losses"} or "min" not in said:
-                raise Damaged("the log does not tell whether its latencies are round trips or halves of them")
-            run.warnings.append("the lines before the percentiles are missing, so halves of round trips are assumed")
+                raise Damaged("the log does not tell whether its latencies are round trips or half round trips")
+            run.warnings.append("the lines before the percentiles are missing, so half round trips are assumed")
     if gone := [f"{metric} (a line is missing)" for key, metric in wanted.items() if key not in said]:
         run.warnings.append(f"without {', '.join(gone)}")
     if cut or ("bandwidth" if throughput else "min") not in said:
