@@ -248,7 +248,7 @@ def test_a_log_too_large_for_the_memory_is_refused_at_once(tmp_path: Path, monke
         npl.parse_text(2 * log.read_bytes())
     document = (LOGS / "iperf3" / "gen-3.12-udp.json").read_bytes()
     assert npl.parse_text(document)[0].status == "ok"
-    with pytest.raises(ParseError, match="no whole JSON document"):
+    with pytest.raises(ParseError, match="not a complete iperf3 JSON document"):
         npl.parse_text(document[:-100])
 
 
