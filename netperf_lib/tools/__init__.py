@@ -1,4 +1,4 @@
-"""The tools: what to run, beside how to read what it printed; a tool is a file or a folder, listed in `registry`."""
+"""The tools: commands to run and readers of their output. A tool is a file or a folder, listed in `registry`."""
 
 from .interface import Commands as Commands
 from .reading import LARGE as LARGE

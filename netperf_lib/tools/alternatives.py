@@ -1,9 +1,9 @@
-"""A pattern of many alternatives that is searched for fast.
+"""Patterns of many alternatives that can be searched fast.
 
-An engine that finds a literal character at the head of each alternative looks for these characters first, and then
-tries only the alternatives that begin with the one it found. Two things hide that character from it: an anchor before
-it, and a group around it. So the anchor is looked for behind the character, and the group that tells an alternative
-stands empty at its end.
+If each alternative begins with a literal character, the regex engine searches for these characters first, and tries
+only the alternatives that begin with the one it found. An anchor before that character, or a group around it, hides it
+from the engine. Here, the anchor is therefore checked after the character, with a lookbehind, and the group that names
+an alternative is empty and at its end.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _BEHIND = r"\2(?<=\1\2)"
 def alternatives(patterns: Mapping[str, str], prefix: str = "") -> re.Pattern[str]:
     r"""Compile alternatives, in the order in which they are tried; `re.Match.lastgroup` names the one that matched.
 
-    A pattern is without groups of its own, and begins with a literal character, save for one ``^`` or ``\b``. Those
-    that begin with the literal `prefix` are tried first: it is looked for once, not once for each of them.
+    A pattern has no groups, and begins with a literal character, optionally after one ``^`` or ``\b``. Patterns that
+    begin with the literal `prefix` are tried first, and the prefix is searched only once for all of them.
     """
     alike, others = [], []
     for name, pattern in patterns.items():

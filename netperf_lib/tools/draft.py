@@ -1,4 +1,4 @@
-"""What the readers share: a run while it is read, printed figures with their rounding, a table of intervals."""
+"""Shared by the readers: a run while it is read, printed figures with their rounding, a table of intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONTRADICTION = "the figures contradict each other, the log is damaged: "
 
 
 class Damaged(ValueError):  # noqa: N818 - not an error of the program: a finding about the log
-    """What a log says cannot be used; the message says why, and `status` what is left of the run."""
+    """A log that cannot be used; the message says why, and `status` how much of the run is usable."""
 
     def __init__(self, error: str, status: Status = "failed") -> None:
         super().__init__(error)
@@ -20,12 +20,12 @@ class Damaged(ValueError):  # noqa: N818 - not an error of the program: a findin
 
 
 class Contradictory(Damaged):
-    """Lines that one run of the tool does not print together: damage, or another process wrote into the same log."""
+    """Lines that one run of the tool never prints together: the log is damaged, or another process wrote into it."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """A run while its log is read: what is known of it stays known when the rest turns out to be damaged."""
+    """A run while its log is read; what was read is kept if the rest turns out to be damaged."""
 
     tool: str
     line: int = 1
@@ -33,14 +33,14 @@ class Draft:
     test: str | None = None
     metrics: dict[str, float | None] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
-    """As `ParsedRun.parameters`; what is None is left out."""
+    """As `ParsedRun.parameters`; None values are left out."""
     warnings: list[str] = field(default_factory=list)
     intervals: Columns = field(default_factory=dict)
     percentiles: tuple[Percentile, ...] = ()
     basis: str | None = None
 
     def run(self, status: Status = "ok", error: str | Damaged | None = None) -> ParsedRun:
-        """Return the run; only one that is whole has metrics and percentiles."""
+        """Return the run; only a complete run has metrics and percentiles."""
         whole = status == "ok"
         return ParsedRun(
             tool=self.tool,
@@ -60,12 +60,12 @@ class Draft:
 
 
 def _exact(name: str, value: float) -> float:
-    """Return a count or a number of bytes as the integer that it is."""
+    """Return a count or a number of bytes as an integer."""
     return int(value) if name.endswith(("_count", "_bytes")) and value == int(value) else value
 
 
 def drafted(draft: Draft, fill: Callable[[Draft, str], None], text: str) -> ParsedRun:
-    """Have `fill` read a text into a draft; where it raises `Damaged` the run says so."""
+    """Have `fill` read a text into a draft; if it raises `Damaged`, the run has that error."""
     try:
         fill(draft, text)
     except Damaged as e:
@@ -74,13 +74,13 @@ def drafted(draft: Draft, fill: Callable[[Draft, str], None], text: str) -> Pars
 
 
 def added(counts: Iterable[float | None]) -> float | None:
-    """Add counts; None where one is not known, or there are none."""
+    """Add counts; None if one is unknown, or there are none."""
     known = list(counts)
     return None if None in known or not known else sum(n for n in known if n is not None)
 
 
 def first_or_starts(starts: Iterable[int], *others: int | None) -> Iterator[int]:
-    """Offsets where runs start: those given, and of the other ones the first, where no run starts before it."""
+    """Yield where runs start: at `starts`, and at the first of the `others` unless a run starts before it."""
     found = sorted(starts)
     other = min((o for o in others if o is not None), default=None)
     if other is not None and not (found and found[0] <= other):
@@ -90,14 +90,14 @@ def first_or_starts(starts: Iterable[int], *others: int | None) -> Iterator[int]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A printed number, and how far off it may be: half of its last digit."""
+    """A printed number and its rounding error: half a unit of its last digit."""
 
     value: float
     half: float = 0.0
 
     @classmethod
     def printed(cls, text: str, factor: float = 1.0) -> Figure:
-        """Read a number as it was printed, in a unit of `factor`."""
+        """Read a printed number whose unit is `factor`."""
         return cls(float(text) * factor, 0.5 * 10.0 ** -len(text.partition(".")[2]) * factor)
 
     def __mul__(self, other: Figure | float) -> Figure:
@@ -112,7 +112,7 @@ class Figure:
         return Figure(share, (self.half + abs(share) * b.half) / (abs(b.value) - b.half))
 
     def agrees(self, other: Figure, relative: float = 0.0, absolute: float = 0.0) -> bool:
-        """Whether both can be the same number, within their rounding and some slack."""
+        """Return whether both can be the same number, within their rounding and some slack."""
         slack = relative * max(abs(self.value), abs(other.value)) + absolute
         return abs(self.value - other.value) <= 1.02 * (self.half + other.half) + slack
 
@@ -123,7 +123,7 @@ class Figure:
 
 
 def interval_columns(start_s: list[float], end_s: list[float], **columns: Any) -> Columns:
-    """Return the table of intervals (`ParsedRun.intervals`): one value stands for all, what is not given is None."""
+    """Return the table of intervals (`ParsedRun.intervals`); a single value is for all rows, a missing one None."""
     given = {"stream": -1, "direction": "forward", "omitted": False} | columns
     names = "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split()
     given |= {"start_s": start_s, "end_s": end_s}

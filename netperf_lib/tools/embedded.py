@@ -1,4 +1,4 @@
-"""Logs inside of JSON that others made: lists of results, results by host, what a command printed as a string."""
+"""Logs inside JSON from other programs: lists of results, results by host, output of a command as a string."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .iperf3.document import keep_doubles
 _OTHERS = re.compile(
     r'\s*(?:\[\s*[{\["]|\{\s*"(?!(?:start|intervals|streams|end|error|event|latencies|ntttcp[sr])"\s*:))'
 )
-"""Begins what may be such JSON, and is no document of a tool itself."""
+"""The start of what may be such JSON, and is not a document of a tool itself."""
 _TWICE = ("stdout_lines", "stderr_lines")
-"""Ansible keeps what a command printed as a string, and beside it as lines."""
+"""Ansible keeps the output of a command as a string, and again as lines under these keys."""
 _DECODER = json.JSONDecoder(object_pairs_hook=keep_doubles)
 
 
 def embedded(text: str) -> list[tuple[int, str]]:
-    """Find logs in JSON: the line where the JSON begins, and the text of each log. Empty for anything else."""
+    """Find logs in JSON: the line where the JSON begins, and the text of each log; empty for anything else."""
     if not _OTHERS.match(text):
         return []
     try:
@@ -33,7 +33,7 @@ def embedded(text: str) -> list[tuple[int, str]]:
         try:
             found += ((number, log) for log in _logs(_DECODER.decode(line)))
         except (ValueError, RecursionError):
-            return []  # not one value a line, either
+            return []  # not one value per line either
     return found
 
 
@@ -44,7 +44,7 @@ def _logs(value: Any) -> Iterator[str]:
             "sum_sent",
             "sum_received",
         }:
-            # what others put before it goes behind: a document that begins with its own keys is looked into no further
+            # foreign keys go to the end: a document that begins with its own keys is not searched for logs
             yield json.dumps({k: value[k] for k in ("start", "intervals", "end") if k in value} | value)
             return
         for key, inner in value.items():

@@ -1,10 +1,10 @@
-"""What a tool offers: every tool reads what it printed, some are run as well.
+"""The interface of a tool: every tool has a reader of its output, and some can be run as well.
 
-A tool is a module (a file or a folder of this package) that has the members of `Reader`, and those of `Tool` where the
-project runs it. `registry` lists them all; the type checker compares each module with its protocol there.
+A tool is a module (a file or a folder of this package) that has the members of `Reader`, and those of `Tool` if the
+project runs it. `registry` lists all tools; there, the type checker compares each module with its protocol.
 """
 
-# ruff: noqa: N802 - properties stand for the constants of modules, which may be narrower than what is said here
+# ruff: noqa: N802 - properties represent module constants, whose types may be narrower than declared here
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
-    """Argument lists of one trial: nothing here ever passes through a shell unquoted."""
+    """Argument lists of one trial; they never pass through a shell unquoted."""
 
     client: tuple[str, ...]
     server: tuple[str, ...] | None
     listens: tuple[tuple[str, int], ...] = ()
-    """What shows that the server is ready: (``"tcp"`` or ``"udp"``, port) that it listens on."""
+    """The server is ready when it listens on these: (``"tcp"`` or ``"udp"``, port)."""
     timeout_s: float
-    """The client is hung when it takes longer than this."""
+    """A client that takes longer than this hangs."""
     server_ends: bool = False
-    """The server ends by itself after its client: it is given the time to print its side."""
+    """The server ends by itself after its client, and is given time to print its results."""
 
 
 class Reader(Protocol):
@@ -42,22 +42,22 @@ class Reader(Protocol):
 
     @property
     def MARKS(self) -> tuple[str, ...]:
-        """A text without any of these strings holds no run of this tool; they spare the search by pattern."""
+        """A text without any of these strings contains no run of this tool; this saves the search by pattern."""
 
     def sightings(self, text: str) -> Iterator[int]:
-        """Offsets in `text` where a run of this tool starts (the first line that belongs to it)."""
+        """Yield the offsets in `text` where a run of this tool starts (the first line that belongs to it)."""
 
     def read(self, text: str) -> list[ParsedRun]:
         """Read one run, or several that one program printed.
 
         `text` is cleaned and reaches from one sighting to the next one of any tool, so noise may follow the run.
-        `ParsedRun.line` counts from the first line of `text`. The list is empty when this is no run of the tool after
-        all. Damaged text never raises: the run says `partial` or `failed`, and the reason.
+        `ParsedRun.line` counts from the first line of `text`. The list is empty if this turns out not to be a run of
+        the tool. Damaged text never raises an exception: the run is `partial` or `failed`, with the reason.
         """
 
 
 class Tool(Reader, Protocol):
-    """A tool that the project runs, too."""
+    """A tool that the project also runs."""
 
     @property
     def PACKAGE(self) -> str:
@@ -73,17 +73,17 @@ class Tool(Reader, Protocol):
 
     @property
     def LOAD_TESTS(self) -> tuple[str, ...]:
-        """Those that can be the load under which another test measures."""
+        """Names of the tests that can be the load for another test."""
 
     @property
     def OPTIONS(self) -> tuple[Option, ...]:
-        """What `TestSpec.options` may hold."""
+        """The options that `TestSpec.options` may contain."""
 
     def commands(self, trial: Trial, server_address: str, port: int) -> Commands:
-        """Argument lists of both ends for one trial; UsageError where the tool does not offer what it asks for."""
+        """Return the argument lists of both ends for one trial; UsageError if the tool does not support it."""
 
     def rate_bps(self, trial: Trial) -> float:
-        """Bits per second that a trial sends, both directions together, all streams; its `during` load not counted.
+        """Return the bits per second that a trial sends, in both directions and all streams, without its `during` load.
 
-        `math.inf` where it sends as fast as the path allows, 0 where it waits for each answer (a latency test).
+        `math.inf` if it sends as fast as the path allows, 0 if it waits for each answer (a latency test).
         """

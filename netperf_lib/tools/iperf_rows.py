@@ -1,7 +1,7 @@
-"""The rows that iperf 2 and iperf3 print for people: ``[  5]   0.00-1.00   sec  1.02 GBytes  8.80 Gbits/sec``, and on.
+"""The text rows of iperf 2 and iperf3: ``[  5]   0.00-1.00   sec  1.02 GBytes  8.80 Gbits/sec``, and further columns.
 
-Both count bytes in powers of 1024 and bits in powers of 1000, and cut numbers to three digits. A row says its
-throughput twice, as a rate and as bytes over time: where the two differ by more than the rounding, it is damaged.
+Both count bytes in powers of 1024 and bits in powers of 1000, and cut numbers to three digits. A row gives its
+throughput twice, as a rate and as bytes over time. If the two differ by more than the rounding, the row is damaged.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ..metrics import to_bps, to_bytes
 from .draft import Contradictory, Damaged, interval_columns
 from .parsed import Columns
 
-_ROW = re.compile(  # the figures may be missing: a row that has none is damaged, not another line's
+_ROW = re.compile(  # the figures may be missing: a row without them is damaged, not some other line
     r"\[\s*([^\]\[\n]{1,40}?)\s*\](?:\[([TR]X-[CS])\])?\s*(\d+\.\d+)\s*-\s*(\d+\.\d+)\s+sec\s+"
     r"(?:(\d+(?:\.\d+)?)\s+([KMGT]?)Bytes\s+(\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s+([KMGT]?)(bits|Bytes)/sec(.*))?"
 )
 _TORN = re.compile(r"\[\s*\w+\]\s+\d[\d.]*(?:\s*-\s*[\d.]*)?\s*$")
-"""The start of a row that lost its end, before another one in the same line."""
+"""The start of a row that lost its end, before another row in the same line."""
 _PREFIXES = ("", "K", "M", "G", "T")
 BYTES = {prefix: to_bytes(1, f"{prefix}i" if prefix else "") for prefix in _PREFIXES}
 """Bytes by the letter before "Bytes"."""
@@ -30,7 +30,7 @@ LOSS = (
     r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+"
     r"\((?P<percent>\d+(?:\.\d+)?(?:e[-+]?\d+)?|-?nan)%\)"
 )
-"""Jitter, lost and all datagrams, and the share, as both programs print them."""
+"""Jitter, lost datagrams, all datagrams, and the share, as both programs print them."""
 _TRACES = (
     re.compile(r"\[\s*[^\]\[\s][^\]\[]{0,20}\]"),
     re.compile(r"\d\.\d*\s*-\s*\d+\.\d"),
@@ -51,16 +51,16 @@ class Row:
     size_bytes: float
     rate_bps: float
     rest: str
-    """What stands behind the rate."""
+    """The text after the rate."""
     tolerance: float
-    """Relative width of the rounding of rate, bytes and times together."""
+    """Relative rounding error of rate, bytes and times together."""
     text: str
     index: int = 0
-    """Number of the line in its log, from 0."""
+    """Line number in its log, from 0."""
 
     @property
     def length_s(self) -> float:
-        """Seconds that the row is over."""
+        """Duration of the row in seconds."""
         return self.end_s - self.start_s
 
 
@@ -73,12 +73,12 @@ def _half_ulp(number: str) -> float:
 
 
 def row(line: str, index: int = 0) -> Row | None:
-    """Read a row; None where the line is none, `Damaged` where it is cut, in unknown units, or contradicts itself."""
+    """Read a row; None if the line is not a row. `Damaged` if it is cut, in unknown units, or contradicts itself."""
     if "sec" not in line and "Bytes" not in line:
         return None  # two traces at most
     m = _ROW.search(line)
     if m is None or m[5] is None:
-        # One damaged byte breaks one trace of a row, or two; the others still show that there was one.
+        # One damaged byte breaks one or two traces of a row; the others still show that there was a row.
         if sum(t.search(line) is not None for t in _TRACES) >= 3 and "PDF" not in line:
             raise Damaged(f"a row is damaged, cut short or in an unknown unit: {line.strip()!r}")
         return None
@@ -128,7 +128,7 @@ class Interval:
 
 
 def columns(intervals: Sequence[Interval]) -> Columns:
-    """Return the table of intervals; without sums the rows of a direction's only stream are those, too."""
+    """Return the table of intervals; without sums, the rows of a direction's only stream are also its sums."""
     ways = {i.direction for i in intervals}
     single = all(i.stream != -1 for i in intervals) and len({(i.direction, i.stream) for i in intervals}) == len(ways)
     each = [(n, i) for i in intervals for n in ((i.stream, -1) if single else (i.stream,))]
@@ -138,7 +138,7 @@ def columns(intervals: Sequence[Interval]) -> Columns:
         stream=[n for n, _ in each],
         direction=[i.direction for _, i in each],
         omitted=[i.omitted for _, i in each],
-        # over no time at all a rate has no meaning
+        # a rate over no time is meaningless
         throughput_bps=[i.row.rate_bps if i.row.length_s > 0 else None for _, i in each],
         retransmits_count=[i.retransmits for _, i in each],
         rtt_loaded_us=[i.rtt_us if n != -1 else None for n, i in each],
@@ -147,23 +147,23 @@ def columns(intervals: Sequence[Interval]) -> Columns:
 
 
 def stream_number(name: str) -> int:
-    """Number of a stream in its name, 0 where it has none."""
+    """Return the number in the name of a stream, 0 if it has none."""
     digits = re.search(r"\d+", name)
     return int(digits[0]) if digits else 0
 
 
 def rule_above(text: str, line: int, rule: str) -> int:
-    """Where the line above the one at an offset begins, where that line is a rule; else the offset."""
+    """Return the offset of the line above the given one if it is a rule, else the given offset."""
     above = text.rfind("\n", 0, max(line - 1, 0)) + 1
     return above if above < line and text[above:line].strip(" >\n").startswith(rule) else line
 
 
 def counter(text: str) -> int | None:
-    """Read a counter of 32 bits: below zero, or wrapped around, it was never set."""
+    """Read a 32-bit counter; None if it is negative or wrapped around, which means that it was never set."""
     value = int(text)
     return value if 0 <= value < 2**31 else None
 
 
 def consistent(total: float, parts: Sequence[float], tolerance: float) -> bool:
-    """Whether a sum agrees with its parts within the rounding of them all."""
+    """Return whether a sum agrees with its parts within their rounding."""
     return abs(total - sum(parts)) <= tolerance * max(total, sum(parts)) + 1e-9

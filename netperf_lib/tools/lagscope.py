@@ -1,4 +1,4 @@
-"""lagscope: TCP round trips, one after the other; percentiles and histogram on request, in whole microseconds."""
+"""lagscope: TCP round trips, one after the other; optional percentiles and histogram in whole microseconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARKS = ("lagscope ", "Ping statistics for ", '"latencies"')
 _START = re.compile(r'^lagscope \d+\.\d+\S*\n-{20}|^\{\s*"latencies"\s*:', re.MULTILINE)
 _STATISTICS = re.compile(r"^.*Ping statistics for (\S+):[ \t]*$", re.MULTILINE)
 _COMMAND = re.compile(r".*\blagscope .*-P.*\n")
-"""A command that asks for percentiles."""
+"""A command that requests percentiles."""
 _PINGS = re.compile(r"Number of successful Pings: (\d+)[ \t]*\n")
 _FIGURES = re.compile(r"Minimum = (\d+\.\d{3})us, Maximum = (\d+\.\d{3})us, Average = (\d+\.\d{3})us")
 _TIME = re.compile(r"^(\d\d):(\d\d):(\d\d) [A-Z]{3,4} ?:", re.MULTILINE)
@@ -28,7 +28,7 @@ _POINT = re.compile(r"[ \t]*(\d+(?:\.\d+)?)%[ \t]+(\d+)[ \t]*")
 
 
 def sightings(text: str) -> Iterator[int]:
-    """Offsets of the version line, or of the statistics where that line is missing, or of a frequency table."""
+    """Yield the offset of the version line, or of the statistics if it is missing, or of a frequency table."""
     first = _STATISTICS.search(text)
     starts = []
     for m in _START.finditer(text):
@@ -38,7 +38,7 @@ def sightings(text: str) -> Iterator[int]:
 
 
 def read(text: str) -> list[ParsedRun]:
-    """Read one run: for each target that was pinged, the statistics."""
+    """Read one run: the statistics of each target."""
     if text.startswith("{"):
         return [drafted(Draft(NAME), _frequencies, text)]
     version = m[1] if (m := re.match(r"(?:.*-P.*\n)?lagscope (\d+\.\d+\S*)\n", text)) else None
@@ -57,13 +57,13 @@ def read(text: str) -> list[ParsedRun]:
 
 
 def _goes_back(text: str) -> bool:
-    """Whether the times of the lines go backwards, but for midnight."""
+    """Return whether the times of the lines go backwards, except at midnight."""
     times = [3600 * int(h) + 60 * int(m) + int(s) for h, m, s in _TIME.findall(text)]
     return any(0 < before - after < 12 * 3600 for before, after in pairwise(times))
 
 
 def _statistics(run: Draft, text: str, *, asked: bool, mixed: bool) -> None:
-    """Read the statistics of one target; percentiles were `asked` for by the command."""
+    """Read the statistics of one target; `asked`: the command requested percentiles."""
     if mixed:
         raise Contradictory("the times of the lines go backwards: lines of two processes")
     pings, figures = _PINGS.search(text), _FIGURES.search(text)
@@ -98,7 +98,7 @@ def _statistics(run: Draft, text: str, *, asked: bool, mixed: bool) -> None:
             raise Damaged(f"percentile {p:g} is {value:g}, outside of minimum and maximum: the log is damaged")
         if points and value < points[-1].latency_us:
             run.warnings.append(f"percentile {p:g} is below the one before it")
-        # at least so many are not below it, and the others not below the minimum; a percentile is cut to whole µs
+        # at least this share is not below it, the rest not below the minimum; percentiles are cut to whole µs
         share, top = p / 100 + 1 / n, value + 1
         if not (1 - share) * value + share * least <= mean + 1 or mean > share * top + (1 - share) * most + 1:
             raise Contradictory(

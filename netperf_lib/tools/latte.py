@@ -1,6 +1,6 @@
-"""latte: round trips on Windows, the mean of many iterations and on request a histogram.
+"""latte: round trips on Windows, the mean of many iterations and optionally a histogram.
 
-Both ends print the same block, and nothing says which end it is, so the processor's share is kept for neither.
+Both ends print the same block, and nothing says which end it is, so the CPU share is kept for neither.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read(text: str) -> list[ParsedRun]:
 
 def _fill(run: Draft, text: str) -> None:
     found: dict[str, str] = {}
-    each: set[tuple[float, float]] = set()  # events: in a second, in an iteration
+    each: set[tuple[float, float]] = set()  # events per second and per iteration
     for row in text.split("\n")[:40]:
         if (m := _LINE.fullmatch(row)) and m[1] not in found:
             found[m[1]] = m[2]
@@ -54,7 +54,7 @@ def _fill(run: Draft, text: str) -> None:
     run.metrics = {"rtt_us": mean, "messages_count": int(count) if count.isdecimal() else None}
     if not count.isdecimal():
         run.warnings.append("the number of iterations is missing")
-    times = [1e6 * share / rate for rate, share in each if rate]  # of an iteration; some logs count otherwise
+    times = [1e6 * share / rate for rate, share in each if rate]  # per iteration; some logs count otherwise
     if len(times) > 1 and max(times) < 1.02 * min(times) and not 0.96 < mean / times[0] < 1.04:
         raise Contradictory(f"{CONTRADICTION}{mean:g} us, and {times[0]:.1f} us by the rates of events")
     histogram(run, text, mean, run.metrics["messages_count"])

@@ -1,4 +1,4 @@
-"""Histograms of latencies as lagscope and latte print them: lower edge of a bin in whole microseconds, and a count."""
+"""Latency histograms as lagscope and latte print them: lower edge of each bin in whole microseconds, and a count."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .parsed import Percentile
 _TABLE = re.compile(r"^Interval\(usec\)[ \t]+Frequency[ \t]*\n((?:.*\n?)*)", re.MULTILINE)
 _ROW = re.compile(r"[ \t]*(\d+)[ \t]+(\d+)[ \t]*")
 POINTS = {p: "p" + f"{p:g}".replace(".", "") for p in (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999)}
-"""Percentiles that are given, and their names in metrics."""
+"""The percentiles that are read, and their names in metrics."""
 
 
 def histogram(run: Draft, text: str, mean: float, count: float | None) -> None:
-    """Take percentiles from the table "Interval(usec) Frequency", where there is one that can tell them.
+    """Take percentiles from the table "Interval(usec) Frequency", if there is one and it allows it.
 
-    They are lower edges of the bins, when all bins are one microsecond wide and the counts are those of all messages.
-    `Contradictory` where the table contradicts the other figures.
+    Percentiles are lower edges of the bins. All bins must be one microsecond wide and count all messages.
+    Raises `Contradictory` if the table contradicts the other figures.
     """
     m = _TABLE.search(text)
     if not m:

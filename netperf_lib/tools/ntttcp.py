@@ -1,8 +1,8 @@
 """ntttcp for Linux and for Windows: throughput of many connections, as the end that printed it saw it.
 
 "MB" are 10^6 bytes on Linux and 2^20 bytes on Windows, "mbps" are 10^6 bits on both. ``-r`` is the receiver, whose
-throughput is the headline; ``-s`` the sender. Its share of processors is that of the whole machine on Windows, and the
-number of busy ones on Linux.
+throughput is the main result; ``-s`` is the sender. The CPU share is that of the whole machine on Windows, and the
+number of busy processors on Linux.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _START = re.compile(
 
 
 def sightings(text: str) -> Iterator[int]:
-    """Offsets of a version line or of the start of a document; the command just before belongs to the run."""
+    """Yield the offsets of version lines or document starts; the command just before belongs to the run."""
     starts = []
     for m in _START.finditer(text):
         before = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
@@ -59,7 +59,7 @@ def _fill(run: Draft, text: str) -> None:
 
 
 def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: float = 0.0, **others: Any) -> None:
-    """Take the totals under the names of the end that saw them; `cpu` in percent, other metrics by name."""
+    """Store the totals under the names of the end that printed them; `cpu` in percent, other metrics by name."""
     if not size.value or not seconds.value or not bps.value:
         raise Damaged("nothing was transferred")
     if not (size * 8 / seconds).agrees(bps, slack):
@@ -101,7 +101,7 @@ _JSON_NAMES = {"totalBytes": "total_bytes", "realTime": "realtime", "runTime": "
 
 
 def _json(text: str) -> dict[str, str]:
-    """Give the JSON of the same names as `_xml`."""
+    """Flatten the JSON under the same names as `_xml`."""
     end = re.search(r"^\}", text, re.MULTILINE)
     try:
         [(root, document)] = orjson.loads(text[: end.end()] if end else text).items()
@@ -138,7 +138,7 @@ def _document(run: Draft, found: dict[str, str]) -> None:
         raise Contradictory(f"{CONTRADICTION}MB/s and {bits / 1e6:g} mbps")
     if whole is not None and not bps.agrees(Figure(whole * 8), 1e-5, 1000):
         raise Contradictory(f"{CONTRADICTION}Bps and {bits / 1e6:g} mbps")
-    tcp = found.get("udp") == "False"  # UDP sends nothing again: its 0 retransmits say nothing
+    tcp = found.get("udp") == "False"  # UDP never retransmits: its 0 says nothing
     cpu, lasted, message = known("cpu_busy_all %"), known("run_time"), known("bufferLen")
     _totals(
         run, bps, number("total_bytes MB", megabyte), number("realtime s"), slack=0.0006,
@@ -183,7 +183,7 @@ def _linux(run: Draft, text: str) -> None:
     if not run.version and run.test == "receiver":
         raise Damaged("the log does not tell whether it is the sender's or the receiver's")
     found: dict[str, str] = {}
-    for row in text[text.index(_TOTALS) :].split("\n")[1:-1]:  # what has no line end may be cut
+    for row in text[text.index(_TOTALS) :].split("\n")[1:-1]:  # a line without its end may be cut
         if m := _KEY.fullmatch(row):
             found.setdefault(m[1], m[2])
             if m[1] == "cpu busy (all)":
@@ -207,14 +207,14 @@ _TITLES = (
     "Throughput(Buffers/s)|Throughput(MB/s)|Avg Frame Size|Packets Received|Packets Sent|Bytes(MEG)|realtime(s)|"
     "Cycles/Byte|DPCs(count/s)|Pkts(num/DPC)|Intr(count/s)|Pkts(num/intr)|Retransmits|Avg. CPU %|Buffers|Errors"
 ).split("|")
-"""Of the totals, which are four small tables or one wide one; a longer title before one that begins it."""
+"""Titles of the totals, which are four small tables or one wide one; longer titles before their prefixes."""
 _TITLE = re.compile("|".join(map(re.escape, _TITLES)))
 
 
 def _windows(run: Draft, text: str) -> None:
     run.version = m[1] if (m := re.search(r"Copyright Version (\d+\.\d+)", text)) else None
     found: dict[str, str] = {}
-    rows = [" ".join(r.split()) for r in text.split("\n")[:-1]]  # what has no line end may be cut
+    rows = [" ".join(r.split()) for r in text.split("\n")[:-1]]  # a line without its end may be cut
     for row, below in zip(rows, rows[2:], strict=False):
         titles = _TITLE.findall(row)
         if titles and " ".join(titles) == row:

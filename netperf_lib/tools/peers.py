@@ -1,7 +1,7 @@
 """Results of other projects that drive the same tools: flent, PerfKit Benchmarker, k8s-netperf.
 
-They are summaries, not logs: what a project averages is read as it is, and what it writes as zero for lack of a value
-is left out. Formats: flent's data file version 4 (its documentation, "Data files"), PerfKit Benchmarker's samples as
+They are summaries, not logs. Averages are read unchanged; zeros that a project writes for lack of a value are left
+out. Formats: flent's data file version 4 (its documentation, "Data files"), PerfKit Benchmarker's samples as
 newline-delimited JSON, k8s-netperf's documents of ``--json``.
 """
 
@@ -21,12 +21,12 @@ from .parsed import ParsedRun
 
 @dataclass(frozen=True)
 class Peer:
-    """A reader of one project's results; a text is wholly its own or not at all."""
+    """A reader of one project's results; a text is either entirely in its format or not at all."""
 
     NAME: str
     """Name of the project in every table."""
     MARKS: tuple[str, ...]
-    """All of these strings stand in its files."""
+    """Strings that all occur in its files."""
     documents: Callable[[list[dict[str, Any]]], list[ParsedRun]]
     """Reads the decoded JSON documents of a file."""
 
@@ -127,7 +127,7 @@ _PING = {"Min Latency": "min", "Average Latency": "", "Max Latency": "max", "Lat
 
 
 def _perfkit(documents: list[dict[str, Any]]) -> list[ParsedRun]:
-    """Samples of one run stand beside each other: a metric that comes again, or other labels, begin the next."""
+    """Read samples. Those of one run are adjacent; a repeated metric, or other labels, begin the next run."""
     runs: list[tuple[tuple[object, ...], dict[str, Any], dict[str, float | None]]] = []
     for sample in documents:
         labels = sample.get("metadata") or dict(_LABEL.findall(str(sample.get("labels") or "")))
@@ -150,9 +150,9 @@ def _perfkit(documents: list[dict[str, Any]]) -> list[ParsedRun]:
 
 
 def _perfkit_metric(benchmark: str, name: str, unit: str) -> tuple[str, str, float] | None:
-    """Return what a sample's metric is here: test, metric, factor; None for what is no metric."""
+    """Return test, metric and factor of a sample's metric; None if it has no counterpart here."""
     if benchmark == "iperf" and name == "Throughput" and unit in _SCALE:
-        return "tcp", "throughput_sent_bps", _SCALE[unit]  # iperf 2 prints at the client what was sent
+        return "tcp", "throughput_sent_bps", _SCALE[unit]  # the client of iperf 2 prints what was sent
     if benchmark == "ping" and name in _PING and unit in _SCALE:
         return "icmp", "_".join(filter(None, ("rtt", _PING[name], "us"))), _SCALE[unit]
     if m := re.fullmatch(r"((?:TCP|UDP)_\w+?)_(Throughput|Transaction_Rate|Latency_(\w+))", name):
@@ -170,7 +170,7 @@ def _perfkit_metric(benchmark: str, name: str, unit: str) -> tuple[str, str, flo
 
 def _k8s(document: Mapping[str, Any]) -> ParsedRun:
     profile = str(document.get("profile"))
-    # a zero stands for a figure that could not be worked out
+    # zero means that the figure could not be computed
     throughput, latency = (_number(document.get(name)) or None for name in ("throughput", "latency"))
     metrics: dict[str, float | None] = {}
     if profile.endswith("STREAM"):

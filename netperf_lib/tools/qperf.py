@@ -1,8 +1,8 @@
 """qperf: latency and bandwidth between two nodes (0.4.x).
 
 A run is a block: the name of the test, then ``name = value unit`` lines. One call prints several blocks, one for each
-test and each step of ``--loop``. What the figures mean is told by `calc_results` in qperf.c: a latency is the time of
-the client over the messages that both ends received, so half a round trip; ``bw`` is what the receiver got.
+test and each step of ``--loop``. `calc_results` in qperf.c defines the figures: a latency is the client's time divided
+by the messages that both ends received, so half a round trip; ``bw`` is the rate at the receiver.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MARKS = ("_lat:", "_bw:", "_mr:", "bad test; try: qperf")
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:
-    """Both ends of one trial; the test itself uses the port after the one that the ends talk on.
+    """Return the commands of both ends of one trial; the test itself uses the port after the control port.
 
-    Unified units keep every digit, and all statistics are asked for, so that each figure can be checked against others.
+    Unified units keep every digit, and all statistics are requested, so that each figure can be checked against others.
     """
     spec = trial.test
     checked(spec, TESTS, OPTIONS)
@@ -52,7 +52,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
 
 
 def rate_bps(trial: Trial) -> float:
-    """Bits per second that a trial sends: as fast as it can, or 0 for a latency test, which waits for each answer."""
+    """Return the bits per second that a trial sends: unlimited, or 0 for a latency test, which waits for answers."""
     return math.inf if trial.test.test.endswith("_bw") else 0.0
 
 
@@ -72,12 +72,12 @@ _HEADER = re.compile(
 )
 _LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*)")
 _VERBOSE = re.compile(r"\bqperf\b[^\n]* -v(?:v\w*)?\s")
-"""A command that asks for more than the result."""
+"""A command that requests more than the result."""
 _ONLY_LINES = re.compile(r"(?:[ \t>]*(?:[a-z_]+[ \t]*=[ \t]+\S.*)?\n)*")
 
 
 def sightings(text: str) -> Iterator[int]:
-    """Offsets of the first block of each call: blocks that directly follow each other are one call's."""
+    """Yield the offset of the first block of each call; blocks that directly follow each other belong to one call."""
     after: int | None = None
     for m in _HEADER.finditer(text):
         if (after is None or not _ONLY_LINES.fullmatch(text, after + 1, m.start())) and m["known"] != "conf":
@@ -90,7 +90,7 @@ def read(text: str) -> list[ParsedRun]:
     """Read the blocks of one call."""
     headers = list(_HEADER.finditer(text))
     runs: list[ParsedRun] = []
-    told: set[str] = set()  # what lines of any of the tests tell, damaged ones too
+    told: set[str] = set()  # figures in the lines of any of the tests, damaged ones too
     if headers and _VERBOSE.search(text[: headers[0].end()]):
         told.add("message_rate_per_s")
     for m, end in zip(headers, [*(h.start() for h in headers[1:]), len(text)], strict=True):
@@ -119,7 +119,7 @@ _ALIKE = {
 
 
 def _compared(run: ParsedRun, told: set[str]) -> ParsedRun:
-    """Name the figures that other tests of the same call have: one call asks the same of all its tests."""
+    """Warn about figures that only other tests of the same call have: a call prints the same figures for all tests."""
     gone = sorted(told - run.metrics.keys()) if run.status == "ok" else []
     return replace(run, warnings=(*run.warnings, f"without {', '.join(gone)}")) if gone else run
 
@@ -139,10 +139,10 @@ _UNITS: dict[str, dict[str, float]] = {
     "size": {f"{p}{i}B" if p else "bytes": to_bytes(1, p and p + i) for p in _PREFIXES for i in ("", "i")},
     "count": {name: to_bytes(1, p) for name, p in zip(_COUNTS, _PREFIXES, strict=True)},
 }
-"""By what a figure is: its units, in µs, bit/s, 1/s, µs a GB, CPUs, bytes."""
+"""Kind of figure to its units, in µs, bit/s, 1/s, µs per GB, CPUs, bytes."""
 _ANY_SIZE = {"", "ns", "ns/GB", "bytes", "bytes/sec", "bits/sec", "/sec", "% cpus", "sec", "TB", "TB/sec", "Tb/sec"}
 _ANY_SIZE.add("trillion")
-"""The units of ``-uu``, and the largest ones: only with these a number may be above 1000."""
+"""The units of ``-uu``, and the largest ones: only with these may a number be above 1000."""
 _KINDS = {
     **dict.fromkeys(("latency", "time", "timeout", "real_time", "cpu_time"), "time"),
     **dict.fromkeys(("msg_size", "sock_buf_size", "bytes"), "size"),
@@ -150,11 +150,11 @@ _KINDS = {
 _ENDS = re.compile(r"^(?:loc_|rem_)?(?:send_|recv_)?")
 _ORDER = {"latency": 0, "bw": 0, "send_bw": 0, "recv_bw": 1, "msg_rate": 2, "send_cost": 4, "recv_cost": 5}
 _PARAMETER, _LATER = 3, 6
-"""qperf prints the result, what was asked for, and then the rest."""
+"""qperf prints the result, then the parameters, and then the rest."""
 
 
 def _figure(kind: str, text: str) -> Figure:
-    """Read ``1.23 million``, ``64 KiB (65,536)``, ``840 Mb/sec`` …; raises `Damaged` for what qperf does not print."""
+    """Read ``1.23 million``, ``64 KiB (65,536)``, ``840 Mb/sec`` …; raises `Damaged` for anything else."""
     m = _NUMBER.fullmatch(text)
     if not m or (m[3] or "") not in _UNITS[kind]:
         raise Damaged("not a number with a unit" if not m else f"unknown unit {m[3] or ''!r}")
@@ -172,13 +172,13 @@ def _figure(kind: str, text: str) -> Figure:
 
 
 def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) -> None:
-    """Read one block; figures that follow without a header of their own become a failed run in `orphans`."""
+    """Read one block; figures that follow without their own header become a failed run in `orphans`."""
     found: dict[str, Figure] = {}
-    words: list[str] = []  # lines that are no figures
+    words: list[str] = []  # lines without figures
     seen: set[str] = set()
     rank = 0
-    columns: set[int] = set()  # of the equals sign, which qperf aligns
-    width = 0  # of the names, which it fills up to the longest one
+    columns: set[int] = set()  # positions of the equals sign, which qperf aligns
+    width = 0  # of the names, which are padded to the longest one
     rows = body.split("\n")
     for i, row in enumerate(rows):
         m = _LINE.fullmatch(row)
@@ -201,7 +201,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
         rank = now
         seen.add(key)
         if kind:
-            # two blanks and more, unless somebody squeezed them
+            # two or more blanks, unless somebody removed them
             columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
             width = row.index("=") - row.index(key) - 2
             try:
@@ -219,7 +219,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
     test = run.test or ""
     if lacking := _lacking(test, seen):
         raise Damaged(f"the log is cut or damaged: {lacking}")
-    # of a test that goes the other number of ways; one way has a sender and a receiver
+    # figures of a test with the other number of directions; one direction has a sender and a receiver
     others = r"(?:loc|rem)_cpus_used" if test.endswith("_bw") else r"(?:send|recv)_(?:cpus_used|cost)"
     if _ONE_WAY.fullmatch(test) and (foreign := next((k for k in seen if re.match(others, k)), None)):
         raise Contradictory(f"{_FOREIGN}: {foreign}")
@@ -236,7 +236,7 @@ _PARTNERS = {"loc": "rem", "rem": "loc", "send": "recv", "recv": "send", "bytes"
 
 
 def _companions(test: str, seen: set[str]) -> list[str]:
-    """What qperf prints of both ends and both ways, and is there of one of them only."""
+    """Return the figures that qperf prints for both ends or directions, but that are missing for one of them."""
     others = set()
     for key in seen:
         parts = key.split("_")
@@ -246,7 +246,7 @@ def _companions(test: str, seen: set[str]) -> list[str]:
             swaps = ((i, _PARTNERS[part]) for i, part in enumerate(parts) if part in _PARTNERS)
             others |= {"_".join([*parts[:i], other, *parts[i + 1 :]]) for i, other in swaps}
     counted = any(key.endswith(("_msgs", "_used")) for key in seen)
-    if _ONE_WAY.fullmatch(test) and counted != ("msg_rate" in seen):  # a rate is printed with what it is worked out of
+    if _ONE_WAY.fullmatch(test) and counted != ("msg_rate" in seen):  # printed with the figures it is computed from
         others.add("what follows msg_rate" if not counted else "msg_rate")
     return sorted(others - seen)
 
@@ -255,7 +255,7 @@ _ONE_WAY = re.compile(r"(?:tcp|udp|sctp|sdp|rds|rc|uc|ud)_(?:bw|lat)")
 
 
 def _lacking(test: str, seen: set[str]) -> str | None:
-    """Tell what a test of this name always prints and is not there, or never prints and is there."""
+    """Say which figure a test of this name must print and lacks, or never prints and has; None if all is well."""
     bandwidth = test.endswith("_bw")
     ways = {"bw", "send_bw", "recv_bw"} & seen
     if test.endswith("_lat") and (ways or "latency" not in seen):
@@ -308,21 +308,21 @@ def _metrics(run: Draft, test: str, found: Mapping[str, Figure]) -> None:
 
 
 def _each_end(direction: str, what: str) -> tuple[str, ...]:
-    """Keys of a count: of one end, or of both where both send."""
+    """Return the keys of a count: of one end, or of both if both send."""
     return f"{direction}_{what}", f"loc_{direction}_{what}", f"rem_{direction}_{what}"
 
 
 # --- do the figures agree? --------------------------------------------------------------------------------------------
 
 _TICK_US = 10_000.0
-"""qperf reads the time in ticks of 10 ms."""
+"""qperf measures time in ticks of 10 ms."""
 
 
 def _contradiction(found: Mapping[str, Figure]) -> str | None:
-    """Tell which figures cannot stand together; None when all can.
+    """Say which figures contradict each other; None if none do.
 
-    qperf divides the same few counts by the same two clocks. Every quotient that is printed beside its parts gives a
-    duration, and all durations of a block must be one (within a tick or two) and whole ticks.
+    qperf divides the same few counts by the same two clocks. Every quotient that is printed with its parts gives a
+    duration, and all durations of a block must be the same (within a tick or two) and whole ticks.
     """
     if len(found) < 2:
         return None
@@ -334,7 +334,7 @@ def _contradiction(found: Mapping[str, Figure]) -> str | None:
     rate, latency, size = found.get("msg_rate"), found.get("latency"), found.get("msg_size")
     bandwidth, sent = found.get("recv_bw", found.get("bw")), found.get("send_bw")
     both_ends = {"loc_recv_msgs", "rem_recv_msgs"} <= found.keys()
-    # rates of what both ends received are over the mean of two clocks, which may fall half-way between ticks
+    # rates of both ends together use the mean of two clocks, which may fall half-way between ticks
     tick = _TICK_US / 2 if both_ends else _TICK_US
     durations: list[tuple[str, Figure, float]] = []
     for what, amount, speed, bits in (
@@ -352,7 +352,7 @@ def _contradiction(found: Mapping[str, Figure]) -> str | None:
     durations += [(k, found[k], tick) for k in found if k.endswith("real_time")]
     if wrong := _spread(((what, d) for what, d, _ in durations), 0.1, 1e5):
         return wrong
-    # a busy client's clock may stop late: the latency is over its time, the rate over the mean of both
+    # a busy client's clock may stop late: the latency uses its time, the rate the mean of both
     ends = [found[k].value for k in ("loc_real_time", "rem_real_time") if k in found]
     late = 2 * ends[0] / sum(ends) if len(ends) == 2 and ends[0] else 1.0
     if latency and rate and not (latency * rate / 1e6).agrees(Figure(late), 0.03):
@@ -367,7 +367,7 @@ def _contradiction(found: Mapping[str, Figure]) -> str | None:
     for side, moved in (("send", sent or bandwidth), ("recv", bandwidth)):
         cost, used = found.get(f"{side}_cost"), found.get(f"{side}_cpus_used")
         figures = [f for f in (cost, moved, used) if f and f.value]
-        # the ends of a busy host stop their clocks apart
+        # the ends of a busy host stop their clocks at different times
         if len(figures) == 3 and not (figures[0] * figures[1] / 8e15 / figures[2]).agrees(Figure(1), 0.1):
             return f"{side}_cost x bw is not {side}_cpus_used"
     sizes = [("msg_size", size)] if size else []
@@ -377,7 +377,7 @@ def _contradiction(found: Mapping[str, Figure]) -> str | None:
             if moved and count and count.value > count.half:
                 sizes.append((f"{end}{way}_bytes over {end}{way}_msgs", moved / count))
     if bandwidth and rate and size and rate.value > rate.half:
-        each = bandwidth / 8 / rate  # over two clocks that differ by ticks
+        each = bandwidth / 8 / rate  # measured with two clocks that differ by ticks
         sizes.append(("bandwidth over msg_rate", Figure(each.value, each.half + 0.2 * each.value)))
     if wrong := _spread(sizes, 1e-12, 0.0):
         return wrong
@@ -389,7 +389,7 @@ def _contradiction(found: Mapping[str, Figure]) -> str | None:
 
 
 def _spread(figures: Iterable[tuple[str, Figure]], relative: float, absolute: float) -> str | None:
-    """Tell which two of several figures for one thing are too far apart."""
+    """Say which two of several figures for the same quantity are too far apart; None if none are."""
     known = list(figures)
     if known:
         (low, least), (high, most) = (

@@ -1,4 +1,4 @@
-"""Find every run in a text, and have its tool read it."""
+"""Find every run in a text and read it with the reader of its tool."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .registry import READERS
 from .wrapping import Voice, cleaned, decode, repaired, started
 
 LARGE = 4 << 20
-"""From this many bytes on a file is first offered to the readers of pieces and of whole documents."""
+"""A file of at least this many bytes is first offered to the readers of pieces and of whole documents."""
 
 LARGEST = 256 << 20
-"""A text may be so large: its runs and intervals take up to twelve times as much memory."""
+"""Maximum size of a text in bytes; its runs and intervals take up to twelve times as much memory."""
 
 
 def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
@@ -27,9 +27,9 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
     Parameters
     ----------
     data : str or bytes
-        What the tool printed, with whatever stands around it.
+        Output of the tool, including any text around it.
     file : str, optional
-        Where it came from; kept in the runs and named in errors.
+        Name of its file; kept in the runs and named in errors.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
     Raises
     ------
     ParseError
-        The text holds no run of a known tool, or is larger than `LARGEST`.
+        The text contains no run of a known tool, or is larger than `LARGEST`.
     """
     if isinstance(data, bytes):
         large = len(data) >= LARGE or data.startswith(b"{")
@@ -73,7 +73,7 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
 
 
 def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
-    """Say of a run that the one before or behind it, of the same tool, may hold lines of another process."""
+    """Warn if the run before or after a run, of the same tool, may contain lines of another process."""
     mixed = {i for i, r in enumerate(runs) if r.contradictory}
     for i in {i + step for i in mixed for step in (-1, 1)} - mixed:
         if 0 <= i < len(runs) and runs[i].status == "ok" and any(runs[i].tool == runs[j].tool for j in mixed):
@@ -82,7 +82,7 @@ def _beside_others(runs: list[ParsedRun]) -> list[ParsedRun]:
 
 
 def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
-    """Say where a run stands in its file, and when it began where its lines have times."""
+    """Set the position of a run in its file, and its start time if its lines have times."""
     stamp = next((source.stamps[i] for i in range(run.line - 1, run.line + 2) if i in source.stamps), None)
     times = started(stamp) if stamp else {}
     if times and not {"started_utc", "started_local"} & run.parameters.keys():
@@ -108,7 +108,7 @@ def _runs(text: str) -> list[ParsedRun]:
             if not found:
                 continue
             found = [_placed(r, None, line) for r in found]
-            # Only a document (JSON, XML) carries what tells a second print from a second run with equal figures.
+            # Only in a document (JSON, XML) can a second print be told from a second run with equal figures.
             body = segment.strip()
             if body[0] in "{<" and body in seen and found[0].status != "failed":
                 _warn(runs, seen[body], f"printed a second time in line {line}; counted once")
@@ -120,7 +120,7 @@ def _runs(text: str) -> list[ParsedRun]:
 
 
 def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
-    """Read logs that were found inside of another document, each with the line where that begins."""
+    """Read logs that were found inside another document, each with the line where that begins."""
     runs: list[ParsedRun] = []
     seen: dict[str, int] = {}
     for line, log in logs:
@@ -137,13 +137,13 @@ def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
 
 
 def parse_stream(chunks: Callable[[], Iterator[bytes]], *, file: str | None = None) -> list[ParsedRun] | None:
-    """Read a large file piece by piece where a tool can; None where none does and it must be read whole."""
+    """Read a large file piece by piece; None if no tool can do so and it must be read whole."""
     found = sockperf.read_stream(chunks)
     return [_placed(r, file) for r in found] if found else None
 
 
 def _placed(run: ParsedRun, file: str | None, line: int = 1) -> ParsedRun:
-    """Say where a run stands. A tool has just made it and nobody else holds it: no copy is needed."""
+    """Set the position of a run. A reader has just made it and nothing else refers to it, so no copy is needed."""
     object.__setattr__(run, "file", file)
     object.__setattr__(run, "line", line + run.line - 1)
     return run
@@ -154,7 +154,7 @@ def _warn(runs: list[ParsedRun], index: int, warning: str) -> None:
 
 
 def _segments(text: str) -> Iterator[tuple[int, int, list[Reader]]]:
-    """Split `text` at every sighting: start, end, and the tools that claim it."""
+    """Split `text` at every sighting: start, end, and the tools that claim the segment."""
     claims: dict[int, list[Reader]] = {}
     for module in READERS.values():
         for mark in module.MARKS:

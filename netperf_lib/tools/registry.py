@@ -1,4 +1,4 @@
-"""Every tool, registered once: a new one is a file or a folder of this package, and an entry here."""
+"""Registry of all tools. A new tool is a file or a folder of this package, and an entry here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .interface import Reader, Tool
 from .peers import PEERS
 
 TOOLS: dict[str, Tool] = {"iperf2": iperf2, "iperf3": iperf3, "qperf": qperf, "sockperf": sockperf}
-"""Tools that are run and read."""
+"""Tools that the project runs and whose logs it reads."""
 READERS: dict[str, Reader] = {
     **TOOLS,
     "lagscope": lagscope,
@@ -18,11 +18,11 @@ READERS: dict[str, Reader] = {
     "uperf": uperf,
     **PEERS,
 }
-"""Every tool whose logs are read."""
+"""All tools whose logs are read."""
 
 
 def tool(name: str) -> Tool:
-    """Return the tool called `name`, which the project runs; the text of the UsageError names those known."""
+    """Return the tool called `name`, which the project runs; the UsageError lists the known ones."""
     if name not in TOOLS:
         raise UsageError(f"unknown tool {name!r} (known: {', '.join(TOOLS)})")
     return TOOLS[name]

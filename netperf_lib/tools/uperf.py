@@ -1,7 +1,7 @@
 """uperf: transactions of a profile, as its master counts them.
 
-The rate is in decimal bits, the data beside it in binary bytes (numbers.c, `decimal_to_string`). The master counts the
-bytes of all its flow-ops, written and read alike, so the throughput is its own: "sent" for profiles that stream.
+The rate is in decimal bits, the data next to it in binary bytes (numbers.c, `decimal_to_string`). The master counts the
+bytes of all its flow-ops, written and read, so the throughput is the master's own: "sent" for profiles that stream.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROW = re.compile(
 )
 _ANY_ROW = re.compile(r"^(?:Txn\d+|Total)[ \t]+[\d.].*", re.MULTILINE)
 _TABLE = re.compile(r"^(?:Txn|Flowop)[ \t]+Count[ \t]+avg.*\n(?:[^\n]+\n)*", re.MULTILINE)
-"""What ``-a`` adds: times of each transaction, no rates."""
+"""The output of ``-a``: times of each transaction, no rates."""
 _MASTER = re.compile(
     r"^master[ \t]+(\d+\.\d\d)s[ \t]+(\d+\.\d\d)([KMGT]?)B?[ \t]+(\d+\.\d\d)([KMGT]?)b/s[ \t]+(\d+)[ \t]",
     re.MULTILINE,
@@ -35,19 +35,19 @@ _RAW = re.compile(r"^timestamp_ms:(\d+\.\d+) name:(\w+) nr_bytes:(\d+) nr_ops:(\
 
 
 def sightings(text: str) -> Iterator[int]:
-    """Offsets of the line that names the profile; without it, of the first row."""
+    """Yield the offsets of lines that name the profile; without one, that of the first row."""
     rows = (p.search(text) for p in (_ROW, _RAW))
     return first_or_starts((m.start() for m in _START.finditer(text)), *(m and m.start() for m in rows))
 
 
 def read(text: str) -> list[ParsedRun]:
-    """Read one run, in the format for people or in raw rows (``-R``)."""
+    """Read one run, as text or as raw rows (``-R``)."""
     profile = _START.search(text)
     return [drafted(Draft(NAME, test=profile[1] if profile else None), _fill, _TABLE.sub("", text))]
 
 
 class _Moved(NamedTuple):
-    """What a transaction moved, in how long, and how often."""
+    """Data that a transaction moved, its duration and its operations."""
 
     size: Figure
     seconds: Figure
@@ -56,7 +56,7 @@ class _Moved(NamedTuple):
 
     @classmethod
     def told(cls, size: str, prefix: str, seconds: str, rate: str, rate_prefix: str, operations: Figure) -> _Moved:
-        """Convert printed figures; raises `Damaged` where they contradict each other."""
+        """Convert printed figures; raises `Damaged` if they contradict each other."""
         of = Figure.printed
         found = cls(of(size, to_bytes(1, f"{prefix}i" if prefix else "")), of(seconds), Figure(0), operations)
         found = found._replace(bps=of(rate, to_bps(1, rate_prefix, "bit")))
@@ -65,7 +65,7 @@ class _Moved(NamedTuple):
         return found
 
     def metrics(self) -> dict[str, float | None]:
-        """Return the metrics of what was moved."""
+        """Return the metrics of the moved data."""
         return {
             "throughput_sent_bps": self.bps.value,
             "sent_bytes": round(self.size.value),
@@ -96,7 +96,7 @@ def _fill(run: Draft, text: str) -> None:
                 raise Contradictory(f"{CONTRADICTION}the total is not that of the {what}")
     if run.test is None or not re.search("stream|write", run.test):
         run.warnings.append("written and read bytes may be counted together")
-    # the transaction that moves the data; all, where several do
+    # the transaction that moves the data; the total if several do
     best = max((m for m in (*moved.values(), total) if m), key=lambda row: row.size.value, default=None)
     if best and best.size.value:
         run.metrics = best.metrics()

@@ -1,7 +1,7 @@
-"""The text of a log, without what others put around its lines: times, names, quote marks, colours, markup.
+"""Removes what other programs put around the lines of a log: times, names, quote marks, colours, markup.
 
-What is taken off is kept where it is a time. Lines of several hosts or containers that were written into one file under
-their names are told apart again.
+Removed times are kept. Lines that several hosts or containers wrote into one file under their names are separated
+again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _CTIME = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d (?:[A-Z]{3,4} )?\
 _END = r"(?:[ \t]|$)"
 _LEVEL = rf"(?:\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR)\]?:?{_END})?"
 _UNIT = rf"(?:\S+ [\w./@-]+\[\d+\]:{_END})?"
-"""Host and program, as the journal and syslog name them."""
-_HEADS = (  # what follows each is a blank, or the end of an empty line
+"""Host and program, as in the journal and in syslog."""
+_HEADS = (  # each is followed by a blank, or by the end of an empty line
     # kubectl logs --timestamps, GitHub Actions, containerd, journalctl -o short-iso, logging of Python, awk
     rf"\[?({_ISO})\]?:?{_END}(?:std(?:out|err) [FP]{_END})?{_UNIT}{_LEVEL}",
     rf"\[?({_CTIME})\]?:?{_END}",  # iperf3 --timestamps, date
@@ -34,18 +34,18 @@ _HEADS = (  # what follows each is a blank, or the end of an empty line
 _HEAD_PATTERNS = [re.compile(f"^(?:{head})", re.MULTILINE) for head in _HEADS]
 _ANY_HEAD = re.compile("|".join(_HEADS))
 _TAIL = re.compile(rf"[ \t]+-{{2,3}}[ \t]+({_CTIME}|{_ISO})[ \t]*$", re.MULTILINE)
-"""A time at the end of a line, as a shell loop of strftime puts it there."""
+"""A time at the end of a line, as from a shell loop with strftime."""
 _NAME = re.compile(r"^([\w.-]+ *\||\[(?:pod/)?[A-Za-z][\w./:-]*\]|[A-Za-z][\w.-]*:)(?: |$)", re.MULTILINE)
 """A host or container before each line."""
 _NO_NAMES = re.compile(r"(?:sockperf|vperf|iperf3?|netperf|qperf|server|error|\[SUM|\[(?:TX|RX)-)", re.IGNORECASE)
 _QUOTE = re.compile(r"^[ \t]*(?:>(?=[ \t>]|$)[ \t]?)+", re.MULTILINE)
 _ARROW = re.compile(r"(?<=[\w)])[ \t]*<(?:-{2,}|={2,}).*$", re.MULTILINE)
-"""``9.42 Gbits/sec  <--* too slow``: what a page points at."""
+"""``9.42 Gbits/sec  <--* too slow``: an annotation on a web page."""
 _ITEM = re.compile(r"^[ \t]*(?:- (?P<q>['\"])(?P<a>.*)(?P=q)|\"(?P<b>.*)\",?|'(?P<c>.*)',?)[ \t]*$", re.MULTILINE)
 """An item of a list, as Ansible prints lines."""
 _ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&#34;": '"', "&#39;": "'", "&nbsp;": " ", "&amp;": "&"}
 _MOST = 0.6
-"""The share of the lines that must have a head for it to be one that was put there."""
+"""Share of the lines that must have such a head before it is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,17 @@ class Voice:
 
     text: str
     lines: list[int] | None = None
-    """Number of each line in the file, from 1; None where all lines are there."""
+    """Number of each line in the file, from 1; None if all lines are present."""
     stamps: dict[int, str] = field(default_factory=dict)
-    """Index of a line, from 0, to the time that stood before or behind it."""
+    """Index of a line, from 0, to the time before or after it."""
 
     def place(self, line: int) -> int:
-        """Return the line of the file, from 1, in which a line of this text stands, from 1."""
+        """Return the line number in the file of a line of this text, both from 1."""
         return self.lines[min(line, len(self.lines)) - 1] if self.lines else line
 
 
 def decode(data: bytes) -> str:
-    """Text of a log as it lies on disk: UTF-8, or UTF-16 as PowerShell's ``>`` writes it, even without its mark."""
+    """Decode a log file: UTF-8, or UTF-16 as PowerShell's ``>`` writes it, even without a byte order mark."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")
     if b"\0" in data[:64]:
@@ -75,7 +75,7 @@ def decode(data: bytes) -> str:
 
 
 def cleaned(text: str) -> list[Voice]:
-    """Return the lines as the tools printed them, apart where they are of several sources."""
+    """Return the lines as the tools printed them, one text for each source."""
     text = _from_docker(text.replace("\ufeff", ""))
     if "\r" in text:
         text = re.sub(r"\r*\n|\r", "\n", text)
@@ -96,7 +96,7 @@ def cleaned(text: str) -> list[Voice]:
 
 
 def _plain(text: str) -> str:
-    """Take off quote marks of mails, arrows of web pages, and indentation."""
+    """Remove quote marks of mails, arrows of web pages, and indentation."""
     if "\n>" in text or "\n >" in text or text.startswith((">", " >")):
         text = _QUOTE.sub("", text)
     if "<--" in text or "<==" in text:
@@ -107,7 +107,7 @@ def _plain(text: str) -> str:
 
 
 def _from_docker(text: str) -> str:
-    """Take the lines out of a file that docker keeps, a JSON object a line; any other text as it is."""
+    """Extract the lines from a docker log file, one JSON object per line; return any other text unchanged."""
     if not text.startswith('{"log":"'):
         return text
     lines = []
@@ -141,7 +141,7 @@ def _count_lines(text: str) -> int:
 
 
 def _samples(text: str) -> Iterator[str]:
-    """Give some lines, from the start and from all over the text."""
+    """Yield some lines, from the start and from all over the text."""
     at = -1
     for _ in range(3):
         yield text[at + 1 : at + 200]
@@ -154,7 +154,7 @@ def _samples(text: str) -> Iterator[str]:
 
 
 def _without_times(text: str, stamps: dict[int, str]) -> str:
-    """Take the times off the lines and put them into `stamps`."""
+    """Remove the times from the lines and put them into `stamps`."""
     if "--- " in text or "-- " in text:
         text = _taken(_TAIL, text, stamps, least=2)
     samples = list(_samples(text))
@@ -170,7 +170,7 @@ def _without_times(text: str, stamps: dict[int, str]) -> str:
 
 
 def _taken(pattern: re.Pattern[str], text: str, stamps: dict[int, str], least: float) -> str:
-    """Return the text without what matches, which goes to `stamps`; the same text where that are not enough lines."""
+    """Return the text without the matches, which go to `stamps`; the same text if too few lines match."""
     found = list(pattern.finditer(text))
     if len(found) < least:
         return text
@@ -184,7 +184,7 @@ def _taken(pattern: re.Pattern[str], text: str, stamps: dict[int, str], least: f
 
 
 def _by_name(text: str) -> Iterator[tuple[str, list[int] | None]]:
-    """Tell apart the lines under several names; lines and their numbers from 1, None where that are all lines."""
+    """Separate the lines under several names; yield the lines and their numbers from 1, None if they are all lines."""
     if not any(_NAME.match(sample) for sample in _samples(text)):
         yield text, None
         return
@@ -192,7 +192,7 @@ def _by_name(text: str) -> Iterator[tuple[str, list[int] | None]]:
     names = [m[1] if (m := _NAME.match(row)) and not _NO_NAMES.match(m[1]) else None for row in rows]
     counts = Counter(n for n in names if n)
     counts = Counter({n: c for n, c in counts.items() if c >= 3})
-    # names may be those of something else: nearly all lines must have one, and few names there are
+    # these may be other words: nearly all lines must have a name, and there must be few names
     if (
         not counts
         or len(counts) > 16
@@ -215,7 +215,7 @@ _ZONES = {"UTC", "GMT"}
 
 
 def started(stamp: str) -> dict[str, str]:
-    """Return the parameters that a time gives: `started_utc`, or `started_local` where its zone is not known."""
+    """Return the parameters from a time: `started_utc`, or `started_local` if its zone is unknown."""
     zone = None
     try:
         if re.fullmatch(r"[\d.]+", stamp):
@@ -247,10 +247,10 @@ _POINT = re.compile(r"(?<![\d,.])\d+\.\d+(?![\d,.])")
 
 
 def repaired(text: str) -> Iterator[tuple[str, str]]:
-    """Give what a log may have been before a terminal wrapped it, or with points for decimal commas; and a remark."""
+    """Yield the log as it may have been before a terminal wrapped it, or with decimal points; and a remark."""
     if not _WIDER.search(text) and _FULL.search(text):
         lines = text.split("\n")
-        full = [len(line) == _WIDTH and len(set(line)) > 3 for line in lines]  # no rule
+        full = [len(line) == _WIDTH and len(set(line)) > 3 for line in lines]  # not a rule
     else:
         full = []
     if sum(full) > 1:
