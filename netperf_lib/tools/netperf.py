@@ -1,10 +1,10 @@
-"""netperf: bulk transfer and request/response, in the tables of old and in the outputs of omni (2.4 to 2.7).
+"""netperf: bulk transfer and request/response, in the classic tables and in the outputs of omni (2.4 to 2.7).
 
 Units of transfers: capital letters are bytes in powers of two, ``10^6bits`` are decimal (netperf.man, ``-f``). Over TCP
-all that was sent has arrived when the clock stops; over UDP the figure of omni is the sender's, and the table has both
-ends. -1 stands for "not measured".
-The latencies of omni are round trips in request/response tests; in streams they time the send call alone, and in
-connect/request/response tests the connection as well: then they are not kept.
+all sent data have arrived when the clock stops; over UDP the figure of omni is the sender's, and the table has both
+ends. -1 means "not measured".
+The latencies of omni are round trips in request/response tests. In streams they time only the send call, and in
+connect/request/response tests they include the connection; in both cases they are not kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMPLAINT = re.compile(
 )
 _COMMAND = re.compile(r"^.*\bnetperf (?P<options>-.*)$", re.MULTILINE)
 _TESTS = {"RR": "REQUEST/RESPONSE", "CRR": "Connect/Request/Response", "CC": "Connect/Close"}
-"""Tests as a banner calls them, by the name on a command line, where that is another one."""
+"""Name of a test on a command line to its name in a banner, if they differ."""
 _FACTORS = {"10^3bits": 1e3, "10^6bits": 1e6, "10^9bits": 1e9}
 _FACTORS |= {"Bytes": 8.0, "KBytes": 8.0 * 2**10, "MBytes": 8.0 * 2**20, "GBytes": 8.0 * 2**30}
 _UNIT = re.compile(r"(10\^[369]bits|[KMG]?Bytes|Trans)/s(?:ec)?")
@@ -59,21 +59,21 @@ _KNOWN_TITLES = {*_TITLES, "Throughput Confidence Width (%)", "Confidence Iterat
     "Remote Transport Retransmissions",
     "Transport MSS bytes",
 }
-"""With these titles a row that is longer than its titles can be trusted."""
+"""With only these titles, a row that is longer than its titles can be trusted."""
 _PART_OF_A_TITLE = re.compile(r"Throughput|Latency|Percentile|Microseconds")
 _LATENCIES = {"rtt_us": "MEAN", "rtt_stdev_us": "STDDEV"} | {
     f"rtt_{key.lower()}_us": key for key in ("MIN", "P50", "P90", "P99", "MAX")
 }
-"""Mean and deviation, and then the others in the order of their size."""
+"""Mean and deviation, then the others in ascending order."""
 _MOST_TITLE_LINES = 8
-"""No title for people goes over more lines than this, empty ones counted."""
+"""Column titles never take more lines than this, empty ones included."""
 
 
 # --- where runs are ---------------------------------------------------------------------------------------------------
 
 
 def sightings(text: str) -> Iterator[int]:
-    """Offsets of banners; of the command, the first key or the complaint where no banner is before it."""
+    """Yield the offsets of banners; without a banner, of the command, the first key or the complaint."""
     starts = [m.start() for m in _BANNER.finditer(text)]
     commands = {m.start() for m in _COMMAND.finditer(text)}
     for at, end in pairwise(sorted({*commands, *starts, len(text)})):
@@ -81,7 +81,7 @@ def sightings(text: str) -> Iterator[int]:
             starts.append(at)
     for at in _keyed_blocks(text):
         before = max((s for s in starts if s < at), default=None)
-        # keys are a banner's when nothing but chatter is between them
+        # keys belong to a banner if there are no other figures between them
         if before is None or re.search(r"^[ \t]*(?:[A-Z][A-Z0-9_]*=|-?\d)", text[before:at], re.MULTILINE):
             starts.append(at)
     complaint = _COMPLAINT.search(text)
@@ -91,8 +91,8 @@ def sightings(text: str) -> Iterator[int]:
 
 
 def _keyed_blocks(text: str) -> Iterator[int]:
-    """Offsets of blocks of ``NAME=value`` lines: a block ends where other lines follow, or a name comes again."""
-    groups: list[list[tuple[int, set[str]]]] = []  # of blocks that follow each other
+    """Yield the offsets of blocks of ``NAME=value`` lines; a block ends at other lines, or when a name is repeated."""
+    groups: list[list[tuple[int, set[str]]]] = []  # each of blocks that follow each other
     end = -1
     for m in _KEY.finditer(text):
         if m.start() != end:
@@ -102,13 +102,13 @@ def _keyed_blocks(text: str) -> Iterator[int]:
         groups[-1][-1][1].add(m[1])
         end = m.end()
     for blocks in groups:
-        # one process prints the same names each time, but for the last time when it is cut; two do not
+        # one process prints the same names in each block, except in a last one that is cut; two processes do not
         alike = all(names == blocks[0][1] for _, names in blocks[:-1]) and blocks[-1][1] <= blocks[0][1]
         yield from (start for start, names in (blocks if alike else blocks[:1]) if names & _KEYS)
 
 
 def _without_banner(text: str) -> bool:
-    """Whether a result follows the command at the start of a text."""
+    """Return whether a result follows the command at the start of a text."""
     try:
         return bool(_result(Draft(NAME, test=_asked(text)[0]), text.partition("\n")[2]))
     except Damaged:
@@ -116,7 +116,7 @@ def _without_banner(text: str) -> bool:
 
 
 def _asked(text: str) -> tuple[str, str | None]:
-    """The test and the server that the command in the first line asks for."""
+    """Return the test and the server that the command in the first line requests."""
     options = m["options"] if (m := _COMMAND.match(text)) else ""
     name = re.search(r"-t ?(TCP|UDP|SCTP)_(\w+)", options)
     server = re.search(r"-H ?(\S+)", options)
@@ -127,7 +127,7 @@ def _asked(text: str) -> tuple[str, str | None]:
 
 
 def read(text: str) -> list[ParsedRun]:
-    """Read one run; without banners (``-P 0``) those that follow it as further rows of its table."""
+    """Read one run; without banners (``-P 0``) also the runs that follow it as further rows of its table."""
     runs: list[ParsedRun] = []
     waiting = [text]
     while waiting:
@@ -137,7 +137,7 @@ def read(text: str) -> list[ParsedRun]:
 
 
 def _fill(run: Draft, text: str, further: list[str]) -> None:
-    """Read one run; the text of another one, whose row stands under it, goes to `further`."""
+    """Read one run; if another run's row is below it, the text of that run goes to `further`."""
     banner = _BANNER.match(text)
     body, burst = text, 0
     if banner:
@@ -170,13 +170,13 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
     ]
 
 
-# --- the four ways to print a result: each gives the names of omni ----------------------------------------------------
+# --- the four formats of a result: each is read under omni's names ----------------------------------------------------
 
 
 def _result(run: Draft, body: str) -> dict[str, str]:
-    """Read the result by omni's names, and what only tables have: ``message``, ``packets``, ``received`` …"""
+    """Read the result under omni's names, and columns of tables only: ``message``, ``packets``, ``received`` …"""
     lines = body.split("\n")
-    # a line without its end may be cut, unless its last figure shows that it is whole
+    # a line without its end may be cut, unless its last figure shows that it is complete
     cut = re.search(r"\.\d\d\d?$|/s$", lines[-1]) is None
     whole = lines[:-1] if cut else lines
     keyed = _keyed(whole)
@@ -205,12 +205,12 @@ def _keyed(lines: list[str]) -> dict[str, str]:
 
 
 def _first_row(lines: list[str], end: str) -> int:
-    """Index of the first line that begins with a number before `end`, or 0."""
+    """Return the index of the first line that begins with a number before `end`, or 0."""
     return next((i for i, line in enumerate(lines) if re.match(rf"[ \t]*-?\d+(?:\.\d+)?(?:{end}|$)", line)), 0)
 
 
 def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
-    """Read titles and values with commas; titles may be wrapped by an editor, and the last line may be `cut`."""
+    """Read comma-separated titles and values; an editor may have wrapped the titles, and the last line may be `cut`."""
     row = _first_row(lines, r"[ \t]*,|[ \t]+")
     if not row:
         return {}
@@ -219,7 +219,7 @@ def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
     if cut and row == len(lines) - 1 and len(values) == len(titles):
         run.warnings.append(f"the log ends without the end of its line: {titles.pop()!r} may be cut and is left out")
         values.pop()
-    decimals = len(values) == 2 * len(titles) and "." not in lines[row]  # commas of another country
+    decimals = len(values) == 2 * len(titles) and "." not in lines[row]  # decimal commas
     surplus = len(values) - len(titles)
     if decimals or not 0 <= surplus <= 1 or (surplus and not set(titles) <= _KNOWN_TITLES):
         raise Damaged(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
@@ -234,7 +234,7 @@ def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
 
 
 def _columns(lines: list[str]) -> dict[str, str]:
-    """Read the columns for people: a title goes over several lines, at the place of its value."""
+    """Read text columns; a title takes several lines, above its value."""
     row = _first_row(lines, r"[ \t]")
     if not 0 < row <= _MOST_TITLE_LINES:
         return {}
@@ -254,7 +254,7 @@ _CLASSIC = {
     "datagrams": "- message ELAPSED_TIME packets - LOCAL_SEND_THROUGHPUT LOCAL_CPU_UTIL -".split(),
     "stream": "- - message ELAPSED_TIME THROUGHPUT LOCAL_CPU_UTIL REMOTE_CPU_UTIL - -".split(),
 }
-"""Columns of the classic tables, by omni's names; those of processors only with ``-c`` or ``-C``."""
+"""Columns of the classic tables, under omni's names; CPU columns only with ``-c`` or ``-C``."""
 
 
 def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
@@ -278,14 +278,14 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     if len(rows[0]) != (len(names) if "%" in units else needed):
         raise Damaged(f"not a row of {test}: {told!r}")
     found = {n: v for n, v in zip(names, rows[0], strict=False) if n != "-"}
-    # decimals that are always two show that the row is whole; with the processors beside it the rate of datagrams has
-    # one, and the columns behind it show that it is whole
+    # two decimals show that the row is complete; with CPU columns the rate of datagrams has one decimal, and the
+    # columns after it show that it is complete
     digits = r"\d\d?" if kind == "datagrams" and "%" in units else r"\d\d"
     if not re.fullmatch(r"\d+\.\d\d", found["ELAPSED_TIME"]) or not re.fullmatch(rf"\d+\.{digits}", found[rate]):
         raise Damaged(f"a damaged number in {told!r}")
     two_rows = kind == "datagrams" or (kind == "answered" and len(rows) > 1 and numeric[1] and len(rows[1]) == 2)
     rest = lines[at + 1 :]
-    for _ in range(1 + two_rows):  # -P 0: below stands the row of another run
+    for _ in range(1 + two_rows):  # -P 0: the row of another run is below
         rest = rest[next((i for i, line in enumerate(rest) if line.strip()), 0) + 1 :]
     if len(rows) > 1 + two_rows and len(rows[1 + two_rows]) == len(rows[0]) and numeric[1 + two_rows]:
         found["further"] = "\n".join(["", *lines[: at + 1], *rest, ""])
@@ -308,13 +308,13 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
 
 
 def _round_trips(found: dict[str, str], lines: list[str], *, by_bits: bool) -> None:
-    """Take the round-trip time of ``-v 2`` where one request was on its way at a time."""
+    """Take the round-trip time of ``-v 2`` if only one request was in flight at a time."""
     row = next((line for line in lines if re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", line)), "")
     if not row and any("usec/Tran" in line or "RoundTrip" in line for line in lines):
         found["note"] = "without rtt_us: the row of round trips is missing"
     elif row:
         trip, told = map(float, row.split()[4:6])
-        waiting = max(1, round(trip * told / 1e6))  # -b: so many requests are on their way
+        waiting = max(1, round(trip * told / 1e6))  # -b: number of requests in flight
         off = abs(told - float(found["TRANSACTION_RATE"]))
         if off > (0.01 * told if by_bits else 0.01) or abs(trip * told - 1e6 * waiting) > 0.001 * told:
             raise Contradictory(f"{CONTRADICTION}{row.strip()!r}")
@@ -330,7 +330,7 @@ def _sends_datagrams(test: str) -> bool:
 
 
 def _bps(number: str, unit: str, digits: str = r"\d\d?") -> Figure:
-    """Convert a rate of data; raises `Damaged` for what netperf does not print."""
+    """Convert a data rate; raises `Damaged` for anything that netperf does not print."""
     m = _UNIT.fullmatch(unit)
     if not m or m[1] == "Trans" or not re.fullmatch(rf"\d+\.{digits}", number):
         raise Damaged(f"unknown unit {unit!r} or damaged number {number!r}")
@@ -339,7 +339,7 @@ def _bps(number: str, unit: str, digits: str = r"\d\d?") -> Figure:
 
 
 def _number(text: str | None) -> float | None:
-    """Give a number; None for what is missing and for -1, netperf's word for it."""
+    """Return a number; None if it is missing or -1, which netperf prints for missing values."""
     return float(text) if text is not None and re.fullmatch(r"\d+(?:\.\d+)?", text) else None
 
 
@@ -376,7 +376,7 @@ def _metrics(run: Draft, found: dict[str, str], test: str, burst: int) -> None:
             run.warnings.append(said)
     elif unit is None and number is not None:
         run.warnings.append(f"a throughput of {number} without its unit is left out; also ask for THROUGHPUT_UNITS")
-    elif unit is not None:  # counted at this end: over UDP that is what was sent
+    elif unit is not None:  # counted at this end: over UDP these are the sent data
         here = "throughput_sent_bps" if _sends_datagrams(test) else "throughput_bps"
         names = {"": here, "LOCAL_SEND_": "throughput_sent_bps", "REMOTE_RECV_": "throughput_bps"}
         for key, name in names.items():
@@ -393,7 +393,7 @@ def _metrics(run: Draft, found: dict[str, str], test: str, burst: int) -> None:
             run.warnings.append(f"the latencies are those {what}: left out")
         else:
             _latencies(run, latencies, burst)
-    # names are given one by one, so that a lost line leaves no trace
+    # each name has a line of its own, so a lost line leaves no trace
     wanted = [*_LATENCIES, "transaction_rate_per_s"] if "keyed" in found and (answered or unit == "Trans/s") else []
     if gone := [k for k in wanted if run.metrics.get(k) is None]:
         run.warnings.append(f"without {', '.join(gone)}")
@@ -406,7 +406,7 @@ def _latencies(run: Draft, latencies: dict[str, float | None], burst: int) -> No
     if ordered != sorted(ordered) or (most is not None and most < max(mean or 0, deviation or 0)):
         raise Contradictory(f"{CONTRADICTION}latencies out of order")
     rate = run.metrics.get("transaction_rate_per_s")
-    # one transaction after the other, or as many at a time as the burst is long
+    # one transaction after the other, or as many at a time as the burst has
     if mean and rate and not 0.5 < mean * rate / 1e6 / (1 + burst) < 1.1:
         raise Contradictory(f"{CONTRADICTION}{mean:g} us, {rate:g} transactions per second")
     run.metrics |= latencies
@@ -420,7 +420,7 @@ _INTERIM = re.compile(
 
 
 def _interim(run: Draft, text: str, direction: str) -> None:
-    """Read the interim results of a transfer (``-D``); those of transactions have no place in the table."""
+    """Read the interim results of a transfer (``-D``); the table has no column for those of transactions."""
     rows = [(float(n), m[1], float(s), float(t)) for n, u, s, t in _INTERIM.findall(text) if (m := _UNIT.fullmatch(u))]
     rows = [r for r in rows if r[1] != "Trans"]
     start = rows[0][3] - rows[0][2] if rows else 0.0

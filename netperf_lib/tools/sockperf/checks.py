@@ -1,4 +1,4 @@
-"""Do the figures of a sockperf log agree? Most are told twice, or bound each other."""
+"""Checks whether the figures of a sockperf log agree: most are printed twice, or limit each other."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Found = Mapping[str, Figure]
 
 
 def beyond_of(percentile: float, n: float) -> int:
-    """How many of `n` observations come after the one that sockperf prints (client.cpp, `printPercentiles`)."""
+    """Return how many of `n` observations are beyond the one that sockperf prints (client.cpp, `printPercentiles`)."""
     return int(n) - int(0.5 + round(percentile / 100, 7) * n)
 
 
 def mebibytes(number: str, prefix: str) -> Figure:
-    """Return 2^20 bytes a second, of what is printed before "Bps" or "bps"; raises `Damaged` for another unit."""
+    """Return units of 2^20 per second from a number and the prefix of "Bps" or "bps"; `Damaged` if it is unknown."""
     nine = len(number.partition(".")[2]) > 3  # --increase_output_precision of 3.7 says G where it means M
     factor = {"M": 1.0, "G": 1.0 if nine else 1000.0}.get(prefix)
     if factor is None:
@@ -30,7 +30,7 @@ def mebibytes(number: str, prefix: str) -> Figure:
 def contradiction(
     found: Found, percentiles: Mapping[float, float], parameters: Mapping[str, Any], test: str | None
 ) -> str | None:
-    """Tell which figures cannot stand together; None when all can."""
+    """Say which figures contradict each other; None if none do."""
     v = {name: figure.value for name, figure in found.items()}
     return _counts(found, v, parameters, test) or _distribution(found, v, percentiles) or _rates(found, parameters)
 
@@ -45,7 +45,7 @@ def _counts(found: Found, v: Mapping[str, float], parameters: Mapping[str, Any],
     if (n is not None and n != received) or received > sent:
         return f"{received:.0f} of {sent:.0f} messages received in the valid duration, {n} observations"
     every = int(parameters.get("reply_every", 1 if test == "ping-pong" else 0))
-    if every and "dropped" in v:  # of every n-th message the answer came, was lost, or came out of order
+    if every and "dropped" in v:  # the answer to every n-th message arrived, was lost, or was out of order
         due = (sent - 1) // every + 1
         if received + v["dropped"] + v["disorder"] != due:
             return f"{due:.0f} answers due, {received:.0f} received, {v['dropped']:.0f} dropped"
@@ -57,7 +57,7 @@ def _counts(found: Found, v: Mapping[str, float], parameters: Mapping[str, Any],
 
 
 def _distribution(found: Found, v: Mapping[str, float], percentiles: Mapping[float, float]) -> str | None:
-    """Order, and what mean and standard deviation allow: Bhatia-Davis for the ends, Chebyshev for the percentiles."""
+    """Check the order, and the limits from mean and deviation: Bhatia-Davis for the ends, Chebyshev for percentiles."""
     points = [(0.0, v["min"])] if "min" in v else []
     points += sorted(percentiles.items())
     points += [(100.0, v["max"])] if "max" in v else []
@@ -103,10 +103,10 @@ def _rates(found: Found, parameters: Mapping[str, Any]) -> str | None:
 
 
 def payload(rate: Figure, message: int, bandwidth: Figure) -> bool:
-    """Tell whether the bandwidth is that of the messages."""
+    """Return whether the bandwidth is that of the messages."""
     return bandwidth.agrees(Figure(rate.value * message / 2**20), 1e-6)
 
 
 def on_wire(rate: Figure, message: int, bandwidth: Figure) -> bool:
-    """Tell whether the bandwidth counts IP and UDP headers, as the first versions did ("vperf")."""
+    """Return whether the bandwidth counts IP and UDP headers, as in the first versions ("vperf")."""
     return payload(rate, message + 28 * -(-message // 1472), bandwidth)

@@ -1,4 +1,4 @@
-"""What runs on both ends for a trial of sockperf."""
+"""The commands that a sockperf trial runs on both ends."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OPTIONS = (
     Option("samples", bool, "keep every packet (--full-log)", default=False),
 )
 _MESSAGE_BYTES, _RATE = 14, 10_000
-"""What sockperf sends where nothing else is asked for: bytes, and messages a second under load."""
+"""Defaults of sockperf: message size in bytes, and messages per second under load."""
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:
-    """Both ends of one trial."""
+    """Return the commands of both ends of one trial."""
     spec = trial.test
     given = checked(spec, TESTS, OPTIONS)
     protocol = given.get("protocol", "udp")
@@ -48,7 +48,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
 
 
 def rate_bps(trial: Trial) -> float:
-    """Bits per second that a trial sends, answers included; 0 for ping-pong, which waits for each answer."""
+    """Return the bits per second that a trial sends, answers included; 0 for ping-pong, which waits for each answer."""
     options, test = trial.test.options, trial.test.test
     asked = options.get("mps", _RATE if test == "under-load" else "max")
     if test == "ping-pong":

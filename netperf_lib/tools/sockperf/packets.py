@@ -1,4 +1,4 @@
-"""The packets of sockperf's ``--full-log``: rows in memory, and rows read in pieces, each checked against its times."""
+"""Reads the packets of sockperf's ``--full-log``, in memory or in pieces, and checks each row against its times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIMES = re.compile(r"\d+\.\d{9}, \d+\.\d{9}")
 
 
 def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
-    """Add the packets, up to the first line that is none; the run is whole when all observations are there."""
+    """Add the packets, up to the first line that is not one; the run is complete if all observations are there."""
     halves = 1 if run.percentile_basis == "rtt" else 2
     lines = text.split("\n")
     rows = list(takewhile(_ROW.fullmatch, lines))
@@ -50,11 +50,11 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
 
 
 def _contradiction(run: ParsedRun, table: Any) -> str | None:
-    """Tell which statistic is not that of the packets; None when all are."""
+    """Say which statistic does not match the packets; None if all match."""
     latency_us, metrics, basis = np.sort(table[:, 3]), run.metrics, run.percentile_basis
     n = len(latency_us)
     seconds = metrics.get("duration_measured_s") if not metrics.get("lost_count") else None
-    # each is rounded from clock ticks by itself: real logs differ by up to 2 ns, one in ten of them somewhere
+    # each is rounded separately from clock ticks: one in ten real logs differs somewhere, by up to 2 ns
     checks: list[tuple[str, float | None, float, float]] = [
         ("the duration in s", seconds, table[-1, 2] - table[0, 1], 0.0021),
         ("the minimum", metrics.get(f"{basis}_min_us"), latency_us[0], 0.0026),
@@ -73,12 +73,12 @@ def _contradiction(run: ParsedRun, table: Any) -> str | None:
 
 
 def incomplete(run: ParsedRun, error: str) -> ParsedRun:
-    """Return the run as one that is cut short."""
+    """Return the run marked as cut short."""
     return replace(run, status="partial", error=error, metrics={}, percentiles=(), percentile_basis=None)
 
 
 def _readable(packet: Any, tx_s: Any, rx_s: Any, latency_us: Any, *, first: int, halves: int) -> int:
-    """Count the rows before the first that is damaged: out of order, or with a latency that its times deny."""
+    """Count the rows before the first damaged one: out of order, or with a latency that its times contradict."""
     off = np.abs((rx_s - tx_s) * (1e6 / halves) - latency_us) > 0.0021
     off |= packet != np.arange(first, first + len(packet))
     return int(np.argmax(off)) if off.any() else len(packet)
@@ -90,7 +90,7 @@ def _in_memory(t_s: Any, latency_us: Any) -> Iterator[Columns]:
 
 
 def span(chunks: Callable[[], Iterator[bytes]], first: int) -> tuple[int, bytes] | None:
-    """Find the offset behind the last row that begins at or after `first`, and that row; None when more follows."""
+    """Find the end of the last row that begins at or after `first`, and that row; None if other text follows it."""
     place, before = 0, b""
     end: int | None = None
     rest = b""
@@ -113,7 +113,7 @@ def span(chunks: Callable[[], Iterator[bytes]], first: int) -> tuple[int, bytes]
 
 
 def streamed(chunks: Callable[[], Iterator[bytes]], first: int, end: int, halves: int, line: int) -> Iterator[Columns]:
-    """Give the rows between two offsets in batches; raise `ParseError` at the first damaged one."""
+    """Yield the rows between two offsets in batches; raise `ParseError` at the first damaged one."""
     count, origin = 0, 0.0
     for columns, whole in _ahead(_table, _blocks(chunks, first, end)):
         good = _readable(*columns, first=count, halves=halves)
@@ -127,7 +127,7 @@ def streamed(chunks: Callable[[], Iterator[bytes]], first: int, end: int, halves
 
 
 def _ahead(work: Callable[[bytes], _T], items: Iterator[bytes]) -> Iterator[_T]:
-    """Map, and do the next item while the caller works on the last one."""
+    """Map `work` over `items`, one item ahead of the caller."""
     with ThreadPoolExecutor(1) as thread:
         following = (thread.submit(work, item) for item in items)
         pending = next(following, None)
@@ -137,7 +137,7 @@ def _ahead(work: Callable[[bytes], _T], items: Iterator[bytes]) -> Iterator[_T]:
 
 
 def _table(block: bytes) -> tuple[list[Any], bool]:
-    """Read rows into columns: packet, time sent, time received, latency; False where a row is none."""
+    """Read rows into columns: packet, time sent, time received, latency; False if a line is not a row."""
     import pyarrow as pa
     from pyarrow.csv import ConvertOptions, ReadOptions, read_csv
 
@@ -145,7 +145,7 @@ def _table(block: bytes) -> tuple[list[Any], bool]:
     types = ConvertOptions(column_types=dict.fromkeys(names.column_names, pa.float64()) | {"packet": pa.int64()})
     try:
         return [c.combine_chunks().to_numpy() for c in read_csv(pa.py_buffer(block), names, None, types).columns], True
-    except (pa.ArrowInvalid, ValueError):  # slowly, up to the row that is damaged
+    except (pa.ArrowInvalid, ValueError):  # slowly, up to the damaged row
         rows = takewhile(_ROW.fullmatch, block.decode("ascii", errors="replace").split("\n"))
         return list(np.array([r.split(", ") for r in rows], dtype=float).reshape(-1, 4).T), False
 

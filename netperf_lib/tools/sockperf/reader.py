@@ -1,4 +1,4 @@
-"""Where runs of sockperf start in a text, and what its lines say."""
+"""Finds the runs of sockperf in a text and reads their lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STAGES = (
     (2, r"\[ ?\d+\] IP =(?:3D)? "),
     (3, r"perf: Warmup stage"),
     (4, r"perf: Starting test"),
-    (5, r"perf: Test end(?:ed\b| \(interrupted by (?:timer|user)\))"),  # "by signal 2" may come any time later
+    (5, r"perf: Test end(?:ed\b| \(interrupted by (?:timer|user)\))"),  # "by signal 2" may come at any later time
     (6, r"perf: \[Total Run\]"),
     (6, r"perf: Total of \d+ messages"),
     (6, r"perf: No messages were received"),
@@ -47,7 +47,7 @@ _STAGES = (
     (13, r"perf: ---> .?MAX"),
     (14, r"perf: ---> .?MIN"),
 )
-"""The lines of a run in the order in which they are printed: where the order goes back, another run begins."""
+"""The lines of a run in printed order; a step back in this order begins another run."""
 _VERSION, _STATISTICS, _LAST = 1, 6, 14
 _STAGE_OF = {f"s{i}": stage for i, (stage, _) in enumerate(_STAGES)}
 _STAGE = alternatives(
@@ -64,7 +64,7 @@ _RULE = "-" * 30 + "\n"
 
 
 def sightings(text: str) -> Iterator[int]:
-    """Offsets of the first line of each run."""
+    """Yield the offset of the first line of each run."""
     reached: int | None = None
     start, in_log = 0, False
     for m in _STAGE.finditer(text):
@@ -92,7 +92,7 @@ def sightings(text: str) -> Iterator[int]:
 
 
 def _repeats(text: str, start: int, log: int) -> bool:
-    """Tell whether the log that begins at `log` has the totals of the run that begins at `start`."""
+    """Return whether the log that begins at `log` has the totals of the run that begins at `start`."""
     mine, its = (re.compile(r"\[Total Run\].*").search(text, *span) for span in ((start, log), (log, log + 500)))
     return bool(mine and its and mine[0] == its[0])
 
@@ -131,20 +131,20 @@ _LINES = {
     "bandwidth": (r"Summary: BandWidth is (\d+\.\d{3,9}) (\w?)Bps \((\d+\.\d{3,9}) (\w?)bps\)", ""),
     "percentile": (rf"---> percentile *(\d+\.\d{{2,3}}) = *{_US}", ""),
 }
-"""Lines with figures: their pattern, and names of the figures in it."""
+"""Lines with figures: a pattern, and the names of the figures in it."""
 _READABLE = {name: re.compile(pattern) for name, (pattern, _) in _LINES.items()}
 _ANCHOR = re.compile(
     r"\[Total Run\](?P<total>)|\[Valid Duration\](?P<valid>)|=> avg-(?P<average>)|# dropped(?P<losses>)"
     r"|Summary: (?P<summary>)|Total \d+ observations(?P<observations>)|---> (?P<percentile>)"
     r"|Total of \d+ messages(?P<sent>)"
 )
-"""What shows that a line holds figures, and which."""
+"""Shows that a line has figures, and which."""
 _LIKELY = {"summary": ("summary", "rate", "bandwidth"), "percentile": ("max", "min", "percentile")}
 _CANDIDATES = {
     anchor: [(n, _READABLE[n]) for n in dict.fromkeys((*_LIKELY.get(anchor, (anchor,)), *_READABLE))]
     for anchor in _ANCHOR.groupindex
 }
-"""Lines by their anchor, the likely ones first: a damaged line may hold several anchors."""
+"""Lines by their anchor, the likely ones first; a damaged line may have several anchors."""
 _TITLES = b"packet, txTime(sec), rxTime(sec), "
 _HEADER = re.compile(  # before 3.0 with two columns
     r"^(?:packet, txTime\(sec\), rxTime\(sec\), (?:latency|rtt)\(usec\)|txTime, rxTime)[ \t]*\n", re.MULTILINE
@@ -159,9 +159,9 @@ _NAMES = {p: "p" + f"{p:g}".replace(".", "") for p in (99.999, 99.99, 99.9, 99.0
 
 
 def read(text: str) -> list[ParsedRun]:
-    """Read one run; where a client talked to several servers, one for each."""
-    text = text.replace("**", "")  # marked bold where it was pasted
-    if "=3D" in text:  # an e-mail as it travels
+    """Read one run, or one per server if a client talked to several."""
+    text = text.replace("**", "")  # bold marks from a web page
+    if "=3D" in text:  # an encoded e-mail
         text = text.replace("=\n", "").replace("=3D", "=")
     starts = [0, *(text.rfind("\n", 0, m.start()) + 1 for m in _FURTHER_SERVER.finditer(text)), len(text)]
     common = text[: text.rfind("\n", 0, at) + 1] if (at := text.find(_STATISTICS_OF)) >= 0 else ""
@@ -172,7 +172,7 @@ def read(text: str) -> list[ParsedRun]:
         head = part[: m.start()] if m else part
         run = _run(common + head if start else head, text.count("\n", 0, start) + 1)
         if m:
-            from .packets import with_rows  # with numpy, which no other log needs
+            from .packets import with_rows  # needs numpy, which no other log does
 
             run = with_rows(run, part[m.end() :], text.count("\n", 0, start + m.end()) + 1)
         runs.append(run)
@@ -246,7 +246,7 @@ def _fill(run: Draft, text: str) -> None:
         wanted = {"valid": "duration_measured_s", "losses": "lost_count"}
         if any(
             name.startswith("percentile") and name.endswith("000") for name in said
-        ):  # since 2.8 these are printed of any number of observations
+        ):  # since 2.8 these are printed for any number of observations
             least = 25.0 if n and n >= 4 else 50.0
             wanted |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p != 95.0 and p >= least}
         if "summary" in said or "full_rtt" in run.parameters:
@@ -263,7 +263,7 @@ def _fill(run: Draft, text: str) -> None:
 
 
 def _figures(said: Mapping[str, tuple[str, ...]]) -> dict[str, Figure]:
-    """Name the figures of the lines."""
+    """Return the figures of the lines by name."""
     found: dict[str, Figure] = {}
     for line, groups in said.items():
         if line == "bandwidth":
@@ -286,7 +286,7 @@ def _why_nothing(text: str, last: str) -> str:
 
 
 def _parameters(text: str) -> tuple[dict[str, str | int | float | bool], str | None]:
-    """What the log says was asked for, and the mode where a command is shown."""
+    """Return the settings that the log states, and the mode if it shows a command."""
     found: dict[str, str | int | float | bool] = {}
     if m := re.search(r"IP = (\S+)\s+PORT = +(\d+) # (TCP|UDP)", text):
         found |= {"server": m[1], "port": int(m[2]), "protocol": m[3].lower()}
@@ -308,7 +308,7 @@ def _parameters(text: str) -> tuple[dict[str, str | int | float | bool], str | N
 
 
 def _latency_mode(found: Mapping[str, Figure], parameters: Mapping[str, str | int | float | bool]) -> str | None:
-    """Tell ping-pong (each message waits for the answer to the one before) from under-load by the counts."""
+    """Tell ping-pong (each message waits for the previous answer) from under-load by the counts."""
     if int(parameters.get("reply_every", 1)) > 1:
         return "under-load"
     if "total_sent" not in found or "dropped" not in found:
@@ -318,14 +318,14 @@ def _latency_mode(found: Mapping[str, Figure], parameters: Mapping[str, str | in
 
 
 def _lost(said: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
-    """Tell which line is missing between others; a log that begins late or ends early has none."""
+    """Say which lines are missing between others; None if none are, even if the log begins late or ends early."""
     printed = [p for p in _NAMES if p != 95.0]
     lines: list[str | float] = ["average", "losses", "observations", "max", *printed, "min"]
     there = [name in said or name in percentiles for name in lines]
     if not {"average", "observations"} & said.keys():
         return None
     first, last = there.index(True), len(there) - 1 - there[::-1].index(True)
-    # of few observations not every percentile is printed
+    # with few observations not every percentile is printed
     n, most = int(said.get("observations", ("100000",))[0]), max(percentiles, default=0)
     missing = [x for x, t in zip(lines[first:last], there[first:last], strict=True) if not t]
     missing = [x for x in missing if isinstance(x, str) or (n >= 100 and (x < most or n >= 100_000))]
@@ -337,7 +337,7 @@ def _latency(value: Mapping[str, float], percentiles: Mapping[float, float], bas
     counts["out_of_order_count"] = "disorder"
     return {
         f"{basis}_us": value.get("mean", value.get("summary")),
-        f"{basis}_stdev_us": value.get("deviation") or None,  # 0.000 with one observation: it has none
+        f"{basis}_stdev_us": value.get("deviation") or None,  # 0.000 with one observation, which has no deviation
         f"{basis}_min_us": value.get("min"),
         f"{basis}_max_us": value.get("max"),
         **{f"{basis}_{_NAMES[p]}_us": v for p, v in percentiles.items() if p in _NAMES},
@@ -350,10 +350,9 @@ def _latency(value: Mapping[str, float], percentiles: Mapping[float, float], bas
 
 
 def read_stream(chunks: Callable[[], Iterator[bytes]]) -> list[ParsedRun] | None:
-    """Read the file of ``--full-log`` without holding its rows; None when it is something else, or more than one run.
+    """Read a ``--full-log`` file without keeping its rows in memory; None if it is not one, or has several runs.
 
-    The rows themselves are read, and checked, when `ParsedRun.samples` is called: it raises `ParseError` at the first
-    that is damaged.
+    The rows are read and checked by `ParsedRun.samples`, which raises `ParseError` at the first damaged one.
     """
     start = next(chunks(), b"")
     titles = start.find(_TITLES)
