@@ -1,6 +1,6 @@
-"""iperf 2 (the program ``iperf``): throughput over TCP and UDP, and with ``-e`` what each write and each datagram met.
+"""iperf 2 (the program ``iperf``): throughput over TCP and UDP, and with ``-e`` details of writes and datagrams.
 
-What it prints is read from its text, plain and enhanced, and from its CSV (``-y C``).
+Its text, plain and enhanced, and its CSV (``-y C``) are read.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MARKS = ("Client connecting to ", "Server listening on ", "connected with ", "co
 
 
 def sightings(text: str) -> Iterator[int]:
-    """Offsets where a run starts."""
+    """Yield the offsets where a run starts."""
     if ",0.0-" in text:
         yield from csv.sightings(text)
     yield from (at for at, whole in tests(text) if whole)
 
 
 def read(text: str) -> list[ParsedRun]:
-    """Read the tests of one program, in whichever format."""
+    """Read the tests of one program, in either format."""
     if re.match(r"\s*\d{14}", text):
         return csv.read_csv(text)
     several = text.count(" connected with ") > 1

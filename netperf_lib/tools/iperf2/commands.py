@@ -1,4 +1,4 @@
-"""What runs on both ends for a trial of iperf 2."""
+"""The commands that an iperf 2 trial runs on both ends."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ OPTIONS = (
 
 
 def commands(trial: Trial, server_address: str, port: int) -> Commands:
-    """Argument lists of both ends for one trial; the server's log holds what arrived."""
+    """Return the argument lists of both ends for one trial; the received data are in the server's log."""
     spec = trial.test
     given = checked(spec, TESTS, OPTIONS)
     if spec.omit_s:
         raise UsageError("iperf2 cannot leave out the first seconds; set omit_s to 0, or measure with iperf3")
-    # -f k: the bare figures are cut to three digits
+    # -f k: without it, figures are cut to three digits
     both = ["-p", str(port), "-e", "-f", "k", "-i", f"{float(given.get('interval_s', 1)):g}"]
     client = ["iperf", "-c", server_address, *both, "-t", f"{spec.duration_s:g}"]
     server = ["iperf", "-s", *both]
@@ -51,7 +51,7 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
 
 
 def rate_bps(trial: Trial) -> float:
-    """Bits per second that a trial sends: of UDP one Mbit/s a stream where no rate is given, of TCP `math.inf`."""
+    """Return the bits per second that a trial sends; without a rate, UDP 1 Mbit/s per stream, TCP `math.inf`."""
     rate = trial.test.options.get("bitrate")
     if rate is None:
         return 1e6 * trial.streams if trial.test.test == "udp" else math.inf

@@ -1,8 +1,8 @@
-"""iperf 2's CSV (``-y C``): a row an interval and a stream, the last one over the whole test; the sum has the id -1.
+"""iperf 2's CSV (``-y C``): one row per interval and stream, the last one over the whole test; the sum has the id -1.
 
-The columns are timestamp, this end's address and port, the other end's, id, interval, bytes, bits per second; for UDP,
-where it is received, also jitter, lost, datagrams, percent lost and out of order. Each is written as the row for people
-that says the same, and read as that.
+The columns are timestamp, this end's address and port, the other end's, id, interval, bytes, bits per second; at the
+receiver of UDP also jitter, lost, datagrams, percent lost and out of order. Each row is converted to the equivalent
+text row, which is then read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIGURES = re.compile(
 
 
 def sightings(text: str) -> Iterator[int]:
-    """Offsets where a run starts: a stream that has its result, or another port, is of another run."""
+    """Yield the offsets where a run starts; a stream that has its result already, or another port, begins a run."""
     ports: dict[str, tuple[str, str]] = {}
     own: dict[str, tuple[str, ...]] = {}
     finished: set[str] = set()
@@ -43,7 +43,7 @@ def sightings(text: str) -> Iterator[int]:
         other |= bool(finished) and m["id"] != "-1" and m["id"] not in ports
         ends = {(m["local"], m["local_port"]), (m["remote"], m["remote_port"])}
         other |= not (ends & shared)  # the streams of a run have one end in common
-        other |= m[0] == previous  # a run is not printed twice: the next one was as fast, to the byte
+        other |= m[0] == previous  # a run is not printed twice: another run had the same figures
         previous = m[0]
         if other or not begun:
             above = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
@@ -61,9 +61,9 @@ def _ends(m: re.Match[str]) -> tuple[str, ...]:
 
 
 def _reports(m: re.Match[str], own: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a row of a client is what its server reports: it has the ends of an `own` row the other way round.
+    """Return whether a client's row is its server's report: its ends are those of an `own` row, swapped.
 
-    One of its id and its ends may be damaged.
+    Either the id or one of the ends may be damaged.
     """
     if m["rest"].count(",") < 2:
         return False
@@ -97,7 +97,7 @@ def read_csv(text: str) -> list[ParsedRun]:
         loss = ""
         if f["packets"] is not None:
             log.udp = True
-            # a client of 2.1 prints the columns of a receiver, too: it knows none of them and says -1 datagrams
+            # a client of 2.1 also prints the columns of a receiver: it knows none of them and prints -1 datagrams
             sending |= report or int(f["packets"]) < 0
             if int(f["packets"]) >= 0:
                 loss = f"  {f['jitter']} ms {f['lost']}/ {f['packets']} ({f['percent']}%)"
@@ -116,7 +116,7 @@ def read_csv(text: str) -> list[ParsedRun]:
         if not time.startswith("1970"):
             started = f"{time[:4]}-{time[4:6]}-{time[6:8]}T{time[8:10]}:{time[10:12]}:{time[12:14]}"
             log.draft.parameters.setdefault("started_local", started)
-    # the rows do not say which end they are from; only a receiver of UDP prints loss
+    # the rows do not say which end they are from, but only a receiver of UDP prints loss
     log.program.serving = log.udp and not sending
     if not log.udp:
         said = "the rows do not say whether they are the sender's; the throughput is taken as the sender's"

@@ -1,7 +1,7 @@
-"""Where the programs of iperf 2 begin in a text, and the tests of one program.
+"""Finds where iperf 2 programs begin in a text, and the tests of each program.
 
-A server prints its banner once and then test after test; a client prints two of each with ``-r``. With ``-d`` and
-``-r`` a server connects back, under a banner that calls it a client.
+A server prints its banner once and then one test after the other; with ``-r`` a client prints two of each. With ``-d``
+and ``-r`` a server connects back, under a client banner.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _START = re.compile(  # each begins with a literal character: the engine looks f
 
 
 _BEFORE_AN_ERROR = 60
-"""Characters that may stand before a message in its line."""
+"""Number of characters that may precede a message in its line."""
 
 
 def tests(text: str) -> Iterator[tuple[int, bool]]:
-    """Offsets where a test begins, and whether a program begins with it."""
+    """Yield the offsets where a test begins, and whether a program begins with it."""
     found = list(_START.finditer(text))
     results = _results(found)
     kind = ""
@@ -34,8 +34,8 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
     process: str | None = None
     listening: set[str] = set()
     peers: set[str] = set()
-    names: set[int] = set()  # of the connections of the program
-    waiting: set[int] = set()  # those that have no row yet
+    names: set[int] = set()  # numbers of the program's connections
+    waiting: set[int] = set()  # connections without a row so far
     for i, m in enumerate(found):
         now = m.lastgroup or "error"
         if now == "row":
@@ -44,7 +44,7 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
             continue
         at, whole = text.rfind("\n", 0, m.start()) + 1, True
         if now in ("client", "server"):
-            # One program prints two banners with -d, and the first connection above its banner when it is quick.
+            # One program prints two banners with -d, and an early connection may precede its banner.
             pid = m["connects"] or m["listens"]
             back = m["target"] in peers and (waiting or _goes_on(found[i + 1 :], names))
             back = back and (pid is None or process is None or pid == process)
@@ -85,8 +85,8 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
 
 
 def _results(found: list[re.Match[str]]) -> set[int]:
-    """Which rows reach back to the start of a test that is over: no row of the same stream goes on from there."""
-    last: dict[str, tuple[int, int]] = {}  # stream -> index of its last row, and how many it has since its start
+    """Return the rows over a whole test that has ended: no row of the same stream continues from there."""
+    last: dict[str, tuple[int, int]] = {}  # stream -> index of its last row, and number of rows since its start
     results: set[int] = set()
     for i, m in enumerate(found):
         if not m["to"]:
@@ -105,7 +105,7 @@ def _results(found: list[re.Match[str]]) -> set[int]:
 
 
 def _goes_on(found: list[re.Match[str]], names: set[int]) -> bool:
-    """Whether the connection under a client's banner is the server's: its number follows those that were."""
+    """Return whether the connection under a client banner is the server's: its number follows the earlier ones."""
     following = next((m for m in found if m.lastgroup), None)
     return following is not None and (
         following["here"] is None or stream_number(following["name"]) > max(names, default=0)

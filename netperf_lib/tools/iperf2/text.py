@@ -1,7 +1,7 @@
-"""iperf 2 as people read it: plain rows, and the enhanced ones (``-e``) with writes, windows, latencies, loss.
+"""Text output of iperf 2: plain rows, and enhanced ones (``-e``) with writes, windows, latencies, loss.
 
-There is no row that calls itself the result: it is the one that reaches back to the start of the test. A client of TCP
-knows only what it sent; what arrived is in the server's log. Of UDP the server sends its report back.
+No row is labelled as the result: it is the row that begins at the start of the test. A TCP client knows only what it
+sent; the received data are in the server's log. For UDP the server sends its report to the client.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ ERROR = re.compile(
     r"|WARNING: did not receive ack of last datagram.*)"
 )
 _TROUBLE = ("failed: ", "error: ", "iperf: ", "unable to connect", "did not receive ack")
-"""One of these is in each line that `ERROR` matches."""
+"""Each line that `ERROR` matches contains one of these."""
 _LOCAL = re.compile(
     r"\[\s*(?P<id>[^\]]+?)\s*\] local (?P<host>[^\s%]+)\S* port (?P<here>\d+) connected with (?P<peer>\S+) port "
     r"(?P<there>\d+)(?P<rest>.*)"
 )
 _GLUED = re.compile(r"\[[^\]\n]{1,20}\] .*?\[\s*(?:\*?\d{1,4}|SUM(?:-\d+)?|ID|CT)\] ")
-"""A line that lost its end, and the next one behind it."""
+"""A line that lost its end, followed by the next one."""
 _LOOPBACK = re.compile(r"127\..*|::1|localhost")
 _PROCESSES = "lines of two processes: "
 _FLOAT = r"-?\d+(?:\.\d+)?"
 _PACKETS, _IN_FLIGHT = r"(?:\(\d+\))?", r"\d+[KM](?:\(\d+\))?"
-"""Since 2.2 windows are told in packets, too."""
+"""Since 2.2 windows are also printed in packets."""
 _FOUR = rf"(?P<mean>{_FLOAT})/\s*(?P<low>{_FLOAT})/\s*(?P<high>{_FLOAT})/\s*(?P<stdev>{_FLOAT}) (?P<unit>ms)"
 _FORMS = (
     re.compile(
@@ -67,7 +67,7 @@ _CONNECT = re.compile(r"\[ CT\] final connect times \(min/avg/max/stdev\) = [\d.
 
 
 Result = tuple[Row, dict[str, Any]]
-"""A row, and what stands behind its rate."""
+"""A row, and the figures after its rate."""
 
 
 @dataclass
@@ -76,20 +76,20 @@ class _Stream:
 
     rows: list[Result] = field(default_factory=list)
     report: Result | None = None
-    """The server's report, in the log of a client of UDP."""
+    """The server's report, in the log of a UDP client."""
     reverse: bool = False
     sent: int | None = None
-    """Datagrams that the client of UDP says it sent."""
+    """Datagrams that the UDP client reports as sent."""
 
     @property
     def total(self) -> Result | None:
-        """The row that reaches back to the start; the only row may be one."""
+        """The row over the whole test; a single row may be one."""
         if not self.rows or self.rows[-1][0].start_s > 0:
             return None
         last, details = self.rows[-1]
         if len(self.rows) == 1 and not self.report:
-            # A lone row over the first second, or ending on the dot where TCP's clock is printed to 0.1 ms, is the
-            # first interval of a test that never came to its result.
+            # A single row over the first second, or ending exactly on a second where TCP's clock is printed to 0.1 ms,
+            # is the first interval of a test that has no result.
             fine = len(last.text.partition(" sec")[0].rpartition(".")[2].strip()) >= 4
             dot = last.end_s == int(last.end_s) or abs(last.end_s - 1) < 0.001
             if (fine and "lost" not in details and dot) or last.end_s == 1:
@@ -99,20 +99,20 @@ class _Stream:
 
 @dataclass
 class Program:
-    """What the lines say about the program that prints them: it holds for all its tests."""
+    """What the lines say about the program that printed them; valid for all its tests."""
 
     serving: bool = False
     end_known: bool = False
-    """Whether a line says from which end the log is."""
+    """Whether a line says which end the log is from."""
     listening: set[str] = field(default_factory=set)
-    """Ports it listens on: a client does, too, with -d and -r."""
+    """Ports it listens on; with -d and -r a client listens, too."""
     connecting: set[str] = field(default_factory=set)
     """Ports it connects to."""
     accepting: bool = False
-    """A connection came in before it opened one of its own: it is the server, which connects back with -d and -r."""
+    """It accepted a connection before it opened one: it is the server, which connects back with -d and -r."""
     port: int | None = None
     damage: str | Damaged | None = None
-    """A connection that cannot be told: of what follows it is not sure which end it is."""
+    """A connection that cannot be assigned; for what follows, the end is uncertain."""
 
 
 @dataclass
@@ -123,9 +123,9 @@ class Log:
     program: Program
     csv: bool = False
     hosts: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Stream -> address of its connection here and there."""
+    """Stream -> local and remote address of its connection."""
     ports: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Stream -> port of its connection here and there."""
+    """Stream -> local and remote port of its connection."""
     banners: set[str] = field(default_factory=set)
     """Protocols that the banners name."""
     udp: bool = False
@@ -142,19 +142,19 @@ class Log:
     local: int = 0
     full_duplex: bool = False
     blank: list[int] = field(default_factory=list)
-    """Empty lines: no program prints one between its rows."""
+    """Empty lines; no program prints them between its rows."""
     form: re.Pattern[str] = _FORMS[0]
-    """What the last row had behind its rate."""
+    """The form of the last row after its rate."""
     columns: str = ""
-    """What the head of the table promises behind the rate."""
+    """The columns after the rate, from the table head."""
 
     @property
     def known_columns(self) -> bool:
-        """Whether this is a table that the forms of rows below are for."""
+        """Whether `_FORMS` covers this table."""
         return not self.columns or self.columns.startswith(_COLUMNS)
 
     def damaged(self, error: str | Damaged) -> None:
-        """Keep the first thing that cannot be used."""
+        """Keep the first error."""
         self.damage = self.damage or error
 
 
@@ -191,7 +191,7 @@ def _test(text: str, log: Log) -> ParsedRun:
 
 
 def _special(log: Log, line: str, reports: set[str]) -> bool:
-    """Read a line in brackets that is no row of figures; tell whether it was one."""
+    """Read a line in brackets that is not a row of figures; return whether it was such a line."""
     if "PDF" in line or "Clock sync check" in line:
         return True
     if line.count("[") > 1 and _GLUED.search(line):
@@ -226,7 +226,7 @@ def _connection(log: Log, m: re.Match[str]) -> None:
         log.damaged(Contradictory(f"{_PROCESSES}two connections of stream {name}"))
     log.hosts[name] = m["host"], m["peer"]
     program.accepting |= program.serving and m["here"] in program.listening
-    if m["id"].startswith("*"):  # only a server marks its connection itself, when it connects back
+    if m["id"].startswith("*"):  # only a server that connects back marks its connection itself
         program.serving = program.accepting = program.end_known = True
     if "(reverse)" in m["rest"]:
         log.reversed_ids.add(m["id"].strip("*"))
@@ -265,10 +265,10 @@ def _context(log: Log, line: str) -> None:
 
 
 def take(log: Log, found: Row, reports: set[str]) -> None:
-    """Add a row; it is the server's report where `reports` holds its stream."""
+    """Add a row; it is the server's report if `reports` contains its stream."""
     details: dict[str, Any] = {}
     if found.rest.strip():
-        for form in (log.form, *_FORMS):  # the rows of a table are of one form: no two match the same row
+        for form in (log.form, *_FORMS):  # the rows of a table have one form: no two forms match the same row
             if m := form.match(found.rest):
                 details = {k: v for k, v in m.groupdict().items() if v is not None}
                 log.form = form
@@ -303,17 +303,17 @@ def take(log: Log, found: Row, reports: set[str]) -> None:
     stream.rows.append((found, details))
 
 
-# --- whose rows they are ----------------------------------------------------------------------------------------------
+# --- directions of the rows -------------------------------------------------------------------------------------------
 
 
 def _ways(log: Log) -> None:
-    """Tell apart what goes from the client to the server and what goes back, where a test goes both ways."""
+    """Separate the directions of a test that goes both ways, from the client to the server and back."""
     program = log.program
     if not log.streams and "SUM" in log.sums:  # --sum-only
         log.streams["SUM"] = log.sums.pop("SUM")
     _leave_out_other_tests(log)
     listening, connecting = program.listening, set(program.connecting)
-    if not listening and not connecting:  # the port that iperf has where none is asked for
+    if not listening and not connecting:  # the default port of iperf
         listening = connecting = {"5001"}
     for base in map(int, program.connecting):  # --incr-dstport
         each = {str(base + i) for i in range(len(log.ports))}
@@ -323,12 +323,12 @@ def _ways(log: Log) -> None:
         if (program.listening or program.connecting) and not came and not went:
             program.damage = f"stream {name} has no port that is listened on or connected to: {here}, {there}"
         for stream in (log.streams.get(name), log.streams.get(f"*{name}")):
-            # a connection that the other end opened carries its data here, unless it is marked as reversed
+            # a connection that the other end opened carries data to this end, unless it is marked as reversed
             if stream is not None and came != went and went == program.serving:
                 stream.reverse = True
     _refuse_other_hosts(log)
     for name, stream in log.streams.items():
-        # what a stream's own rows count: calls that write, or that read
+        # the rows of a stream count its write or read calls
         wrote, read = (any(word in d for _, d in stream.rows) for word in ("writes", "reads"))
         sends = program.serving == stream.reverse
         if (wrote and not sends) or (read and sends):
@@ -336,7 +336,7 @@ def _ways(log: Log) -> None:
     lost = [k for k in log.streams if k.strip("* ") not in log.ports and k != "SUM"]
     marked = {k.strip("* ") for k in log.streams if k.startswith("*")}
     plain = {k for k in log.streams if not k.startswith("*")}
-    # without any such line, both ways are told apart only where each stream goes both ways
+    # without any such line, directions can be separated only if each stream goes both ways
     either = bool(program.listening and program.connecting)
     if lost and (log.ports or either or (marked and plain and marked != plain)):
         program.damage = f"stream {lost[0]} has rows, but its connection has no line: a line is damaged"
@@ -346,7 +346,7 @@ def _ways(log: Log) -> None:
 
 
 def _refuse_other_hosts(log: Log) -> None:
-    """Find connections that are not between the two hosts of one test."""
+    """Refuse connections that are not between the two hosts of one test."""
     here, there = ({_LOOPBACK.sub("127", ends[i]) for ends in log.hosts.values()} for i in (0, 1))
     if len(here) > 1:
         log.damaged(Contradictory(f"{_PROCESSES}connections of {' and '.join(sorted(here))}"))
@@ -361,7 +361,7 @@ def _refuse_other_hosts(log: Log) -> None:
 
 
 def _leave_out_other_tests(log: Log) -> None:
-    """Drop rows that follow the result, of a stream that never connected: another command printed them."""
+    """Drop rows after the result, of a stream that never connected: another command printed them."""
     known = {k: s for k, s in log.streams.items() if k.strip("* ") in log.ports}
     if not known or log.local != len(known) or not all(s.total for s in known.values()):
         return
@@ -378,7 +378,7 @@ def _leave_out_other_tests(log: Log) -> None:
 
 
 def read_log(log: Log) -> ParsedRun:
-    """Read the lines of one test, once all are there."""
+    """Read the collected lines of one test."""
     _ways(log)
     draft = log.draft
     error: str | Damaged | None = log.damage
@@ -416,7 +416,7 @@ def _metrics(log: Log) -> None:
     for reverse in sorted(ways):
         word = "_reverse" if reverse and len(ways) > 1 else ""
         streams = {k: s for k, s in log.streams.items() if s.reverse == reverse and (s.rows or s.report)}
-        # The client of TCP sees what it sends, and with -R what it receives.
+        # A TCP client knows what it sends, and with -R what it receives.
         here_receives = log.program.serving != reverse
         rate, size, length = _total(log, streams, reverse)
         if not log.bounceback:
@@ -463,13 +463,13 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
             warnings.append(f"the row [SUM] is not that of its one stream and is left out: {other[0].text.strip()!r}")
         return rows[0].rate_bps, sizes[0], lengths[0]
     sums = [r for r, _ in summed.rows if r.start_s == rows[0].start_s] if summed else []
-    if both:  # a sum says not of which way it is
+    if both:  # a sum does not state its direction
         together = sum(r.rate_bps for r in rows)
         each = sum(1 for r in sums if r.length_s > 0.9 * max(lengths)) > 1
         sums = [r for r in sums if each and consistent(r.size_bytes, sizes, tolerance)]
         sums.sort(key=lambda r: -abs(r.rate_bps - together))
     t = sums[-1] if sums and summed and (both or sums[-1] is summed.rows[-1][0]) else None
-    # 2.2 counts the last write of a stream a second late at times: its sum is as long as another stream, then
+    # 2.2 sometimes counts the last write of a stream a second late; the sum is then as long as another stream
     if t is None or all(abs(t.length_s - length) > 0.1 * length + 0.1 for length in lengths):
         if max(lengths) - min(lengths) > 1 or log.csv:
             raise Damaged("the row of the sum of the result is missing")
@@ -489,7 +489,7 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
 
 
 def _refuse_gaps(streams: dict[str, _Stream]) -> None:
-    """Find intervals that are missing, and a test that went on long after its last one: nothing moved any more."""
+    """Refuse missing intervals, and a test that lasted long after its last one: it stalled."""
     for s in streams.values():
         steps = [r for r, _ in s.rows[:-1]]
         if not steps:
@@ -502,7 +502,7 @@ def _refuse_gaps(streams: dict[str, _Stream]) -> None:
             )
         if steps[0].start_s > 0 or any(abs(b.start_s - a.end_s) > 0.011 for a, b in pairwise(steps)):
             raise Damaged("an interval is missing from the log")
-        # the bytes of the intervals are those of the result, but for the last ones
+        # the intervals have the bytes of the result, except for the last ones
         sizes = [r.size_bytes for r in steps]
         covered = abs(total.size_bytes - sum(sizes)) <= 0.05 * total.size_bytes + 2 * max(sizes)
         if total.end_s < last.end_s - 0.01 - 0.02 * total.end_s or not covered:
@@ -521,7 +521,7 @@ def _is_multicast(log: Log) -> bool:
 
 
 def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, word: str) -> None:
-    """Take loss, jitter and latency from where the datagrams arrive: here, or in the server's reports."""
+    """Take loss, jitter and latency from the receiver: this end, or the server's reports."""
     found = log.draft.metrics
     views = [s.total if here_receives else s.report for s in streams.values()]
     seen = [v for v in views if v is not None and "lost" in v[1]]
@@ -538,7 +538,7 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
                 raise Damaged(f"the server reports more data than the client sent: {s.report[0].text.strip()!r}")
     for r, d in seen:
         percent, total = float(d["percent"]), counter(d["total"])
-        if total and d["percent"] == "0" and 0 < int(d["lost"]) < 0.005 * total:  # some versions cut the share to 0
+        if total and d["percent"] == "0" and 0 < int(d["lost"]) < 0.005 * total:  # some versions print this share as 0
             log.draft.warnings.append(f"the loss is left out, its share is given as 0 %: {r.text.strip()!r}")
             lost = [None]
         elif total and abs(100 * int(d["lost"]) / total - percent) > 0.06 * percent + (0.5 if percent >= 10 else 1e-3):
@@ -589,7 +589,7 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
 
 
 def _check_power(rows: list[Result]) -> None:
-    """Compare round-trip times with the network power beside them: bytes per microsecond, over a round trip."""
+    """Compare round-trip times with the network power in the same row (bytes per microsecond over the round trip)."""
     found = []
     for r, d in rows:
         power, rtt = d.get("power", "inf"), int(d.get("rtt", 0))
@@ -608,12 +608,12 @@ def _window(details: dict[str, Any]) -> float | None:
 
 
 def _intervals(log: Log, *, salvage: bool) -> Columns:
-    """Return the rows that are not over the whole test, in the order of the log; of a damaged log every row."""
+    """Return the rows that are not over the whole test, in log order; every row of a damaged log."""
     found: list[Interval] = []
     both = len({s.reverse for s in log.streams.values() if s.rows}) > 1
     for name, s in {**log.sums, **log.streams}.items():
         if name.startswith("FD") or (name == "SUM" and both):
-            continue  # a sum of both ways, or of one that it does not tell
+            continue  # a sum of both directions, or of an unknown one
         total = s.total
         if name == "SUM" and len(s.rows) > 1 and s.rows[-1][0].start_s == s.rows[0][0].start_s:
             total = s.rows[-1]

@@ -1,6 +1,6 @@
-"""iperf3: throughput over TCP, UDP and SCTP, with the retransmits, windows and round-trip times that the kernel knows.
+"""iperf3: throughput over TCP, UDP and SCTP, with the kernel's retransmits, windows and round-trip times.
 
-What it prints is read from its JSON (3.0 and later), its JSON stream (3.17 and later) and its text.
+Its JSON (3.0 and later), its JSON stream (3.17 and later) and its text are read.
 """
 
 from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps

@@ -1,7 +1,7 @@
-"""A document of iperf3's JSON as it lies in a text: whole, with known damage mended, in pieces, or in events.
+"""Reads a JSON document of iperf3 from a text: whole, with known damage repaired, in pieces, or as events.
 
 Versions 3.7 to 3.10.1 print ``sum``, ``sum_sent`` and ``sum_received`` twice with ``--bidir``; later ones call the
-second ones ``…_bidir_reverse``, and so do we.
+second ones ``…_bidir_reverse``. That name is used here for all versions.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from typing import Any
 import orjson
 
 WRAPPED = 2**31
-"""Counters of 32 bits that went below zero, and -1, stand for "not known"."""
+"""32-bit counters that went below zero, and -1, mean "unknown"."""
 
 
 def record(stream: Any, *names: str) -> dict[str, Any]:
-    """Return the first dictionary of these names, or an empty one."""
+    """Return the first dictionary under one of these names, or an empty one."""
     return next((value for name in names if isinstance(value := as_dict(stream).get(name), dict)), {})
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """Return a dictionary, empty where it is none."""
+    """Return a dictionary as it is, anything else as an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list, empty where it is none."""
+    """Return a list as it is, anything else as an empty one."""
     return value if isinstance(value, list) else []
 
 
 def number(value: Any) -> float | None:
     """Return a finite number, or None."""
-    kind = type(value)  # of what JSON holds: no class of somebody's own
+    kind = type(value)  # JSON has only built-in types
     return value if kind is int or (kind is float and math.isfinite(value)) else None
 
 
 def count(value: Any) -> int | None:
-    """Return a counter, or None where it wrapped around or was never set."""
+    """Return a counter, or None if it wrapped around or was never set."""
     found = number(value)
     return int(found) if found is not None and 0 <= found < WRAPPED and found == int(found) else None
 
 
 def decode_documents(text: str) -> tuple[dict[str, Any] | None, str, list[str]]:
-    """Return the document at the start of `text`, what follows it, and warnings; None where there is no whole one."""
+    """Return the document at the start of `text`, the text after it, and warnings; None if there is no whole one."""
     try:
         doc = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -69,7 +69,7 @@ _EXPONENT = re.compile(r"(:\s*-?\d+(?:\.\d+)?[eE]) (\d+)(?=\s*[,}\]])")
 
 
 def has_doubles(doc: dict[str, Any]) -> bool:
-    """Whether this is a --bidir document of the versions that repeat keys, of which a plain reader keeps the last."""
+    """Return whether this is a --bidir document of a version that repeats keys; a plain reader keeps only the last."""
     end = as_dict(doc.get("end"))
     streams = as_list(end.get("streams"))
     if len(streams) < 2 or "sum_sent_bidir_reverse" in end or "sum_bidir_reverse" in end:
@@ -101,7 +101,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=keep_doubles, parse_constant=lambd
 
 
 def _decoded(text: str, at: int = 0) -> tuple[Any, int]:
-    """Return the value at an offset, and where it ends; None where no whole one stands there."""
+    """Return the value at an offset, and its end; None if there is no whole value."""
     try:
         return _DECODER.raw_decode(text, at)
     except (ValueError, RecursionError):
@@ -109,13 +109,13 @@ def _decoded(text: str, at: int = 0) -> tuple[Any, int]:
 
 
 def _rows(text: str) -> list[dict[str, Any]]:
-    """Return the whole rows of an interval of which the rest is lost."""
+    """Return the whole rows of an interval whose rest is lost."""
     rows = (_decoded(text, m.start())[0] for m in _ROW.finditer(text))
     return [{"streams": [row]} for row in rows if isinstance(row, dict) and "bits_per_second" in row]
 
 
 def salvage(text: str) -> tuple[dict[str, Any], str]:
-    """Return the whole parts of a document that is cut short or damaged, and what became of the rest."""
+    """Return the whole parts of a document that is cut short or damaged, and a message about the rest."""
     text = _EXPONENT.sub(r"\1+\2", _NAN.sub(r"\1null", text))
 
     def value(key: str, at: int = 0) -> Any:
@@ -129,7 +129,7 @@ def salvage(text: str) -> tuple[dict[str, Any], str]:
     at = begun.end() if begun else 0
     found = (_decoded(text, m.start())[0] for m in _INTERVAL.finditer(text, at))
     intervals = [i for i in found if isinstance(i, dict) and "sum" in i]
-    # not even one whole interval: its rows, where an excerpt holds some
+    # without a whole interval: its rows, if an excerpt has some
     doc: dict[str, Any] = {"start": start, "intervals": intervals or _rows(text[at:])}
     if isinstance(message := value("error", at), str):
         doc["error"] = message
@@ -142,7 +142,7 @@ def salvage(text: str) -> tuple[dict[str, Any], str]:
 
 
 def from_events(text: str) -> tuple[dict[str, Any], str]:
-    """Return the document that the events of ``--json-stream`` make up, a line an event, and what is wrong with it."""
+    """Return the document made from the events of ``--json-stream``, one per line, and what is wrong with it."""
     doc: dict[str, Any] = {"start": {}, "intervals": []}
     cut = ""
     kinds: Counter[str] = Counter()

@@ -1,6 +1,6 @@
-"""The intervals of an iperf3 document, in columns, and what they tell of the path.
+"""The intervals of an iperf3 document as columns, and the path metrics from them.
 
-A document may hold hundreds of thousands of rows: they are read column by column, with no object a row.
+A document may have hundreds of thousands of rows: they are read column by column, without an object per row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..parsed import Columns
 from .document import WRAPPED, as_dict, as_list, count, number
 
 RATE_TOLERANCE = 3e-5
-"""The oldest versions print six digits."""
+"""The oldest versions print only six digits."""
 
 
 _BATCH = 256
@@ -32,12 +32,12 @@ _KEYS: dict[str, int | None] = {
     "rtt": WRAPPED,
     "snd_cwnd": WRAPPED * 8,
 }
-"""What is read of a row: finite numbers (None), counters below a limit, or (0) anything."""
+"""The keys read from a row: finite numbers (None), counters below a limit, or anything (0)."""
 _VALUES = attrgetter(*_KEYS)
 
 
 class Row(msgspec.Struct, gc=False):
-    """A row as a large document is decoded to: less to make than a dict, and half the time to read."""
+    """A row of a large document: cheaper to create than a dict, and read in half the time."""
 
     start: float
     end: float
@@ -74,7 +74,7 @@ _DOCUMENT = msgspec.json.Decoder(_Document)
 
 
 def decode_large(data: bytes) -> dict[str, Any] | None:
-    """Return a document of the common form, its intervals as `Interval`; None where anything is out of the common."""
+    """Decode a document of the usual form, with its intervals as `Interval`; None for any other form."""
     try:
         doc = _DOCUMENT.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -84,7 +84,7 @@ def decode_large(data: bytes) -> dict[str, Any] | None:
 
 
 def _counted(column: list[Any], omitted: list[Any]) -> list[Any]:
-    """Return the values of the seconds that are not left out."""
+    """Return the values of the seconds that are not omitted."""
     return [v for v, out in zip(column, omitted, strict=True) if out is not True] if True in omitted else column
 
 
@@ -104,7 +104,7 @@ def _within(column: list[Any], below: int) -> bool:
 
 
 class Intervals:
-    """The rows of ``intervals``: those of the streams in the order of time, then those of the sums."""
+    """The rows of ``intervals``: those of the streams in time order, then those of the sums."""
 
     def __init__(self, doc: dict[str, Any]) -> None:
         start = as_dict(doc.get("start"))
@@ -159,7 +159,7 @@ class Intervals:
                 self._check(len(self._table[key]) - len(rows))
 
     def _check(self, first: int) -> None:
-        """Take out the rates of the last rows that contradict their bytes."""
+        """Remove rates of the last rows that contradict their bytes."""
         rates, sizes, seconds = (self._table[k][first:] for k in ("bits_per_second", "bytes", "seconds"))
         try:
             wrong = [
@@ -182,10 +182,10 @@ class Intervals:
                     continue
                 if len(self.warnings) < 5:
                     self.warnings.append(f"the interval at {a} s contradicts itself: its throughput is left out")
-            self._table["bits_per_second"][first + i] = None  # over no time at all too: a rate without a meaning
+            self._table["bits_per_second"][first + i] = None  # also over no time, where a rate is meaningless
 
     def columns(self) -> Columns:
-        """Return the table of intervals (`ParsedRun.intervals`); rates that contradict their bytes are None in it."""
+        """Return the table of intervals (`ParsedRun.intervals`); rates that contradict their bytes are None."""
         table = self._table
         if not table:
             return {}
@@ -213,10 +213,9 @@ class Intervals:
         }
 
     def path(self, senders: list[dict[str, Any]], *, linux: bool) -> dict[str, float]:
-        """Return what the kernel of the sender knows of the path: round-trip times under load, congestion windows.
+        """Return the path metrics of the sender's kernel: round-trip times under load, congestion windows.
 
-        What the `senders` in ``end`` say must agree with the intervals; the windows of `linux` are multiples of a
-        segment.
+        The `senders` in ``end`` must agree with the intervals; windows of `linux` are multiples of a segment.
         """
         sockets = [s.get("socket") for s in senders]
         found: dict[str, float] = {}
@@ -251,7 +250,7 @@ class Intervals:
         if (not known and all(c.count(None) == len(c) for c in rtts)) or not all(map(all, said)):
             if any(None in s and any(s) for s in said):
                 self.warnings.append("a line of the round-trip times is missing: they are left out")
-            return  # the version, the system or the protocol does not tell
+            return  # the version, the system or the protocol has none
         kept = list(map(_counted, rtts, omitted))
         fits = known and all(
             m in (sum(c) // len(c), sum(k) // len(k) if k else None)
@@ -263,7 +262,7 @@ class Intervals:
                 "the round-trip times of the result contradict those of the intervals and are left out"
             )
         elif all(kept):
-            # iperf3's own mean, least and largest count the omitted seconds too
+            # iperf3's own mean, minimum and maximum include the omitted seconds
             found["rtt_loaded_us"] = sum(map(sum, kept)) / sum(map(len, kept))
             found["rtt_loaded_min_us"], found["rtt_loaded_max_us"] = min(map(min, kept)), max(map(max, kept))
 
@@ -276,7 +275,7 @@ class Intervals:
         *,
         linux: bool,
     ) -> None:
-        """Add the streams' congestion windows, the last ones and the largest ones, the omitted seconds left out."""
+        """Add up the streams' last and largest congestion windows, without the omitted seconds."""
         if all(column.count(None) == len(column) for column in windows):
             return
         last = largest = 0
@@ -285,7 +284,7 @@ class Intervals:
             whole = None not in column
             if whole and not max(column):
                 return
-            # Linux counts its window in segments, so that all are multiples of one size: 88 bytes is its smallest.
+            # Linux counts its window in segments, so all are multiples of one size, which is at least 88 bytes.
             if (
                 not whole
                 or (said is not None and said != max(column))

@@ -1,4 +1,4 @@
-"""Where runs of iperf3 start in a text, and which of its formats each one is."""
+"""Finds the runs of iperf3 in a text, and the format of each."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ _START = alternatives(
 _CLIENT = ("client", "banner", "fragment")
 _TEXT = (*_CLIENT, "server", "nested")
 _RESULT = re.compile(r'"sum_received"|"sum"\s*:[^}]*"lost_percent"|/sec.*\breceiver\s*$', re.MULTILINE)
-"""Shows that a test has a result: an error after it is another run's."""
+"""Shows that a test has a result; an error after it belongs to another run."""
 _OWN_COLUMNS = re.compile(r"Retr\b|Bitrate|(?<!/)Total Datagrams|\[Role\]")
-"""Heads of columns that iperf 2 does not have."""
+"""Column heads that iperf 2 does not have."""
 
 
 def sightings(text: str) -> Iterator[int]:
-    """Offsets where a run starts."""
+    """Yield the offsets where a run starts."""
     if not any(map(text.__contains__, _STRONG)) and "connected with" in text:
         return  # rows of iperf 2
     begun, kind = -1, ""
     for m in _START.finditer(text):
         now = m.lastgroup or ""
         if kind and (now in ("row", "result") or (now == "part" and kind in ("json", "event", "part"))):
-            continue  # of the run that is begun
+            continue  # part of the current run
         at = m.start()
         line = text.rfind("\n", 0, at) + 1
         place, new = line, True
@@ -84,7 +84,7 @@ def sightings(text: str) -> Iterator[int]:
             place = _fragment(text, line)
         elif now == "banner":
             if at - line > 40 or '"' in text[line:at]:
-                continue  # not the program's own line: a text about it, or the version in a document
+                continue  # not a line of the program: a text about it, or the version in a document
             ahead = text[line : line + 600]
             new = "\nConnecting to" in ahead or "\nServer listening" in ahead
             now = "banner" if new else kind
@@ -109,7 +109,7 @@ def sightings(text: str) -> Iterator[int]:
             new = not kind or told or over or kind == "error"
             if "usage" in (now, kind):
                 new = not kind or (over and kind != "error")
-            if not new:  # a message on stderr closes the document that it belongs to
+            if not new:  # a message on stderr ends the document that it belongs to
                 now = "" if kind in ("json", "event") else kind
         elif now == "header":
             if len(text[line:at].strip(" >\t")) > 60:
@@ -131,7 +131,7 @@ def sightings(text: str) -> Iterator[int]:
 
 
 def _one_stream_more(text: str) -> bool:
-    """Whether the results that begin here are of one stream, and a sum: then the others stand above."""
+    """Return whether the results here are of one stream and a sum; the other streams are then above."""
     names = []
     for m in re.finditer(r"^.*?\[ *(\w+) *\].* sec .*(sender|receiver)[ \t]*\n|^.*\S.*\n", text, re.MULTILINE):
         if m[1]:
@@ -142,7 +142,7 @@ def _one_stream_more(text: str) -> bool:
 
 
 def _fragment(text: str, line: int) -> int:
-    """Return where a piece of JSON without a document around it starts: at the first of its lines."""
+    """Return where a piece of JSON without its document starts: at its first line."""
     above = text.rfind("\n\n", 0, line)
     at = above + 2 if above >= 0 else 0
     while at < line and text[at : text.find("\n", at)].strip()[:1] not in ('"', "{", "}", "[", "]"):
@@ -151,7 +151,7 @@ def _fragment(text: str, line: int) -> int:
 
 
 def read(text: str) -> list[ParsedRun]:
-    """Read one run, of whichever format."""
+    """Read one run in any of the formats."""
     head = text.lstrip()
     if head.startswith("{"):
         if re.match(r'\{\s*"event"\s*:', head):
@@ -177,7 +177,7 @@ def _salvaged(text: str) -> list[ParsedRun]:
 
 
 def read_whole(data: bytes) -> list[ParsedRun] | None:
-    """Read a large file that is one JSON document."""
+    """Read a large file that is one JSON document; None for any other."""
     head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not re.match(rb'\{\s*"start"\s*:', head) or not data[-200:].rstrip().endswith(b"}"):
         return None

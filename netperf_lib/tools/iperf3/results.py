@@ -1,15 +1,15 @@
-"""iperf3's JSON, of every version since 3.0: a document, a stream of events, or what is left of one.
+"""iperf3's JSON of every version since 3.0: a document, a stream of events, or the rest of one.
 
-What sets the versions apart, and how it is met:
+The versions differ as follows:
 
-- 3.0 to 3.9 print for UDP only ``end.sum``: the sender's rate beside the receiver's loss and jitter. The receiver's
+- 3.0 to 3.9 print for UDP only ``end.sum``: the sender's rate with the receiver's loss and jitter. The receiver's
   rate is then not in the document, and stays null.
 - 3.7 to 3.10.1 print the sums twice with ``--bidir``: see `document`.
-- A server that receives knows nothing of the sender and prints 0; so does a client whose server went away.
-- ``error`` may be missing (3.9), or stand beside a filled ``end``.
+- A server that receives knows nothing about the sender and prints 0; so does a client that lost its server.
+- ``error`` may be missing (3.9), or occur together with a filled ``end``.
 
-The format says most things twice: a rate beside its bytes and seconds, a sum beside its streams. Figures that
-contradict each other are damaged, and are not passed on.
+The format gives most figures twice: a rate with its bytes and seconds, a sum with its streams. Figures that
+contradict each other are damaged and are not used.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _SIDES = frozenset({"sender", "receiver", "udp"})
 def read_document(
     doc: dict[str, Any], *, after: str = "", warnings: list[str] | None = None, cut: str = ""
 ) -> ParsedRun:
-    """Read a document: ``start``, ``intervals``, ``end``, ``error``, each where it is there.
+    """Read a document with any of ``start``, ``intervals``, ``end``, ``error``.
 
-    A message on stderr may have landed `after` it; `cut` says why it is not whole, empty when it is.
+    `after` is the text after it, such as a message on stderr; `cut` says why it is not whole, empty if it is.
     """
     start, end = as_dict(doc.get("start")), as_dict(doc.get("end"))
     test = as_dict(start.get("test_start"))
@@ -102,7 +102,7 @@ ERROR = re.compile(
 
 
 def _refuse_damaged_keys(doc: dict[str, Any], start: dict[str, Any], test: dict[str, Any], end: dict[str, Any]) -> None:
-    """Find keys that differ from a known one in a letter or two: a later version's new keys do not."""
+    """Refuse keys that differ from a known one in one or two letters; new keys of later versions do not."""
     records = [end.get(k) for k in _SUMS]
     records += [r for s in as_list(end.get("streams")) for r in as_dict(s).values()]
     known: list[tuple[frozenset[str], Any]] = [(_TOP, doc), (_START, start), (_TEST, test), (_END, end)]
@@ -118,7 +118,7 @@ def _refuse_damaged_keys(doc: dict[str, Any], start: dict[str, Any], test: dict[
 
 @lru_cache(256)
 def _alike(names: frozenset[str], keys: frozenset[str]) -> tuple[tuple[str, str, int], ...]:
-    """Keys that differ from a name in one letter or two, that name, and in how many."""
+    """Return keys that differ from a name in one or two letters, that name, and the number of letters."""
     pairs = ((key, name) for key in keys for name in names if len(name) == len(key))
     off = ((key, name, sum(map(str.__ne__, name, key))) for key, name in pairs)
     return tuple(found for found in off if found[2] <= 2)
@@ -152,7 +152,7 @@ def _parameters(
 def _metrics(
     start: dict[str, Any], test: dict[str, Any], end: dict[str, Any], intervals: Intervals
 ) -> tuple[dict[str, float], list[str]]:
-    """Return the metrics of a finished test, none where `end` has no result, and warnings; `Damaged` if they clash."""
+    """Return metrics (none if `end` has no result) and warnings of a finished test; `Damaged` if metrics clash."""
     streams = [s for s in as_list(end.get("streams")) if isinstance(s, dict)]
     udp = any("udp" in s for s in streams) or test.get("protocol") == "UDP"
     both = not _REVERSE.isdisjoint(end)
@@ -163,7 +163,7 @@ def _metrics(
     serving = "accepted_connection" in start
     linux = str(start.get("system_info")).startswith("Linux")
     for suffix, word in (("", ""), ("_bidir_reverse", "_reverse")) if both else (("", ""),):
-        # With --bidir the client's own streams are the first ones; `sender` tells them, seen from where the log is.
+        # With --bidir the client's own streams are the first ones; `sender` marks them, as seen from this end.
         forward = (word == "") != serving
         mine = [s for s in streams if not both or record(s, "sender", "udp").get("sender") in (None, forward)]
         sent, received = as_dict(end.get(f"sum_sent{suffix}")), as_dict(end.get(f"sum_received{suffix}"))
@@ -202,7 +202,7 @@ def _metrics(
                 found[f"retransmits{word}_count"] = resent
             elif test.get("protocol") == "TCP" and any(e is not None for e in each):
                 warnings.append(f"sum_sent{suffix} has no retransmits, but its streams have")
-        # With --bidir the kernel here knows only what is sent from here.
+        # With --bidir the local kernel knows only the data sent from this end.
         if not word and not (both and serving):
             found |= intervals.path(senders, linux=linux)
     if serving or "connecting_to" in start:
@@ -215,7 +215,7 @@ def _metrics(
 def _rates(
     found: dict[str, float], total: dict[str, Any], parts: list[dict[str, Any]], word: str, what: str
 ) -> float | None:
-    """Put a rate and its bytes into `found` when they agree; return the seconds that they are over."""
+    """Put a rate and its bytes into `found` if they agree; return their duration in seconds."""
     rate, size = number(total.get("bits_per_second")), number(total.get("bytes"))
     if not total or (not rate and not size):
         return None

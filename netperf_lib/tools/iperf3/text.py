@@ -1,4 +1,4 @@
-"""iperf3 as people read it: rows per interval, a rule, and a row of results for the sender and one for the receiver."""
+"""Text output of iperf3: rows per interval, a rule, and a row of results for the sender and one for the receiver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DISORDER = re.compile(
     r"\[\s*(?P<id>\w+)\s*\]\s*[\d.]+-\s*[\d.]+\s+sec\s+(?P<count>\d+) datagrams received out-of-order"
 )
 _WRAPPED = re.compile(r"(/sec[^\n]*?)[ \t]*\n[> \t]*(sender|receiver)[ \t]*$", re.MULTILINE)
-"""A row of the result whose last word a mail program moved to the next line."""
+"""A row of the result whose last word was wrapped by a mail program."""
 _VERSION = re.compile(r"(?:^|\s)iperf (3\.\S+)\s*$")
 _CONNECTING = re.compile(r"Connecting to host (\S+), port (\d+)")
 _LOCAL = re.compile(r"\[\s*(?P<id>\d+)\] local (?P<here>\S+ port \d+) connected to (?P<there>\S+ port \d+)")
@@ -36,7 +36,7 @@ _CPU = re.compile(r"(local|remote)/\w+ (\d+\.\d)% \((\d+\.\d)%u/(\d+\.\d)%s\)")
 
 @dataclass
 class _Side:
-    """The rows of results of one direction, seen from one end."""
+    """The result rows of one direction, as seen from one end."""
 
     streams: dict[str, Row] = field(default_factory=dict)
     total: Row | None = None
@@ -51,33 +51,33 @@ class _Log:
     udp: bool = False
     sctp: bool = False
     windows: bool = False
-    """The head of the table promises congestion windows."""
+    """The table head has congestion windows."""
     cpu: dict[str, float] = field(default_factory=dict)
-    """Share of a processor at this end (`local`) and at the other (`remote`)."""
+    """CPU share at this end (`local`) and at the other (`remote`)."""
     bidir: bool = False
     old: bool = False
-    """Before 3.2 the column was called Bandwidth, and a result of UDP did not say whose it is."""
+    """Before 3.2 the column was called Bandwidth, and a UDP result did not name its end."""
     finished: bool = False
-    """A rule and a new header came: what follows are results."""
+    """A rule and a new header were read: results follow."""
     closed: bool = False
-    """`iperf Done.`, or a server that listens again: what follows is no part of the test."""
+    """`iperf Done.`, or a server that listens again: the rest does not belong to the test."""
     error: str | None = None
     damage: str | Damaged | None = None
     intervals: list[Interval] = field(default_factory=list)
     sides: dict[tuple[str, str], _Side] = field(default_factory=dict)
-    """(direction, ``sender`` or ``receiver`` or ``""`` where the row does not say) -> rows."""
+    """(direction, ``sender`` or ``receiver`` or ``""`` if the row does not say) -> rows."""
     details: dict[int, dict[str, Any]] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     version: str | None = None
     connections: int = 0
     ends: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Stream -> address and port of its connection here and there."""
+    """Stream -> local and remote address and port of its connection."""
     disorder: dict[str, int] = field(default_factory=dict)
-    """Stream -> datagrams that arrived out of order, told in lines of their own."""
+    """Stream -> datagrams that arrived out of order, which have lines of their own."""
     warnings: list[str] = field(default_factory=list)
 
     def damaged(self, error: str | Damaged) -> None:
-        """Keep the first thing that cannot be used."""
+        """Keep the first error."""
         self.damage = self.damage or error
 
 
@@ -125,12 +125,12 @@ def read_text(text: str) -> list[ParsedRun]:
         elif ("error" in line or "iperf3" in line or "iperf 3" in line) and _message(log, line):
             continue
         elif stripped and not stripped.startswith("-"):
-            _context(log, line)  # a host may be called iperf3, too
+            _context(log, line)  # a host may also be called iperf3
     return [_run(log)]
 
 
 def _message(log: _Log, line: str) -> bool:
-    """Read a message or the version; tell whether it was one."""
+    """Read a message or the version; return whether the line was one."""
     if m := ERROR.search(line):
         if not m["text"].startswith("warning") and log.error is None:
             log.error = m["text"].strip()
@@ -202,7 +202,7 @@ def _take(log: _Log, found: Row) -> None:
     elif rest:
         log.damaged(f"a row is damaged or cut short: {found.text.strip()!r}")
         return
-    if role and "packets" in details:  # of UDP it stands beside the loss
+    if role and "packets" in details:  # UDP prints it with the loss
         log.damaged(Contradictory(f"lines of two processes: retransmits among datagrams: {found.text.strip()!r}"))
     if role or log.finished or "packets" in details:
         log.details[found.index] = details
@@ -250,7 +250,7 @@ def _run(log: _Log) -> ParsedRun:
                 left = "the test has no result: the log ends after its intervals"
                 error = left if log.intervals else "the test did not run: there are no intervals and no result"
     seen = bool(log.intervals or log.sides)
-    # Rows of intervals show what they are over; results alone may hold nothing that only one protocol has.
+    # Interval rows show their protocol; results alone may have nothing that is specific to one.
     tcp = log.intervals or "retransmits_count" in draft.metrics
     draft.test = draft.parameters["protocol"] = "udp" if log.udp else "sctp" if log.sctp else "tcp" if tcp else None
     if seen:
@@ -262,7 +262,7 @@ def _run(log: _Log) -> ParsedRun:
 
 
 def _total(side: _Side | None, what: str) -> Row | None:
-    """Return the row for all streams of a side, after a look whether they add up."""
+    """Return the row for all streams of a side; `Damaged` if they do not add up."""
     if side is None:
         return None
     rows = list(side.streams.values())
@@ -295,7 +295,7 @@ def _metrics(log: _Log) -> dict[str, float]:
                 raise Damaged(f"the result is of {len(side.streams)} streams, and the test of {expected}")
         sent, received, plain = (_total(side, role) for role, side in both.items())
         if plain is not None and sent is None and received is None:
-            # before 3.2 UDP has one row of results: the sender's rate, the receiver's loss and jitter
+            # before 3.2 UDP has one result row: the sender's rate, the receiver's loss and jitter
             sent, received = (None, plain) if log.serving else (plain, None)
             loss: Row | None = plain
         elif received is None and not log.serving:
@@ -345,7 +345,7 @@ def _metrics(log: _Log) -> dict[str, float]:
 
 
 def _gaps(log: _Log) -> bool:
-    """Whether intervals of a stream are missing, or stand in another order; a warning says so."""
+    """Return, with a warning, whether intervals of a stream are missing or not in order."""
     ends: dict[tuple[int, str, bool], float] = {}
     for i in log.intervals:
         key = i.stream, i.direction, i.omitted
@@ -365,7 +365,7 @@ def _gaps(log: _Log) -> bool:
 
 
 def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | None) -> None:
-    """Compare the datagrams that were received, and those of the intervals, with those that were sent."""
+    """Compare received datagrams, and those of the intervals, with the sent ones."""
     total, arrived = (counter(log.details[r.index].get("total", "-1")) if r else None for r in (sent, received))
     if total and arrived and arrived > total + 1:
         raise Damaged(f"{arrived} datagrams received, and {total} sent")
@@ -381,7 +381,7 @@ def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | Non
 
 
 def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, count: int) -> bool:
-    """Whether a count of retransmits agrees with the intervals; `Damaged` where iperf3 cannot have printed it."""
+    """Return whether a count of retransmits agrees with the intervals; `Damaged` if iperf3 cannot have printed it."""
     streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
     if side and side.streams and side.total is total and added(streams) != count:
         raise Contradictory(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
@@ -444,7 +444,7 @@ def _windows(log: _Log, found: dict[str, float], direction: str) -> None:
     if windows and len(windows) == len(streams):
         found["cwnd_bytes"] = sum(w[-1] for w in windows.values())
         first = min((i.row for i in log.intervals if not i.omitted), key=lambda r: r.start_s)
-        if first.start_s > 0 and first.length_s > 0:  # behind what is omitted stands 1.00-1.00
+        if first.start_s > 0 and first.length_s > 0:  # after omitted seconds it is 1.00-1.00
             log.warnings.append(f"the intervals before {first.start_s:g} s are missing")
         else:
             found["cwnd_max_bytes"] = sum(max(w) for w in windows.values())
