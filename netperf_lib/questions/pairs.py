@@ -129,7 +129,7 @@ def ask_pairs(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None
     Raises
     ------
     NothingToReport
-        There are no several pairs of one placement.
+        There are not several pairs of one placement.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def ask_pairs(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None
         raise NothingToReport("a matrix needs several pairs of one placement, with several clients and servers")
     factors = [f for f in dimensions(runs.columns) if f not in (*LENGTHS, "client", "server")]
     chosen = select(runs, metric, tool=tool, factors=["client", "server", *factors])
-    for name in [f for f in factors if f != "placement"]:  # one level of whatever varies beside the pair
+    for name in [f for f in factors if f != "placement"]:  # one level of whatever varies besides the pair
         if len(chosen[name].drop_duplicates()) > 1:
             most = objects(chosen[name]).map(str)
             chosen = chosen[most == most.value_counts().sort_index().idxmax()]
