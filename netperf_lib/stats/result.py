@@ -1,4 +1,4 @@
-"""What every statistical result has in common: its numbers, its words, and how it shows itself."""
+"""What every statistical result has in common: its numbers, its words, and how it is displayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Shown:
-    """Something found that has words: how it becomes a table, JSON, or a cell of a notebook."""
+    """A finding in words, and its form as a table, as JSON, and as a cell of a notebook."""
 
     __slots__ = ()
     warnings: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Result(Shown):
     n : int
         Independent observations: runs, paired rounds or deployments; never seconds or packets.
     confidence : float
-        Confidence that the interval really has, which may differ from the one asked for.
+        Actual confidence of the interval, which may differ from the one requested.
     method : str
         Name of the method.
     assumptions : tuple of str
@@ -110,7 +110,7 @@ def finite(values: npt.ArrayLike, what: str = "values") -> tuple[Floats, int]:
     Raises
     ------
     StatsError
-        Not a row of numbers.
+        Not a one-dimensional array of numbers.
     """
     x = numbers(values, what)
     ok = np.isfinite(x)
@@ -120,13 +120,13 @@ def finite(values: npt.ArrayLike, what: str = "values") -> tuple[Floats, int]:
 def numbers(values: npt.ArrayLike, what: str = "values") -> Floats:
     """Return one-dimensional `values` as floats; what is missing (None, pandas' NA) is NaN."""
     try:
-        if hasattr(values, "to_numpy"):  # pandas: its nullable types need to be told what a missing value becomes
+        if hasattr(values, "to_numpy"):  # pandas: its nullable types need to know what a missing value becomes
             values = values.to_numpy(dtype=float, na_value=np.nan)
         x = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise StatsError(f"{what} must be numbers, one a run; got {type(values).__name__}") from None
+        raise StatsError(f"{what} must be numbers, one per run; got {type(values).__name__}") from None
     if x.ndim != 1:
-        raise StatsError(f"{what} must be one row of numbers, one a run; got an array of shape {x.shape}")
+        raise StatsError(f"{what} must be one row of numbers, one per run; got an array of shape {x.shape}")
     return x
 
 
@@ -187,7 +187,7 @@ def spread(low: float, high: float) -> str:
 
 
 def quantity(metric: str) -> str:
-    """How a sentence calls a metric: ``one-way latency (99th percentile)``; an unknown name stands for itself."""
+    """Name of a metric for a sentence: ``one-way latency (99th percentile)``; an unknown name is returned as it is."""
     if metric not in METRICS:
         return metric
     name, _, statistic = METRICS[metric].label.partition(", ")

@@ -1,4 +1,4 @@
-"""What was measured on each side of a contrast: one value a round, what failed, and what is missing."""
+"""What was measured on each side of a contrast: one value per round, what failed, and what is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable, Values
 WORST = 12.0
 """Log ratio of a failed run: farther than any measured one."""
 FEW = 10
-"""A percentile with fewer packets beyond it is no property of the network yet."""
+"""A percentile with fewer packets beyond it is not yet a property of the network."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Sides:
         self._made: dict[tuple[str, frozenset[tuple[str, Any]]], Side] = {}
 
     def _absent(self, first: Rows, rounds: int | None) -> dict[int, int]:
-        """Rounds of each deployment that no run tells of: gaps in their numbers, and those planned and not measured."""
+        """Rounds of each deployment without any run: gaps in their numbers, and rounds planned but not measured."""
         absent = {}
         number = self.table.values("round")[first] if "round" in self.table.columns else np.zeros(first.size)
         for d in np.unique(self.deployment):
@@ -100,7 +100,7 @@ class Sides:
             several,
             nonpositive,
             _step(values[rows]),
-            # of several pairs their geometric mean in each round, as a level of them has it
+            # of several pairs, their geometric mean in each round, as in their level
             math.nan if not rows.size else float(np.median(np.exp(log[size > 0]) if several else values[rows])),
             key,
         )
@@ -118,7 +118,7 @@ class Sides:
 
 
 def _step(x: Values) -> float:
-    """Half a step of values that stand on one or two steps of what the tool resolves, as a share; else 0."""
+    """Half a step of values that take only one or two steps of the tool's resolution, as a share; else 0."""
     levels = np.unique(x)
     if levels.size > 2 or x.size < 3:
         return 0.0
@@ -246,7 +246,7 @@ class Measured:
         return one, two
 
     def _describe(self, sides: Sides) -> None:
-        """Names, scope, warnings, and what forbids a verdict."""
+        """Names, scope, warnings, and what rules out a verdict."""
         t, q = sides.table, self.asked
         have = [self.a.rows] if self.b is None else [self.a.rows, self.b.rows]
         names, self.context = _names(t, q, have)
@@ -304,17 +304,17 @@ def _mixed(table: RunsTable, given: Factors, side: Side, name: str) -> list[str]
     found = []
     for factor, levels in inside.items():
         shown = ", ".join(level_words(factor, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
-        how = "the geometric mean of a round's runs stands for it" if side.several else "rounds are not alike"
+        how = "the geometric mean of a round's runs is used" if side.several else "rounds are not alike"
         found.append(f"{factor} varies within {name} ({shown}): {how}; name {factor} in the contrast")
     if side.several and not inside:
-        found.append(f"{name} has several runs in a round: their geometric mean stands for it")
+        found.append(f"{name} has several runs in a round: their geometric mean is used")
     return found
 
 
 def _confounded(table: RunsTable, given: Factors, have: Sequence[Rows]) -> list[str]:
     """Warn of a second factor in which the sides differ."""
     named = dict(given) | (dict.fromkeys(table.factors) if "condition" in given else {})
-    # which VMs the sides were measured on is told by the scope; where these are goes with the placement
+    # the scope says which VMs the sides were measured on; where these are belongs to the placement
     implied = {c for c in table.context if set(known(c).follows) & named.keys()} | set(HOSTS)
     implied |= {*PLACES, "client_zone_physical", "server_zone_physical"} if named.keys() & set(PLACES) else set()
     columns = [c for c in (*table.factors, *table.context) if c not in implied]
@@ -331,7 +331,7 @@ _COUNTS = ("packets_count", "messages_count")
 
 
 def _few_packets(table: RunsTable, q: Question, have: Sequence[Rows], names: tuple[str, str]) -> str:
-    """Say where too few packets lie beyond a percentile for it to be a property of the network."""
+    """Why there is no verdict if too few packets lie beyond a percentile, else empty."""
     match = re.search(r"_p(9+|[0-9]{2})(?=_|$)", q.metric)
     if match is None:
         return ""
@@ -354,7 +354,7 @@ def _names(table: RunsTable, q: Question, have: Sequence[Rows]) -> tuple[tuple[s
     sides = [dict(q.a), dict(q.a if q.b is None else q.b)]
     factors = list(dict.fromkeys([*sides[0], *sides[1]]))
     for side, rows in zip(sides, have, strict=False):
-        # a factor that only the other side names: the runs themselves tell its level here
+        # a factor that only the other side names: the runs themselves show its level here
         for factor in factors:
             if factor not in side and rows.size and not table.varying(rows, [factor], {}):
                 side[factor] = table.level_of(factor, rows[0])

@@ -392,7 +392,7 @@ def test_the_place_in_the_round_is_looked_at():
     assert stats.diagnose(rng.normal(100, 1, 40), order=place).order_p > 0.01
     rising = stats.diagnose(rng.normal(100, 1, 40) - np.arange(40), order=np.arange(40))
     assert rising.order_p is None  # a place in the whole schedule is the time, and no place in a round
-    with pytest.raises(StatsError, match="one each a run"):
+    with pytest.raises(StatsError, match="give one per run"):
         stats.diagnose([1.0, 2.0], order=[1])
 
 
