@@ -1,4 +1,4 @@
-"""Runs in the order of time: rounds, what a round has in common, drift, seconds within a run."""
+"""Runs in time order: rounds, what a round has in common, drift, seconds within a run."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class BeforeAfter:
 
     @property
     def notes(self) -> list[str]:
-        """What to know about the comparison, a sentence each."""
+        """Notes on the comparison, one sentence each."""
         notes = [
             f"{self.names[1]} against {self.names[0]}: runs are not paired, and time separates the sides"
             + (f" ({self.when})" if self.when else "")
@@ -126,7 +126,7 @@ class BeforeAfter:
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON knows; NaN is null."""
+        """Return everything as JSON types; NaN is null."""
         return {
             "before": self.names[0],
             "after": self.names[1],

@@ -121,7 +121,7 @@ class Warmup:
     cut_s: float | None
     words: str
     seen: bool = False
-    """Whether the intervals change within the runs, so that a figure of them shows something."""
+    """Whether the intervals change within the runs, so a figure of them is useful."""
 
 
 def warmup_of(intervals: pd.DataFrame) -> Warmup:

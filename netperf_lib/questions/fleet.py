@@ -46,7 +46,7 @@ def zone_matrix(
     where : dict, optional
         Only runs with these values, for example ``{"tool": "qperf"}``.
     statistic : str
-        How runs of one deployment, and then deployments, are put together: any name that pandas knows.
+        How runs of one deployment, and then deployments, are aggregated: any name that pandas knows.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def _latencies(
 
 
 def _by_run(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-    """Latencies of each run in a batch; the rows of a run lie together."""
+    """Latencies of each run in a batch; the rows of a run are consecutive."""
     if not batch.num_rows:
         return
     ids = batch["run_id"].dictionary_encode()
@@ -247,7 +247,7 @@ def change_points(values: pd.Series[float], *, alpha: float = 0.01, permutations
     Parameters
     ----------
     values : Series
-        One value a period, in time order, as `series` gives it.
+        One value per period, in time order, as `series` gives it.
     alpha : float
         The false-alarm rate of the series.
     permutations : int

@@ -35,7 +35,7 @@ class History:
     runs : DataFrame
         The runs with a start time and ``condition``.
     period : str
-        What a median stands for: ``"day"``, ``"hour"``.
+        The period of each median: ``"day"``, ``"hour"``.
     series : dict of str to Series
         Median of each period, by condition.
     trends : dict of str to Trend

@@ -26,7 +26,7 @@ ENDS = {
     "region": "region",
     "": "host",
 }
-"""What can name the two ends of a pair, the most telling first."""
+"""Names for the two ends of a pair, the most informative first."""
 ALIKE = 0.02
 """Pairs whose medians differ by no more are not called best and worst."""
 
@@ -103,7 +103,7 @@ def has_pairs(runs: pd.DataFrame, metric: str) -> bool:
 
 
 def ends_of(runs: pd.DataFrame) -> tuple[str, str]:
-    """What names the ends of the pairs so that every cell of a matrix is one pair: column suffix and words."""
+    """Names of the ends of the pairs for which every cell of a matrix is one pair: column suffix and words."""
     pairs = runs.drop_duplicates(["client", "server"])
     for end, words in ENDS.items():
         columns = [f"client_{end}", f"server_{end}"] if end else ["client", "server"]

@@ -128,7 +128,7 @@ class Question:
         return self.family.to_frame()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON knows; levels in the unit of the metric."""
+        """Return everything as JSON types; levels in the unit of the metric."""
         found = [dict(zip(_FIGURES, row, strict=True)) for row in (*_figures(self.levels), *_figures(self.elsewhere))]
         asked = {"factor": self.factor, "metric": self.metric, "words": self.words, "levels": found}
         return {**asked, **self.family.to_dict()}
@@ -155,7 +155,7 @@ class Question:
 
 
 def _figures(table: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """Name, runs, median and ends of each level; what is not known is None."""
+    """Name, runs, median and ends of each level; unknown values are None."""
     if "tool" in table:
         table = table.assign(condition=table["condition"] + " (" + table["tool"] + ")")
     return [tuple(row) for row in objects(table.reindex(columns=_FIGURES)).to_numpy()]

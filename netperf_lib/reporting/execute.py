@@ -194,7 +194,7 @@ def _typed(parameter: Parameter, value: Any, notebook: str) -> Any:
 
 
 def _checked(books: Sequence[Path], given: Mapping[str, Any]) -> dict[Path, dict[str, Any]]:
-    """What each notebook is given: every parameter belongs to at least one, and has its type."""
+    """The parameters for each notebook: every one belongs to at least one notebook, and has its type."""
     declared = {book: parameters_of(book) for book in books}
     known = sorted({name for p in declared.values() for name in p} - {"experiment"})
     for name in given:
@@ -327,7 +327,7 @@ def _idle() -> bool:
 
 
 def _asked(data: Store | str) -> list[Page]:
-    """What an experiment, or a data root, can answer."""
+    """The pages that an experiment, or a data root, can fill."""
     # loads pandas, which this process does not need if notebooks are named
     from ..data.load import load
     from ..questions.contents import Page, fleet_pages, pages

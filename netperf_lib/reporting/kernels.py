@@ -27,7 +27,7 @@ import os as _os
 get_ipython().reset(new_session=True)
 _os.chdir({folder!r})
 """
-"""What a warm kernel executes before a notebook: nothing of the one before is left."""
+"""What a warm kernel executes before a notebook, so that nothing of the previous one is left."""
 
 
 class Kernel:
@@ -165,7 +165,7 @@ class Kernels:
         self._threads = ThreadPoolExecutor(n, initializer=lambda: setattr(self._mine, "kernel", free.pop()))
 
     def submit(self, work: Callable[[Kernel], None]) -> Future[None]:
-        """Begin what is done in a kernel, or let it wait for its turn."""
+        """Start work in a kernel, or queue it."""
         return self._threads.submit(lambda: work(self._mine.kernel))
 
     def stop(self) -> None:
@@ -180,7 +180,7 @@ class Kernels:
 
 @contextmanager
 def warm_kernels(n: int) -> Iterator[Kernels]:
-    """Kernels for as long as the block runs, which begins while they start."""
+    """Kernels for as long as the block runs; the block begins while they start."""
     with _own_folder() as folder:
         kernels = Kernels(folder, n)
         try:

@@ -164,7 +164,7 @@ def _is_page() -> bool:
 
 
 class View:
-    """What is on the screen: a choice of runs by metric, factors, tool and filter."""
+    """The current view: a choice of runs by metric, factors, tool and filter."""
 
     def __init__(self, runs: Any, *, metric: str, factor: str, second: str, tool: str, where: str) -> None:
         self.runs, self.metric, self.where = runs, metric, where.strip()
@@ -195,7 +195,7 @@ class View:
         return plots.rounds(chosen, self.metric)
 
     def code(self) -> str:
-        """What is on the screen as Python to paste."""
+        """The current view as Python code to paste."""
         path = self.runs.attrs.get("path", "…")
         where = f".loc[lambda runs: runs.eval({self.where!r})]" if self.where else ""
         one = len(self.factors) == 1 and self.factors != ["experiment"]
@@ -256,7 +256,7 @@ def _mask(runs: pd.DataFrame, where: str) -> Any:
 
 
 def _links(figure: Any, chosen: pd.DataFrame) -> str:
-    """Links that save what is on the screen; a browser needs no server for them."""
+    """Links that save the current view; they work in a browser without a server."""
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=160)
     kept = chosen.dropna(axis=1, how="all").to_csv(index=False)

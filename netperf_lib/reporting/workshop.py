@@ -40,11 +40,11 @@ class Check:
     """An exercise."""
 
     truth: Callable[[Any], Any]
-    """Table of runs to what is right: a number, a set of rounds, or the texts that are right (regular expressions)."""
+    """Table of runs to the right answer: a number, a set of rounds, or the right texts (regular expressions)."""
     hint: str
     """A hint; never the answer."""
     because: str = ""
-    """What a right answer teaches."""
+    """What the learner is told after a right answer."""
     unit: str = "count"
     """What a number counts: "us", "bytes", "Mbit/s", "ratio", "count". A learner may write a unit of the same kind."""
     tolerance: float = 0.0

@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison(Result):
-    """What the data say about A against B, or against a threshold.
+    """The result for A against B, or against a threshold.
 
     Attributes
     ----------
@@ -73,13 +73,13 @@ class Comparison(Result):
     context : str
         Levels that both sides share, for example "8 streams".
     scope : str
-        What the statement holds for, for example "for these VMs".
+        What the statement applies to, for example "for these VMs".
     medians : tuple of float
         Median of the runs of A and of B, in the unit of the metric; NaN where there are none.
     hosts : tuple of str
         Hosts that the sides were measured on.
     estimand : str
-        What the ratio is a ratio of.
+        The quantity that the ratio estimates.
     question : str
         As declared, or empty.
     threshold : float or None
@@ -268,7 +268,7 @@ class Family(Sequence[Comparison]):
         return pd.DataFrame(rows, columns=[*_COLUMNS, *(n for n in names if n not in _COLUMNS)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in types that JSON knows."""
+        """Everything as JSON types."""
         return {
             "experiment": self.experiment,
             "notice": self.notice,

@@ -43,9 +43,9 @@ class Dependence:
 
 
 def winsorized(logs: Floats) -> Floats:
-    """What is left of logs (rounds by conditions) without the level of each condition and of each round.
+    """Residuals of logs (rounds by conditions) without the level of each condition and of each round.
 
-    Each condition in units of its own spread; what lies beyond 3 of them counts as 3.
+    Each condition in units of its own spread; values beyond 3 units count as 3.
     """
     left = logs - np.median(logs, axis=0)
     if logs.shape[1] > 1:
@@ -193,7 +193,7 @@ def _centred(x: Floats) -> Floats:
 
 
 def _slope(logs: Floats, by: Floats) -> tuple[float, float]:
-    """Regress what is left of logs on what is left of `by`; the slope, and its two-sided p."""
+    """Regress the residuals of logs on those of `by`; return the slope and its two-sided p."""
     n, k = logs.shape
     df = (n - 1) * (k - 1) - 1
     z = _centred(by)
@@ -212,7 +212,7 @@ def _slope(logs: Floats, by: Floats) -> tuple[float, float]:
 
 
 def carry_over(logs: Floats, before: npt.NDArray[np.intp]) -> dict[int, float]:
-    """Which condition changes what is measured right after it, and by how much (log).
+    """Conditions that change the values measured right after them, and by how much (log).
 
     Both arrays are (rounds, conditions); `before` holds the code of the condition measured just before (-1: none). A
     false alarm occurs in 0.4 % of clean experiments; with two or three conditions, whose order cannot balance what

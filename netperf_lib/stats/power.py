@@ -37,7 +37,7 @@ class RoundsNeeded(Shown):
         Rounds in each deployment.
     deployments : int
     power : float
-        Chance of a plain verdict with so many, if the assumptions hold.
+        Chance of a plain verdict with this many, if the assumptions hold.
     words : str
     """
 
@@ -197,10 +197,10 @@ class Progress(Shown):
         """The decision in a sentence."""
         state = f"{len(self.settled)} of {plural(len(self.family), 'contrast')} settled"
         if self.futile:
-            state += f", {len(self.futile)} that the rounds left will not settle"
+            state += f", {len(self.futile)} that the remaining rounds will not settle"
         if self.stop:
             return f"stop: {state}"
-        return f"go on: {state}; about {plural(self.more_rounds, 'more round')}"
+        return f"continue: {state}; about {plural(self.more_rounds, 'more round')}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a tidy table: one row per contrast, with its verdict so far and its state."""

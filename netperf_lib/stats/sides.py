@@ -106,7 +106,7 @@ class Sides:
         )
 
     def _levelled(self, block: Rows, condition: Rows, x: Floats) -> tuple[Floats, Mask]:
-        """Bring the conditions (pairs) that a side is made of to one level; and the blocks in which one is missing."""
+        """Bring the conditions (pairs) of a side to one level; also return the blocks in which one is missing."""
         codes, which = np.unique(condition, return_inverse=True)
         x = x.copy()
         means = np.array([x[which == i].mean() for i in range(codes.size)])
@@ -173,12 +173,12 @@ class Measured:
 
     @property
     def lost(self) -> int:
-        """Rounds in which a side failed, or of which nothing is known."""
+        """Rounds in which a side failed, and rounds without any information."""
         return sum(self.failed) + sum(self.unknown.values())
 
     @classmethod
     def of(cls, sides: Sides, q: Question, paired: bool) -> Measured:
-        """What the table holds on a question."""
+        """Return what the table has for a question."""
         t = sides.table
         t.values(q.metric)
         a = sides.side(q.metric, q.a)
@@ -187,7 +187,7 @@ class Measured:
         have_b = np.isfinite(a.log) if b is None else np.isfinite(b.log)
         ok = np.isfinite(a.log) & have_b
         apart = b is not None and (not paired or "round" not in t.columns or not (a.present & b.present).any())
-        # a deployment (or an experiment) in which a side never ran was not asked about it
+        # a deployment (or an experiment) in which a side never ran is not part of it
         asked = np.isin(sides.deployment, np.unique(sides.deployment[a.present]))
         if b is not None and not apart:
             asked &= np.isin(sides.deployment, np.unique(sides.deployment[b.present]))
@@ -195,7 +195,7 @@ class Measured:
         block = np.flatnonzero(ok)
         several = np.unique(sides.experiment[asked]).size > 1
         code = sides.experiment if several else sides.deployment
-        # no row of one side: it failed; of neither: nobody knows
+        # no row of one side: it failed; of neither side: unknown
         none_a = asked & ~a.present
         none_b = asked & ~b.present if b is not None else np.zeros_like(none_a)
         unsure = (none_a & none_b) if b is not None else none_a
@@ -284,7 +284,7 @@ def _apart(sides: Sides, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]
 
 
 def _other_hosts(table: RunsTable, q: Question, have: Sequence[Rows]) -> bool:
-    """Whether the sides were measured on different VMs, so that where these landed is part of the difference."""
+    """Whether the sides were measured on different VMs, so their placement is part of the difference."""
     if any(q.a.get(f) != (q.b or {}).get(f) for f in PLACES):
         return True
     for host in HOSTS:
@@ -296,7 +296,7 @@ def _other_hosts(table: RunsTable, q: Question, have: Sequence[Rows]) -> bool:
 
 
 def _mixed(table: RunsTable, given: Factors, side: Side, name: str) -> list[str]:
-    """Warn of a factor that varies inside a side."""
+    """Warn about a factor that varies within a side."""
     if not side.rows.size:
         return []
     named = dict(given) | (dict.fromkeys(table.factors) if "condition" in given else {})
@@ -312,7 +312,7 @@ def _mixed(table: RunsTable, given: Factors, side: Side, name: str) -> list[str]
 
 
 def _confounded(table: RunsTable, given: Factors, have: Sequence[Rows]) -> list[str]:
-    """Warn of a second factor in which the sides differ."""
+    """Warn about a second factor in which the sides differ."""
     named = dict(given) | (dict.fromkeys(table.factors) if "condition" in given else {})
     # the scope says which VMs the sides were measured on; where these are belongs to the placement
     implied = {c for c in table.context if set(known(c).follows) & named.keys()} | set(HOSTS)

@@ -33,7 +33,7 @@ class Warmup(Result):
     flagged : bool
         Whether the runs are too short: the cut reaches half of them, or they still rise or fall after it.
     moving : mapping of str to float
-        Conditions that still rise or fall after the cut, and by which share from the first half of what is left to
+        Conditions that still rise or fall after the cut, and by what share from the first half of what is left to
         the second.
     """
 
@@ -202,7 +202,7 @@ def kept(intervals: pd.DataFrame) -> pd.DataFrame:
 
 
 def whole(intervals: pd.DataFrame) -> pd.DataFrame:
-    """Intervals that add up to what a run carried: the sums that its tool gave, else those of its streams."""
+    """Intervals that add up to the data of a run: the sums that its tool reported, else those of its streams."""
     if "stream" not in intervals:
         return intervals
     total = intervals["stream"] == -1

@@ -232,7 +232,7 @@ def _judged(family: Sequence[Measured], sides: Sides, alpha: float, design: Desi
 
 
 def _beyond_doubt(m: Measured) -> int:
-    """1 or -1 where every round lies on one side of no difference, by more than the rounds differ from each other."""
+    """1 or -1 if every round is on one side of no difference, by more than the rounds differ from each other."""
     d = m.d
     if d.size < 6 or m.unblocked is not None or len(m.unknown) > 1:
         return 0
@@ -343,7 +343,7 @@ def _comparison(
 
 
 def _least(m: Measured, alpha: float, family: int, design: Design) -> int:
-    """Fewest rounds (deployments, runs a side) with which a verdict is possible."""
+    """Fewest rounds (deployments, runs per side) with which a verdict is possible."""
     if len(m.unknown) > 1:
         return 2
     need = rounds_required(alpha, family)
@@ -450,7 +450,7 @@ def compare_samples(
     family : int, default 1
         Number of contrasts that share `alpha` (Bonferroni).
     better : {"higher", "lower"} or None
-        Which direction is good; None: neither, so that a difference gets no verdict.
+        Which direction is good; None: neither, so a difference gets no verdict.
     paired : bool, default True
         False: the values were not measured in common rounds. Any drift between the two sides is then part of the
         difference, and the result says so.

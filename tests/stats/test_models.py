@@ -326,7 +326,7 @@ def test_a_running_experiment_stops_when_every_contrast_is_settled():
     assert looks[stop].settled == (0, 1)
     assert [c.verdict for c in looks[stop].family] == ["better", "equivalent"]
     assert looks[0].open == (0, 1)
-    assert looks[0].words.startswith("go on: 0 of 2 contrasts settled")
+    assert looks[0].words.startswith("continue: 0 of 2 contrasts settled")
 
 
 def test_a_running_experiment_gives_up_what_the_rounds_left_cannot_settle():
