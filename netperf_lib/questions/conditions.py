@@ -118,7 +118,7 @@ def objects(column: Any) -> Any:
 
 
 def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
-    """Names of the conditions of runs, from the factors that vary; hosts only where nothing else distinguishes."""
+    """Names of the conditions of runs, from the factors that vary; hosts only where they are needed."""
     plain = {f: objects(runs[f]) for f in factors if f in runs and len(runs[f].unique()) > 1}
     varying = [f for f, column in plain.items() if len(column.unique()) > 1]
     if not varying:

@@ -178,7 +178,7 @@ class Progress(Shown):
     stop : bool
         Every contrast is settled or futile, or no rounds are left.
     settled, futile, open : tuple of int
-        Places of the contrasts: with a plain verdict; that the rounds left will not settle; that more rounds may.
+        Indices of the contrasts: with a plain verdict; that the remaining rounds will not settle; that more rounds may.
     more_rounds : int
         About how many more rounds settle all that are open; at most the rounds left.
     family : Family
