@@ -2,7 +2,7 @@
 
 ``import netperf_lib as npl; exp = npl.read("results/lab")``
 
-Some twenty names do the work; the rest is in `npl.stats` (arrays), `npl.plots`, `npl.questions`, `npl.page` (what a
+About twenty names do the work; the rest is in `npl.stats` (arrays), `npl.plots`, `npl.questions`, `npl.page` (what a
 notebook shows besides figures), `npl.hosts`, `npl.fleet` (many experiments) and `npl.workshop`.
 """
 

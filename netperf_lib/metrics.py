@@ -1,6 +1,6 @@
 """Every metric once: its name, unit, direction and label, and the one place where units are converted.
 
-A metric is named ``<quantity>[_<statistic>]_<unit>``. One unit a quantity everywhere: microseconds, bits per
+A metric is named ``<quantity>[_<statistic>]_<unit>``. One unit per quantity everywhere: microseconds, bits per
 second (decimal), bytes, seconds. A missing value is null, never zero.
 """
 
@@ -98,15 +98,15 @@ def _registry() -> dict[str, Metric]:
 
 METRICS: dict[str, Metric] = _registry()
 HEADLINES = ("latency_oneway_us", "rtt_us", "throughput_bps")
-"""Metrics that a question is asked about first."""
+"""Metrics that a question tries first."""
 PAGES = (*HEADLINES, "throughput_sent_bps", "transaction_rate_per_s")
 """Metrics that have pages of their own, in the order of a report; the sender's throughput where no other is known."""
 COMPARED = tuple(m for m in METRICS if m in {*PAGES, "latency_oneway_loaded_us", "rtt_p99_us"})
-"""Metrics of two measurements that are compared when none are named: those that both sides have."""
+"""Metrics that are compared between two measurements by default, if both sides have them."""
 
 
 def metric(name: str) -> Metric:
-    """Look a metric up by name; the UsageError for an unknown one offers the nearest that are known."""
+    """Look a metric up by name; the UsageError for an unknown one suggests the nearest known ones."""
     try:
         return METRICS[name]
     except KeyError:
@@ -155,7 +155,7 @@ WRITTEN: dict[str, tuple[tuple[str, float], ...]] = {
 
 
 def format_value(value: float | None, unit: str, digits: int = 3) -> str:
-    """Write a stored number the way network people say it: ``58.2 µs``, ``7.55 Gbit/s``, ``64 MiB``.
+    """Write a stored number the way network engineers do: ``58.2 µs``, ``7.55 Gbit/s``, ``64 MiB``.
 
     A missing value is an en dash.
     """
@@ -201,4 +201,4 @@ def read_value(text: str | float, unit: str) -> float:
             return number / 100 if suffix == "%" else number
         raise ValueError
     except ValueError:
-        raise ValueError(f"{text[:60]!r} is no quantity; write for example {_WRITTEN.get(unit, 'a number')}") from None
+        raise ValueError(f"{text[:60]!r} is not a quantity; write e.g. {_WRITTEN.get(unit, 'a number')}") from None

@@ -1,7 +1,7 @@
 """Figures: the table of runs in; a figure out, or the axes that were given.
 
-Every figure names its units on the axes, tells n and method in its caption, is legible in print and to colour-blind
-readers, and says in words what it shows to those who cannot see it.
+Every figure has units on its axes, n and method in its caption, and an alternative text; it is legible in print and to
+colour-blind readers.
 """
 
 from .figure import Nothing, Plot

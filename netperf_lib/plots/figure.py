@@ -87,7 +87,7 @@ def _font_file(weight: str) -> Path | None:
 
 
 def _fonts() -> None:
-    """Tell matplotlib of the report's font, so that text is measured as it will be set."""
+    """Register the report's font with matplotlib, so that text is measured as it will be set."""
     if not any(f.name == "Source Sans Pro" for f in font_manager.fontManager.ttflist):
         for file in filter(None, map(_font_file, WEIGHTS)):
             font_manager.fontManager.addfont(str(file))
@@ -128,7 +128,7 @@ def _with_fonts(svg: str) -> str:
 
 
 def tell(line: Line2D, runs: pd.DataFrame, metric: str) -> None:
-    """Let each point of a line tell its run under a cursor: run, round, hosts, time and value."""
+    """Describe the run of each point of a line, for display under the cursor: run, round, hosts, time and value."""
     unit = metric_of(metric).unit
     line.set_gid(f"runs-{runs['run_id'].iloc[0]}")
     told = []
@@ -142,7 +142,7 @@ def tell(line: Line2D, runs: pd.DataFrame, metric: str) -> None:
 
 
 def _pointed(svg: str, lines: Iterable[Any]) -> str:
-    """Give the points of lines their words as titles, which browsers show under the cursor."""
+    """Add the descriptions of points as titles, which browsers show under the cursor."""
     for line in lines:
         start = svg.find(f'<g id="{line.get_gid()}">')
         end = svg.find("\n   <g id=", start + 1)
@@ -160,14 +160,14 @@ def _pointed(svg: str, lines: Iterable[Any]) -> str:
 
 
 class Plot(Figure):
-    """A figure that knows its caption, and tells in words what it shows.
+    """A figure with a caption and an alternative text.
 
     Attributes
     ----------
     caption : str
-        What is seen, n and method.
+        What the figure shows, n and method.
     alt : str
-        Alternative text for those who cannot see it.
+        Alternative text for readers who cannot see it.
     """
 
     caption: str = ""
@@ -201,7 +201,7 @@ class Plot(Figure):
 
 
 class Nothing:
-    """In place of a figure where there is nothing to draw: a sentence that says why."""
+    """Shown instead of a figure if there is nothing to draw: a sentence that says why."""
 
     def __init__(self, words: str) -> None:
         self.words = words[:1].upper() + words[1:].rstrip(".") + "."
@@ -218,20 +218,20 @@ class Nothing:
 
 
 class Inset:
-    """Axes of the caller's in place of a figure: they get no caption, and a legend inside."""
+    """The caller's axes instead of a figure: they get no caption, and a legend inside."""
 
     def __init__(self, axes: Axes) -> None:
         self.axes, self.caption, self.alt = axes, "", ""
 
 
 Drawn: TypeAlias = Any
-"""What a plot function returns: a figure; the caller's axes; or a sentence where there is nothing to draw."""
+"""What a plot function returns: a figure; the caller's axes; or a sentence if there is nothing to draw."""
 
 
 def drawing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a plot function draw on axes of the caller's, and say so where there is nothing to draw.
+    """Let a plot function draw on the caller's axes, and show a sentence if there is nothing to draw.
 
-    Without ``ax`` the function returns a `Plot`, which knows its caption; with ``ax`` it returns those axes.
+    Without ``ax`` the function returns a `Plot`, which has a caption; with ``ax`` it returns those axes.
     """
 
     @wraps(function)
@@ -252,7 +252,7 @@ def drawing(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def plot(height: float, caption: str, alt: str, ax: Axes | None = None, **grid: Any) -> Iterator[tuple[Any, Any]]:
-    """Begin a figure of this height in inches, in the style of all of them; gives it and its axes, or those given."""
+    """Begin a figure of this height in inches, in the common style; yields it and its axes, or the axes given."""
     with mpl.rc_context(STYLE):
         if ax is not None:
             yield Inset(ax), ax
@@ -263,7 +263,7 @@ def plot(height: float, caption: str, alt: str, ax: Axes | None = None, **grid: 
 
 
 def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """A colour and a marker for each name; when all colours are used up, they return with other markers."""
+    """A colour and a marker for each name; when all colours are used up, they repeat with other markers."""
     n = len(PALETTE)
     return {name: (PALETTE[i % n], MARKERS[(i + i // n) % len(MARKERS)]) for i, name in enumerate(names)}
 
@@ -291,7 +291,7 @@ def axis(
 
 
 def tick_words(axis: Any, words: Callable[[float], str], subs: Sequence[float] | None = None) -> None:
-    """Write the major ticks of an axis in words, and no other; `subs` sets them on a log axis, by decade."""
+    """Write the major ticks of an axis in words, and no others; `subs` sets them on a log axis, by decade."""
     if subs:
         axis.set_major_locator(LogLocator(10, subs=subs))
     axis.set_minor_formatter(NullFormatter())
@@ -299,14 +299,14 @@ def tick_words(axis: Any, words: Callable[[float], str], subs: Sequence[float] |
 
 
 def interval(axes: Axes, y: float, low: Any, high: Any, colour: str) -> None:
-    """Draw the interval of a level as a bar that lies; where it has no ends, nothing."""
+    """Draw the interval of a level as a horizontal bar; without ends, nothing."""
     ends = [float(v) for v in (low, high) if v is not None and not pd.isna(v)]
     if len(ends) == 2 and all(math.isfinite(v) for v in ends):
         axes.plot(ends, [y, y], color=colour, lw=2.4, solid_capstyle="butt")
 
 
 def _unit(unit: str, x: Any) -> tuple[str, float]:
-    """The unit that makes numbers short, and its size in stored units."""
+    """The unit that keeps numbers short, and its size in stored units."""
     top = float(np.median(np.abs(x))) if x.size else 1.0
     known = {**WRITTEN, "ratio": (("%", 0.01),), "per_s": (("per second", 1.0),)}.get(unit, (("", 1.0),))
     return next(((name, size) for name, size in known if top >= size), known[-1])
@@ -320,7 +320,7 @@ def each(counts: Iterable[int], noun: str = "run") -> str:
 
 
 def clusters(medians: dict[str, float]) -> list[list[str]]:
-    """Conditions that can share a linear axis; all in one group where there would be too many."""
+    """Conditions that can share a linear axis; all in one group if there would be too many groups."""
     order = sorted((n for n in medians if math.isfinite(medians[n])), key=lambda n: medians[n], reverse=True)
     groups: list[list[str]] = []
     for name in order:
@@ -347,7 +347,7 @@ def round_label(runs: pd.DataFrame) -> str:
 
 
 def room(axes: Axes, share: float = 0.25) -> None:
-    """Leave room on a linear axis, so that a noise of a few per cent does not look like a storm."""
+    """Leave room on a linear axis, so that noise of a few per cent does not look large."""
     if axes.get_yscale() == "linear":
         low, high = axes.get_ylim()
         middle = (low + high) / 2

@@ -18,7 +18,7 @@ from ..questions.conditions import levels as levels_of
 from .figure import INK, MUTE, Drawn, axis, colours, drawing, each, interval, legend, legend_height, plot
 
 BLUES = LinearSegmentedColormap.from_list("netperf", ["#eef4fb", "#c3dbf0", "#86b9e0", "#4190c7", "#1565a5", "#0b3c70"])
-"""One hue from light to dark: order survives grey print and every kind of colour blindness."""
+"""One hue from light to dark: the order remains visible in grey print and with every kind of colour blindness."""
 
 
 @drawing
@@ -29,7 +29,7 @@ def levels(table: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn
     ----------
     table : DataFrame
         ``condition``, ``n``, ``median``, ``low``, ``high``, as `netperf_lib.levels` gives it; a column ``source``,
-        where there is one, tells who measured.
+        if there is one, names who measured.
     metric : str
         What the numbers are.
     ax : Axes, optional
@@ -49,7 +49,7 @@ def levels(table: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn
     caption = (
         f"{info.label}: median of the runs"
         + (f" and {interval_words((int(n) for n in table['n']), deployments=deployments)}" if several else "")
-        + f". n = {each(int(n) for n in table['n'])} a row."
+        + f". n = {each(int(n) for n in table['n'])} per row."
     )
     several_sources = "source" in table and len(painted) > 1
     row_height = min(0.25, 7.4 / len(names))  # a figure fits a page, whatever it shows
@@ -109,7 +109,7 @@ def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axe
     caption = (
         f"{info.label} by client (row) and server (column): median of the runs"
         + (f", and below it {words}" if intervals else "")
-        + f". n = {each(int(n) for n in table['n'])} a cell. Darker is "
+        + f". n = {each(int(n) for n in table['n'])} per cell. Darker is "
         + {"lower": "slower", "higher": "faster"}.get(info.better or "", "more")
         + "; an empty cell was not measured."
     )

@@ -59,12 +59,12 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
     beyond = any(not low <= c.ratio <= high for c, _ in finite)
     paired = not every[0].method.startswith("unblocked")
     method = f"Hodges–Lehmann estimate, {'exact signed-rank' if paired else 'rank-sum'} interval"
-    interval = f" with its interval ({method} at the confidence that the family of contrasts asks for)"
+    interval = f" with its interval ({method} at the confidence that the family of contrasts requires)"
     interval = interval if any(c.low > 0 for c in every) else ""
     caption = (
         f"Ratio of the first to the second condition{interval}; shaded: the margin of {band} within "
-        f"which conditions count as equivalent. n = {units} a contrast. "
-        "Log scale." + (" Arrows mark ratios outside the axis; see the number at the right." if beyond else "")
+        f"which conditions count as equivalent. n = {units} per contrast. "
+        "Log scale." + (" Arrows mark ratios outside the axis; their numbers are at the right." if beyond else "")
     )
     alt = "; ".join(c.words for c in every) + "."
     with plot(0.8 + 0.3 * max(len(shown), 1), caption, alt, ax=ax) as (figure, axes):
@@ -103,7 +103,7 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
 
 
 def _window(ratios: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
-    """Ends of the axis: all that is to be seen, or, where that is too wide for the margin to be seen, what is near."""
+    """Ends of the axis: everything, or, if that is too wide for the margin to be visible, what is near."""
     low, high = min(ends) / 1.08, max(ends) * 1.08
     if high / low <= FAR**2 or not any(1 / FAR <= r <= FAR for r in ratios):
         return low, high
@@ -127,7 +127,7 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
 
 @drawing
 def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Drawn:
-    """Shift function: by how much two distributions differ, from the fastest packets to the slowest.
+    """Shift function: how much two distributions differ, from the fastest packets to the slowest.
 
     Parameters
     ----------
@@ -137,13 +137,13 @@ def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Drawn:
         Where to draw; default: a figure of its own, with a caption.
     """
     if quantiles is None:
-        raise NothingToReport("there is one condition, and no difference to show")
+        raise NothingToReport("there is only one condition, so there is no difference to show")
     comparisons = list(quantiles)
     a, b = comparisons[0].names
     margin = comparisons[0].margin
     told = "; ".join(f"{p:g}: {_ratio_text(c.ratio)}" for p, c in zip(quantiles.percentiles, comparisons, strict=True))
     caption = (
-        f"Shift function: {a} divided by {b} at each percentile of latency, with intervals that hold together; shaded: "
+        f"Shift function: {a} divided by {b} at each percentile of latency, with simultaneous intervals; shaded: "
         f"the margin of {100 * margin:.3g} %. Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
         f"n = {each((c.n for c in comparisons), 'round')}."
     )

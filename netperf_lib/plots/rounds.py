@@ -1,4 +1,4 @@
-"""Runs in the order of time: rounds, what a round has in common, drift, the seconds within a run."""
+"""Runs in time order: rounds, what a round has in common, drift, seconds within a run."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ PAUSE = 10
 def rounds(
     runs: pd.DataFrame, metric: str, *, hue: str | None = None, confidence: float = 0.95, ax: Axes | None = None
 ) -> Drawn:
-    """Every run in time order, and beside it where each condition lies.
+    """Every run in time order, and next to it the median of each condition.
 
-    Conditions that lie far apart get panels of their own, each with its own axis.
+    Conditions that are far apart get separate panels, each with its own axis.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ def rounds(
     caption = (
         f"{info.label}: every run in time order (left), and the median of each condition with "
         f"{interval_words((len(v) for v in values.values()), confidence, len(set(units_of(runs))))} (right). "
-        f"n = {each(len(v) for v in values.values())} a condition."
+        f"n = {each(len(v) for v in values.values())} per condition."
         + (" The panels have different scales." if len(groups) > 1 else "")
-        + (f" A colour holds runs that differ in {', '.join(merged)}." if merged else "")
+        + (f" Runs of one colour differ in {', '.join(merged)}." if merged else "")
     )
     heights = [1.0 + 0.35 * len(g) for g in groups]
     one = len(set(runs["deployment"])) == 1 and runs["round"].notna().all()
@@ -136,12 +136,12 @@ def rounds(
 
 @drawing
 def paired(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
-    """The runs of a round joined by a line, so that what a round has in common is seen.
+    """The runs of a round joined by a line, which shows what they have in common.
 
     Parameters
     ----------
     runs : DataFrame
-        One row a run, with ``deployment``, ``round`` and ``condition``; two conditions or more.
+        One row per run, with ``deployment``, ``round`` and ``condition``; two conditions or more.
     metric : str
         Column on the vertical axis.
     ax : Axes, optional
@@ -189,7 +189,7 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     Parameters
     ----------
     runs : DataFrame
-        One row a run, with ``started_utc`` and ``condition``.
+        One row per run, with ``started_utc`` and ``condition``.
     metric : str
         Column.
     ax : Axes, optional
@@ -199,7 +199,7 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     info = metric_of(metric)
     runs = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc", ignore_index=True)
     if runs.empty:
-        raise NothingToReport(f"{info.label}: no run says when it started")
+        raise NothingToReport(f"{info.label}: no run has a start time")
     values = runs[metric].astype(float)
     relative = values / values.groupby(runs["condition"], observed=True).transform("median")
     minutes = (runs["started_utc"] - runs["started_utc"].min()).dt.total_seconds() / 60
@@ -209,12 +209,12 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     worst = float((relative - 1).abs().max()) if len(relative) else 0.0
     caption = (
         f"{info.label}: every run divided by the median of its condition, over the time of the experiment; the line is "
-        f"a running median over {width} runs. n = {len(runs)} runs. Level: no drift."
+        f"a running median over {width} runs. n = {len(runs)} runs. A level line means no drift."
     )
     alt = f"The largest deviation of a run from its condition is {100 * worst:.0f} %."
     painted = colours(names)
-    if len(names) > MANY:  # a legend larger than the figure tells nothing
-        caption += f" The colours and markers tell {len(names)} conditions apart."
+    if len(names) > MANY:  # a legend larger than the figure is of no use
+        caption += f" Colours and markers distinguish {len(names)} conditions."
     told = painted if len(names) <= MANY else {}
     with plot(1.9 + legend_height(list(told)), caption, alt, ax=ax) as (fig, axes):
         axes.axhline(1, color=INK, lw=0.8)
@@ -243,7 +243,7 @@ def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: f
     table : DataFrame
         The table of intervals; rows of stream -1 (the sum) are used where there are any.
     runs : DataFrame, optional
-        Whose intervals are drawn. Not needed where `table` has a column ``condition``.
+        The runs whose intervals are drawn. Not needed if `table` has a column ``condition``.
     cut_s : float, optional
         End of the warm-up, as `warmup` finds it.
     """
@@ -263,9 +263,9 @@ def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: f
     resent = bool(runs["retransmits_count"].notna().any())
     caption = (
         "Throughput within the runs: mean over the runs of a condition (line) and every run (thin). "
-        + ("Below: retransmitted segments an interval, mean over the runs. " if resent else "")
+        + ("Below: retransmitted segments per interval, mean over the runs. " if resent else "")
         + (f"Shaded: warm-up of {cut_s:g} s, one cut for all conditions. " if cut_s else "")
-        + f"n = {each(counts)} a condition; intervals of a run are not independent and are not counted."
+        + f"n = {each(counts)} per condition; intervals of a run are not independent and are not counted."
     )
     shape: dict[str, Any] = {"nrows": 2 if resent else 1, "sharex": True, "squeeze": False}
     if resent:

@@ -20,14 +20,14 @@ BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loa
 
 @drawing
 def ecdf(percentiles: pd.DataFrame, runs: pd.DataFrame | None = None, *, ax: Axes | None = None) -> Drawn:
-    """Share of packets that are slower, on a log axis: each nine of the percentile takes the same room.
+    """Share of packets that are slower, on a log axis: each nine of the percentile takes the same space.
 
     Parameters
     ----------
     percentiles : DataFrame
         The table of percentiles.
     runs : DataFrame, optional
-        Whose percentiles are drawn. Not needed where `percentiles` has a column ``condition``.
+        The runs whose percentiles are drawn. Not needed if `percentiles` has a column ``condition``.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
@@ -51,7 +51,7 @@ def ecdf(percentiles: pd.DataFrame, runs: pd.DataFrame | None = None, *, ax: Axe
     caption = (
         f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
         f"percentile of a run (thin lines: every run); open where fewer than {FEW} packets of a run lie beyond it. "
-        f"n = {each(counts)} a condition."
+        f"n = {each(counts)} per condition."
     )
     with plot(3.0 + legend_height(names), caption, f"99th percentile: {told}.", ax=ax) as (fig, axes):
         for name, (colour, marker) in painted.items():

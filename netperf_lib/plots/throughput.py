@@ -1,4 +1,4 @@
-"""Throughput: how it grows with streams, what window and distance allow, and the share of what was advertised."""
+"""Throughput: how it grows with streams, what window and distance allow, and the share of the advertised bandwidth."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def streams(
     Parameters
     ----------
     runs : DataFrame
-        One row a run, with ``streams``, ``round``, ``deployment`` and ``condition``: a line for each condition.
+        One row per run, with ``streams``, ``round``, ``deployment`` and ``condition``: a line for each condition.
     fits : mapping of str to Streams, optional
-        What `netperf_lib.stats.streams` said of a condition: its band is shaded and its number marked.
+        Results of `netperf_lib.stats.streams` by condition: the band is shaded and the number marked.
     metric : str
         Column on the vertical axis.
     ax : Axes, optional
@@ -71,7 +71,7 @@ def streams(
             if fits
             else ""
         )
-        + f". n = {each(counts)} a point."
+        + f". n = {each(counts)} per point."
     )
     told = []
     with plot(2.7 + legend_height(names), caption, "", ax=ax) as (fig, axes):
@@ -115,7 +115,7 @@ def roofline(runs: pd.DataFrame, *, ax: Axes | None = None) -> Drawn:
     Parameters
     ----------
     runs : DataFrame
-        One row a run, with ``condition`` and ``streams``; throughput is divided by the number of streams.
+        One row per run, with ``condition`` and ``streams``; throughput is divided by the number of streams.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
@@ -132,7 +132,7 @@ def roofline(runs: pd.DataFrame, *, ax: Axes | None = None) -> Drawn:
     caption = (
         "Throughput of a stream against its round-trip time under load. The lines are roofs: a stream whose window is "
         "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
-        f"roofs by something else. n = {each(counts)} a condition."
+        f"roofs by something else. n = {each(counts)} per condition."
     )
     with plot(3.0 + legend_height(names), caption, told + ".", ax=ax) as (fig, axes):
         left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
@@ -140,7 +140,7 @@ def roofline(runs: pd.DataFrame, *, ax: Axes | None = None) -> Drawn:
         for window in WINDOWS:
             ends = np.array([left, right])
             axes.plot(ends, window * 8 / (ends * 1e-6), color=MUTE, lw=0.8, ls=(0, (4, 2)), zorder=1)
-            # the label stands on its roof, just under the top of the picture
+            # the label is on its roof, just under the top of the picture
             at, height = window * 8 / (top / 1.6 * 1e-6), top / 1.6
             if at > right / 1.15:
                 at, height = right / 1.25, window * 8 / (right / 1.25 * 1e-6)
@@ -165,14 +165,14 @@ def roofline(runs: pd.DataFrame, *, ax: Axes | None = None) -> Drawn:
 
 @drawing
 def share(levels: pd.DataFrame, advertised_bps: float | None, *, ax: Axes | None = None) -> Drawn:
-    """Median throughput of each condition as a share of what the machine was sold with.
+    """Median throughput of each condition as a share of the advertised bandwidth.
 
     Parameters
     ----------
     levels : DataFrame
         ``condition``, ``median``, ``low``, ``high``, ``n``, as `netperf_lib.levels` gives it, in bits per second.
     advertised_bps : float
-        What counts as all.
+        The bandwidth that counts as 100 %.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
@@ -184,7 +184,7 @@ def share(levels: pd.DataFrame, advertised_bps: float | None, *, ax: Axes | None
     words = interval_words((int(n) for n in levels["n"]), deployments=levels.attrs.get("deployments", 1))
     caption = (
         f"Median throughput as a share of the advertised bandwidth of {format_value(advertised_bps, 'bps')}, with "
-        f"{words}. n = {each(levels['n'])} a condition."
+        f"{words}. n = {each(levels['n'])} per condition."
     )
     with plot(0.9 + 0.34 * len(names), caption, told + ".", ax=ax) as (fig, axes):
         for y, (row, (colour, marker)) in enumerate(zip(rows, colours(names).values(), strict=True)):

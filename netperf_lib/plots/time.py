@@ -95,7 +95,7 @@ def by_clock(history: History, part: str = "hour", *, ax: Axes | None = None) ->
     painted = colours([str(c) for c in dict.fromkeys(table["condition"].astype(str))])
     caption = (
         f"{info.label} by {words} (UTC): median of the runs, and the range from the first to the third quartile. "
-        f"n = {each(table['n'], 'run')} a point."
+        f"n = {each(table['n'], 'run')} per point."
     )
     rows: list[str] = []
     with plot(2.4 + legend_height(list(painted)), caption, "", ax=ax) as (figure, axes):

@@ -1,6 +1,6 @@
-"""What one question asks of the table of runs, and the words of its answer: what notebooks and command line share.
+"""Questions about the table of runs and the words of their answers, shared by notebooks and the command line.
 
-`ask` takes a factor and a metric; `ask_pairs`, `ask_history` and `ask_windows` answer the questions that are more than
+`ask` takes a factor and a metric; `ask_pairs`, `ask_history` and `ask_windows` answer questions that need more than
 that; `pages` lists the questions that an experiment can answer.
 """
 

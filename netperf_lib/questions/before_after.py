@@ -1,7 +1,7 @@
 """Two measurements, condition by condition: levels of both, their ratio, and a verdict.
 
-What separates the two sides is time, and whatever else changed between them, so the runs are compared unpaired and
-every answer says so. The family is all conditions that both sides share.
+Time separates the two sides, and so does whatever else changed between them. The runs are therefore compared unpaired,
+and every answer says so. The family consists of all conditions that both sides share.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Data: TypeAlias = "Results | Fleet | pd.DataFrame | str | os.PathLike[str]"
-"""An experiment, a data root, a table of runs, or the place of one of these or of logs."""
+"""An experiment, a data root, a table of runs, or the path of one of these or of logs."""
 
 _SIDE = "measurement"
 _APART = frozenset({"client", "server", "client_vm_size", "server_vm_size"})
@@ -82,7 +82,7 @@ class BeforeAfter:
 
     @property
     def words(self) -> str:
-        """How many conditions have which verdict, the worst first."""
+        """How many conditions have each verdict, the worst first."""
         counts = Counter(str(row.comparison.verdict) for row in self.rows)
         order = ["worse", "better", "equivalent", "inconclusive", "no verdict"]
         found = [f"{counts[v]} {v}" for v in order if counts[v]]
@@ -91,11 +91,11 @@ class BeforeAfter:
 
     @property
     def notes(self) -> list[str]:
-        """What to know about the comparison, a sentence each."""
+        """Notes on the comparison, one sentence each."""
         notes = [
             f"{self.names[1]} against {self.names[0]}: runs are not paired, and time separates the sides"
             + (f" ({self.when})" if self.when else "")
-            + ", so a difference may have causes that were not changed on purpose."
+            + ", so a difference may have causes other than the intended change."
         ]
         notes += [f"Changed: {factor}: {a} before, {b} after." for factor, (a, b) in self.changed.items()]
         for name, conditions in zip(self.names, self.only, strict=True):
@@ -126,7 +126,7 @@ class BeforeAfter:
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON knows; NaN is null."""
+        """Return everything as JSON types; NaN is null."""
         return {
             "before": self.names[0],
             "after": self.names[1],
@@ -196,11 +196,11 @@ def before_after(
     margin: float = 0.05,
     alpha: float = 0.05,
 ) -> BeforeAfter:
-    """Compare two tables of runs, condition by condition; `compare` tells of the parameters.
+    """Compare two tables of runs, condition by condition; see `compare` for the parameters.
 
     `metrics` are by default those of `COMPARED` that both sides measured, and `by` every factor that varies and that
-    the sides share. Empty where the sides share no condition: then `only` lists what each has. StatsError where a side
-    has no run, or a factor or metric is not there.
+    the sides share. Empty if the sides share no condition: then `only` lists the conditions of each. Raises
+    StatsError if a side has no run, or a factor or metric does not exist.
     """
     import pandas as pd
 
@@ -261,7 +261,7 @@ def _metrics(before: pd.DataFrame, after: pd.DataFrame, metrics: Sequence[str] |
     wanted = list(metrics or COMPARED)
     lacking = [m for m in wanted if m not in METRICS]
     if lacking:
-        raise StatsError(f"{lacking[0]!r} is no metric; metrics are for example {', '.join(COMPARED)}")
+        raise StatsError(f"{lacking[0]!r} is not a metric; known metrics are, for example, {', '.join(COMPARED)}")
     found = [m for m in wanted if measured(before, m) and measured(after, m)]
     if metrics is None and "throughput_bps" in found:  # the sender's view stands in where no receiver's is known
         found = [m for m in found if m != "throughput_sent_bps"]
@@ -271,12 +271,12 @@ def _metrics(before: pd.DataFrame, after: pd.DataFrame, metrics: Sequence[str] |
 def _factors(
     before: pd.DataFrame, after: pd.DataFrame, by: Sequence[str] | None
 ) -> tuple[list[str], dict[str, tuple[str, str]]]:
-    """Factors that tell conditions apart on both sides, and those that changed between them."""
+    """Factors that distinguish conditions on both sides, and those that changed between them."""
     if by is not None:
         for factor in by:
             if factor not in before.columns or factor not in after.columns:
                 raise StatsError(
-                    f"{factor!r} is no column of both sides; known are {', '.join(dimensions(before.columns))}"
+                    f"{factor!r} is not a column of both sides; columns are {', '.join(dimensions(before.columns))}"
                 )
         return list(by), {}
     kept: list[str] = []
@@ -297,7 +297,7 @@ def _levels(side: pd.DataFrame, factor: str) -> set[Any]:
 
 
 def _rounds(side: pd.DataFrame) -> pd.Series[int]:
-    """Number the rounds of a side from 0; a run that belongs to no round is one of its own."""
+    """Number the rounds of a side from 0; a run that belongs to no round is a round of its own."""
     import pandas as pd
 
     keys = [c for c in ("experiment", "deployment", "round") if c in side.columns]
@@ -343,16 +343,16 @@ def compare(
         An experiment, as `netperf_lib.read` gives it, its table of runs, or its folder; or raw logs: a file, a folder
         or a pattern such as ``"before/*.txt"``.
     after : Results, DataFrame or path, optional
-        A second one: the two are then compared, `data` being the side before. The name of a metric here is `metric`.
+        A second one: the two are then compared, with `data` as the side before. A metric's name here means `metric`.
     metric : str, optional
         Only this metric.
     by : str or sequence of str, optional
         One experiment: the factor whose levels are compared; such comparisons were not declared and get no verdict.
-        Two: the factors that tell conditions apart.
+        Two: the factors that distinguish conditions.
     where, where_after : dict, optional
-        Only runs with these levels; `where_after` of the side after, by default as `where`.
+        Only runs with these levels; `where_after` is for the side after, by default the same as `where`.
     pattern : str, optional
-        How the paths of raw logs are made, for example ``"{placement}/r{round}.txt"``; see `netperf_lib.import_logs`.
+        Pattern of the paths of raw logs, for example ``"{placement}/r{round}.txt"``; see `netperf_lib.import_logs`.
     margin, alpha : float, optional
         Ratios within 1/(1 + margin) … 1 + margin are equivalent; the share of answers that may hold a false verdict.
         Default: as declared, else 0.05.
@@ -428,7 +428,7 @@ def _runs(data: Data, where: Mapping[str, Any] | None, pattern: str | None) -> p
     runs = found.runs if isinstance(found, Results | Fleet) else found
     for name, wanted in (where or {}).items():
         if name not in runs.columns:
-            raise StatsError(f"{name!r} is no column of the runs; known are {', '.join(dimensions(runs.columns))}")
+            raise StatsError(f"{name!r} is not a column of the runs; columns are {', '.join(dimensions(runs.columns))}")
         runs = runs[[_same(plain(v), wanted) for v in runs[name]]]
     return runs
 

@@ -1,4 +1,4 @@
-"""Conditions by name: which runs answer a question, what each condition is called, and where its level lies."""
+"""Conditions by name: which runs answer a question, the name of each condition, and its level."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LENGTHS = ("duration_s", "omit_s")
-"""How long a test takes is no part of what it measures."""
+"""The length of a test is not part of what it measures."""
 
 
 def select(
@@ -43,11 +43,11 @@ def select(
     metric : str
         Only complete runs with a value of this metric.
     about : str, optional
-        The factor in question: every other one is held at one level, so that conditions differ in this one alone.
+        The factor in question: every other one is held at one level, so that conditions differ only in this one.
     along : str, optional
-        A factor that is an axis and no part of a condition: only conditions in which it varies are kept.
+        A factor that is an axis and not part of a condition: only conditions in which it varies are kept.
     tool : str, optional
-        Only this tool's; default: the tool with most of these runs, for tools are not mixed.
+        Only runs of this tool; default: the tool with most of these runs (tools are not mixed).
     factors : sequence of str, optional
         What makes a condition; those that do not vary are not named. Default: every factor but the lengths of a test.
     **where
@@ -63,7 +63,7 @@ def select(
     UsageError
         Unknown metric or factor.
     NothingToReport
-        No run answers.
+        No run matches.
     """
     import pandas as pd
 
@@ -118,7 +118,7 @@ def objects(column: Any) -> Any:
 
 
 def named(runs: pd.DataFrame, factors: Sequence[str]) -> list[str]:
-    """Names of the conditions of runs, from the factors that vary; the hosts only where nothing else tells apart."""
+    """Names of the conditions of runs, from the factors that vary; hosts only where they are needed."""
     plain = {f: objects(runs[f]) for f in factors if f in runs and len(runs[f].unique()) > 1}
     varying = [f for f, column in plain.items() if len(column.unique()) > 1]
     if not varying:
@@ -165,16 +165,16 @@ def _held(runs: pd.DataFrame, about: str, factors: Sequence[str]) -> pd.DataFram
 def label(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Give the rows of another table (intervals, percentiles) the conditions of their runs; others are left out.
 
-    NothingToReport where the table holds nothing of these runs, which are as `select` gives them.
+    The runs are as `select` gives them. Raises NothingToReport if the table has no rows for them.
     """
     found = table.merge(runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner")
     if found.empty:
-        raise NothingToReport("the tools of these runs printed no such detail")
+        raise NothingToReport("the tools of these runs reported no such detail")
     return found
 
 
 def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = 0.05) -> Quantiles:
-    """How condition `a` differs from `b` at every percentile that their logs tell, one value a run, paired by round.
+    """How condition `a` differs from `b` at every percentile in their logs: one value per run, paired by round.
 
     The table of percentiles is as `label` gives it; ratios within the margin count as equivalent.
     """
@@ -206,7 +206,7 @@ def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = 0.05) ->
 
 
 def shift_table(quantiles: Quantiles | None) -> pd.DataFrame:
-    """What `shift` found, a row a percentile, in words that a table can hold."""
+    """The result of `shift` as a table of text, one row per percentile."""
     import pandas as pd
 
     if quantiles is None:
@@ -221,7 +221,7 @@ def shift_table(quantiles: Quantiles | None) -> pd.DataFrame:
 def levels(
     runs: pd.DataFrame, metric: str, *, by: str | Sequence[str] | None = None, confidence: float = 0.95
 ) -> pd.DataFrame:
-    """Level of every condition: the median of the runs, and its interval with the confidence that it really has.
+    """Level of every condition: the median of the runs, and its interval with its actual confidence.
 
     Parameters
     ----------
@@ -232,8 +232,8 @@ def levels(
     by : str or sequence of str, optional
         Factors that make a condition; default: the column ``condition``, else every factor that varies.
     confidence : float
-        Wanted of the interval. Six runs are needed for 95 %; with fewer the interval is the range of the runs, and
-        ``confidence`` tells how often such a range holds the median: 75 % of the time with three runs.
+        Confidence wanted for the interval. 95 % needs six runs; with fewer the interval is the range of the runs, and
+        ``confidence`` is how often such a range covers the median: 75 % of the time with three runs.
 
     Returns
     -------
@@ -269,7 +269,7 @@ def levels(
 
 
 def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int = 1) -> str:
-    """What the interval of a level is, for a caption: with few runs it is their range, at a lower confidence."""
+    """A level's interval, described for a caption: with few runs it is their range, at a lower confidence."""
     if deployments > 1:
         return f"its {100 * confidence:g} % interval (Student's t over the medians of {deployments} deployments)"
     counts = sorted(set(n))
@@ -284,14 +284,14 @@ def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int 
 
 
 def conditioned(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The runs as `select` gives them: those of a table that has no column ``condition`` are selected here."""
+    """The runs as `select` gives them: a table without a column ``condition`` is selected here."""
     return runs if "condition" in runs else select(runs, metric)
 
 
 def pooled(runs: pd.DataFrame) -> pd.DataFrame:
     """One row for each condition and round: the geometric mean over the pairs of hosts that were measured in it.
 
-    A question about placement is one about every pair of that placement; pairs in one round are no independent
+    A question about placement is a question about every pair of that placement; pairs in one round are not independent
     rounds. Runs that are alone in their round, or whose round is not known, stay as they are. ``client`` and
     ``server`` name all hosts; ``attrs["pooled"]`` is the largest number of pairs in a round.
     """
@@ -325,7 +325,7 @@ def pooled(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def metric_label(metric: str) -> str:
-    """What a reader calls a metric."""
+    """The label of a metric, for readers."""
     return metric_of(metric).label
 
 
@@ -343,10 +343,10 @@ def describe(runs: pd.DataFrame, metric: str) -> str:
     counts = runs["condition"].value_counts()
     each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
     basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
-    better = {"lower": " Less is better.", "higher": " More is better."}.get(info.better or "", "")
-    length = f", {' or '.join(f'{s:g}' for s in seconds)} s a run" if seconds else ""
+    better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(info.better or "", "")
+    length = f", {' or '.join(f'{s:g}' for s in seconds)} s per run" if seconds else ""
     return (
-        f"Shown is **{info.label[0].lower()}{info.label[1:]}**{basis}, measured by {' and '.join(tests)} in "
+        f"The metric is **{info.label[0].lower()}{info.label[1:]}**{basis}, measured by {' and '.join(tests)} in "
         f"{plural(runs['round'].nunique(), 'round')} of {plural(runs['deployment'].nunique(), 'deployment')}: "
         f"{plural(len(counts), 'condition')}, {each} complete run{'' if counts.max() == 1 else 's'}"
         f"{' each' if len(counts) > 1 else ''}{length}.{better}"
@@ -371,13 +371,13 @@ def ok_runs(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None) -> list[Any]:
-    """Levels of a factor (null is None and comes first), of runs with a value of `metric` where one is named.
+    """Levels of a factor (null is None and comes first), in runs with a value of `metric` if one is given.
 
     Raises
     ------
     NothingToReport
-        The experiment does not vary what the notebook asks about. A report keeps the page, says so, and leaves the rest
-        of the notebook out.
+        The experiment does not vary the factor. A report keeps the page, gives the reason, and leaves out the rest of
+        the notebook.
     """
     for name in filter(None, (factor, metric)):
         if name not in runs:
@@ -387,23 +387,23 @@ def require(runs: pd.DataFrame, factor: str, *, metric: str | None = None) -> li
         kept = kept[kept[metric].notna()]
     levels = sort_levels(factor, kept[factor].unique())
     if len(levels) < 2:
-        held = ", ".join(str(level) for level in levels if level is not None) or "none that is known"
+        held = ", ".join(str(level) for level in levels if level is not None) or "no known level"
         what = f" in runs with a value of {metric}" if metric else ""
         every = ok_runs(runs)
         others = [m for m in METRICS if m in every and len(every.loc[every[m].notna(), factor].unique()) > 1]
-        held += f"; ask about {' or '.join(others[:3])} instead" if metric and others else ""
+        held += f"; use the metric {' or '.join(others[:3])} instead" if metric and others else ""
         raise NothingToReport(f"this question needs at least 2 levels of {factor}{what}; the experiment holds {held}")
     return levels
 
 
 def end(reason: str) -> NoReturn:
-    """End the notebook here, for a reason that the report gives: the experiment does not hold what is asked."""
+    """End the notebook here: the experiment lacks the data for it, and the report gives `reason`."""
     raise NothingToReport(reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How complete the data are: a sentence, a table by condition, and what happened to runs that do not count."""
+    """How complete the data are: a sentence, a table by condition, and what happened to the runs that do not count."""
 
     words: str
     table: pd.DataFrame

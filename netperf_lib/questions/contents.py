@@ -26,10 +26,10 @@ SPECIAL = {
     "tcp_buffer_bytes": "04-tcp-buffers",
     "during": "06-tails",
 }
-"""Factors whose notebook says more than that of any factor."""
+"""Factors that have a notebook of their own instead of the general one."""
 ONLY_THROUGHPUT = ("03-streams", "04-tcp-buffers")
 UNASKED = (*LENGTHS, "client", "server", "tool", "test", "protocol", "direction", "interval_s", "samples", "full_rtt")
-"""What varies between tests by their nature, and is no question."""
+"""Columns that differ between tests by nature, and are not questions."""
 SHORT = {
     "latency_oneway_us": "latency",
     "rtt_us": "rtt",
@@ -69,8 +69,8 @@ class Page:
 def pages(runs: pd.DataFrame) -> list[Page]:
     """The pages that an experiment can fill: each factor that varies, by each headline metric that it varies in.
 
-    What was declared is always there; what was not measured is left out. In the order of a report: the summary, the
-    questions, the quality of the data.
+    Declared questions always have a page; what was not measured is left out. In the order of a report: the summary,
+    the questions, the quality of the data.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def pages(runs: pd.DataFrame) -> list[Page]:
                 continue
             parameters = {"metric": metric} | ({"factor": name} if book == "factor" else {})
             if book == "04-tcp-buffers":
-                if metric != "throughput_bps":  # the notebook asks about the receiver's
+                if metric != "throughput_bps":  # the notebook is about the receiver's
                     continue
                 parameters = {}
             label = "TCP buffers" if book == "04-tcp-buffers" else factor(name).label or name.replace("_", " ")

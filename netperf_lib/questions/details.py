@@ -1,4 +1,4 @@
-"""What single pages ask beyond factor and metric: network cards, advertised bandwidth, load, steadiness, windows."""
+"""Further questions of single pages: network cards, advertised bandwidth, load, steadiness, windows."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 PLACES = ("ppg", "same-zone", "cross-zone", "cross-region")
 """Placements that are places; any other name is a path."""
 LEAST = 6
-"""Runs below which nothing can be said of drift."""
+"""Fewest runs with which drift can be tested."""
 
 
 def network_cards(runs: pd.DataFrame) -> pd.DataFrame:
-    """What the guests saw of their network card, by condition of `select`; no row where they saw nothing."""
+    """Network cards as the guests saw them, by condition of `select`; no row if nothing was recorded."""
     found = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
     found = found.dropna(how="all").reset_index()
     return found.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
 
 
 def advertised_bps(runs: pd.DataFrame, gbps: float | None = None) -> float | None:
-    """Bandwidth (bit/s) that the smallest VM is sold with: as given in Gbit/s, else as the experiment declares it."""
+    """Advertised bandwidth of the smallest VM in bit/s: as given in Gbit/s, else as the experiment declares it."""
     if gbps:
         return gbps * 1e9
     known = runs["advertised_bps"].dropna() if "advertised_bps" in runs else ()
@@ -52,9 +52,9 @@ def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:
         if found.warnings:
             lines.append(f"- {metric_of(metric).label}, **{condition}**: {found.words}.")
     if not metrics:
-        return "No complete run has a value to look at."
+        return "No complete run has a value."
     if runs["started_utc"].isna().all():
-        return "The order in time is not known, so that drift cannot be seen."
+        return "The order in time is not known, so drift cannot be seen."
     if all(len(group) < LEAST for _, _, group in series):
         return f"No condition has the {LEAST} runs that tests of drift need."
     return "\n".join(lines) or "No condition shows drift, breaks or dependence beyond chance."
@@ -67,7 +67,7 @@ def places(runs: pd.DataFrame) -> list[str] | None:
 
 
 def ladders(runs: pd.DataFrame, metric: str, *, share: float, advertised_bps: float | None) -> dict[str, Streams]:
-    """What `netperf_lib.stats.streams` says of each condition; one that cannot be fitted is left out.
+    """The result of `netperf_lib.stats.streams` for each condition; one that cannot be fitted is left out.
 
     The runs are as ``select(runs, metric, along="streams")`` gives them; `share` of the best throughput counts as
     saturated.
@@ -89,7 +89,7 @@ def levels_words(table: pd.DataFrame, metric: str) -> str:
 
 
 def spread_words(runs: pd.DataFrame) -> str:
-    """By how much single runs of one and the same condition differ, in the first headline metric."""
+    """By how much single runs of the same condition differ, in the first headline metric."""
     metric = next(iter(headline_metrics(runs)), None)
     if metric is None:
         return "This experiment has no complete run to compare them with."
@@ -97,9 +97,9 @@ def spread_words(runs: pd.DataFrame) -> str:
     spread = chosen.groupby("condition", observed=True)[metric].agg(lambda v: v.max() / v.min() - 1)
     quantity = metric_of(metric).label
     return (
-        f"In this experiment the {quantity[:1].lower()}{quantity[1:]} of runs of one and the same condition differs by "
-        f"up to {100 * spread.max():.2g} % ({spread.idxmax()}), and by {100 * spread.median():.2g} % in the condition "
-        "in the middle. Two published figures that differ by less may be the same condition measured twice."
+        f"In this experiment the {quantity[:1].lower()}{quantity[1:]} of runs of the same condition differs by "
+        f"up to {100 * spread.max():.2g} % ({spread.idxmax()}), and by {100 * spread.median():.2g} % in the median "
+        "condition. Two published figures that differ by less may be the same condition measured twice."
     )
 
 
@@ -116,12 +116,12 @@ def interval_rows(runs: pd.DataFrame, intervals: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """The cut of the warm-up, None where none could be found, and the sentence about it."""
+    """The cut of the warm-up, None if none was found, and the sentence about it."""
 
     cut_s: float | None
     words: str
     seen: bool = False
-    """Whether the intervals change within the runs, so that a figure of them shows something."""
+    """Whether the intervals change within the runs, so a figure of them is useful."""
 
 
 def warmup_of(intervals: pd.DataFrame) -> Warmup:
@@ -137,7 +137,7 @@ def warmup_of(intervals: pd.DataFrame) -> Warmup:
 
 
 def under_load_levels(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Levels of the path idle and while another tool fills it; no row where that was not measured."""
+    """Levels of the path idle and while another tool fills it; no row if that was not measured."""
     if runs["during"].isna().any() and runs["during"].notna().any():
         with contextlib.suppress(NothingToReport):
             return levels(select(runs.drop(columns="condition"), metric, about="during"), metric)
@@ -168,12 +168,12 @@ def idle_and_loaded(runs: pd.DataFrame) -> pd.DataFrame:
     """Round-trip time of each path, idle and while a transfer fills it: medians of the runs, as text.
 
     The idle one is twice the one-way latency where no round trip was measured; the one under load is TCP's own
-    estimate. They come from different tools, so that the factor is rough. No row where no path has both.
+    estimate. They come from different tools, so the factor is rough. No row where no path has both.
     """
     import pandas as pd
 
     kept = ok_runs(runs)
-    kept = kept[kept["during"].isna() & kept["placement"].notna()]  # what is not labelled is no path
+    kept = kept[kept["during"].isna() & kept["placement"].notna()]  # what is not labelled is not a path
     by = ["placement", "accelerated"]
     idle_of = kept["rtt_us"].fillna(2 * kept["latency_oneway_us"])
     idle = idle_of.groupby([kept[b] for b in by], dropna=False).median()
@@ -194,16 +194,16 @@ def idle_and_loaded(runs: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Whether a window holds a stream back, and which buffer a path needs.
+    """Whether the window limits a stream, and which buffer a path needs.
 
     Attributes
     ----------
     runs : DataFrame
-        Runs of one stream, with the size of the default buffer filled in where the hosts told it.
+        Runs of one stream, with the size of the default buffer filled in where the hosts reported it.
     fit : Buffers or None
         The model; None where fewer than two sizes are known.
     needs : DataFrame
-        ``path``, ``rtt_loaded_us``, ``buffer``: what a stream needs for the target.
+        ``path``, ``rtt_loaded_us``, ``buffer``: the buffer that a stream needs for the target.
     words : str
         The model, in sentences.
     settings : str
@@ -227,9 +227,9 @@ def ask_windows(
     runs : DataFrame
         The table of runs.
     target_gbps : float
-        Throughput wanted of one stream, Gbit/s.
+        Throughput wanted from one stream, in Gbit/s.
     eta : float, optional
-        Share of a buffer that is in flight; default: as the data show, else one half.
+        Share of a buffer that is in flight; default: estimated from the data, else one half.
     tool : str, optional
         Only runs of this tool.
 
@@ -277,7 +277,7 @@ def ask_windows(
         most = max(most or (0.0, "", ()), (need.buffer_bytes, str(name), tuple(need.sysctl)))
     wanted = format_value(target_gbps * 1e9, "bps")
     settings = (
-        f"For {wanted} over **{most[1]}** set on both ends:\n\n```\n" + "\n".join(most[2]) + "\n```" if most else ""
+        f"For {wanted} over **{most[1]}**, set on both ends:\n\n```\n" + "\n".join(most[2]) + "\n```" if most else ""
     )
     needs = pd.DataFrame(rows, columns=["path", "rtt_loaded_us", "buffer"])
     return Windows(filled, fit, needs, words + told, settings)

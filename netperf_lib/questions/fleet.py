@@ -34,8 +34,8 @@ def zone_matrix(
 ) -> pd.DataFrame:
     """Return a metric between physical zones, over every experiment and subscription.
 
-    Logical zones are a subscription's own: zone 1 of one is zone 3 of another. Runs are joined on the physical zone;
-    runs of which it is not known are left out and counted in ``.attrs["unknown"]``.
+    Logical zones are numbered per subscription: zone 1 of one is zone 3 of another. Runs are joined on the physical
+    zone; runs without a known physical zone are left out and counted in ``.attrs["unknown"]``.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def zone_matrix(
     where : dict, optional
         Only runs with these values, for example ``{"tool": "qperf"}``.
     statistic : str
-        How runs of one deployment, and then deployments, are put together: any name that pandas knows.
+        How runs of one deployment, and then deployments, are aggregated: any name that pandas knows.
 
     Returns
     -------
@@ -126,13 +126,13 @@ def latencies(
     digits : int
         Significant digits that are kept: percentiles have a relative error below ``10**-digits``.
     workers, scheduler, executor
-        Who does it: see `netperf_lib.data.ingest.ingest`.
+        How the work is distributed: see `netperf_lib.data.ingest.ingest`.
 
     Returns
     -------
     dict
-        Values of `by` to the `Histogram`. One-way latencies and round trips are never put together: where both occur,
-        make them apart by `where` or by ``by=("tool", "test", …)``.
+        Values of `by` to the `Histogram`. One-way latencies and round trips are never merged: where both occur,
+        separate them with `where` or with ``by=("tool", "test", …)``.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def latencies(
         for _, found in engine.each(_latencies, tasks):
             for group, (basis, histogram) in found.items():
                 if bases.setdefault(group, basis) != basis:
-                    raise StatsError(f"group {group} holds one-way latencies and round trips; tell them apart with by=")
+                    raise StatsError(f"group {group} holds one-way latencies and round trips; separate them with by=")
                 total[group] = total.get(group, Histogram(digits)) + histogram
     return total
 
@@ -172,13 +172,13 @@ def _latencies(
             if group not in found:
                 found[group] = (basis, Histogram(digits))
             if found[group][0] != basis:
-                raise StatsError(f"group {group} holds one-way latencies and round trips; tell them apart with by=")
+                raise StatsError(f"group {group} holds one-way latencies and round trips; separate them with by=")
             found[group][1].add(values)
     return found
 
 
 def _by_run(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-    """Latencies of each run in a batch; the rows of a run lie together."""
+    """Latencies of each run in a batch; the rows of a run are consecutive."""
     if not batch.num_rows:
         return
     ids = batch["run_id"].dictionary_encode()
@@ -197,7 +197,7 @@ def series(
 ) -> pd.Series[float]:
     """Return the median of a metric over the runs of each day (or other period), in time order.
 
-    Runs of one day share what the day was like; the day, not the run, is what a change over months is counted in.
+    Runs of one day share the conditions of that day, so a change over months is counted in days, not in runs.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def series(
     runs = _ok_runs(path, [metric, "started_utc", *(where or {})], where, metric)
     found = runs.dropna(subset=["started_utc"]).set_index("started_utc")[metric].astype(float)
     if found.empty:
-        raise StatsError(f"no run of {metric} says when it was made")
+        raise StatsError(f"no run of {metric} has a start time")
     daily: pd.Series[float] = found.resample(every).median().dropna()
     daily.attrs = {"metric": metric, "every": every}
     return daily
@@ -247,11 +247,11 @@ def change_points(values: pd.Series[float], *, alpha: float = 0.01, permutations
     Parameters
     ----------
     values : Series
-        One value a period, in time order, as `series` gives it.
+        One value per period, in time order, as `series` gives it.
     alpha : float
         The false-alarm rate of the series.
     permutations : int
-        Random orders to hold against; the smallest possible p is 1 / (permutations + 1).
+        Random orders to compare with; the smallest possible p is 1 / (permutations + 1).
 
     Returns
     -------
@@ -268,7 +268,7 @@ def change_points(values: pd.Series[float], *, alpha: float = 0.01, permutations
         raise UsageError(f"alpha={alpha:g} needs at least {round(1 / alpha - 1) if alpha > 0 else 1} permutations")
     y = values.to_numpy(dtype=float)
     if np.isnan(y).any():
-        raise StatsError("the series has gaps; leave its missing periods out first (dropna)")
+        raise StatsError("the series has gaps; drop its missing periods first (dropna)")
     rng = np.random.default_rng(0)
     found: list[tuple[int, float]] = []
     open_ = [(0, len(y))]
@@ -345,8 +345,8 @@ class Trend:
 def trend(values: pd.Series[float], *, confidence: float = 0.95) -> Trend:
     """Return the drift of a series: Theil-Sen slope of the logarithm, Mann-Kendall test of none.
 
-    Periods that resemble their neighbours hold less evidence: interval and test are widened by the autocorrelation of
-    what is left beside the trend (Yue and Wang 2004, Water Resources Management 18). False alarms: of series without
+    Periods that resemble their neighbours carry less evidence: interval and test are widened by the autocorrelation of
+    the residuals of the trend (Yue and Wang 2004, Water Resources Management 18). False alarms: of series without
     drift about 1 − `confidence` have an interval without 1; in simulations with a lag-1 autocorrelation of 0.5 and 120
     periods it was 4.9 % of 1,500 (asked for: 5 %).
 

@@ -19,7 +19,7 @@ class GateError(NetperfError):
 
 
 def check(family: Family, fail_on: Collection[str]) -> None:
-    """GateError where a comparison has one of these verdicts, or where there is nothing to judge.
+    """Raise GateError if a comparison has one of these verdicts, or if there is nothing to judge.
 
     A gate that saw no data must not open.
     """

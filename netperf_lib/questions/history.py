@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 ALPHA = 0.01
 """False-alarm rate of the change points of one page."""
 PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", "10 minutes", 0.2))
-"""Periods that runs are put together in: name of pandas, words, and the least span in days."""
+"""Periods that runs are grouped into: name in pandas, words, and the least span in days."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How a metric went over time.
+    """How a metric changed over time.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class History:
     runs : DataFrame
         The runs with a start time and ``condition``.
     period : str
-        What a median stands for: ``"day"``, ``"hour"``.
+        The period of each median: ``"day"``, ``"hour"``.
     series : dict of str to Series
         Median of each period, by condition.
     trends : dict of str to Trend
@@ -71,7 +71,7 @@ class History:
 
     @property
     def headline(self) -> str:
-        """The first thing to say: what changed, else where the level lies."""
+        """The headline of a page: what changed, else the level of each condition."""
         info = metric_of(self.metric)
         changed = {name: points for name, points in self.changes.items() if points}
         if changed:
@@ -144,7 +144,7 @@ def name_of(place: Location) -> str:
 
 
 def measurements(place: Location, name: str | None = None) -> Location | list[str]:
-    """What makes one history: an experiment; of a data root, the measurements of this name, those set aside too."""
+    """The data of one history: an experiment; of a data root, all measurements of this name, also set-aside ones."""
     inside = experiments(place)
     if not inside and name == name_of(place):
         return place
@@ -154,7 +154,7 @@ def measurements(place: Location, name: str | None = None) -> Location | list[st
 
 
 def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None = None) -> History:
-    """Ask how a metric went over time.
+    """Ask how a metric changed over time.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | No
     Raises
     ------
     NothingToReport
-        No run of the metric says when it started.
+        No run of the metric has a start time.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | No
     chosen = select(runs, metric, tool=tool)
     chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
     if chosen.empty:
-        raise NothingToReport(f"no run with a value of {metric} says when it started")
+        raise NothingToReport(f"no run with a value of {metric} has a start time")
     days = (chosen["started_utc"].max() - chosen["started_utc"].min()).total_seconds() / 86_400
     every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
     names = [str(c) for c in chosen["condition"].cat.categories if (chosen["condition"] == c).any()]

@@ -26,7 +26,7 @@ ENDS = {
     "region": "region",
     "": "host",
 }
-"""What can name the two ends of a pair, the most telling first."""
+"""Names for the two ends of a pair, the most informative first."""
 ALIKE = 0.02
 """Pairs whose medians differ by no more are not called best and worst."""
 
@@ -103,7 +103,7 @@ def has_pairs(runs: pd.DataFrame, metric: str) -> bool:
 
 
 def ends_of(runs: pd.DataFrame) -> tuple[str, str]:
-    """What names the ends of the pairs so that every cell of a matrix is one pair: column suffix and words."""
+    """Names of the ends of the pairs for which every cell of a matrix is one pair: column suffix and words."""
     pairs = runs.drop_duplicates(["client", "server"])
     for end, words in ENDS.items():
         columns = [f"client_{end}", f"server_{end}"] if end else ["client", "server"]
@@ -129,7 +129,7 @@ def ask_pairs(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None
     Raises
     ------
     NothingToReport
-        There are no several pairs of one placement.
+        There are not several pairs of one placement.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def ask_pairs(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None
         raise NothingToReport("a matrix needs several pairs of one placement, with several clients and servers")
     factors = [f for f in dimensions(runs.columns) if f not in (*LENGTHS, "client", "server")]
     chosen = select(runs, metric, tool=tool, factors=["client", "server", *factors])
-    for name in [f for f in factors if f != "placement"]:  # one level of whatever varies beside the pair
+    for name in [f for f in factors if f != "placement"]:  # one level of whatever varies besides the pair
         if len(chosen[name].drop_duplicates()) > 1:
             most = objects(chosen[name]).map(str)
             chosen = chosen[most == most.value_counts().sort_index().idxmax()]

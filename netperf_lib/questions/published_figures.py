@@ -1,4 +1,4 @@
-"""What others published, beside one's own: figures of single runs, as printed and as numbers."""
+"""Published figures, for comparison with your own: figures of single runs, as printed and as numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METRICS = {
     "throughput at the sender": "throughput_sent_bps",
     "cwnd": "cwnd_max_bytes",
 }
-"""What a published figure calls a metric, and what it is here."""
+"""A published figure's name for a metric, and the name of the metric here."""
 HEADS = {
     "path": "Path",
     "condition": "Condition",
@@ -39,7 +39,7 @@ HEADS = {
 
 
 def published(source: str | None = None) -> pd.DataFrame:
-    """Published figures, of one source or of all; NothingToReport where there is no such source."""
+    """Published figures, of one source or of all; raises NothingToReport if there is no such source."""
     figures = load_published()
     sources = sorted(figures["source"].unique())
     if source is not None and source not in sources:
@@ -69,7 +69,7 @@ def published_table(figures: pd.DataFrame) -> pd.DataFrame:
 
 
 def published_logs_words(figures: pd.DataFrame) -> str:
-    """What the raw logs say beyond the printed figure: steadiness by the second, and how streams share."""
+    """What the raw logs show beyond the printed figures: steadiness by the second, and how streams share."""
     import pandas as pd
 
     folder, lines = shipped("data", "published"), []
@@ -83,7 +83,7 @@ def published_logs_words(figures: pd.DataFrame) -> str:
             words = ""
             if len(total) > 1:
                 low, high = (format_value(float(v), "bps") for v in (total.min(), total.max()))
-                words = f"the seconds lie between {low} and {high}"
+                words = f"the values of single seconds are between {low} and {high}"
                 words += f" ({100 * (total.max() - total.min()) / total.mean():.2g} % of their mean)"
             if len(means) > 1:
                 ends = " to ".join(format_value(float(v), "bps") for v in (means.min(), means.max()))
@@ -91,11 +91,11 @@ def published_logs_words(figures: pd.DataFrame) -> str:
             if words:
                 several = "" if run.get("streams") == 1 else f", {run.get('streams')} streams"
                 lines.append(f"- {run.get('placement')}{several}: {words}.")
-    return "\n".join(["The logs say more than the figures:\n", *lines]) if lines else ""
+    return "\n".join(["The logs show more than the figures:\n", *lines]) if lines else ""
 
 
 def _number(value: str, unit: str) -> tuple[float, float] | None:
-    """Lower and upper end of a printed figure, in the library's units; None where it is no such number."""
+    """Lower and upper end of a printed figure, in the library's units; None if it is not such a number."""
     found = re.fullmatch(r"([\d.]+)(?:\s*-\s*([\d.]+))?", value.strip())
     if not found:
         return None
@@ -110,16 +110,16 @@ def _number(value: str, unit: str) -> tuple[float, float] | None:
 
 
 def published_levels(figures: pd.DataFrame, metric: str, runs: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Published figures of a metric as levels, and one's own below them.
+    """Published figures of a metric as levels, and your own below them.
 
     ``condition``, ``n``, ``median``, ``low``, ``high``, ``source``: a published figure has n 1 and no interval.
-    UsageError where nobody published this metric.
+    Raises UsageError if no source published this metric.
     """
     import pandas as pd
 
     names = [name for name, ours in METRICS.items() if ours == metric]
     if not names:
-        raise UsageError(f"no published figure is of {metric!r} (published: {', '.join(METRICS.values())})")
+        raise UsageError(f"no figure was published of {metric!r} (published: {', '.join(METRICS.values())})")
     rows: list[Any] = []
     listed: Any = figures[figures["metric"].isin(names)].itertuples()
     for row in listed:

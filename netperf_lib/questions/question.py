@@ -64,7 +64,7 @@ def headline_metrics(runs: pd.DataFrame) -> list[str]:
     kept = ok_runs(runs)
     found = [m for m in PAGES if m in kept and kept[m].notna().any()]
     if "throughput_bps" in found and "throughput_sent_bps" in found:
-        # the sender's figure is asked about where a tool told no other, as the client's log of iperf 2
+        # the sender's figure is used where a tool reports no other, as in the client's log of iperf 2
         known = kept.groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count() > 0
         if not (known["throughput_sent_bps"] & ~known["throughput_bps"]).any():
             found.remove("throughput_sent_bps")
@@ -84,11 +84,11 @@ class Question:
     family : Family
         Verdicts on the declared contrasts, else intervals against the baseline.
     contrasts : tuple of Contrast
-        Those that the experiment declares about this question.
+        Those that the experiment declares for this question.
     confidence : float
         Of the intervals of the levels.
     notes : str
-        What was held, what was aggregated, and what varies unasked.
+        Which factors were held, what was aggregated, and what else varies.
     elsewhere : DataFrame
         Levels of all other runs of the metric in which the factor varies; empty where `runs` holds them all.
     """
@@ -128,7 +128,7 @@ class Question:
         return self.family.to_frame()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON knows; levels in the unit of the metric."""
+        """Return everything as JSON types; levels in the unit of the metric."""
         found = [dict(zip(_FIGURES, row, strict=True)) for row in (*_figures(self.levels), *_figures(self.elsewhere))]
         asked = {"factor": self.factor, "metric": self.metric, "words": self.words, "levels": found}
         return {**asked, **self.family.to_dict()}
@@ -155,7 +155,7 @@ class Question:
 
 
 def _figures(table: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """Name, runs, median and ends of each level; what is not known is None."""
+    """Name, runs, median and ends of each level; unknown values are None."""
     if "tool" in table:
         table = table.assign(condition=table["condition"] + " (" + table["tool"] + ")")
     return [tuple(row) for row in objects(table.reindex(columns=_FIGURES)).to_numpy()]
@@ -180,7 +180,7 @@ def ask(
     runs : DataFrame
         The table of runs.
     about : str
-        The factor: any column that varies, a label of the user's too.
+        The factor: any column that varies, including a label of your own.
     metric : str, optional
         Default: the first headline metric that was measured at two levels of the factor.
     tool : str, optional
@@ -192,7 +192,7 @@ def ask(
     margin : float, optional
         Ratios within 1/(1 + margin) … 1 + margin are equivalent; default: as declared, else 0.05.
     only : sequence, optional
-        Levels of the factor that are asked about; default: all.
+        Levels of the factor to compare; default: all.
     **where
         Factor and level, or a list of levels.
 
@@ -233,11 +233,11 @@ def ask(
     notes = [held]
     if chosen.attrs.get("pooled", 1) > 1:
         notes.append(
-            f"A value is the geometric mean of the up to {chosen.attrs['pooled']} pairs of hosts of a condition in one "
-            "round."
+            f"Each value is the geometric mean over up to {chosen.attrs['pooled']} pairs of hosts of a condition in "
+            "one round."
         )
     if others := [f for f in left if f not in HOSTS]:
-        notes.append(f"Inside conditions {', '.join(others)} also var{'ies' if len(others) == 1 else 'y'}.")
+        notes.append(f"Within conditions, {', '.join(others)} also var{'ies' if len(others) == 1 else 'y'}.")
     family = _family(runs, chosen, metric, about, declared, baseline, margin)
     rest = _rest(kept, chosen, metric, about, names)
     return Question(about, metric, chosen, family, declared, confidence, " ".join(filter(None, notes)), rest)
@@ -248,7 +248,7 @@ def _varies(runs: pd.DataFrame, about: str) -> bool:
 
 
 def _tool(runs: pd.DataFrame, about: str) -> str:
-    """The tool whose runs tell most about a factor: most levels, then most runs."""
+    """The tool whose runs say most about a factor: most levels, then most runs."""
     sizes = {str(tool): (len(g[about].drop_duplicates()), len(g)) for tool, g in runs.groupby("tool", sort=True)}
     return max(sizes, key=lambda name: sizes[name])
 
@@ -258,7 +258,7 @@ def _within(contrast: Contrast, about: str, only: Sequence[Any] | None) -> bool:
 
 
 def _asked(runs: pd.DataFrame, about: str, declared: Sequence[Contrast]) -> pd.DataFrame:
-    """The runs at the levels that all declared contrasts share, as far as no level of the factor is lost by it.
+    """The runs at the levels that all declared contrasts share, unless that loses a level of the factor.
 
     What was declared about 32 streams is shown at 32 streams.
     """
@@ -325,7 +325,7 @@ def _family(
     bases: dict[str, list[str]] = {}
     for condition, level in level_of.items():
         base = baseline if baseline is not None else _baseline(first, about, level, list(name_of))
-        # text of a command line stands for the level that is written so
+        # text from a command line means the level that is written like it
         base = base if base in name_of else next((v for v in name_of if str(v) == str(base)), base)
         if base not in name_of:
             known = ", ".join(map(str, level_of.values()))
@@ -352,9 +352,9 @@ def _baseline(first: pd.DataFrame, about: str, level: Any, levels: Sequence[Any]
 
 
 def beside(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Medians, by condition of `select`, of what was measured beside a metric: CPU, retransmits, congestion window.
+    """Medians, by condition of `select`, of what was measured along with a metric: CPU, retransmits, congestion window.
 
-    A column for each metric of `BESIDE` with values; no row where there is none.
+    A column for each metric of `BESIDE` with values; no row if there is none.
     """
     have = [m for m in BESIDE if m in runs and m != metric and runs[m].notna().any()]
     if not have:
@@ -364,7 +364,7 @@ def beside(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def overview(runs: pd.DataFrame) -> pd.DataFrame:
-    """What was measured, on one table: a row for each kind of pair, a column for each headline metric and kind of test.
+    """What was measured, in one table: a row for each kind of pair, a column for each headline metric and kind of test.
 
     Medians with their units, as text; where several pairs are of one kind, of their geometric mean in a round. Where
     there are many kinds of test and few of pairs, the table is the other way round.

@@ -27,9 +27,9 @@ ADVICE: dict[str, dict[str, str]] = {
         "equivalent": "Leave the placement group out; it costs flexibility and gives nothing here.",
     },
     "cross-zone": {
-        "better": "Spread over zones; nothing is lost by it here.",
+        "better": "Spread over zones; it costs nothing here.",
         "worse": "Spread over zones for safety, and keep chatty tiers in one zone.",
-        "equivalent": "Spread over zones; the network does not mind.",
+        "equivalent": "Spread over zones; any cost in the network is within the margin.",
     },
     "cross-region": {
         "better": "Check the measurement: distance should not help.",
@@ -39,32 +39,32 @@ ADVICE: dict[str, dict[str, str]] = {
     "placement": {
         "better": "Prefer this placement where this metric matters.",
         "worse": "Avoid this placement where this metric matters.",
-        "equivalent": "Choose by other reasons; the network does not decide it.",
+        "equivalent": "Choose by other criteria; the network does not decide it.",
     },
     "accelerated": {
         "better": "Keep accelerated networking on everywhere.",
-        "worse": "Check the driver and the virtual function: acceleration should not cost.",
-        "equivalent": "Keep it on for the processor's sake; this metric does not show it.",
+        "worse": "Check the driver and the virtual function: acceleration should not cost anything.",
+        "equivalent": "Keep it on to relieve the processor; this metric does not show the effect.",
     },
     "streams": {
         "better": "Use several connections for bulk transfers over this path.",
-        "worse": "Use fewer connections; more of them hinder each other here.",
+        "worse": "Use fewer connections; here they slow each other down.",
         "equivalent": "One connection is enough here.",
     },
     "tcp_buffer_bytes": {
-        "better": "Raise the TCP buffer limits on both ends, see the notebook on TCP buffers.",
+        "better": "Raise the TCP buffer limits on both ends; see the notebook on TCP buffers.",
         "worse": "Leave the TCP buffers as they are.",
-        "equivalent": "Leave the TCP buffers as they are; they do not limit here.",
+        "equivalent": "Leave the TCP buffers as they are; they are not the limit here.",
     },
     "threshold": {
         "better": "Count on it for these VMs.",
         "worse": "Do not count on it; change the design or the requirement.",
-        "equivalent": "The level lies at the threshold: leave no room for less.",
+        "equivalent": "The level is at the threshold: there is no headroom.",
     },
     "": {
         "better": "Prefer the first condition where this metric matters.",
         "worse": "Prefer the second condition where this metric matters.",
-        "equivalent": "Choose by other reasons; the network does not decide it.",
+        "equivalent": "Choose by other criteria; the network does not decide it.",
     },
 }
 
@@ -81,7 +81,7 @@ def factor_of(contrast: Contrast) -> str:
 def advice(comparison: Comparison, contrast: Contrast | None = None) -> str:
     """What to do about a comparison, in a sentence."""
     if comparison.verdict == "no verdict":
-        return comparison.reason[:1].upper() + comparison.reason[1:] + "." if comparison.reason else "Measure on."
+        return comparison.reason[:1].upper() + comparison.reason[1:] + "." if comparison.reason else "Keep measuring."
     if comparison.verdict == "inconclusive":
         more = comparison.more_rounds
         return (
@@ -101,9 +101,9 @@ def advice(comparison: Comparison, contrast: Contrast | None = None) -> str:
 
 
 def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None = None) -> list[Contrast]:
-    """The contrasts that the experiment declares: of this metric, and those whose sides differ in the factor `about`.
+    """The contrasts that the experiment declares, optionally only those of `metric` or whose sides differ in `about`.
 
-    UsageError where the table holds no such factor.
+    Raises UsageError if the table has no such factor.
     """
     if about is not None and about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
@@ -138,11 +138,11 @@ def span(c: Comparison) -> str:
 
 
 def headline(family: Iterable[Comparison]) -> str:
-    """The first thing to say: the clearest finding of a family, or why there is none."""
+    """The headline of a page: the clearest finding of a family, or why there is none."""
     every = list(family)
     told = [c for c in every if c.verdict in ("better", "worse", "equivalent")]
     if not every:
-        return "No contrast was declared for this question: the figures describe, they do not judge."
+        return "No contrast was declared for this question: the figures describe the data, without a verdict."
     if not told:
         return f"No verdict yet: {every[0].reason or every[0].words}."
     first = told[0].words

@@ -1,7 +1,7 @@
 """What a notebook shows: HTML in Jupyter, and the same as data for the report.
 
-Every piece carries its content under a MIME type of its own, which the exporter turns into a typeset block, so that
-the page and the notebook cannot disagree.
+Every piece carries its content under a separate MIME type, which the exporter turns into a typeset block, so the page
+and the notebook cannot disagree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def markup(block: str, *content: Any) -> str:
 
 
 class Shown:
-    """Something to look at: `html` in Jupyter, `text` in a terminal, and its kind of block with its data on paper."""
+    """Something shown: `html` in Jupyter, `text` in a terminal, and a kind of block with its data in the report."""
 
     def __init__(self, kind: str, *, html: str, text: str, **content: Any) -> None:
         self.content = {"kind": kind, **content}
@@ -93,11 +93,11 @@ def callout(text: str, *, title: str | None = None, level: str = "note") -> Show
     Parameters
     ----------
     text : str
-        The message; markdown is read in the report.
+        The message; the report renders its markdown.
     title : str, optional
-        Goes before it.
+        Shown before the message.
     level : {"note", "tip", "important", "warning", "caution"}
-        Its weight.
+        Its severity.
     """
     html = markup("callout", text, title, level, CALLOUTS.get(level, CALLOUTS["note"]))
     shown = f"{level.upper()}: {title + ': ' if title else ''}{text}"
@@ -147,7 +147,7 @@ def table(
     caption : str, optional
         What it shows.
     metric : str, optional
-        Metric whose unit the columns of a level have (median, low, high, smallest, largest).
+        Metric that gives the unit of the columns of a level (median, low, high, smallest, largest).
     columns : dict, optional
         Columns to show, and their headings; default all.
     """
@@ -199,14 +199,14 @@ MARKS = {
 
 
 def findings(family: Iterable[Comparison], *, warnings: bool = True) -> Shown:
-    """Show every finding of a family in a sentence of its own.
+    """Show every finding of a family in a separate sentence.
 
     Parameters
     ----------
     family : Family
         As `compare` gives it.
     warnings : bool
-        Say what to know before relying on them; False where the table of `verdicts` stands beside and says it.
+        Include the warnings; False if the table of `verdicts` is next to it and has them.
     """
     family = list(family)
     marks, notes = _warnings(family)
@@ -231,7 +231,7 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None) -> Sho
     family : Family
         As `compare` gives it.
     contrasts : sequence of Contrast, optional
-        The contrasts that were asked for, in the same order: their questions go into the table.
+        The contrasts in the same order: their questions go into the table.
     """
     rows = []
     marks, notes = _warnings(family)
@@ -249,7 +249,7 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None) -> Sho
                 "\n".join(filter(None, (advice(c, asked), marks[i]))),
             ]
         )
-    few = " (the range of the rounds, which are too few for more)"
+    few = " (the range of the rounds: too few for a higher confidence)"
     ranged = {c.confidence for c in family if c.confidence == 1 - 2.0 ** (1 - c.n) < 1 - c.alpha}
     found = sorted({c.confidence for c in family if c.low > 0})
     known = [f"{100 * sure:.4g} %{few if sure in ranged else ''}" for sure in found]
@@ -268,7 +268,7 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None) -> Sho
 
 
 def _sides(c: Comparison) -> str:
-    """What was measured of both sides: a ratio without its base says little."""
+    """What was measured on both sides: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
     return "\n".join(
         f"{name}: {format_value(value, unit)}"

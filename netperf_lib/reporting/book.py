@@ -1,4 +1,4 @@
-"""Several executed notebooks as one report: the summary first, a chapter a question, an appendix, provenance once."""
+"""Several executed notebooks as one report: summary, one chapter per question, appendix, and provenance once."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .cover import PROOFS
 FIRST = "summary"
 """The notebook whose cover, verdicts and words open the report."""
 APPENDIX = ("07-quality", "published")
-"""Notebooks that stand behind the answers, whatever their names sort to."""
+"""Notebooks that follow the answers, regardless of the order of their names."""
 
 ALONE = ("## What to do",)
-"""Sections of a notebook that the front of a report gives already: the table of answers says what to do."""
+"""Sections of a notebook that a report leaves out: its table of answers at the front says what to do."""
 
 SAME = ("## How it was measured", "## What this does not say", "## What to do")
-"""Sections that are the same on every page of a notebook: the first page of a report says them for all."""
+"""Sections that are the same on every page of a notebook: only the first page of a report has them."""
 
 
 def combine(books: Mapping[str, Any]) -> Any:
     """Join executed notebooks in the order of the chapters; the first heading is the title.
 
-    A finding is told twice: in the table at the front, and in the chapter that holds its evidence. So where the summary
-    gives the verdicts, the chapters repeat neither that table nor a headline. Comparisons that were not declared stand
-    in the table of their chapter alone, which then needs no sentences beside it.
+    A finding is reported twice: in the table at the front, and in the chapter with its evidence. So if the summary has
+    the verdicts, the chapters repeat neither that table nor a headline. Comparisons that were not declared appear only
+    in the table of their chapter, which then needs no sentences next to it.
     """
     from nbformat import v4
 
@@ -49,7 +49,7 @@ def combine(books: Mapping[str, Any]) -> Any:
             unasked[_heading(cells) or name] = book.metadata["netperf"]["nothing"]
             continue
         if name == FIRST:
-            # what opens the report stands in no chapter: its headings rise, and its question is the cover's subtitle
+            # the opening of a report is no chapter: its headings move up, and its question is the cover's subtitle
             words = [c for c in cells if c.cell_type == "markdown"]
             for cell in words[1:]:
                 cell.source = re.sub(r"(?m)^##", "#", cell.source)
@@ -60,7 +60,7 @@ def combine(books: Mapping[str, Any]) -> Any:
                 told = _contrasts(books[FIRST].cells)
                 own = any(_shows(c, "verdicts") and not _contrasts([c]) <= told for c in cells)
                 left = ("cover", "findings" if own else "verdicts")
-                if not own:  # the sentences that stay take the warnings that stood below the table
+                if not own:  # the remaining sentences take over the warnings below the table
                     for table, sentences in zip(_blocks(cells, "verdicts"), _blocks(cells, "findings"), strict=False):
                         sentences["text"] += "".join(f"\n- {note}" for note in table["notes"])
                 cells = [c for c in cells if not _shows(c, *left)]
@@ -88,7 +88,7 @@ def _blocks(cells: Iterable[Any], kind: str) -> list[Any]:
 
 
 def _shorten(cells: Iterable[Any], alone: tuple[str, ...], said: set[str]) -> None:
-    """Take out sections that only a page of its own needs, and those that an earlier page has `said`."""
+    """Remove sections that only a stand-alone page needs, and those that an earlier page has `said`."""
     for cell in cells:
         if cell.cell_type == "markdown":
             parts = [p for p in re.split(r"(?m)^(?=## )", cell.source) if p.strip() not in said]

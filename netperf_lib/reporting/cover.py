@@ -1,4 +1,4 @@
-"""Where the data come from: the first page's facts and the last page's provenance, read from the runs themselves."""
+"""Where the data come from: the facts on the first page and the provenance on the last, read from the runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def cover(
     words: str | None = None,
     kicker: str = "Network performance report",
 ) -> Shown:
-    """Show what the report rests on; in the PDF this is the head of the first page.
+    """Show what the report is based on; in the PDF this is the top of the first page.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def cover(
 
 
 def glance(runs: pd.DataFrame) -> list[Any]:
-    """What was measured, for the first page: matrices of the pairs, the course of a long experiment, else a table.
+    """What was measured, for the first page: matrices of the pairs, a long experiment over time, else a table.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def glance(runs: pd.DataFrame) -> list[Any]:
 
 
 def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
-    """Say what the verdicts of a report hold for, and what about them is uncertain.
+    """Show what the verdicts of a report hold for, and what is uncertain about them.
 
     Parameters
     ----------
@@ -162,14 +162,14 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
     if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
         lines.append(f"- Assumed: {'; '.join(assumed)}.")
     if added := runs.attrs.get("added"):
-        lines.append(f"- {plural(added, 'contrast')} added after the first run: an interval, and no verdict.")
+        lines.append(f"- {plural(added, 'contrast')} added after the first run: an interval but no verdict.")
     if unlabelled := int(runs["placement"].isna().sum()):
         lines.append(f"- The placement of {plural(unlabelled, 'run')} is not known: label them, or they count as one.")
     open_ = [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]
     if open_:
         lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
     if failed or excluded:
-        lines.append(f"- {plural(failed, 'run')} failed and {excluded} excluded of {len(runs)}; they count nowhere.")
+        lines.append(f"- {plural(failed, 'run')} of {len(runs)} failed and {excluded} were excluded; none are used.")
     return say(*lines)
 
 
@@ -181,12 +181,12 @@ def _version(package: str) -> str:
 
 
 PROOFS = "proofs of placement"
-"""Title of a group of rows, which a report with a page on quality need not repeat."""
+"""Title of a group of rows that a report with a page on quality does not repeat."""
 HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
 def _claims(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
-    """Claims about the hosts: where, what, whether it holds, and what shows it; a table made by hand has none."""
+    """Claims about the hosts: where, what, whether it holds, and the evidence; a table made by hand has none."""
     try:
         kept = Store.at(runs.attrs["path"]).claims()
     except (KeyError, StoreError):
@@ -195,7 +195,7 @@ def _claims(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
 
 
 def _proven(claims: list[tuple[str, str, str, str]]) -> str:
-    """How many claims about the hosts are proven, and that some are not."""
+    """How many claims about the hosts are proven, and how many are not."""
     count = Counter(holds for _, _, holds, _ in claims)
     flagged = [
         f"{n} {words if n == 1 else words.replace('does', 'do')}" for words, n in count.items() if words != HOLDS[True]
@@ -204,18 +204,18 @@ def _proven(claims: list[tuple[str, str, str, str]]) -> str:
 
 
 def proofs(runs: pd.DataFrame) -> Shown:
-    """Show what proves where the hosts stood and how they were set up."""
+    """Show the evidence of where the hosts were and how they were set up."""
     import pandas as pd
 
     found = _claims(runs)
     if not found:
-        return say("The source of the hosts kept no proof of where they stood: the placements are as declared.")
+        return say("The source of the hosts recorded no proof of where they were: the placements are as declared.")
     rows = pd.DataFrame(found, columns=["where", "claim", "holds", "evidence"])
-    return table(rows, "What was claimed of the hosts, and what shows it.")
+    return table(rows, "Claims about the hosts, and the evidence for each.")
 
 
 def provenance(runs: pd.DataFrame) -> Shown:
-    """Show how the report was made: data, hosts and what proves their placement, tools, seed, versions, hashes."""
+    """Show how the report was made: data, hosts and the proof of their placement, tools, seed, versions, hashes."""
     experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
     ok, failed, excluded = status_counts(runs)
     kept: dict[str, Any] = {}
@@ -256,7 +256,7 @@ def provenance(runs: pd.DataFrame) -> Shown:
     groups: list[dict[str, Any]] = [
         {"title": "data", "rows": data},
         {"title": "machines and tools", "rows": machines},
-        {"title": PROOFS, "rows": shown or [["none", "the source of the hosts kept no proof"]]},
+        {"title": PROOFS, "rows": shown or [["none", "the source of the hosts recorded no proof"]]},
         *([{"title": "runs that do not count", "rows": failures}] if failures else []),
     ]
     notice = runs.attrs.get("notice")
@@ -264,8 +264,8 @@ def provenance(runs: pd.DataFrame) -> Shown:
     text = (
         ("Measured in rounds, in an order drawn at random within each round; the" if planned else "The")
         + " run is the unit of every statistic. "
-        "Raw logs are kept unchanged; tables, figures and words are made from them by the notebooks, which anyone can "
-        "execute again." + (f" {notice}" if notice else "")
+        "Raw logs are kept unchanged; the notebooks make tables, figures and words from them, and anyone can execute "
+        "them again." + (f" {notice}" if notice else "")
     )
     return Shown(
         "provenance",

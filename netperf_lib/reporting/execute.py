@@ -63,12 +63,12 @@ def notebooks() -> dict[str, Path]:
     Raises
     ------
     ReportError
-        The installation lacks them.
+        The installation has none.
     """
     found = {p.stem: p for p in sorted(shipped("notebooks").glob("*.ipynb"))}
     if found:
         return found
-    raise ReportError("no notebook came with this installation of netperf_lib; install it again")
+    raise ReportError("this installation of netperf_lib has no notebooks; reinstall it")
 
 
 def _book(name: str) -> Path:
@@ -87,9 +87,9 @@ def _pages(
     own: Mapping[str, Mapping[str, Any]],
     given: Mapping[str, Any],
 ) -> list[_Page]:
-    """What is executed: of the pages `found` those of the notebooks `wanted`; a notebook without one is a page itself.
+    """The pages to execute: those `found` for the notebooks `wanted`; a notebook without one is a page itself.
 
-    `own` are parameters by notebook, as the experiment declares them; `given` are those of the call and win.
+    `own` are parameters by notebook, as the experiment declares them; `given` are those of the call, which win.
     """
     names = [os.fspath(w) for w in wanted] if wanted else list(dict.fromkeys(p.notebook for p in found))
     if strange := sorted(own.keys() - set(names)):
@@ -194,7 +194,7 @@ def _typed(parameter: Parameter, value: Any, notebook: str) -> Any:
 
 
 def _checked(books: Sequence[Path], given: Mapping[str, Any]) -> dict[Path, dict[str, Any]]:
-    """What each notebook is given: every parameter belongs to at least one, and has its type."""
+    """The parameters for each notebook: every one belongs to at least one notebook, and has its type."""
     declared = {book: parameters_of(book) for book in books}
     known = sorted({name for p in declared.values() for name in p} - {"experiment"})
     for name in given:
@@ -249,27 +249,27 @@ def report(
     Returns
     -------
     list of Path
-        The reports, beside the executed notebooks, in the folder ``reports`` of the experiment or data root (under
+        The reports, next to the executed notebooks, in the folder ``reports`` of the experiment or data root (under
         ``reports`` in the working directory where that one cannot be written). Of several pages the last is the
         combined report.
 
     Raises
     ------
     UsageError
-        Unknown notebook; unknown or ill-typed parameter: the text names those that exist.
+        Unknown notebook; unknown or ill-typed parameter: the message lists those that exist.
     ReportError
-        A notebook failed. Every report is made nevertheless (``made`` of the error lists them), and the page of the
-        notebook that failed says why.
+        A notebook failed. Every report is still made (the error's ``made`` lists them), and the page of the failed
+        notebook says why.
     """
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
     if "://" not in os.fspath(experiment_path) and not Path(experiment_path).is_dir():
-        _located(experiment_path)  # says what is wrong with it
+        _located(experiment_path)  # raises an error that says what is wrong
     tell = progress or (lambda done, every, name: None)
     several = notebooks is None or len(notebooks) > 1
     with ThreadPoolExecutor(max_workers=1) as typesetter, _quiet():
-        # kernels start while this process loads the library and asks what there is to tell, and a page is typeset while
-        # others are executed
+        # kernels start while this process loads the library and finds the pages, and a page is typeset while others
+        # are executed
         with warm_kernels(2 if several and _idle() else 1) as kernels:
             from ..data.ingest import current
             from ..experiment.model import Report
@@ -313,7 +313,7 @@ def report(
 
 
 def _located(path: PathLike) -> Store | None:
-    """An experiment; None stands for a data root, of which each is reported over time."""
+    """An experiment; None for a data root, whose experiments are each reported over time."""
     from ..data.layout import Store, experiments
 
     return None if experiments(path) else Store.at(path)
@@ -327,8 +327,8 @@ def _idle() -> bool:
 
 
 def _asked(data: Store | str) -> list[Page]:
-    """What an experiment, or a data root, can answer."""
-    # loads pandas, which this process does without where notebooks are named
+    """The pages that an experiment, or a data root, can fill."""
+    # loads pandas, which this process does not need if notebooks are named
     from ..data.load import load
     from ..questions.contents import Page, fleet_pages, pages
 
@@ -341,7 +341,7 @@ def _asked(data: Store | str) -> list[Page]:
 
 
 def _folder(data: Path, name: str) -> Path:
-    """Where reports go: beside the data, unless those belong to the installation or cannot be written."""
+    """Where reports go: next to the data, unless those belong to the installation or cannot be written."""
     if not data.resolve().is_relative_to(PACKAGE) and os.access(data, os.W_OK):
         (data / "reports").mkdir(exist_ok=True)
         return data / "reports"
@@ -368,7 +368,7 @@ def _literal(place: Path) -> str:
 
 
 def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Kernel) -> None:
-    """Execute a notebook; it ends well, or with nothing to report, or in an error that its page tells."""
+    """Execute a notebook; it ends well, or with nothing to report, or with an error that its page shows."""
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
@@ -377,7 +377,7 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Kernel) -
     executed = folder / f"{page.key}.ipynb"
     executed.unlink(missing_ok=True)
     declared = parameters_of(book)
-    # the library's notebooks leave nothing behind; one of somebody's own gets a kernel, and its own kind of kernel
+    # the library's notebooks leave nothing behind; a user's notebook gets a separate kernel of the kind it names
     own = book not in set(notebooks().values())
     try:
         with kernel.beside(book) if own else nullcontext(kernel) as mine:
@@ -419,12 +419,12 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Kernel) -
 
 
 def _ends(cell: Any) -> str | None:
-    """Why a notebook ends with this cell, where the experiment does not hold what it asks about."""
+    """Why a notebook ends with this cell, if the experiment lacks the data for it."""
     return next((str(o["evalue"]) for o in cell.get("outputs", ()) if o.get("ename") == NOTHING), None)
 
 
 def _close(book: Any, error: str | None) -> None:
-    """Leave out what stands after the cell that ended a notebook early; in place of its error comes a sentence."""
+    """Leave out everything after the cell that ended a notebook early, and replace its error with a sentence."""
     from nbformat import v4
 
     from ..questions.words import MIME

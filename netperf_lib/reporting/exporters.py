@@ -26,7 +26,7 @@ class TypstExporter(Exporter):
     def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, Any]:
         """Convert a notebook; see nbconvert's `Exporter.from_notebook_node`."""
         nb, resources = super().from_notebook_node(nb, resources, **kw)
-        # nbconvert writes what a document needs into a folder beside it
+        # nbconvert writes what a document needs into a folder next to it
         beside = resources.get("output_files_dir")
         text, files = source(nb, beside=f"{beside}/" if beside else "", **self._options(resources))
         resources["outputs"] = {**(resources.get("outputs") or {}), **files}

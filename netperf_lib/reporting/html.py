@@ -1,4 +1,4 @@
-"""A notebook as one HTML page that asks nobody for anything: no script, no style, no font from elsewhere."""
+"""A notebook as one self-contained HTML page: it loads no script, style or font from elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 class PageExporter(HTMLExporter):
-    """Notebook to HTML that can be mailed, archived and opened without a network, on paper, a desk or a phone."""
+    """Notebook to HTML that can be mailed, archived and read without a network: printed, on a desktop or on a phone."""
 
     def __init__(self, *, code: bool = False, **kw: Any) -> None:
         super().__init__(  # type: ignore[no-untyped-call]  # nbconvert has no types
@@ -57,14 +57,14 @@ class PageExporter(HTMLExporter):
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
-        """Render the markdown of a cell; what Jupyter leaves to a script (formulas) is rendered by pandoc."""
+        """Render the markdown of a cell; pandoc renders what Jupyter leaves to a script (formulas)."""
         if "$" not in source:
             return str(super().markdown2html(context, source))
         return run_pandoc(source, MARKDOWN, to="html")
 
 
 def inlined(html: str) -> str:
-    """Put the picture itself in place of a reference to it: its points tell their run under the cursor."""
+    """Replace references to pictures with the pictures, whose points show their run under the cursor."""
 
     def picture(found: re.Match[str]) -> str:
         svg = base64.b64decode(found[2]).decode()

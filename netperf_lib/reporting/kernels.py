@@ -19,7 +19,7 @@ from ..errors import ReportError
 
 _FOLDER = "netperf-report-"
 QUIET = ["--IPKernelApp.log_level=50"]
-"""Options of a kernel that does not tell each time that it talks over loopback."""
+"""Options that keep a kernel from reporting each time that it talks over loopback."""
 _START_TIMEOUT = 120
 """Seconds that a kernel has to start."""
 _RESET = """
@@ -27,13 +27,13 @@ import os as _os
 get_ipython().reset(new_session=True)
 _os.chdir({folder!r})
 """
-"""What a warm kernel executes before a notebook: nothing of the one before is left."""
+"""What a warm kernel executes before a notebook, so that nothing of the previous one is left."""
 
 
 class Kernel:
     """A kernel that loads the library while this process loads papermill, and executes one notebook after another.
 
-    Or, where `beside` names a folder, one for a notebook of the user's own there, with nothing loaded. Sockets are
+    Or, if `beside` names a folder, one for a user's notebook there, with nothing loaded. Sockets are
     files in a folder where their paths are short enough: a port may be taken before it is used.
     """
 
@@ -94,7 +94,7 @@ class Kernel:
             run_sync(wait)()
 
     def restart(self) -> None:
-        """Start it anew after it died, unless it was stopped."""
+        """Start it again after it died, unless it was stopped."""
         self.disconnect()
         if not self._stopped:
             self._manager.restart_kernel(now=True)
@@ -110,7 +110,7 @@ class Kernel:
 
     @contextmanager
     def beside(self, notebook: Path) -> Iterator[Kernel]:
-        """Another kernel for a notebook of the user's own, which may leave anything behind."""
+        """Another kernel for a user's notebook, which may leave anything behind."""
         self.own = Kernel(self.folder, f"{self.name}-own", notebook.parent)
         if self._stopped:  # meanwhile
             self.own.stop()
@@ -129,10 +129,10 @@ class Kernel:
 
 
 async def _ready(client: Any) -> None:
-    """Wait until a kernel answers, and what it prints is heard.
+    """Wait until a kernel answers and its output is received.
 
-    The client's own `wait_for_ready` goes on until the kernel has been silent for a fifth of a second; whoever executes
-    a cell passes over what is left of earlier ones.
+    The client's own `wait_for_ready` waits until the kernel has been silent for a fifth of a second. That is not
+    needed: executing a cell skips messages left over from earlier ones.
     """
     until = time.monotonic() + _START_TIMEOUT
     while time.monotonic() < until:
@@ -148,7 +148,7 @@ async def _ready(client: Any) -> None:
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Tell what kept a kernel from starting: it died, does not answer, is not registered, or its program is missing."""
+    """Report why a kernel did not start: it died, does not answer, is not registered, or its program is missing."""
     try:
         yield
     except (RuntimeError, OSError, KeyError) as error:
@@ -165,7 +165,7 @@ class Kernels:
         self._threads = ThreadPoolExecutor(n, initializer=lambda: setattr(self._mine, "kernel", free.pop()))
 
     def submit(self, work: Callable[[Kernel], None]) -> Future[None]:
-        """Begin what is done in a kernel, or let it wait for its turn."""
+        """Start work in a kernel, or queue it."""
         return self._threads.submit(lambda: work(self._mine.kernel))
 
     def stop(self) -> None:
@@ -180,7 +180,7 @@ class Kernels:
 
 @contextmanager
 def warm_kernels(n: int) -> Iterator[Kernels]:
-    """Kernels for as long as the block runs, which begins while they start."""
+    """Kernels for as long as the block runs; the block begins while they start."""
     with _own_folder() as folder:
         kernels = Kernels(folder, n)
         try:
@@ -191,7 +191,7 @@ def warm_kernels(n: int) -> Iterator[Kernels]:
 
 @contextmanager
 def _own_folder() -> Iterator[Path]:
-    """A folder for as long as the block runs; those that killed reports left are removed first."""
+    """A folder for as long as the block runs; folders left by killed reports are removed first."""
     for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
         from ..data.files import is_alive  # only here: kernels are started before the library is loaded
 

@@ -1,4 +1,4 @@
-"""The furniture of a page: what a notebook shows besides figures, as ``npl.page.*``."""
+"""The parts of a page: what a notebook shows besides figures, as ``npl.page.*``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A panel to look around with, in a notebook or as a page of its own: choose, see, point at a run, take it along.
+"""A panel for exploring runs, in a notebook or as a separate page: choose, look, point at a run, save.
 
-The controls are ipywidgets. The picture is the same SVG as in a report, shown by anywidget: a point tells its run under
-the cursor in either place, and here a click opens the run's log. Voilà serves the panel as a page without code.
+The controls are ipywidgets. The picture is the same SVG as in a report, shown by anywidget: a point shows its run under
+the cursor in both, and here a click opens the run's log. Voilà serves the panel as a page without code.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def explore(
     factor: str = "placement",
     where: str = "",
 ) -> Any:
-    """Show a panel of widgets over the runs of one experiment, or of several beside each other.
+    """Show a panel of widgets over the runs of one experiment, or of several side by side.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def explore(
     Returns
     -------
     ipywidgets.VBox
-        Its children are the controls, the picture, and what belongs to it.
+        Its children are the controls, the picture, and the parts below it.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def _is_page() -> bool:
 
 
 class View:
-    """What is on the screen: a choice of runs by metric, factors, tool and filter."""
+    """The current view: a choice of runs by metric, factors, tool and filter."""
 
     def __init__(self, runs: Any, *, metric: str, factor: str, second: str, tool: str, where: str) -> None:
         self.runs, self.metric, self.where = runs, metric, where.strip()
@@ -172,11 +172,11 @@ class View:
         self.tool = None if tool == MOST_USED else tool
 
     def chosen(self) -> pd.DataFrame:
-        """The runs; UsageError where the filter is no condition on the columns."""
+        """The runs; raises UsageError if the filter is not a condition on the columns."""
         runs = self.runs
         if self.where:
             runs = runs[_mask(runs, self.where)]
-            # nothing was declared of the rounds that a filter keeps, and those that it leaves out did not fail
+            # nothing was declared about the rounds that a filter keeps, and those that it leaves out did not fail
             experiment = self.runs.attrs.get("experiment") or {}
             plain = {k: v for k, v in experiment.items() if k not in ("rounds", "contrasts")}
             runs.attrs = {**self.runs.attrs, "experiment": plain}
@@ -195,7 +195,7 @@ class View:
         return plots.rounds(chosen, self.metric)
 
     def code(self) -> str:
-        """What is on the screen as Python to paste."""
+        """The current view as Python code to paste."""
         path = self.runs.attrs.get("path", "…")
         where = f".loc[lambda runs: runs.eval({self.where!r})]" if self.where else ""
         one = len(self.factors) == 1 and self.factors != ["experiment"]
@@ -232,11 +232,11 @@ _CONDITION = (
     *(ast.boolop, ast.unaryop, ast.cmpop, ast.expr_context),
     *(ast.BitAnd, ast.BitOr, ast.Add, ast.Sub, ast.Mult, ast.Div),
 )
-"""What a filter may consist of that comes with an address: columns compared with values, and nothing that is called."""
+"""What a filter from an address may consist of: columns compared with values, without any calls."""
 
 
 def _harmless(where: str) -> bool:
-    """Whether a filter only compares: pandas would run more than that, and anybody may have written an address."""
+    """Whether a filter only compares: pandas would run more than that, and anyone can write an address."""
     try:
         return all(isinstance(node, _CONDITION) for node in ast.walk(ast.parse(where.strip() or "True", mode="eval")))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -247,16 +247,16 @@ def _mask(runs: pd.DataFrame, where: str) -> Any:
     """Which runs a filter keeps."""
     try:
         mask: Any = runs.eval(where)
-    except Exception as error:  # noqa: BLE001  # pandas raises anything for a text that is no condition
+    except Exception as error:  # noqa: BLE001  # pandas raises anything for a text that is not a condition
         known = ", ".join(str(c) for c in runs.columns if runs[c].notna().any())
         raise UsageError(f"the filter {where!r} is not understood: {error} (columns: {known})") from None
     if getattr(mask, "dtype", None) not in ("bool", "boolean") or len(mask) != len(runs):
-        raise UsageError(f"the filter {where!r} is no condition: compare a column with a value, for example round > 3")
+        raise UsageError(f"the filter {where!r} is not a condition: compare a column with a value, such as round > 3")
     return mask.fillna(False).astype(bool)
 
 
 def _links(figure: Any, chosen: pd.DataFrame) -> str:
-    """Links that save what is on the screen; a browser needs no server for them."""
+    """Links that save the current view; they work in a browser without a server."""
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=160)
     kept = chosen.dropna(axis=1, how="all").to_csv(index=False)
@@ -291,13 +291,13 @@ def _show_run(runs: pd.DataFrame, run_id: str) -> None:
             for log in sorted(logs):
                 print(f"── {log.relative_to(folder)}\n{log.read_text('utf-8', 'replace')[:8000]}")
     except (IndexError, NetperfError, OSError) as error:
-        print(f"{run_id}: its log is not here ({error})")
+        print(f"{run_id}: its log is not available ({error})")
 
 
 def serve(places: Sequence[str | os.PathLike[str]], *, browser: bool = True, port: int = 0) -> int:
     """Serve the panel as a page without code, until it is interrupted; returns Voilà's exit code.
 
-    Without `places` it is that of the lab's experiment, or of the recorded one; port 0 is a free one.
+    Without `places`, the panel is that of the lab's experiment, or of the recorded one; port 0 means a free port.
     """
     import importlib.util
     import socket

@@ -33,7 +33,7 @@ MARKDOWN = (
 LINE = 94
 """Characters of the monospaced font that fit on a line."""
 LINES = 400
-"""Lines of printed output that a report shows; the middle of a longer output is left out, and that is said."""
+"""Lines of printed output that a report shows; the middle of a longer output is left out, with a note."""
 WORDS = ("words", "findings")
 """Kinds of blocks whose content is markdown."""
 PICTURES = {"image/svg+xml": ".svg", "image/png": ".png", "image/jpeg": ".jpg"}
@@ -55,7 +55,7 @@ def source(
     name : str
         Title of a notebook without a heading.
     base : str, optional
-        Folder in which pictures lie that the notebook names.
+        Folder of the pictures that the notebook refers to.
     code, contents : bool
         Show the code too; show the contents after the first page.
     beside : str
@@ -67,7 +67,7 @@ def source(
 def typeset(nb: Any, *, standards: Sequence[Any] = ("ua-1",), **options: Any) -> bytes:
     """Make the PDF of an executed notebook, with the options of `source`, to these standards.
 
-    ReportError where Typst refuses the document; the text holds its diagnosis.
+    Raises ReportError if Typst refuses the document; the message contains its diagnosis.
     """
     text, files = source(nb, **options)
     with tempfile.TemporaryDirectory(prefix="netperf-report-") as folder:
@@ -79,7 +79,7 @@ def typeset(nb: Any, *, standards: Sequence[Any] = ("ua-1",), **options: Any) ->
         except ReportError as error:
             if "error: PDF/" not in str(error) and "PDF/UA" not in str(error):
                 raise
-            # somebody's own notebook; a page that not everyone can have read out is better than none
+            # a user's notebook; a page that is not accessible to everyone is better than none
             logging.getLogger(__name__).warning("the PDF does not meet %s: %s", ", ".join(standards), error)
             return _compile(Path(folder), stamp(nb), [])
 
@@ -101,7 +101,7 @@ def _compile(folder: Path, when: dt.datetime, standards: Sequence[Any]) -> bytes
     except typst.TypstError as error:
         raise ReportError(f"the report could not be typeset: {getattr(error, 'diagnostic', None) or error}") from None
     if any("converge" in str(w) for w in warnings):
-        raise ReportError("the pages of the report do not settle: numbers of pages, figures and tables would be wrong")
+        raise ReportError("the pages of the report do not settle: page, figure and table numbers would be wrong")
     return bytes(pdf)
 
 
@@ -250,7 +250,7 @@ class _Page:
     # -- markdown --------------------------------------------------------------------------------------------------
 
     def _markdown(self) -> dict[Any, str]:
-        """Every piece of markdown, by where it stands, as markup: one pandoc for all of them."""
+        """Every piece of markdown, by its position, as markup: one run of pandoc for all of them."""
         pieces: dict[Any, str] = {}
         for index, cell in enumerate(self.nb.cells):
             if cell.cell_type == "markdown":
@@ -268,7 +268,7 @@ class _Page:
             for output in cell.get("outputs", ()):
                 block = output.get("data", {}).get(MIME, {})
                 if block.get("kind") in WORDS and "```" in block["text"]:
-                    # a sentence stays with the lines that it announces
+                    # a sentence stays with the lines that it introduces
                     done[index, id(output)] = f"\n#block(breakable: false)[\n{done[index, id(output)]}\n]\n"
                 if block.get("kind") == "callout":
                     title = json.dumps(block["title"], ensure_ascii=False) if block["title"] else "none"
@@ -277,7 +277,7 @@ class _Page:
         return done
 
     def _with_images(self, cell: Any) -> str:
-        """Markdown whose pictures, attached or lying beside the notebook, are files of the report."""
+        """Markdown whose pictures, attached or next to the notebook, are files of the report."""
         source = str(cell.source)
         for name, bundle in (cell.get("attachments") or {}).items():
             mime, data = next(iter(bundle.items()))
@@ -344,7 +344,7 @@ class _Page:
             return self.call("data-table", tables.fitted([block["columns"]], block["rows"], caption=block["caption"]))
         if kind == "verdicts":
             return self.call("verdicts", block)
-        raise ReportError(f"a cell shows something of an unknown kind {kind!r}; is the notebook of another version?")
+        raise ReportError(f"a cell shows something of an unknown kind {kind!r}; is the notebook from another version?")
 
 
 def _svg(text: str) -> bytes:

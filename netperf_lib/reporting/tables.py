@@ -32,7 +32,7 @@ def numeric(cells: Sequence[str]) -> bool:
 
 
 def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, caption: str | None) -> dict[str, Any]:
-    """Lay a table out: every cell of every row is kept, whatever it takes.
+    """Lay a table out: every cell of every row is kept.
 
     Returns ``caption``, ``size`` in points, and ``parts``, each with ``header`` (one or more rows), ``rows``,
     ``align``, ``widths`` (None: as wide as its content, else a share of what is left) and ``note``.
@@ -70,7 +70,7 @@ def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, ca
                 ],
                 "rows": [[breakable(r[i]) for i in part] for r in rows],
                 "align": ["right" if right[i] else "left" for i in part],
-                # one long cell does not press the other columns to a word a line
+                # one long cell does not squeeze the other columns to one word per line
                 "widths": [round(math.sqrt(longest[i]), 2) if wraps[i] else None for i in part],
                 "note": f"Columns {part[1] + 1 if n else 1} to {part[-1] + 1} of {len(columns)}",
             }

@@ -1,6 +1,6 @@
-"""The workshop: checks that tell a learner at once whether an answer holds, and the desk to work at.
+"""The workshop: checks that tell a learner at once whether an answer is right, and the desk to work at.
 
-What is right is computed from the data that the learner looks at, so a lesson works on any experiment of the lab.
+The right answer is computed from the data that the learner looks at, so a lesson works on any experiment of the lab.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class Check:
     """An exercise."""
 
     truth: Callable[[Any], Any]
-    """Table of runs to what is right: a number, a set of rounds, or the texts that are right (regular expressions)."""
+    """Table of runs to the right answer: a number, a set of rounds, or the right texts (regular expressions)."""
     hint: str
-    """What to think of; never the answer."""
+    """A hint; never the answer."""
     because: str = ""
-    """What a right answer teaches."""
+    """What the learner is told after a right answer."""
     unit: str = "count"
     """What a number counts: "us", "bytes", "Mbit/s", "ratio", "count". A learner may write a unit of the same kind."""
     tolerance: float = 0.0
     """Share by which a number may be off."""
     mistakes: Callable[[Any], dict[str, Any]] = lambda _: {}
-    """Table of runs to numbers (or sets of rounds) that answer another question, each with what to say to them. An
-    answer that is nearer to one of them than to the truth does not hold, whatever the tolerance."""
+    """Table of runs to numbers (or sets of rounds) that answer another question, each with its hint. An answer that is
+    closer to one of them than to the truth is wrong, whatever the tolerance."""
 
 
 def _one_way(runs: pd.DataFrame, statistic: str = "median") -> Any:
@@ -61,7 +61,7 @@ def _one_way(runs: pd.DataFrame, statistic: str = "median") -> Any:
 
 
 def _step(runs: pd.DataFrame, statistic: str = "median") -> float:
-    """What same-zone takes longer than ppg, one way."""
+    """How much longer same-zone takes than ppg, one way."""
     levels = _one_way(runs, statistic)
     return float(levels["same-zone"] - levels["ppg"])
 
@@ -139,12 +139,12 @@ CHECKS: dict[str, Check] = {
     "ping.basis": Check(
         lambda _: 2,
         "ping times the way there and back; what does qperf's tcp_lat print?",
-        "qperf prints half a round trip: numbers of different bases are converted first, and then compared.",
+        "qperf prints half a round trip: convert numbers of different bases before you compare them.",
     ),
     "ping.protocol": Check(
         lambda _: r"icmp(v\d)?( echo)?( requests?)?( over ip)?|internet control message protocol",
         "Which protocol do the echo requests of ping use? Your applications use another one.",
-        "Another part of the path may answer it than answers TCP, drop it first, or not let it through at all.",
+        "ICMP may be answered by another part of the path than TCP, dropped first, or not let through at all.",
     ),
     "runs.rounds": Check(
         lambda runs: _rounds(runs, faster=True),
@@ -188,22 +188,22 @@ CHECKS: dict[str, Check] = {
     "placement.verdict": Check(
         lambda runs: _text(_verdict(runs, "placement", "cross-zone", "same-zone")),
         "Look the contrast up in the family: one of better, worse, equivalent, inconclusive, no verdict.",
-        "not to see a difference is not enough to say that there is none: that is what the margin is for.",
+        "not seeing a difference is not enough to say that there is none: that is what the margin is for.",
     ),
     "window.bytes": Check(
         _flight,
-        "What leaves in one round trip is on the way. Mind what `one_way` measures, and the units of both numbers.",
+        "What is sent in one round trip is in flight. Mind what `one_way` measures, and the units of both numbers.",
         "compare it with the largest buffer that the hosts allow a sender (the third number of tcp_wmem).",
         unit="bytes",
         tolerance=0.1,
         mistakes=lambda runs: {
-            "A factor of two: how often does the path go one way until an acknowledgement is back?": _flight(runs) / 2,
+            "A factor of two: how many one-way trips pass until an acknowledgement is back?": _flight(runs) / 2,
             "A factor of eight: the rate counts bits.": [_flight(runs) * 8, _flight(runs) * 4],
         },
     ),
     "window.gain": Check(
         lambda runs: _rate(runs).iloc[-1] / _rate(runs).iloc[0],
-        "How many times the rate of one stream do the most streams carry together?",
+        "How many times the rate of one stream does the largest number of streams carry together?",
         "every stream has a window of its own; their sum fills the path.",
         unit="ratio",
         tolerance=0.05,
@@ -217,7 +217,7 @@ CHECKS: dict[str, Check] = {
     "verdict.scope": Check(
         _scope,
         "How many times were the VMs placed? See the words 'for …' in the findings. Answer 'pair' or 'placement'.",
-        "placement is drawn anew at every deployment; one draw tells of these VMs alone.",
+        "placement is drawn anew at every deployment; one draw says something about these VMs only.",
     ),
     "verdict.inconclusive": Check(
         lambda _: r"b",
@@ -238,13 +238,13 @@ CHECKS: dict[str, Check] = {
     ),
     "accelerated.room": Check(
         lambda _: _printed("direct", "throughput", False) / ADVERTISED,
-        "The note of the row tells the rate that the VM is sold with. Mind which of the rows is without acceleration.",
-        "what the VM is sold with bounds both, so there was little to gain. Latency has no such roof.",
+        "The note of the row gives the rate that the VM is sold with. Mind which of the rows is without acceleration.",
+        "the rate that the VM is sold with limits both, so there was little to gain. Latency has no such limit.",
         unit="ratio",
         tolerance=0.01,
         mistakes=lambda _: {
             "That is the row with acceleration.": _printed("direct", "throughput") / ADVERTISED,
-            "That is the share which was missing.": 1 - _printed("direct", "throughput", False) / ADVERTISED,
+            "That is the share that was missing.": 1 - _printed("direct", "throughput", False) / ADVERTISED,
         },
     ),
     "accelerated.verdict": Check(
@@ -254,7 +254,7 @@ CHECKS: dict[str, Check] = {
     ),
     "tails.p99": Check(
         lambda runs: _timed(runs, "latency_oneway_p99_us")["ppg"],
-        "Each run has a 99th percentile; the median of these over the runs is asked for. The table has it.",
+        "Each run has a 99th percentile; the exercise asks for the median of these over the runs. The table has it.",
         "a percentile of a run is one number of that run: it is compared over rounds like any other metric.",
         unit="us",
         tolerance=0.01,
@@ -262,7 +262,7 @@ CHECKS: dict[str, Check] = {
             "That is nearer to the mean over the runs: take their median.": _timed(
                 runs, "latency_oneway_p99_us", "mean"
             )["ppg"],
-            "That is the median packet; the slowest hundredth is asked for.": [
+            "That is the median packet; the exercise asks for the slowest hundredth.": [
                 _timed(runs, "latency_oneway_p50_us")["ppg"],
                 _timed(runs, "latency_oneway_us")["ppg"],
             ],
@@ -284,7 +284,7 @@ CHECKS: dict[str, Check] = {
     "tails.load": Check(
         _queue,
         "Take the level under load and the level of the idle path from the table. What is left between them?",
-        "this time is spent in a queue: it is a matter of how much the path is filled, not of how long it is.",
+        "this time is spent in a queue: it depends on how full the path is, not on how long it is.",
         unit="us",
         tolerance=0.02,
         mistakes=lambda runs: {
@@ -301,7 +301,7 @@ CHECKS: dict[str, Check] = {
     "paths.balancer": Check(
         lambda _: _printed("standard-lb", "one-way") - _printed("direct", "one-way"),
         "The direct path with acceleration is what the load balancer is compared with.",
-        "one run each: another day may tell another difference, and nobody knows how far the two runs scatter.",
+        "one run each: another day may show another difference, and how much the runs scatter is not known.",
         unit="us",
         tolerance=0.01,
         mistakes=lambda _: {
@@ -315,12 +315,12 @@ CHECKS: dict[str, Check] = {
     ),
     "paths.window": Check(
         lambda _: _window(),
-        "What is in flight leaves once in each round trip. Mind the units of the window and of the rate.",
-        "the measured rate is near to it: this stream was bounded by its window, which its gateway kept from growing.",
+        "What is in flight is sent once in each round trip. Mind the units of the window and of the rate.",
+        "the measured rate is close to it: this stream was limited by its window, which its gateway kept from growing.",
         unit="Mbit/s",
         tolerance=0.02,
         mistakes=lambda _: {
-            "That is what was measured; the window tells what to expect.": _printed("cross-region-vpn", "throughput"),
+            "That is what was measured; the window gives what to expect.": _printed("cross-region-vpn", "throughput"),
             "That is what the gateway is sold with.": _printed("cross-region-vpn", "advertised"),
             "A factor of eight: the window counts bytes.": _window(1),
             "A factor of two: the table prints a round trip already.": [_window(4), _window(16)],
@@ -329,7 +329,7 @@ CHECKS: dict[str, Check] = {
     "paths.step": Check(
         _step,
         "Take the medians of both placements from the table. What is left between them?",
-        "a placement can cost as much as a load balancer: compare paths only between VMs that stand the same way.",
+        "a placement can cost as much as a load balancer: compare paths only between VMs with the same placement.",
         unit="us",
         tolerance=0.03,
         mistakes=lambda runs: {
@@ -340,7 +340,7 @@ CHECKS: dict[str, Check] = {
     "own.verdict": Check(
         lambda runs: _text(compare(runs)[0].verdict),
         "Look at the verdict of your contrast: one of better, worse, equivalent, inconclusive, no verdict.",
-        "you declared, measured and judged; say for what it holds, and show it to your neighbour.",
+        "you declared, measured and judged; say what it holds for, and show it to your neighbour.",
     ),
 }
 
@@ -396,7 +396,7 @@ def _text(answer: Any) -> str:
 
 
 def _judged(asked: Check, answer: Any, runs: Any) -> str | None:
-    """None where the answer holds, else what to say."""
+    """None if the answer is right, else the hint."""
     truth = asked.truth(runs)
     if isinstance(truth, str):
         return None if re.fullmatch(truth, _text(answer)) else asked.hint
@@ -418,14 +418,14 @@ def _judged(asked: Check, answer: Any, runs: Any) -> str | None:
 
 
 def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Shown:
-    """Tell a learner whether an answer holds.
+    """Tell a learner whether an answer is right.
 
     Parameters
     ----------
     name : str
         The exercise.
     answer
-        The learner's: a number with or without a unit, a word, a list; an ellipsis is no answer yet.
+        The learner's answer: a number with or without a unit, a word, a list; an ellipsis is not an answer yet.
     runs : DataFrame or path, optional
         The table of runs that the exercise is about, or the folder of its experiment.
 
@@ -442,7 +442,7 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
     if name != "own.plan" and name not in CHECKS:
         raise UsageError(f"no exercise {name!r} (exercises: {', '.join([*CHECKS, 'own.plan'])})")
     if answer is ... or answer is None:
-        return callout("Replace the three dots by your answer, and run the cell again.", title="Not answered yet")
+        return callout("Replace the three dots with your answer, and run the cell again.", title="Not answered yet")
     try:
         if name == "own.plan":
             because, wrong = "measure it now: the plan says how long it takes.", _plan(answer)
@@ -451,9 +451,9 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
             because = asked.because
             wrong = _judged(asked, answer, load(runs) if isinstance(runs, str | os.PathLike) else runs)
     except (NetperfError, KeyError) as error:
-        return callout(f"This experiment cannot tell: {error}.", title="No check here", level="warning")
+        return callout(f"This experiment cannot answer the question: {error}.", title="No check here", level="warning")
     if wrong is None:
-        return callout(because[:1].upper() + because[1:] or "Go on.", title="That holds", level="tip")
+        return callout(because[:1].upper() + because[1:] or "Continue.", title="That holds", level="tip")
     return callout(wrong, title="Not yet", level="caution")
 
 
@@ -483,7 +483,7 @@ def usual_experiment(wanted: str | os.PathLike[str] | None) -> Path:
         except StoreError:
             if wanted is not None:
                 raise
-    raise UsageError("the workshop needs a measured experiment: `npl run data/experiments/lab.yaml` first, or name one")
+    raise UsageError("the workshop needs a measured experiment: run `npl run data/experiments/lab.yaml`, or name one")
 
 
 def lay_out(folder: Path, experiment: Path) -> list[Path]:
@@ -493,7 +493,7 @@ def lay_out(folder: Path, experiment: Path) -> list[Path]:
     made = []
     lessons = shipped("notebooks", "workshop")
     if not lessons.is_dir():
-        raise UsageError("the lessons did not come with this installation of netperf_lib; install it again")
+        raise UsageError("this installation of netperf_lib has no lessons; reinstall it")
     for lesson in sorted(lessons.glob("*.ipynb")):
         place = folder / lesson.name
         made.append(place)
@@ -527,9 +527,9 @@ def start(
     browser : bool
         Open a browser.
     lab : bool
-        Hold the local lab open meanwhile; where it cannot run, the lessons go on without it.
+        Keep the local lab running meanwhile; if it cannot run, the lessons work without it.
     say : callable
-        Told in a sentence what happens.
+        Called with a sentence about each step.
 
     Returns
     -------
@@ -572,7 +572,7 @@ def start(
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """End JupyterLab and its kernels, politely at first."""
+    """End JupyterLab and its kernels, at first by asking."""
     if server.poll() is None:
         server.terminate()
         try:
@@ -583,7 +583,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 SERVERS = ("qperf", "iperf3 --server")
-"""What waits on every host of the lab for the lessons' own measurements."""
+"""Servers that run on every host of the lab for the lessons' own measurements."""
 
 
 def _hold_lab(say: Callable[[str], None]) -> Path | None:
@@ -592,7 +592,7 @@ def _hold_lab(say: Callable[[str], None]) -> Path | None:
 
     folder = lab.default_folder()
     if lab.status(folder) is not None:
-        say("The lab that is running already is used.")
+        say("A lab is already running; it is used.")
         return None
     try:
         deployment = lab.start(lab.Options(), folder)

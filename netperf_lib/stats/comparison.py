@@ -1,4 +1,4 @@
-"""What was found on one contrast, and on the contrasts of a report together: numbers, words, tables."""
+"""Results for one contrast, and for the contrasts of a report together: numbers, words, tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class About(TypedDict, total=False):
 
 
 class Verdict(StrEnum):
-    """What may be said of A against B, or of A against a threshold (better: the threshold is kept)."""
+    """The verdict on A against B, or on A against a threshold (better: the threshold is met)."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison(Result):
-    """What the data say about A against B, or against a threshold.
+    """The result for A against B, or against a threshold.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class Comparison(Result):
         A against B; `better` and `worse` are the user's view (less latency is better).
     ratio, low, high : float
         A divided by B (or by the threshold), and the interval that decided; NaN, 0 and infinity where there is none.
-        Of an equivalence it is the interval of the two one-sided tests, which lies inside the margin.
+        For an equivalence it is the interval of the two one-sided tests, which lies inside the margin.
     reason : str
         Why there is no plain answer, or what to know about the one given; may be empty.
     more_rounds : int
-        About how many more of `unit` would settle it; 0 where more of them are not the remedy.
+        About how many more of `unit` would settle it; 0 if more of them would not help.
     margin, alpha : float
         Ratios within 1/(1 + margin) … 1 + margin count as equivalent; the share of families with a false verdict.
     family : int
@@ -59,27 +59,27 @@ class Comparison(Result):
     better : {"higher", "lower"} or None
         Which direction of the metric is good.
     unit : str
-        What is counted by `n`: "round", "run", "deployment" or "experiment".
+        What `n` counts: "round", "run", "deployment" or "experiment".
     dropped : int
         Rounds in which a side had no value.
     failed : tuple of int
         Rounds in which A failed (or had to be repeated), and B.
     declared : bool
-        Whether the contrast was declared before the data; without that there is an interval and no verdict.
+        Whether the contrast was declared before the data; if not, there is an interval but no verdict.
     metric, quantity : str
-        Name of the metric, and how the sentence calls it.
+        Name of the metric, and what the sentence calls it.
     names : tuple of str
         What the sentence calls A and B.
     context : str
         Levels that both sides share, for example "8 streams".
     scope : str
-        What the statement holds for, for example "for these VMs".
+        What the statement applies to, for example "for these VMs".
     medians : tuple of float
         Median of the runs of A and of B, in the unit of the metric; NaN where there are none.
     hosts : tuple of str
         Hosts that the sides were measured on.
     estimand : str
-        What the ratio is a ratio of.
+        The quantity that the ratio estimates.
     question : str
         As declared, or empty.
     threshold : float or None
@@ -217,7 +217,7 @@ class Family(Sequence[Comparison]):
         Its name.
     warnings : tuple of str
     notice : str or None
-        What every table made from these runs must say.
+        A notice that every table made from these runs must show.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -251,11 +251,11 @@ class Family(Sequence[Comparison]):
 
     @property
     def words(self) -> str:
-        """One sentence a contrast, a line each."""
+        """One sentence per contrast, one per line."""
         return "\n".join(c.words for c in self)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row a contrast."""
+        """Return a tidy table: one row per contrast."""
         import pandas as pd
 
         names = [f.name for f in dataclasses.fields(Comparison) if f.name not in ("names", "assumptions")]
@@ -268,7 +268,7 @@ class Family(Sequence[Comparison]):
         return pd.DataFrame(rows, columns=[*_COLUMNS, *(n for n in names if n not in _COLUMNS)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in types that JSON knows."""
+        """Everything as JSON types."""
         return {
             "experiment": self.experiment,
             "notice": self.notice,
@@ -281,18 +281,18 @@ class Family(Sequence[Comparison]):
 
     @property
     def note(self) -> str:
-        """What stands below the table."""
+        """The note below the table."""
         rule = f"at most {percent(self.alpha)} of reports hold a false verdict"
         shared = f" ({plural(self.declared, 'declared contrast')} share it)" if self.declared else ""
         return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
 
     @property
     def notes(self) -> list[str]:
-        """Every warning once: of the family, then of its contrasts, with those that it is about."""
+        """Every warning once: those of the family, then those of its contrasts, with the contrasts concerned."""
         return [*self.warnings, *self.about(lambda c: c.warnings)]
 
     def about(self, sayings: Callable[[Comparison], Iterable[str]]) -> list[str]:
-        """What is said of the contrasts, each once, with those that it is about."""
+        """Statements about the contrasts, each once, with the contrasts concerned."""
         found: dict[str, list[str]] = {}
         for c in self:
             for said in filter(None, sayings(c)):

@@ -31,7 +31,7 @@ class Question:
     wanted: str = ""
     """The threshold in words."""
     good: Literal["higher", "lower", "neither", ""] = ""
-    """Which direction is good, where the metric does not tell."""
+    """Which direction is good, if the metric does not define it."""
 
     @property
     def edge(self) -> float:
@@ -40,7 +40,7 @@ class Question:
 
     @property
     def key(self) -> Any:
-        """What is asked, in whichever direction."""
+        """What is asked, regardless of direction."""
         sides = [self.a] if self.b is None else [self.a, self.b]
         return self.metric, self.threshold, self.limit, frozenset(map(side_key, sides))
 
@@ -69,7 +69,7 @@ def side_key(side: Factors) -> frozenset[tuple[str, Any]]:
 
 
 def question(c: Contrast | Question | Mapping[str, Any]) -> Question:
-    """Read a contrast; StatsError where it is none."""
+    """Read a contrast; raise StatsError if it is not valid."""
     if isinstance(c, Question):
         return c
     given = {k: v for k, v in (c.model_dump() if isinstance(c, Contrast) else dict(c)).items() if v is not None}

@@ -14,7 +14,7 @@ from .rank_tests import permutations
 from .result import Floats
 
 ALARM = 0.007
-"""Each of the two tests of a family's rounds alarms in so many reports on independent rounds."""
+"""False-alarm rate of each of the two tests of a family's rounds: share of reports on independent rounds."""
 _SHUFFLES = 999
 
 
@@ -25,9 +25,9 @@ class Dependence:
     Attributes
     ----------
     rho : float
-        Autocorrelation at lag 1 of all conditions together, what chance alone gives taken off; 0 where none is seen.
+        Autocorrelation at lag 1 of all conditions together, less what chance alone gives; 0 if none is seen.
     own : ndarray, shape (conditions,)
-        That of each condition which stands out by itself, else 0.
+        The same for each condition that stands out on its own, else 0.
     p : float
         Chance of such resemblance among independent rounds (all together, or the worst condition; doubled).
     """
@@ -43,9 +43,9 @@ class Dependence:
 
 
 def winsorized(logs: Floats) -> Floats:
-    """What is left of logs (rounds by conditions) without the level of each condition and of each round.
+    """Residuals of logs (rounds by conditions) without the level of each condition and of each round.
 
-    Each condition in units of its own spread; what lies beyond 3 of them counts as 3.
+    Each condition in units of its own spread; values beyond 3 units count as 3.
     """
     left = logs - np.median(logs, axis=0)
     if logs.shape[1] > 1:
@@ -99,11 +99,11 @@ class States:
     Attributes
     ----------
     upper : dict of int to ndarray of bool
-        Index of a condition to the rounds in which it was in its upper state; of two conditions, which of both it was
-        cannot be told: both are named.
+        Index of a condition to the rounds in which it was in its upper state; with only two conditions it is not known
+        which of them changed, so both are included.
     gap : float
-        Log distance of the states, where it is clear that they last for several rounds or are equally common; 0 else.
-        A condition that was seen in one state only may then have another one too.
+        Log distance of the states, where it is clear that they last for several rounds or are equally common; else 0.
+        A condition that was seen in only one state may then have another one too.
     """
 
     upper: dict[int, npt.NDArray[np.bool_]]
@@ -118,7 +118,7 @@ def path_states(logs: Floats) -> States:
     a single column, the values themselves.
 
     The likelihood of a hidden Markov chain of two normal states that stays where it is with a chance of 0.8, at the
-    best of a grid of states, against that of one normal state; the ratio is held against that of normal samples. Rare
+    best of a grid of states, against that of one normal state; the ratio is compared with that of normal samples. Rare
     rounds that lie apart (fewer than a fifth) are a state only where they follow each other, by the runs test of Wald
     and Wolfowitz (Ann. Math. Statist. 11 (1940) 147-162); else see `evidence.without_far`.
     """
@@ -193,7 +193,7 @@ def _centred(x: Floats) -> Floats:
 
 
 def _slope(logs: Floats, by: Floats) -> tuple[float, float]:
-    """Regress what is left of logs on what is left of `by`; the slope, and its two-sided p."""
+    """Regress the residuals of logs on those of `by`; return the slope and its two-sided p."""
     n, k = logs.shape
     df = (n - 1) * (k - 1) - 1
     z = _centred(by)
@@ -212,11 +212,11 @@ def _slope(logs: Floats, by: Floats) -> tuple[float, float]:
 
 
 def carry_over(logs: Floats, before: npt.NDArray[np.intp]) -> dict[int, float]:
-    """Which condition changes what is measured right after it, and by how much (log).
+    """Conditions that change the values measured right after them, and by how much (log).
 
     Both arrays are (rounds, conditions); `before` holds the code of the condition measured just before (-1: none). A
-    false alarm in 0.4 % of clean experiments; of two or three conditions, whose order cannot balance what precedes
-    them, in a fifth.
+    false alarm occurs in 0.4 % of clean experiments; with two or three conditions, whose order cannot balance what
+    precedes them, in a fifth.
     """
     level = 0.2 if logs.shape[1] <= 3 else 0.004
     if logs.shape[1] < 2:

@@ -1,4 +1,4 @@
-"""What may be wrong with a series of runs: trends, breaks, order, autocorrelation, several modes.
+"""Possible problems of a series of runs: trends, breaks, order, autocorrelation, several modes.
 
 Nothing here deletes a value: an outlier is a measurement too, and is excluded only for a recorded cause.
 """
@@ -23,7 +23,7 @@ ALARM = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Diagnosis(Result):
-    """What a series of runs shows beside its level; a p is None where it could not be computed.
+    """What a series of runs shows besides its level; a p is None if it could not be computed.
 
     Attributes
     ----------
@@ -137,12 +137,12 @@ def diagnose(
     Parameters
     ----------
     values : array_like, shape (runs,)
-        One value a run in time order; or, better, the log ratio of two conditions by round: what they share cancels.
+        One value per run in time order; or, better, the log ratio of two conditions by round: what they share cancels.
     order : array_like, shape (runs,), optional
         Each run's place in its round. A place in the whole schedule, which only rises, says nothing about rounds and
         is not tested.
     series : int, default 1
-        Series that are diagnosed together: in 5 % of reports on so many clean ones there is an alarm.
+        Series that are diagnosed together: with this many clean series, 5 % of reports have an alarm.
 
     Returns
     -------
@@ -152,18 +152,18 @@ def diagnose(
     Raises
     ------
     StatsError
-        Values that are no numbers, or an order of another length.
+        Values that are not numbers, or an order of another length.
 
     Notes
     -----
-    Tests of stationarity that are built for long series (augmented Dickey-Fuller) say nothing on ten rounds, and are
-    not used.
+    Tests of stationarity that are designed for long series (augmented Dickey-Fuller) say nothing about ten rounds, and
+    are not used.
     """
     alarm = max(ALARM / max(1, series), 2 / PERMUTATIONS)
     x = numbers(values)
     place = None if order is None else numbers(order, "order")
     if place is not None and place.size != x.size:
-        raise StatsError(f"order holds {plural(place.size, 'value')} and values {x.size}: one each a run")
+        raise StatsError(f"order has {plural(place.size, 'value')} and values {x.size}: give one per run")
     ok = np.isfinite(x)
     x, place = x[ok], None if place is None else place[ok]
     n = x.size

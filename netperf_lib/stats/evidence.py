@@ -23,14 +23,14 @@ DEPLOYMENTS = 2
 def rounds_required(alpha: float = 0.05, family: int = 1) -> int:
     """Smallest number of paired rounds from which a verdict is possible at all.
 
-    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n); so many contrasts of a `family` share alpha.
+    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n); `family` contrasts share alpha.
     """
     return max(6, math.ceil(math.log2(2 * family / alpha)))
 
 
 def autocorrelation_factor(rho: float) -> float:
     """How many dependent rounds count as one: (1 + rho) / (1 - rho), of a first-order autoregression."""
-    rho = min(max(rho, 0.0), 0.8)  # beyond it the few rounds tell no more how much
+    rho = min(max(rho, 0.0), 0.8)  # beyond that, a few rounds cannot show how much
     return (1 + rho) / (1 - rho)
 
 
@@ -47,7 +47,7 @@ class Estimate(Protocol):
     """The estimate."""
 
     def ends(self, tail: float) -> tuple[float, float, float]:
-        """Lower end, upper end, and the tail that each really leaves; infinite where no interval reaches `tail`."""
+        """Lower end, upper end, and the actual tail beyond each; infinite if no interval reaches `tail`."""
         ...
 
 
@@ -60,8 +60,8 @@ class Rounds:
 
     d: Floats
     factor: float = 1.0
-    """So many rounds count as one (`autocorrelation_factor`): the interval widens by its root, and its quantile is that
-    of Student's t with the rounds that are left."""
+    """This many rounds count as one (`autocorrelation_factor`): the interval widens by its square root, and its
+    quantile is that of Student's t with the rounds that are left."""
     groups: tuple[npt.NDArray[np.bool_], ...] = ()
     """Ways in which rounds fall into two states (`dependence.path_states`): the interval covers the mean of each."""
     reach: float = 0.0
@@ -76,7 +76,7 @@ class Rounds:
         self.middle = float(np.median(self._walsh)) if self.n else math.nan
 
     def ends(self, tail: float) -> tuple[float, float, float]:
-        """Lower end, upper end, and the tail that each really leaves."""
+        """Lower end, upper end, and the actual tail beyond each."""
         k, real = signed_rank_cut(self.n, tail) if tail > 0 else (-1, 0.0)
         if k < 0:
             return -math.inf, math.inf, 0.0
@@ -114,7 +114,7 @@ class Units:
         self.middle = float(self.y.mean()) if self.n else math.nan
 
     def ends(self, tail: float) -> tuple[float, float, float]:
-        """Lower end, upper end, and the tail that each really leaves."""
+        """Lower end, upper end, and the actual tail beyond each."""
         if self.df < 1 or tail <= 0:
             return -math.inf, math.inf, 0.0
         half = _t(self.df, tail) * math.sqrt(self.variance / self.n) + self.reach
@@ -145,7 +145,7 @@ class Unblocked:
             self.middle = float(self.x.mean() - self.y.mean() if self.units else np.median(self._shifts))
 
     def ends(self, tail: float) -> tuple[float, float, float]:
-        """Lower end, upper end, and the tail that each really leaves."""
+        """Lower end, upper end, and the actual tail beyond each."""
         n, m = self.x.size, self.y.size
         none = (-math.inf, math.inf, 0.0)
         if tail <= 0 or self.n < 2:
@@ -165,7 +165,7 @@ class Unblocked:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an interval decided: log ratios, and the confidence that the interval really has."""
+    """What an interval decided: log ratios, and the actual confidence of the interval."""
 
     code: int
     low: float
@@ -184,12 +184,12 @@ def decide(
 ) -> list[Decision]:
     """Judge the contrasts of a family together, so that at most `alpha` of families hold a false verdict.
 
-    No estimate: no verdict is possible, and the contrast keeps its share of alpha. An edge is the log of 1 + margin; 0
-    for a threshold, at which nothing is equivalent. Sequential: the data are looked at as they come in, and intervals
-    hold at all looks together.
+    Without an estimate no verdict is possible, and the contrast keeps its share of alpha. An edge is the log of
+    1 + margin; 0 for a threshold, at which nothing is equivalent. Sequential: the data are looked at as they come in,
+    and intervals hold at all looks together.
 
-    Each contrast begins with alpha / m. One whose interval lies wholly beyond the margin cannot be called falsely any
-    more (neither equivalent nor, if the interval holds, in the wrong direction) and hands its share on, as in the
+    Each contrast begins with alpha / m. One whose interval lies wholly beyond the margin can no longer be called
+    falsely (neither equivalent nor, if the interval holds, in the wrong direction) and hands its share on, as in the
     closed procedure of Holm (Scand. J. Statist. 6 (1979) 65-70) but by a stricter rule: a contrast that is only shown
     to differ, or to be equivalent, keeps its share. Equivalence is the two one-sided tests of Schuirmann (1987), and
     the interval given for it is theirs.
@@ -227,14 +227,14 @@ def decide(
 
 
 def _interval(e: Estimate, alpha: float, sequential: bool) -> tuple[float, float, float]:
-    """Interval that errs with `alpha` at most, and the error that it really has."""
+    """Interval with an error of at most `alpha`, and its actual error."""
     level = nominal_level(e.n, alpha) if sequential else alpha
     low, high, tail = e.ends(level / 2)
     return low, high, alpha if sequential else 2 * tail
 
 
 def without_far(x: Floats) -> npt.NDArray[np.bool_]:
-    """Which values remain when those far from the rest are set aside; all where nearly a third would go."""
+    """Which values remain without those far from the rest; all of them if nearly a third would go."""
     middle = np.median(x)
     spread = 1.4826 * float(np.median(np.abs(x - middle)))
     near = np.abs(x - middle) <= max(5 * spread, 0.05)

@@ -31,7 +31,7 @@ class Level(Result):
     dropped : int
         Values that were missing.
     metric : str
-        Name of the metric, empty when it was not told.
+        Name of the metric; empty if it was not given.
     """
 
     median: float
@@ -70,7 +70,7 @@ def _ranks(n: int, confidence: float) -> tuple[int, float, float]:
 
 
 def median_interval(x: Floats, confidence: float = 0.95) -> tuple[Floats, Floats, Floats, float]:
-    """Median, lower and upper end of each row of `x`, and the confidence: the one wanted, or that of the whole range.
+    """Median, lower and upper end of each row of `x`, and the confidence: as requested, or that of the whole range.
 
     The two order-statistic intervals whose exact binomial confidences enclose the one wanted are interpolated after
     Hettmansperger and Sheather, "Confidence intervals based on interpolated order statistics", Statistics &
@@ -95,10 +95,10 @@ def level(
     Parameters
     ----------
     values : array_like, shape (runs,)
-        One value a run, in the order of the rounds, in any unit; missing values are dropped and counted.
+        One value per run, in the order of the rounds, in any unit; missing values are dropped and counted.
     confidence : float, default 0.95
-        Confidence wanted of the interval. With fewer than 6 runs no interval of the median reaches 95 %: the range
-        of the runs is given, with the confidence that it has.
+        Confidence wanted for the interval. With fewer than 6 runs no interval of the median reaches 95 %: the range
+        of the runs is returned, with its actual confidence.
     metric : str, optional
         Name of the metric (`netperf_lib.metrics`), for the words and the unit.
     units : array_like, shape (runs,), optional
@@ -108,7 +108,7 @@ def level(
     Raises
     ------
     StatsError
-        Values that are no numbers, or a confidence outside 0.5 … 1.
+        Values that are not numbers, or a confidence outside 0.5 … 1.
 
     Notes
     -----
@@ -141,7 +141,7 @@ def level(
             need += 1
         warnings.append(
             f"{plural(n, 'run')} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
-            f"this is the range of the runs, and covers the median with {percent(real)}"
+            f"this is the range of the runs, which covers the median with {percent(real)} confidence"
         )
     elif n and not low <= centre <= high:
         warnings.append(

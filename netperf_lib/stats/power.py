@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _EFFICIENCY = 3 / math.pi
 """Signed ranks against means on normal data (Hodges and Lehmann, Ann. Math. Statist. 27 (1956) 324-335)."""
 _SIMULATED = 120
-"""Up to so many rounds a plan is simulated, in a second or two."""
+"""Up to this many rounds a plan is simulated, which takes a second or two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -37,7 +37,7 @@ class RoundsNeeded(Shown):
         Rounds in each deployment.
     deployments : int
     power : float
-        Chance of a plain verdict with so many, if the assumptions hold.
+        Chance of a plain verdict with this many, if the assumptions hold.
     words : str
     """
 
@@ -75,7 +75,7 @@ def rounds_needed(
     family : int
         Contrasts among which alpha is shared; those far beyond their margin hand their share on, and do not count.
     power : float, default 0.9
-        Chance wanted of that verdict.
+        Chance wanted for that verdict.
     rounds : int, optional
         Rounds in each of several deployments: asks for the number of deployments.
     between : float, default 0
@@ -84,14 +84,14 @@ def rounds_needed(
     Raises
     ------
     StatsError
-        An option out of its range.
+        An option out of range.
 
     Notes
     -----
-    The very interval is simulated, 2,000 times at a number of rounds, with normal noise; beyond some hundred rounds the
-    power of a t test with n · 3/π rounds, the efficiency of signed ranks, stands for it. Deployments: Student's t over
-    them, with their variance pooled over the family. For a difference at the edge of the margin neither verdict is
-    certain however many the rounds; the direction is what is planned for.
+    The interval itself is simulated, 2,000 times for a number of rounds, with normal noise; beyond about a hundred
+    rounds the power of a t test with n · 3/π rounds (the efficiency of signed ranks) is used instead. Deployments:
+    Student's t over them, with their variance pooled over the family. For a difference at the edge of the margin
+    neither verdict is certain with any number of rounds; the plan is for the direction.
     """
     check_share(cv, "cv")
     check_share(margin, "margin")
@@ -178,11 +178,11 @@ class Progress(Shown):
     stop : bool
         Every contrast is settled or futile, or no rounds are left.
     settled, futile, open : tuple of int
-        Places of the contrasts: with a plain verdict; that the rounds left will not settle; that more rounds may.
+        Indices of the contrasts: with a plain verdict; that the remaining rounds will not settle; that more rounds may.
     more_rounds : int
         About how many more rounds settle all that are open; at most the rounds left.
     family : Family
-        The verdicts so far. They hold at every look: measuring on never takes back what the data allow to be said.
+        The verdicts so far. They hold at every look: further rounds do not invalidate them.
     """
 
     stop: bool
@@ -197,13 +197,13 @@ class Progress(Shown):
         """The decision in a sentence."""
         state = f"{len(self.settled)} of {plural(len(self.family), 'contrast')} settled"
         if self.futile:
-            state += f", {len(self.futile)} that the rounds left will not settle"
+            state += f", {len(self.futile)} that the remaining rounds will not settle"
         if self.stop:
             return f"stop: {state}"
-        return f"go on: {state}; about {plural(self.more_rounds, 'more round')}"
+        return f"continue: {state}; about {plural(self.more_rounds, 'more round')}"
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row a contrast, with its verdict so far and its state."""
+        """Return a tidy table: one row per contrast, with its verdict so far and its state."""
         states = {i: name for name in ("settled", "futile", "open") for i in getattr(self, name)}
         return self.family.to_frame().assign(state=[states[i] for i in range(len(self.family))])
 
@@ -216,7 +216,7 @@ def until_decided(
     alpha: float = 0.05,
     width: float | None = None,
 ) -> Progress:
-    """Decide after a round whether to measure on.
+    """Decide after a round whether to continue measuring.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def until_decided(
     alpha : float, default 0.05
         Share of reports that may hold a false verdict, at all looks together.
     width : float, optional
-        Settled is then a contrast whose interval reaches no farther than this share to either side of the ratio,
+        A contrast is then settled if its interval reaches no farther than this share to either side of the ratio,
         whatever its verdict.
 
     Raises
@@ -246,7 +246,7 @@ def until_decided(
     more = 0
     for i, c in enumerate(family):
         wide = max(c.high / c.ratio, c.ratio / c.low) if c.low > 0 else math.inf
-        known = c.settled or c.confidence >= 1 - alpha  # the range of few rounds has less
+        known = c.settled or c.confidence >= 1 - alpha  # the range of a few rounds has less
         if c.settled if width is None else known and wide <= 1 + width:
             groups["settled"].append(i)
         elif c.more_rounds > rounds_left or (c.verdict == Verdict.NONE and not c.more_rounds and c.n):

@@ -1,4 +1,4 @@
-"""Exact rank distributions and the estimates that rest on them, for many samples at once (one a row)."""
+"""Exact rank distributions and the estimates that rest on them, for many samples at once (one per row)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every statistical result has in common: its numbers, its words, and how it shows itself."""
+"""What every statistical result has in common: its numbers, its words, and how it is displayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Shown:
-    """Something found that has words: how it becomes a table, JSON, or a cell of a notebook."""
+    """A finding in words, and its form as a table, as JSON, and as a cell of a notebook."""
 
     __slots__ = ()
     warnings: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Shown:
         return ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field and the words, in types that JSON knows; what is not finite is None."""
+        """Every field and the words, as JSON types; values that are not finite are None."""
         return {f.name: plain(getattr(self, f.name)) for f in fields(cast(Any, self))} | {"words": self.words}
 
     def to_frame(self) -> pd.DataFrame:
@@ -68,7 +68,7 @@ class Result(Shown):
     n : int
         Independent observations: runs, paired rounds or deployments; never seconds or packets.
     confidence : float
-        Confidence that the interval really has, which may differ from the one asked for.
+        Actual confidence of the interval, which may differ from the one requested.
     method : str
         Name of the method.
     assumptions : tuple of str
@@ -90,7 +90,7 @@ class Result(Shown):
 
 
 def plain(value: Any) -> Any:
-    """Return `value` in types that JSON knows; a float that is not finite becomes None."""
+    """Return `value` as JSON types; a float that is not finite becomes None."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -110,7 +110,7 @@ def finite(values: npt.ArrayLike, what: str = "values") -> tuple[Floats, int]:
     Raises
     ------
     StatsError
-        Not a row of numbers.
+        Not a one-dimensional array of numbers.
     """
     x = numbers(values, what)
     ok = np.isfinite(x)
@@ -118,15 +118,15 @@ def finite(values: npt.ArrayLike, what: str = "values") -> tuple[Floats, int]:
 
 
 def numbers(values: npt.ArrayLike, what: str = "values") -> Floats:
-    """Return one-dimensional `values` as floats; what is missing (None, pandas' NA) is NaN."""
+    """Return one-dimensional `values` as floats; missing values (None, pandas' NA) become NaN."""
     try:
-        if hasattr(values, "to_numpy"):  # pandas: its nullable types need to be told what a missing value becomes
+        if hasattr(values, "to_numpy"):  # pandas: its nullable types need to know what a missing value becomes
             values = values.to_numpy(dtype=float, na_value=np.nan)
         x = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise StatsError(f"{what} must be numbers, one a run; got {type(values).__name__}") from None
+        raise StatsError(f"{what} must be numbers, one per run; got {type(values).__name__}") from None
     if x.ndim != 1:
-        raise StatsError(f"{what} must be one row of numbers, one a run; got an array of shape {x.shape}")
+        raise StatsError(f"{what} must be one row of numbers, one per run; got an array of shape {x.shape}")
     return x
 
 
@@ -147,7 +147,7 @@ def percent(share: float) -> str:
 
 
 def rounded(size: float, digits: int, outward: int = 0) -> str:
-    """Write a number with so many decimals: the nearest, or never above (outward −1) or below it (1)."""
+    """Write a number with `digits` decimals: the nearest, or never above (outward −1) or below it (1)."""
     scaled = size * 10**digits
     whole = round(scaled) if not outward else math.floor(scaled + 1e-9) if outward < 0 else math.ceil(scaled - 1e-9)
     return f"{whole / 10**digits:,.{digits}f}"
@@ -173,7 +173,7 @@ def direction(ratio: float, outward: int = 0) -> str:
 
 
 def difference(ratio: float, bound: float, a: str, b: str, what: str) -> str:
-    """Say that `a` differs from `b`: the estimate, and the end of the interval that is nearer to no difference."""
+    """Say that `a` differs from `b`: the estimate, and the end of the interval that is closer to no difference."""
     size = size_words(ratio)
     times = size.endswith("times")  # one way to write both numbers
     least = size_words(bound, -1 if ratio > 1 else 1, times=times)
@@ -187,7 +187,7 @@ def spread(low: float, high: float) -> str:
 
 
 def quantity(metric: str) -> str:
-    """How a sentence calls a metric: ``one-way latency (99th percentile)``; an unknown name stands for itself."""
+    """Name of a metric for a sentence: ``one-way latency (99th percentile)``; an unknown name is returned as it is."""
     if metric not in METRICS:
         return metric
     name, _, statistic = METRICS[metric].label.partition(", ")

@@ -1,4 +1,4 @@
-"""The table of runs, as contrasts ask it: which runs are in a condition, in which round, with which value."""
+"""The table of runs as contrasts use it: which runs are in a condition, in which round, with which value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HOSTS = ("client", "server")
 PLACES = ("placement", "client", "server", "client_zone", "server_zone", "client_region", "server_region")
-"""Factors that stand for where the VMs landed."""
+"""Factors that describe where the VMs landed."""
 Factors = Mapping[str, Any]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
@@ -24,7 +24,7 @@ Values = npt.NDArray[np.float64]
 
 
 class RunsTable:
-    """The table of runs with what every contrast asks of it, looked up once.
+    """The table of runs with what every contrast needs from it, looked up once.
 
     Columns that are missing have sensible defaults: one experiment, one deployment, every run ok, no order.
     """
@@ -41,12 +41,12 @@ class RunsTable:
         runs.attrs = {}  # pandas copies them, deeply, at each look at a column
         self.runs = runs.sort_values(order, kind="stable") if order else runs
         self.blocked = "round" not in runs or not runs["round"].isna().any()
-        """Whether every run belongs to a round; where one does not (imported logs), each run is a round of its own."""
+        """Whether every run belongs to a round; if one does not (imported logs), each run is a round of its own."""
         if not self.blocked:
             self.runs = self.runs.assign(round=np.arange(len(runs)))
         self.columns = frozenset(str(c) for c in runs.columns)
         self.factors = [c for c in dimensions(runs.columns) if self._is_factor(c)]
-        """What makes up a condition: a group in which one of these varies, unnamed, mixes conditions."""
+        """Factors that make up a condition: a group in which one of these varies, not named, mixes conditions."""
         self.context = dimensions(runs.columns, roles=("host", "observed"))
         """What should stay the same: a difference between the sides is a second explanation."""
         n = len(runs)
@@ -62,7 +62,7 @@ class RunsTable:
         self.block = self.codes("experiment", "deployment", "round")
         """Rounds of different deployments or experiments are different blocks."""
         self.condition = self.codes(*self.factors)
-        """What sets runs of a round apart."""
+        """What distinguishes the runs of a round."""
         self.trial = self.codes("experiment", "deployment", "round", *self.factors)
         self.superseded, self.retried = self._attempts()
         self.ok &= ~self.superseded
@@ -154,7 +154,7 @@ class RunsTable:
         return found
 
     def values(self, metric: str) -> Values:
-        """One value a run."""
+        """One value per run."""
         import pandas as pd
 
         if metric not in self._values:
@@ -203,7 +203,7 @@ def units_of(runs: pd.DataFrame) -> npt.NDArray[np.intp]:
 
 
 def by_round(runs: pd.DataFrame, metric: str, factor: str, where: Factors | None = None) -> pd.DataFrame:
-    """Arrange one value a run by round and level of a factor, as `streams` and `buffers` take it.
+    """Arrange one value per run by round and level of a factor, as `streams` and `buffers` take it.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class Streams(Result):
         return said
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row a number of streams."""
+        """Return a tidy table: one row per number of streams."""
         import pandas as pd
 
         rows = [(k, v.median, v.low, v.high, v.n, v.confidence) for k, v in self.levels.items()]
@@ -112,16 +112,16 @@ def streams(
     share : float, default 0.95
         Share of the best that is enough.
     alpha : float, default 0.05
-        Chance to call a number enough that is not.
+        Chance of calling a number of streams enough that is not.
     advertised_bps : float, optional
-        Bandwidth that the VM size is advertised with.
+        Advertised bandwidth of the VM size.
     metric : str
         Name of the metric, for the words.
 
     Raises
     ------
     StatsError
-        No number of streams, or values that are no throughput.
+        No number of streams, or values that are not a throughput.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Error levels of a comparison that is looked at more than once, and the decision to measure on."""
+"""Error levels of a comparison that is looked at more than once, and the decision to continue measuring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRIOR = 0.5
 
 @lru_cache(maxsize=8192)
 def nominal_level(n: int, alpha: float) -> float:
-    """Two-sided level at which to test after `n` rounds so that all looks together err with `alpha` at most.
+    """Two-sided level at which to test after `n` rounds so that all looks together err with at most `alpha`.
 
     The likelihood ratio of Student's t with a normal mixture over the standardised effect is a nonnegative
     martingale under the null hypothesis (Lai, Ann. Statist. 4 (1976) 265-280; Wang and Ramdas, "Anytime-valid t-tests

@@ -1,4 +1,4 @@
-"""What was measured on each side of a contrast: one value a round, what failed, and what is missing."""
+"""What was measured on each side of a contrast: one value per round, what failed, and what is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable, Values
 WORST = 12.0
 """Log ratio of a failed run: farther than any measured one."""
 FEW = 10
-"""A percentile with fewer packets beyond it is no property of the network yet."""
+"""A percentile with fewer packets beyond it is not yet a property of the network."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Sides:
         self._made: dict[tuple[str, frozenset[tuple[str, Any]]], Side] = {}
 
     def _absent(self, first: Rows, rounds: int | None) -> dict[int, int]:
-        """Rounds of each deployment that no run tells of: gaps in their numbers, and those planned and not measured."""
+        """Rounds of each deployment without any run: gaps in their numbers, and rounds planned but not measured."""
         absent = {}
         number = self.table.values("round")[first] if "round" in self.table.columns else np.zeros(first.size)
         for d in np.unique(self.deployment):
@@ -100,13 +100,13 @@ class Sides:
             several,
             nonpositive,
             _step(values[rows]),
-            # of several pairs their geometric mean in each round, as a level of them has it
+            # of several pairs, their geometric mean in each round, as in their level
             math.nan if not rows.size else float(np.median(np.exp(log[size > 0]) if several else values[rows])),
             key,
         )
 
     def _levelled(self, block: Rows, condition: Rows, x: Floats) -> tuple[Floats, Mask]:
-        """Bring the conditions (pairs) that a side is made of to one level; and the blocks in which one is missing."""
+        """Bring the conditions (pairs) of a side to one level; also return the blocks in which one is missing."""
         codes, which = np.unique(condition, return_inverse=True)
         x = x.copy()
         means = np.array([x[which == i].mean() for i in range(codes.size)])
@@ -118,7 +118,7 @@ class Sides:
 
 
 def _step(x: Values) -> float:
-    """Half a step of values that stand on one or two steps of what the tool resolves, as a share; else 0."""
+    """Half a step of values that take only one or two steps of the tool's resolution, as a share; else 0."""
     levels = np.unique(x)
     if levels.size > 2 or x.size < 3:
         return 0.0
@@ -173,12 +173,12 @@ class Measured:
 
     @property
     def lost(self) -> int:
-        """Rounds in which a side failed, or of which nothing is known."""
+        """Rounds in which a side failed, and rounds without any information."""
         return sum(self.failed) + sum(self.unknown.values())
 
     @classmethod
     def of(cls, sides: Sides, q: Question, paired: bool) -> Measured:
-        """What the table holds on a question."""
+        """Return what the table has for a question."""
         t = sides.table
         t.values(q.metric)
         a = sides.side(q.metric, q.a)
@@ -187,7 +187,7 @@ class Measured:
         have_b = np.isfinite(a.log) if b is None else np.isfinite(b.log)
         ok = np.isfinite(a.log) & have_b
         apart = b is not None and (not paired or "round" not in t.columns or not (a.present & b.present).any())
-        # a deployment (or an experiment) in which a side never ran was not asked about it
+        # a deployment (or an experiment) in which a side never ran is not part of it
         asked = np.isin(sides.deployment, np.unique(sides.deployment[a.present]))
         if b is not None and not apart:
             asked &= np.isin(sides.deployment, np.unique(sides.deployment[b.present]))
@@ -195,7 +195,7 @@ class Measured:
         block = np.flatnonzero(ok)
         several = np.unique(sides.experiment[asked]).size > 1
         code = sides.experiment if several else sides.deployment
-        # no row of one side: it failed; of neither: nobody knows
+        # no row of one side: it failed; of neither side: unknown
         none_a = asked & ~a.present
         none_b = asked & ~b.present if b is not None else np.zeros_like(none_a)
         unsure = (none_a & none_b) if b is not None else none_a
@@ -246,7 +246,7 @@ class Measured:
         return one, two
 
     def _describe(self, sides: Sides) -> None:
-        """Names, scope, warnings, and what forbids a verdict."""
+        """Names, scope, warnings, and what rules out a verdict."""
         t, q = sides.table, self.asked
         have = [self.a.rows] if self.b is None else [self.a.rows, self.b.rows]
         names, self.context = _names(t, q, have)
@@ -284,7 +284,7 @@ def _apart(sides: Sides, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]
 
 
 def _other_hosts(table: RunsTable, q: Question, have: Sequence[Rows]) -> bool:
-    """Whether the sides were measured on different VMs, so that where these landed is part of the difference."""
+    """Whether the sides were measured on different VMs, so their placement is part of the difference."""
     if any(q.a.get(f) != (q.b or {}).get(f) for f in PLACES):
         return True
     for host in HOSTS:
@@ -296,7 +296,7 @@ def _other_hosts(table: RunsTable, q: Question, have: Sequence[Rows]) -> bool:
 
 
 def _mixed(table: RunsTable, given: Factors, side: Side, name: str) -> list[str]:
-    """Warn of a factor that varies inside a side."""
+    """Warn about a factor that varies within a side."""
     if not side.rows.size:
         return []
     named = dict(given) | (dict.fromkeys(table.factors) if "condition" in given else {})
@@ -304,17 +304,17 @@ def _mixed(table: RunsTable, given: Factors, side: Side, name: str) -> list[str]
     found = []
     for factor, levels in inside.items():
         shown = ", ".join(level_words(factor, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
-        how = "the geometric mean of a round's runs stands for it" if side.several else "rounds are not alike"
+        how = "the geometric mean of a round's runs is used" if side.several else "rounds are not alike"
         found.append(f"{factor} varies within {name} ({shown}): {how}; name {factor} in the contrast")
     if side.several and not inside:
-        found.append(f"{name} has several runs in a round: their geometric mean stands for it")
+        found.append(f"{name} has several runs in a round: their geometric mean is used")
     return found
 
 
 def _confounded(table: RunsTable, given: Factors, have: Sequence[Rows]) -> list[str]:
-    """Warn of a second factor in which the sides differ."""
+    """Warn about a second factor in which the sides differ."""
     named = dict(given) | (dict.fromkeys(table.factors) if "condition" in given else {})
-    # which VMs the sides were measured on is told by the scope; where these are goes with the placement
+    # the scope says which VMs the sides were measured on; where these are belongs to the placement
     implied = {c for c in table.context if set(known(c).follows) & named.keys()} | set(HOSTS)
     implied |= {*PLACES, "client_zone_physical", "server_zone_physical"} if named.keys() & set(PLACES) else set()
     columns = [c for c in (*table.factors, *table.context) if c not in implied]
@@ -331,7 +331,7 @@ _COUNTS = ("packets_count", "messages_count")
 
 
 def _few_packets(table: RunsTable, q: Question, have: Sequence[Rows], names: tuple[str, str]) -> str:
-    """Say where too few packets lie beyond a percentile for it to be a property of the network."""
+    """Why there is no verdict if too few packets lie beyond a percentile, else empty."""
     match = re.search(r"_p(9+|[0-9]{2})(?=_|$)", q.metric)
     if match is None:
         return ""
@@ -354,7 +354,7 @@ def _names(table: RunsTable, q: Question, have: Sequence[Rows]) -> tuple[tuple[s
     sides = [dict(q.a), dict(q.a if q.b is None else q.b)]
     factors = list(dict.fromkeys([*sides[0], *sides[1]]))
     for side, rows in zip(sides, have, strict=False):
-        # a factor that only the other side names: the runs themselves tell its level here
+        # a factor that only the other side names: the runs themselves show its level here
         for factor in factors:
             if factor not in side and rows.size and not table.varying(rows, [factor], {}):
                 side[factor] = table.level_of(factor, rows[0])

@@ -33,7 +33,7 @@ class Warmup(Result):
     flagged : bool
         Whether the runs are too short: the cut reaches half of them, or they still rise or fall after it.
     moving : mapping of str to float
-        Conditions that still rise or fall after the cut, and by which share from the first half of what is left to
+        Conditions that still rise or fall after the cut, and by what share from the first half of what is left to
         the second.
     """
 
@@ -51,7 +51,7 @@ class Warmup(Result):
             most = ", ".join(f"{name} by {percent(abs(v))}" for name, v in self.moving.items())
             return f"the runs ({self.duration_s:g} s) are too short: they still change after {self.cut_s:g} s ({most})"
         if self.flagged and not measured:
-            return f"the runs ({self.duration_s:g} s) are too short: in a single interval no warm-up can be seen"
+            return f"the runs ({self.duration_s:g} s) are too short: no warm-up can be seen in a single interval"
         if self.flagged:
             return (
                 f"the runs ({self.duration_s:g} s) are too short: the warm-up takes {measured:g} s, half of a run "
@@ -59,7 +59,7 @@ class Warmup(Result):
             )
         if not measured:
             return f"no warm-up was found: the runs ({self.duration_s:g} s) are steady from their first interval"
-        cut = f"leave out the first {self.cut_s:g} s of every run, of all conditions alike"
+        cut = f"leave out the first {self.cut_s:g} s of every run, in all conditions alike"
         return f"the warm-up takes {measured:g} s: {cut}"
 
     @property
@@ -68,7 +68,7 @@ class Warmup(Result):
         return f"{plural(self.n, 'run')}, {self.method}"
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row a condition, where it becomes steady and what it still changes by."""
+        """Return a tidy table: one row per condition, with the start of its steady part and its later change."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -120,7 +120,7 @@ def warmup(
     Raises
     ------
     StatsError
-        The table lacks a column, or holds no value.
+        The table lacks a column, or has no value.
 
     Notes
     -----
@@ -155,7 +155,7 @@ def warmup(
         cuts[str(condition)] = float(starts[cut] - starts[0]) if cut else 0.0
         lengths.append(float(starts[-1] - starts[0] + step))
     measured, duration = max(cuts.values()), min(lengths)
-    # as much beyond a warm-up as asked for, while half of the run is left
+    # as far beyond a warm-up as requested, while half of the run is left
     cut_s = max(measured, min(measured + extra_s, duration / 2)) if measured else 0.0
     moving = _moving(data, cut_s, len(cuts))
     if measured >= duration / 2:
@@ -196,13 +196,13 @@ def _moving(data: pd.DataFrame, cut_s: float, conditions: int) -> dict[str, floa
 
 
 def kept(intervals: pd.DataFrame) -> pd.DataFrame:
-    """Intervals with a throughput, without what the tool itself omitted."""
+    """Intervals with a throughput, without those that the tool itself omitted."""
     found = intervals[intervals["throughput_bps"].notna()]
     return found[~found["omitted"].fillna(False).astype(bool)] if "omitted" in found else found
 
 
 def whole(intervals: pd.DataFrame) -> pd.DataFrame:
-    """Intervals that add up to what a run carried: the sums that its tool gave, else those of its streams."""
+    """Intervals that add up to the data of a run: the sums that its tool reported, else those of its streams."""
     if "stream" not in intervals:
         return intervals
     total = intervals["stream"] == -1
@@ -210,7 +210,7 @@ def whole(intervals: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sums(intervals: pd.DataFrame) -> pd.DataFrame:
-    """One row a run and interval: the sum of all streams, without what the tool itself omitted."""
+    """One row per run and interval: the sum of all streams, without what the tool itself omitted."""
     missing = {"run_id", "start_s", "throughput_bps"} - set(intervals.columns)
     if missing:
         raise StatsError(f"the table of intervals has no column {', '.join(sorted(missing))}")

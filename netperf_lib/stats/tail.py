@@ -1,6 +1,6 @@
 """Tails: percentiles of very many packets, and how two distributions differ from end to end.
 
-The run stays the unit: a percentile is one value a run, however many packets it is made of.
+The run stays the unit: a percentile is one value per run, however many packets it is made of.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class Quantiles(Result):
     Attributes
     ----------
     comparisons : tuple of Comparison
-        One a percentile; they share `alpha` among them and with the rest of the family.
+        One per percentile; they share `alpha` with each other and with the rest of the family.
     percentiles : tuple of float
     beyond : tuple of int or None
-        Fewest observations beyond each percentile in any run; None where the logs do not tell.
+        Fewest observations beyond each percentile in any run; None if the logs do not say.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -94,14 +94,14 @@ class Quantiles(Result):
 
     @property
     def words(self) -> str:
-        """One sentence a percentile, a line each."""
+        """One sentence per percentile, one per line."""
         return "\n".join(c.words for c in self.comparisons)
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self.comparisons)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row a percentile."""
+        """Return a tidy table: one row per percentile."""
         import pandas as pd
 
         rows = [
@@ -124,7 +124,7 @@ Run = npt.ArrayLike | Sequence[Percentile]
 
 
 def _points(run: Run, wanted: Sequence[float]) -> list[tuple[float, int | None]]:
-    """Value and observations beyond it, of each percentile of a run; NaN where the run does not tell."""
+    """Value and observations beyond it, of each percentile of a run; NaN if the run does not say."""
     told: Iterable[Any] = run if isinstance(run, Sequence) and run and isinstance(run[0], Percentile) else ()
     known = {q.percentile: q for q in told}
     if not known:
@@ -141,12 +141,12 @@ def tails(
     alpha: float = 0.05,
     **about: Unpack[About],
 ) -> Quantiles:
-    """Compare percentiles of two conditions, one value a run: the shift function of Doksum where there are many.
+    """Compare percentiles of two conditions, one value per run; many of them form Doksum's shift function.
 
     Parameters
     ----------
     a, b : sequence of array_like or of Percentile
-        The runs of each side by round: the latencies of each run, or its percentiles where its log tells only these.
+        The runs of each side by round: the latencies of each run, or its percentiles if its log has only these.
     percentiles : sequence of float
         Percentiles to compare, in 0 … 100.
     margin, **about

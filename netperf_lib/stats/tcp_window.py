@@ -32,7 +32,7 @@ class BufferAdvice(Shown):
     Attributes
     ----------
     target_bps, rtt_us : float
-        The rate wanted of one stream, and the round-trip time that it sees under load.
+        The rate wanted from one stream, and the round-trip time that it sees under load.
     eta : float
         Share of the buffer that is in flight.
     buffer_bytes : int
@@ -63,7 +63,7 @@ class BufferAdvice(Shown):
 
 
 def buffer_needed(target_bps: float, rtt_us: float, eta: float = 0.5) -> BufferAdvice:
-    """Say which TCP buffer one stream needs for a rate, and the sysctl lines that allow it.
+    """Return the TCP buffer that one stream needs for a rate, and the sysctl lines that allow it.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def buffer_needed(target_bps: float, rtt_us: float, eta: float = 0.5) -> BufferA
     Raises
     ------
     StatsError
-        A value that is not above zero, or a buffer that no kernel takes.
+        A value that is not above zero, or a buffer larger than any kernel accepts.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def buffer_needed(target_bps: float, rtt_us: float, eta: float = 0.5) -> BufferA
     if size > _LARGEST:
         raise StatsError(
             f"{format_value(target_bps, 'bps')} at {format_value(rtt_us, 'us')} needs a buffer of "
-            f"{format_value(size, 'bytes')}, more than Linux takes (2 GiB): use several streams"
+            f"{format_value(size, 'bytes')}, more than Linux accepts (2 GiB): use several streams"
         )
     return BufferAdvice(
         target_bps=target_bps,
@@ -162,7 +162,7 @@ class Buffers(Result):
         return "; ".join(said)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row a buffer size, measured against predicted."""
+        """Return a tidy table: one row per buffer size, measured against predicted."""
         import pandas as pd
 
         rows = [(k, c.ratio, c.low, c.high, c.n, c.verdict, c.words) for k, c in self.fits.items()]
@@ -172,9 +172,9 @@ class Buffers(Result):
 def window_fit(x: Floats, y: Floats) -> tuple[float, float]:
     """Fit y = min(cap, eta + x), all logs: the best of all splits into points limited by the window and by the cap.
 
-    x is window / RTT and y the throughput, both in bits per second. Infinite is what the data do not tell (no point is
-    limited by the window; all are). Least absolute deviations, so that one odd buffer size does not bend the rest. A
-    second limit must earn its place by Schwarz's criterion (Ann. Statist. 6 (1978) 461-464, here with
+    x is window / RTT and y the throughput, both in bits per second. What the data do not determine is infinite (no
+    point is limited by the window; all are). Least absolute deviations, so that one odd buffer size does not bend the
+    rest. A second limit must be justified by Schwarz's criterion (Ann. Statist. 6 (1978) 461-464, here with
     double-exponential errors).
     """
     order = np.argsort(x, kind="stable")
@@ -193,17 +193,17 @@ def window_fit(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = 0.05) -> Buffers:
-    """Hold the bandwidth-delay product model against measured throughput.
+    """Compare the bandwidth-delay product model with measured throughput.
 
     Parameters
     ----------
     runs : DataFrame
-        One row a run: `tcp_buffer_bytes`, `throughput_bps`, `rtt_loaded_us` and (`deployment`, `round`); several buffer
-        sizes in each round. Where there is a column `streams`, the windows of a run's streams add up.
+        One row per run: `tcp_buffer_bytes`, `throughput_bps`, `rtt_loaded_us` and (`deployment`, `round`); several
+        buffer sizes in each round. Where there is a column `streams`, the windows of a run's streams add up.
     margin : float, default 0.1
         The model agrees with the data when measured / predicted is equivalent to 1 within this margin.
     alpha : float, default 0.05
-        Chance to find agreement falsely, over all buffer sizes.
+        Chance of finding agreement falsely, over all buffer sizes.
 
     Raises
     ------

@@ -44,7 +44,7 @@ class Trust:
 
 
 def trusts(family: Sequence[Measured], sides: Sides) -> list[Trust]:
-    """What the rounds of a family depend on, and steps and states of their values."""
+    """The dependences of the rounds of a family, and the steps and states of their values."""
     found = [Trust() for _ in family]
     for m, trust in zip(family, found, strict=True):
         trust.reach = m.a.step + (m.b.step if m.b is not None else 0.0)
@@ -89,15 +89,15 @@ def _together(family: Sequence[Measured], found: Sequence[Trust], sides: Sides) 
             bias = effect * float((previous[:, a] == code).mean() - (previous[:, b] == code).mean())
             trust.reach += 2 * abs(bias)
             trust.warnings.append(
-                f"what is measured right after {names[code]} is {percent(abs(math.expm1(effect)))} "
-                f"{'higher' if effect > 0 else 'lower'}: the interval is wider for it; pause longer between trials"
+                f"values measured right after {names[code]} are {percent(abs(math.expm1(effect)))} "
+                f"{'higher' if effect > 0 else 'lower'}: the interval is widened for this; pause longer between trials"
             )
         if drift:
             bias = drift * float((place[:, a] - place[:, b]).mean())
             trust.reach += 2 * abs(bias)
             trust.warnings.append(
                 f"values change by {percent(abs(math.expm1(drift)))} from one place in the round to the next: "
-                "the interval is wider for it"
+                "the interval is widened for this"
             )
         for c in {a, b} & states.upper.keys():
             labels = np.zeros(whole.size, dtype=bool)
@@ -107,7 +107,7 @@ def _together(family: Sequence[Measured], found: Sequence[Trust], sides: Sides) 
             trust.reach += states.gap
             trust.warnings.append(
                 f"another path of this experiment changed its state by {percent(math.expm1(states.gap))} during the "
-                "measurement, as one of these may have done before or after it: the interval is wider for it"
+                "measurement, as one of these may have done before or after it: the interval is widened"
             )
 
 
@@ -123,7 +123,7 @@ def _sequence(t: RunsTable, rows: Sequence[npt.NDArray[np.intp]], whole: Mask) -
 
 
 def _condition_names(t: RunsTable, codes: Iterable[int]) -> dict[int, str]:
-    """What a sentence calls a condition: the levels of what varies."""
+    """Name of a condition for a sentence: the levels of the factors that vary."""
     every = np.arange(len(t.runs))
     varying = list(t.varying(every, t.factors, {}))
     found = {}

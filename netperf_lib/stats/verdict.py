@@ -46,9 +46,9 @@ Design = Literal["fixed", "sequential"]
 LOST = 0.25
 """With a larger share of rounds lost there is no verdict: the Hodges-Lehmann estimate breaks down at 29 %."""
 PLACINGS = 22
-"""Placings to see without a far one: a tenth that lands elsewhere is then missed in a tenth of the cases."""
+"""Placings needed without a far one: if one in ten lands elsewhere, that is then missed in a tenth of the cases."""
 FAR_PLACING = math.log(1.25)
-HOURS = "the hours measured stand for others: a path may be in another state at another time of day"
+HOURS = "the hours measured represent others: a path may be in another state at another time of day"
 
 
 def judge(
@@ -65,25 +65,25 @@ def judge(
     Parameters
     ----------
     runs : DataFrame
-        One row a run and attempt. Columns: ``experiment``, ``deployment``, ``round``, ``order``, ``attempt``,
-        ``status``, ``tool``, ``test``, the factors, the metrics; runs that failed have null metrics. A column that is
-        missing has a default (one experiment, one deployment, first attempt, ok); every other column with several
+        One row per run and attempt. Columns: ``experiment``, ``deployment``, ``round``, ``order``, ``attempt``,
+        ``status``, ``tool``, ``test``, the factors, the metrics; runs that failed have null metrics. A missing
+        column has a default (one experiment, one deployment, first attempt, ok); every other column with several
         levels is a factor.
     contrasts : iterable of dict or Contrast
         As in the yaml: ``{"metric": …, "a": {factor: level}, "b": {factor: level}, "margin": 0.1}``, or against a
         threshold: ``{"metric": …, "a": {…}, "below": "1 ms"}``, ``{"metric": …, "a": {…}, "at_least": "900 Mbit/s"}``,
         ``{"metric": …, "a": {…}, "at_least": "90 %", "of": "10 Gbit/s"}`` (a number is in the unit of the metric).
-        Margin: a share or a percentage, default 0.05. ``"declared": False``: an interval and no verdict; it takes no
+        Margin: a share or a percentage, default 0.05. ``"declared": False``: an interval but no verdict; it takes no
         share of `alpha`.
     alpha : float, default 0.05
         Share of reports that may hold a false verdict.
     design : {"fixed", "sequential"}, optional
         "fixed": the number of rounds was chosen before the data, and this is the only look. "sequential": rounds are
-        added until the contrasts are settled; intervals then hold at all looks together, so that adding rounds is
-        always allowed. Default: the column ``design`` of `runs` where there is one, else "fixed".
+        added until the contrasts are settled; intervals then hold at all looks together, so adding rounds is always
+        allowed. Default: the column ``design`` of `runs` where there is one, else "fixed".
     rounds : int, optional
-        Rounds planned in each deployment: those not measured count as lost, and in a fixed design those beyond it
-        decide nothing.
+        Rounds planned in each deployment: those not measured count as lost, and in a fixed design any further rounds
+        are not used.
     paired : bool, default True
         False: the runs were not measured in rounds; labelled "unblocked".
 
@@ -95,7 +95,7 @@ def judge(
     Raises
     ------
     StatsError
-        No such column, a contrast that is none, or a table without runs.
+        No such column, an invalid contrast, or a table without runs.
 
     Notes
     -----
@@ -104,9 +104,9 @@ def judge(
     of different deployments or experiments are never merged. Alpha is shared among the contrasts, and a contrast that
     lies wholly beyond its margin hands its share on (`evidence.decide`).
 
-    A verdict is given only where it also holds (a) with failed or repeated runs ranked worst, (b) without the rounds
-    that lie far from the rest; and not where more than a quarter of the rounds is lost, where rounds depend on their
-    neighbours, where too few packets lie beyond a percentile, or where fewer deployments were made than could show an
+    A verdict is given only if it also holds (a) with failed or repeated runs ranked worst, and (b) without outlying
+    rounds (`evidence.without_far`). There is no verdict if more than a quarter of the rounds is lost, if rounds depend
+    on their neighbours, if too few packets lie beyond a percentile, or if there are too few deployments to show an
     occasional far placing.
     """
     table = RunsTable(getattr(runs, "runs", runs))
@@ -125,8 +125,8 @@ def judge(
             table.ok &= ~late
             table.failed &= ~late
             warnings.append(
-                f"{plural(np.unique(table.block[late]).size, 'round')} beyond the {rounds} planned decide nothing: "
-                "to add rounds until contrasts are settled, measure with a sequential design"
+                f"{plural(np.unique(table.block[late]).size, 'round')} beyond the {rounds} planned are not used: "
+                "to add rounds until contrasts are settled, use a sequential design"
             )
     sides = Sides(table, rounds)
     measured = [Measured.of(sides, q, paired) for q in asked]
@@ -146,7 +146,7 @@ def judge(
 
 
 def _beyond_plan(table: RunsTable, rounds: int) -> Mask:
-    """Runs of rounds that come after so many rounds of their deployment."""
+    """Runs of rounds beyond the first `rounds` of their deployment."""
     blocks, first = np.unique(table.block, return_index=True)
     deployment = table.deployment[first]
     rank = np.concatenate([np.arange((deployment == d).sum()) for d in np.unique(deployment)])
@@ -177,7 +177,7 @@ def _estimates(family: Sequence[Measured], trusts: Sequence[Trust], logs: Sequen
 def _pooled(i: int, every: Mapping[int, Floats]) -> tuple[float, float]:
     """Variance of a unit of contrast `i`: that of the whole family, unless its own is clearly larger.
 
-    Never less than its own. Contrasts with a common baseline share a part of it, so each other one counts half.
+    Never less than its own. Contrasts with a common baseline share a part of it, so each of the others counts half.
     """
     y = every[i]
     if y.size < 2:
@@ -222,8 +222,7 @@ def _judged(family: Sequence[Measured], sides: Sides, alpha: float, design: Desi
             beyond = _beyond_doubt(family[i]) == main[i].code
             if d.code != main[i].code and v is not None and not v.all() and not beyond:
                 doubts[i] = doubts[i] or (
-                    f"{plural(int((~v).sum()), 'round')} of {v.size} lie far from the rest, and without them the "
-                    "verdict would be another"
+                    f"the verdict would change without {plural(int((~v).sum()), 'outlying round')} of {v.size}"
                 )
     placings = sum(len(np.unique(m.unit)) for m in {id(s): m for m in family for s in (m.a, m.b)}.values() if m.moved)
     return [
@@ -233,7 +232,7 @@ def _judged(family: Sequence[Measured], sides: Sides, alpha: float, design: Desi
 
 
 def _beyond_doubt(m: Measured) -> int:
-    """1 or -1 where every round lies on one side of no difference, by more than the rounds differ from each other."""
+    """1 or -1 if every round is on one side of no difference, by more than the rounds differ from each other."""
     d = m.d
     if d.size < 6 or m.unblocked is not None or len(m.unknown) > 1:
         return 0
@@ -252,11 +251,11 @@ def _comparison(
     design: Design,
     placings: int,
 ) -> Comparison:
-    """Put a decision into words, or say why there is none."""
+    """Put a decision into words, or give the reason why there is none."""
     q = m.asked
     n = estimate.n if estimate is not None else 0
     unit = m.unit_name if len(m.unknown) > 1 else "round" if m.unblocked is None else "run"
-    side = " a side" if m.unblocked is not None else ""
+    side = " per side" if m.unblocked is not None else ""
     warnings = list(m.warnings)
     low, high, confidence = decision.low, decision.high, decision.confidence
     code, reason, more = decision.code, "", 0
@@ -265,7 +264,7 @@ def _comparison(
     lost = m.lost / max(1, m.scheduled)
     warnings += _failures(m)
     if m.refusal or estimate is None:
-        reason = m.refusal or "no round has a value of both sides"
+        reason = m.refusal or "no round has values of both sides"
     elif n < need:
         more = need - n
         shared = f" for a family of {size} contrasts" if size > 1 else ""
@@ -298,10 +297,10 @@ def _comparison(
         )
     warnings += trust.warnings
     if m.unblocked is not None:
-        warnings.append("unblocked: what drifted between the two sides' measurements is part of the difference")
+        warnings.append("unblocked: any drift between the two sides' measurements is part of the difference")
     if not q.declared:
         refused = verdict == Verdict.NONE and reason and q.better is not None
-        reason = f"{reason}; nor was it declared before the data" if refused else "not declared before the data"
+        reason = f"{reason}; and it was not declared before the data" if refused else "not declared before the data"
         verdict, more = Verdict.NONE, 0
     if not math.isfinite(low + high) and estimate is not None and n > 1 and m.unblocked is None and len(m.unknown) == 1:
         low, high, confidence = float(m.d.min()), float(m.d.max()), 1 - 2.0 ** (1 - n)
@@ -344,7 +343,7 @@ def _comparison(
 
 
 def _least(m: Measured, alpha: float, family: int, design: Design) -> int:
-    """Fewest rounds (deployments, runs a side) with which a verdict is possible."""
+    """Fewest rounds (deployments, runs per side) with which a verdict is possible."""
     if len(m.unknown) > 1:
         return 2
     need = rounds_required(alpha, family)
@@ -368,8 +367,8 @@ def _failures(m: Measured) -> list[str]:
                 text += f": the sides differ in how often they fail (p = {p:.2g})"
         found.append(text)
     if unknown := sum(m.unknown.values()):
-        found.append(f"{plural(unknown, 'round')} of {m.scheduled} without a run of either side")
-    if m.dropped > unknown:  # else it is said
+        found.append(f"{plural(unknown, 'round')} of {m.scheduled} without a run on either side")
+    if m.dropped > unknown:  # else it is said above
         found.append(f"{plural(m.dropped, 'round')} of {m.scheduled} dropped: a value is missing")
     return found
 
@@ -383,7 +382,7 @@ def _fisher(a: int, b: int, n: int) -> float:
 
 
 def _unseen(m: Measured, placings: int) -> tuple[str, int] | None:
-    """Why an equivalence over placings cannot be claimed, and how many more deployments it takes."""
+    """Why equivalence over placings cannot be claimed, and how many more deployments it takes."""
     if len(m.unknown) < 2 or not m.moved:
         return None
     y = np.array([Rounds(m.d[m.unit == u]).middle for u in np.unique(m.unit)])
@@ -409,9 +408,9 @@ def _basis(m: Measured, trust: Trust, design: Design) -> tuple[str, str, tuple[s
     if m.unblocked is not None:
         method = f"unblocked, {'Welch over deployments' if m.unit_means else 'Mann-Whitney shift'}"
         what = "typical ratio of a run of A to a run of B"
-        assumed = ("runs are independent", "both sides have spreads of the same shape", "nothing drifted between them")
+        assumed = ("runs are independent", "both distributions have the same shape", "nothing drifted between them")
         return method + looks, over + what, assumed
-    what = "typical value of a round against the threshold" if m.b is None else "typical ratio within a round"
+    what = "typical value of a round relative to the threshold" if m.b is None else "typical ratio within a round"
     if over:
         assumed = (
             f"each {m.unit_name} is an independent draw of where VMs land",
@@ -419,7 +418,7 @@ def _basis(m: Measured, trust: Trust, design: Design) -> tuple[str, str, tuple[s
         )
         return f"paired by {m.unit_name}, Student's t over them{looks}", over + what, assumed
     exact = "exact " if trust.factor == 1 and not trust.reach and not trust.states and not looks else ""
-    assumed = ("rounds are independent blocks", "log ratios are spread symmetrically", HOURS)
+    assumed = ("rounds are independent blocks", "log ratios are symmetrically distributed", HOURS)
     return f"paired by round, Hodges-Lehmann, {exact}signed rank{looks}", what, assumed
 
 
@@ -442,7 +441,7 @@ def compare_samples(
     Parameters
     ----------
     a, b : array_like, shape (rounds,)
-        One value a run, in time order. Paired: position i of both is round i; a round in which a side has no value
+        One value per run, in time order. Paired: position i of both is round i; a round in which a side has no value
         is dropped and counted.
     margin : float, default 0.05
         Ratios within 1/(1 + margin) … 1 + margin are equivalent.
@@ -451,22 +450,23 @@ def compare_samples(
     family : int, default 1
         Number of contrasts that share `alpha` (Bonferroni).
     better : {"higher", "lower"} or None
-        Which direction is good; None: neither, so that a difference gets no verdict.
+        Which direction is good; None: neither, so a difference gets no verdict.
     paired : bool, default True
-        False: the values were not measured in common rounds. The verdict then carries whatever drifted between the
-        two sides, and says so.
+        False: the values were not measured in common rounds. Any drift between the two sides is then part of the
+        difference, and the result says so.
     **about
-        For the words: `declared` (False: found by looking at the data; an interval and no verdict), `metric`,
+        For the words: `declared` (False: found by looking at the data; an interval but no verdict), `metric`,
         `quantity`, `names`, `context`, `scope`; see `Comparison`.
 
     Raises
     ------
     StatsError
-        Sides of different length, values that are no numbers, or an option out of its range.
+        Sides of different length, values that are not numbers, or an option out of range.
 
     Notes
     -----
-    What `judge` does for one deployment, without what only a table tells: which runs failed, what ran before.
+    Does what `judge` does for one deployment, but cannot know what only a table shows: which runs failed, what ran
+    before.
 
     Examples
     --------
@@ -485,7 +485,7 @@ def compare_samples(
     if paired and x.size != y.size:
         raise StatsError(
             f"a holds {plural(x.size, 'value')} and b {y.size}: paired values belong to the same rounds; "
-            "give both in round order with NaN where a round is missing, or say paired=False"
+            "give both in round order with NaN where a round is missing, or pass paired=False"
         )
     if not paired:
         x, y = x[np.isfinite(x)], y[np.isfinite(y)]
@@ -533,19 +533,20 @@ def compare(
 ) -> Family:
     """Judge contrasts of an experiment.
 
-    Without `by` and `contrasts`: those that the experiment declared (of `metric`, when given). Every declared contrast
-    of the experiment, shown or not, shares `alpha`; a contrast that was not declared gets an interval and no verdict.
+    Without `by` and `contrasts`, the contrasts that the experiment declared are judged (those of `metric`, if given).
+    Every declared contrast of the experiment, shown or not, shares `alpha`; a contrast that was not declared gets an
+    interval but no verdict.
 
     Parameters
     ----------
-    runs : DataFrame, or what `read` gives
-        The table of runs, as `load` gives it; the declared experiment is in ``runs.attrs["experiment"]``.
+    runs : DataFrame, or the result of `read`
+        The table of runs, as `load` returns it; the declared experiment is in ``runs.attrs["experiment"]``.
     metric : str, optional
-        Column to compare; needed with `by`.
+        Column to compare; required with `by`.
     by : str, optional
         Factor whose levels are compared with each other, for example ``"placement"``.
     baseline : optional
-        Level of `by` that the others are compared with; without it every two levels are.
+        Level of `by` that the others are compared with; without it, all pairs of levels are compared.
     margin : float, optional
         Margin of the contrasts made by `by`; default 0.05, or that of the declared contrast.
     contrasts : iterable of Contrast or dict, optional
@@ -553,7 +554,7 @@ def compare(
     where : dict, optional
         Factors and levels that both sides share.
     alpha : float, optional
-        Share of reports that may hold a false verdict; default: as the experiment says, 0.05.
+        Share of reports that may hold a false verdict; default: as the experiment declares, else 0.05.
     paired : bool, default True
         False for runs that were not measured in rounds; labelled "unblocked".
     looked : bool, optional
@@ -567,7 +568,7 @@ def compare(
 
     See Also
     --------
-    judge : What this calls, and what it does.
+    judge : The function that this one calls.
     """
     runs = getattr(runs, "runs", runs)
     experiment: Mapping[str, Any] = getattr(runs, "attrs", {}).get("experiment") or {}
@@ -585,7 +586,7 @@ def compare(
             raise StatsError(f"compare(runs, by={by!r}) needs a metric, for example metric='throughput_bps'")
         chosen = _by(RunsTable(runs), metric, by, baseline, dict(where or {}), margin)
     else:
-        RunsTable(runs)  # refuses what is no table of runs
+        RunsTable(runs)  # refuses anything else
         chosen = [q for q in declared if metric is None or q.metric == metric]
         if not chosen:
             known = ", ".join(sorted({q.metric for q in declared}))
@@ -626,7 +627,7 @@ def compare(
 
 
 def _with_claims(c: Comparison, claims: Iterable[Mapping[str, Any]]) -> Comparison:
-    """Warn where claims about the hosts of a contrast turned out false: the verdict rests on them."""
+    """Warn if claims about the hosts of a contrast turned out false: the verdict rests on them."""
     about = [claim for claim in claims if claim["host"] is None or claim["host"] in c.hosts]
     found = {str(claim["claim"]): claim.get("evidence") for claim in about}
     if not found:

@@ -172,7 +172,7 @@ def looked_around(page: Any) -> None:
     page.locator(".widget-dropdown select").nth(1).select_option(label="streams")
     page.locator("svg text", has_text="16 streams").first.wait_for(state="attached", timeout=180_000)
     box = page.locator(".widget-text input")
-    for wrong, words in (("no such column > 3", "is not understood"), ("round", "is no condition")):
+    for wrong, words in (("no such column > 3", "is not understood"), ("round", "is not a condition")):
         box.fill(wrong)
         box.press("Enter")
         page.get_by_text(words).first.wait_for(timeout=180_000)

@@ -326,7 +326,7 @@ def test_a_running_experiment_stops_when_every_contrast_is_settled():
     assert looks[stop].settled == (0, 1)
     assert [c.verdict for c in looks[stop].family] == ["better", "equivalent"]
     assert looks[0].open == (0, 1)
-    assert looks[0].words.startswith("go on: 0 of 2 contrasts settled")
+    assert looks[0].words.startswith("continue: 0 of 2 contrasts settled")
 
 
 def test_a_running_experiment_gives_up_what_the_rounds_left_cannot_settle():
@@ -392,7 +392,7 @@ def test_the_place_in_the_round_is_looked_at():
     assert stats.diagnose(rng.normal(100, 1, 40), order=place).order_p > 0.01
     rising = stats.diagnose(rng.normal(100, 1, 40) - np.arange(40), order=np.arange(40))
     assert rising.order_p is None  # a place in the whole schedule is the time, and no place in a round
-    with pytest.raises(StatsError, match="one each a run"):
+    with pytest.raises(StatsError, match="give one per run"):
         stats.diagnose([1.0, 2.0], order=[1])
 
 

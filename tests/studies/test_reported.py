@@ -40,7 +40,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
             "Best is 3 → 1 with 113 µs, worst 1 → 2 with 400 µs",
             "All pairs have 15.9 Gbit/s to 16 Gbit/s, within 0.28 % of each other",
             "The 3 runs of a pair differ by up to 1.9 %: their range covers the median with 75 % confidence",
-            "with its interval at 75 % (the range of the rounds, which are too few for more)",
+            "with its interval at 75 % (the range of the rounds: too few for a higher confidence)",
         ],
         [
             "server ad2: one-way latency below 1 ms? no verdict (",
