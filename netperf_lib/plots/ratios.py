@@ -57,10 +57,9 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
     ]
     low, high = _window([c.ratio for c, _ in finite], ends)
     beyond = any(not low <= c.ratio <= high for c, _ in finite)
-    paired = not every[0].method.startswith("unblocked")
-    method = f"Hodges–Lehmann estimate, {'exact signed-rank' if paired else 'rank-sum'} interval"
-    interval = f" with its interval ({method} at the confidence that the family of contrasts requires)"
-    interval = interval if any(c.low > 0 for c in every) else ""
+    methods = " or ".join(dict.fromkeys(c.method.replace("exact ", "") for c in every if c.low > 0))
+    interval = f" with its interval ({methods}; at the confidence that the family of contrasts requires)"
+    interval = interval if methods else ""
     caption = (
         f"Ratio of the first to the second condition{interval}; shaded: the margin of {band} within "
         f"which conditions count as equivalent. n = {units} per contrast. "
@@ -143,8 +142,9 @@ def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Drawn:
     margin = comparisons[0].margin
     told = "; ".join(f"{p:g}: {_ratio_text(c.ratio)}" for p, c in zip(quantiles.percentiles, comparisons, strict=True))
     caption = (
-        f"Shift function: {a} divided by {b} at each percentile of latency, with simultaneous intervals; shaded: "
-        f"the margin of {100 * margin:.3g} %. Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
+        f"Shift function: {a} divided by {b} at each percentile of latency, with its interval at the "
+        f"confidence that all percentiles together require; shaded: the margin of {100 * margin:.3g} %. "
+        f"Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
         f"n = {each((c.n for c in comparisons), 'round')}."
     )
     with plot(2.9, caption, f"Ratio by percentile: {told}.", ax=ax) as (fig, axes):

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..errors import NothingToReport
 from ..experiment.factors import residue
-from ..metrics import format_value
+from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..questions.conditions import conditioned, interval_words, label, select
 from ..stats import level, units_of
@@ -159,7 +159,7 @@ def paired(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     told = "; ".join(f"{n} {format_value(float(wide[n].median()), info.unit)}" for n in names)
     caption = (
         f"{info.label}: each line is a round, each large mark the median of a condition. "
-        f"n = {len(whole)} rounds with every condition."
+        f"n = {plural(len(whole), 'round')} with every condition."
     )
     with plot(2.6, caption, f"Medians: {told}.", ax=ax) as (fig, axes):
         for row in whole.to_numpy():
@@ -209,7 +209,7 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     worst = float((relative - 1).abs().max()) if len(relative) else 0.0
     caption = (
         f"{info.label}: every run divided by the median of its condition, over the time of the experiment; the line is "
-        f"a running median over {width} runs. n = {len(runs)} runs. A level line means no drift."
+        f"a running median over {width} runs. n = {plural(len(runs), 'run')}. A level line means no drift."
     )
     alt = f"The largest deviation of a run from its condition is {100 * worst:.0f} %."
     painted = colours(names)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..data.files import Location, split
 from ..data.layout import experiments
 from ..errors import NothingToReport, StatsError
-from ..metrics import format_value
+from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from .conditions import select
 from .fleet import ChangePoint, Trend, change_points, series, trend
@@ -67,7 +67,9 @@ class History:
     def span(self) -> str:
         """From when to when, and how many runs."""
         started = self.runs["started_utc"]
-        return f"{len(self.runs)} runs from {started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC"
+        return (
+            f"{plural(len(self.runs), 'run')} from {started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC"
+        )
 
     @property
     def headline(self) -> str:

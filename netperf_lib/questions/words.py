@@ -59,7 +59,6 @@ ADVICE: dict[str, dict[str, str]] = {
     "threshold": {
         "better": "Count on it for these VMs.",
         "worse": "Do not count on it; change the design or the requirement.",
-        "equivalent": "The level is at the threshold: there is no headroom.",
     },
     "": {
         "better": "Prefer the first condition where this metric matters.",

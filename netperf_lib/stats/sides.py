@@ -227,7 +227,7 @@ class Measured:
         return made
 
     def ranked(self, unknown: int) -> tuple[Floats, Rows]:
-        """Log ratios and units with failed runs ranked worst; rounds nobody knows of speak for A (-1) or against."""
+        """Log ratios and units with failed runs ranked worst; rounds without a run rank highest (1) or lowest (-1)."""
         bad = {"lower": 1, "higher": -1}.get(self.asked.better or "", unknown)
         keep = ~(self.gone[0] | self.gone[1])[self.block]
         parts, units = [self.d[keep]], [self.unit[keep]]

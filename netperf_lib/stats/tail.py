@@ -77,7 +77,7 @@ class Quantiles(Result):
     Attributes
     ----------
     comparisons : tuple of Comparison
-        One per percentile; they share `alpha` with each other and with the rest of the family.
+        One per percentile; they share `alpha` with each other.
     percentiles : tuple of float
     beyond : tuple of int or None
         Fewest observations beyond each percentile in any run; None if the logs do not say.

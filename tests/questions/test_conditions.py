@@ -61,3 +61,15 @@ def test_streams_are_drawn_where_only_another_tool_gave_their_sum() -> None:
         ]
     )
     assert npl.plots.intervals(table).alt == "Means: streams 2 Gbit/s; sums 2 Gbit/s."
+
+
+def test_the_caption_of_ratios_names_the_methods_behind_them() -> None:
+    runs = npl.load(npl.recorded())
+    methods = set()
+    for deployments in (1, 4):
+        runs["deployment"] = 1 + runs["round"] % deployments
+        family = npl.compare(runs)
+        caption = npl.plots.forest(family).caption
+        assert all(c.method.replace("exact ", "") in caption for c in family)
+        methods.add(caption)
+    assert len(methods) == 2
