@@ -156,7 +156,7 @@ def test_a_good_file_reads() -> None:
         ("streams: [1, 4]", "steams: [1, 4]", 13, "did you mean streams"),
         ("streams: [1, 4]", "streams: [1, 1]", 11, "declared twice"),
         ("client: a\n", "client: 'a; rm -rf /'\n", 6, "letters, digits"),
-        ("client: a\n", "client: c\n", 7, "client too"),
+        ("client: a\n", "client: c\n", 7, "also the client"),
         ("source: inventory", "source: vsphere", 3, "'lab', 'inventory'"),
         ("metric: latency_oneway_us", "metric: latency_one_way", 15, "did you mean latency_oneway"),
         ("b: {placement: same-zone}", "b: {placement: samezone}", 17, "measured are ppg, same-zone"),
@@ -166,7 +166,7 @@ def test_a_good_file_reads() -> None:
         ("tests:\n", "tests:\n  - {tool: [}\n", 10, "not yaml"),
         ("test: tcp\n", "test: tcp\n    placements: [zone]\n", 13, "legal are ppg, same-zone"),
         ("test: tcp\n", "test: tcp\n    options: {reverze: true}\n", 11, "reverse"),
-        ("test: tcp\n", "test: tcp\n    during: {tool: iperf3, test: lat}\n", 11, "no test of iperf3"),
+        ("test: tcp\n", "test: tcp\n    during: {tool: iperf3, test: lat}\n", 11, "not a test of iperf3"),
     ],
 )
 def test_every_error_has_its_line_and_what_is_legal(old: str, new: str, line: int, said: str) -> None:
