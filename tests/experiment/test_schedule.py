@@ -162,7 +162,7 @@ def test_a_good_file_reads() -> None:
         ("b: {placement: same-zone}", "b: {placement: samezone}", 17, "measured are ppg, same-zone"),
         ("name: small", "name: 2024-01-01", 1, "put it in quotes"),
         ("name: small\n", "", 1, "name: is missing"),
-        ("    placement: same-zone", "    placement: same-zone\n    placement: ppg", 9, "a second time"),
+        ("    placement: same-zone", "    placement: same-zone\n    placement: ppg", 9, "occurs twice"),
         ("tests:\n", "tests:\n  - {tool: [}\n", 10, "not yaml"),
         ("test: tcp\n", "test: tcp\n    placements: [zone]\n", 13, "legal are ppg, same-zone"),
         ("test: tcp\n", "test: tcp\n    options: {reverze: true}\n", 11, "reverse"),
