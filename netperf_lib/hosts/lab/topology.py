@@ -42,7 +42,7 @@ class LabHost(_Strict):
     extra_jitter_us: float = Field(default=0, ge=0, le=1e7)
     """Jitter, uniform from 0 to this, added to `extra_delay_us`."""
     sysctls: Sysctls = {}
-    """Of this host alone."""
+    """Settings of this host alone."""
 
     @field_validator("zone", mode="before")
     @classmethod
@@ -95,8 +95,8 @@ class Options(_Strict):
     hosts: tuple[LabHost, ...] = Field(default_factory=_default_hosts, min_length=2, max_length=64)
     """The hosts; default: `client`, and one at every distance from it."""
     links: dict[str, Link] = Field(default_factory=_default_links)
-    """Links by placement (`ppg`, `same-zone`, `cross-zone`, `cross-region`) or, with precedence, by two hosts (`client/zone`);
-    links not given keep their defaults."""
+    """Links by placement (`ppg`, `same-zone`, `cross-zone`, `cross-region`) or, with precedence, by two hosts
+    (`client/zone`); links not given keep their defaults."""
     sysctls: Sysctls = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 2621440"}
     """Settings of every host. The send buffer limits a single stream over a long path here, so tuning it matters."""
     queue_us: float = Field(default=30_000, gt=0, le=1e7)
