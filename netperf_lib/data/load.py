@@ -192,7 +192,8 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     path : path, URL or iterable of them
         Experiment folders, for example ``results/lab``; `experiments` lists those of a data root.
     table : {"runs", "intervals", "percentiles", "samples"}
-        ``runs`` has one row per run: identity, factors, options, labels, context, metrics (missing is null), provenance.
+        ``runs`` has one row per run: identity, factors, options and labels, context, metrics (missing is null),
+        provenance.
 
     Returns
     -------
