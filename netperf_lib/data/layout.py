@@ -566,7 +566,7 @@ def read_record(data: bytes) -> dict[str, Any]:
     """Read a run.json; ValueError if it is invalid."""
     record = orjson.loads(data)
     if not isinstance(record, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is no JSON)
+        raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is not JSON)
     return record
 
 

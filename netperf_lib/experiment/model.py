@@ -63,7 +63,7 @@ User = Annotated[str, AfterValidator(check_user)]
 
 
 def _text(level: object) -> object:
-    """Numbers and flags that stand for a label are text: ``rack: 7``."""
+    """Convert numbers and flags given as labels to text: ``rack: 7``."""
     return factor("").cast(level) if isinstance(level, int | float) else level
 
 

@@ -163,7 +163,9 @@ def _bounded(node: yaml.Node | None, file: str) -> None:
                     f"{where}: a number of {len(node.value):,} digits; at most {MOST_DIGITS} are allowed"
                 )
             if re.search("[\\x00-\\x08\\x0b-\\x1f\\x7f\\ud800-\\udfff]", node.value):
-                raise ExperimentError(f"{where}: {node.value[:60]!a} contains control characters; remove them")
+                raise ExperimentError(
+                    f"{where}: {node.value[:60]!a} contains control or invalid characters; remove them"
+                )
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 if not isinstance(key, yaml.ScalarNode):

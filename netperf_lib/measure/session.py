@@ -226,12 +226,12 @@ class HostSession:
         if limit == self._buffers:
             return
         if not self.host.owned:
-            raise UsageError(f"{self}: its settings are not changed, for it was not made by this project")
+            raise UsageError(f"{self}: its settings are not changed, since it was not created by this project")
         self._buffers = _UNKNOWN  # one of the two settings may be changed even if the other cannot be
         if limit is None:
             await self._put_back()
         else:
-            remedy = "let /proc/sys be written there, or leave tcp_buffer_bytes out"
+            remedy = "make /proc/sys writable there, or remove tcp_buffer_bytes"
             await self._root(SET, f"TCP buffers of {limit} bytes cannot be set", str(limit), remedy=remedy)
             self._buffers = limit
 
@@ -240,8 +240,8 @@ class HostSession:
         # a user who may not change settings has nothing to restore, and needs no privileges to find that out
         changed = (await self.remote.script(CHANGED)).exit_code == 0
         if changed:
-            remedy = "let /proc/sys be written there: what was found stands in /run/netperf_lib.tcp_buffers"
-            await self._root(RESTORE, "the TCP buffers cannot be put back", remedy=remedy)
+            remedy = "make /proc/sys writable there; the original values are in /run/netperf_lib.tcp_buffers"
+            await self._root(RESTORE, "the TCP buffers cannot be restored", remedy=remedy)
         self._buffers = None
         return changed
 

@@ -278,7 +278,7 @@ def missing(tool: str, session: HostSession) -> str:
     package = tools.tool(tool).PACKAGE
     if why := session.refused.get(tool):
         return f"{tool} is not installed, and {why}; install it there by hand"
-    return f"{tool} is not installed on {session}; --install installs it, or there: apt-get install {package}"
+    return f"{tool} is not installed on {session}; use --install, or run there: apt-get install {package}"
 
 
 _BLOCKED = re.compile(

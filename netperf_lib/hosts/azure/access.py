@@ -40,7 +40,7 @@ def hub_peerings(target: Target, topology: Topology) -> list[str]:
 
 
 def join_hub(az: Runs, target: Target, topology: Topology, options: Options, subscription: str) -> None:
-    """Peer this project's networks with the hub: the hub's side first, then the use of its gateway on ours."""
+    """Peer this project's networks with the hub: the hub's side first, then the use of its gateway."""
     ours = [f"vnet-{target.prefix}{n.name}" for n in topology.networks if n.prefix]
     for network, peering in zip(ours, hub_peerings(target, topology), strict=False):
         words = peering.split("/")

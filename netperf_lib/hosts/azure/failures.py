@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[str, str]] = {
     # kind -> (pattern of codes, remedy)
     "capacity": (
         r"AllocationFailed|ZonalAllocationFailed|Overconstrained\w*|SkuNotAvailable",
-        "Azure has no capacity for this size there: try later, or allow hosts.options.alternative_zones or _sizes",
+        "Azure has no capacity for this size there now: try later, or allow hosts.options.alternative_zones or _sizes",
     ),
     "quota": (
         r"QuotaExceeded|PublicIPCountLimitReached|\w*(Quota|CountLimit)\w*",

@@ -274,7 +274,7 @@ def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[
     if options.subnet and placement in ("cross-region", "global-peering") and not options.remote_subnet:
         yield "hosts.options.subnet also needs remote_subnet, a network connected to it"
     if placement in ("public-ip", "nat-gateway") and options.management == "private":
-        yield "hosts.options.management private creates no public addresses; use another placement, or public"
+        yield "hosts.options.management private creates no public addresses; use another placement"
 
 
 def _one_address(experiment: Experiment, placements: dict[str, str], pair: Pair) -> None:
