@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
 
-setup: .venv/ready ## build .venv and install the measuring tools (apt, when missing and permitted)
+setup: .venv/ready ## build .venv and install missing measuring tools (with apt, where permitted)
 
 .venv/ready: requirements.lock pyproject.toml .ci/system-tools
 	@bash .ci/system-tools
@@ -23,27 +23,27 @@ setup: .venv/ready ## build .venv and install the measuring tools (apt, when mis
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --editable .
 	@touch $@
 
-report: setup ## measure the local lab for real and leave report.pdf (ROUNDS=12 DURATION=10 deepen it)
+report: setup ## measure the local lab and write report.pdf (ROUNDS=12 DURATION=10 for a longer measurement)
 	@$(BIN)/npl run $(EXPERIMENT) --root $(ROOT) --anew --or-recorded --pdf report.pdf \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(DURATION),--duration $(DURATION))
 
 # two more than processors, as tests wait for a third of their time and more; JOBS=0: one after another
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 6 ? n + 2 : 8)))
 
-test: setup .venv-azure/ready ## run the tests, JOBS at a time (default: processors and two more, at most 8)
+test: setup .venv-azure/ready ## run the tests, JOBS at a time (default: number of processors plus two, at most 8)
 	@$(BIN)/python -m pytest -n $(JOBS) --durations=10 $(ARGS)
 
-soak: setup ## kill the collector, and then every verb, 50 times at random moments and compare what is there (KILLS=… SEED=…)
+soak: setup ## kill the collector, then every command, 50 times at random moments and compare the results (KILLS=… SEED=…)
 	@KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/measure/test_collector.py tests/measure/test_soak.py -k "killed_at_any_moment" $(ARGS)
 
-bench: setup ## measure what is promised about speed and memory
+bench: setup ## measure speed and memory against the promised limits
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
 
-fuzz: setup ## feed the readers damaged logs for a while (SECONDS=60); installs atheris
+fuzz: setup ## fuzz the log readers with damaged logs (SECONDS=60); installs atheris
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet 'atheris>=2.3'
 	@$(BIN)/python tests/fuzz_parse.py -max_total_time=$(or $(SECONDS),60) -max_len=20000
 
-validate: setup ## simulations with planted truth: do the statistics keep their word? (SEED=… repeats one)
+validate: setup ## check the statistics on simulations with known true effects (SEED=… repeats one)
 	@$(BIN)/python -m tests.stats.validate $(if $(SEED),--seed $(SEED))
 
 # The command line of Azure, which the tests run against an emulated cloud: large, so apart from .venv, and compiled only
@@ -53,34 +53,34 @@ validate: setup ## simulations with planted truth: do the statistics keep their 
 	@VIRTUAL_ENV="$(CURDIR)/.venv-azure" $(BIN)/uv pip install --quiet --require-hashes -r requirements-azure.lock
 	@touch $@
 
-test-azure: setup .venv-azure/ready ## place two small VMs in YOUR Azure subscription, prove, measure and remove them (asks first; about 1 USD; leaves azure-transcript.txt)
+test-azure: setup .venv-azure/ready ## place two small VMs in YOUR Azure subscription, prove, measure and remove them (asks first; about 1 USD; writes azure-transcript.txt)
 	@read -r -p "This makes two virtual machines in the subscription that az has selected, and costs about 1 USD. Type yes: " answer \
 		&& [ "$$answer" = yes ] && NETPERF_AZURE=yes $(BIN)/python -m pytest -s tests/azure/test_real.py $(ARGS)
 
-check: setup ## lint, format and type checks
+check: setup ## run lint, format and type checks
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: setup ## build the documentation and the executed notebooks into docs/_build/html
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@cp "$$($(BIN)/npl report data/recorded/lab-full --to html | tail -1)" docs/_build/html/report.html
 
-workshop: setup ## write the lessons from their solutions; leave slides and a handout in docs/_build/workshop (REVEAL=… a local reveal.js)
+workshop: setup ## generate the lessons from their solutions; write slides and a handout to docs/_build/workshop (REVEAL=… for a local reveal.js)
 	@REVEAL=$(REVEAL) $(BIN)/python docs/workshop.py docs/_build/workshop
 
 notebooks: setup ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
-lock: ## resolve the dependencies anew, for the oldest Python supported
+lock: ## update the lock files for the oldest supported Python
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command "make lock" --extra lab --extra dask --group dev --group docs pyproject.toml -o requirements.lock
 	@echo 'azure-cli>=2.76' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" - -o requirements-azure.lock
 
-clean: ## remove what can be made again (measured data in results/ stay)
+clean: ## remove the environments and caches (measured data in results/ are kept)
 	rm -rf .venv .venv-azure .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-golden: setup ## write what the golden logs are read as, and show each difference for you to check
+golden: setup ## regenerate the expected results of the golden logs and show each difference to check
 	@$(BIN)/python tests/tools/golden.py
 
-bench-scale: setup ## measure ingest, load and storage up to 10^5 runs (about half an hour, 3 GB of disk for a while)
+bench-scale: setup ## measure ingest, load and storage with up to 10^5 runs (about half an hour, temporarily 3 GB of disk)
 	@$(BIN)/python tests/bench/scale.py $(ARGS)

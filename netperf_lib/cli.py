@@ -1,4 +1,4 @@
-"""The verbs of the command line; each calls the Python function of the same name."""
+"""The commands of the command line; each calls the Python function of the same name."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ err = Console(stderr=True)
 
 
 def _share(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    """Read a share: 2% or 0.02."""
+    """Read a percentage: 2% or 0.02."""
     try:
         return None if text is None else float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no share; write 2% or 0.02") from None
+        raise click.BadParameter(f"{text!r} is not a percentage; write 2% or 0.02") from None
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a machine.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
 root = click.option("--root", default="results", show_default=True, help="The data root: a folder, or abfs://…")
 workers = click.option(
     "--workers",
     type=click.IntRange(min=1),
     default=lambda: os.cpu_count() or 1,
-    help="Processes on this machine (default: all its cores).",
+    help="Number of processes on this machine (default: all cores).",
 )
-scheduler = click.option("--scheduler", help="Work on the Dask cluster with this scheduler (tcp://host:port).")
+scheduler = click.option("--scheduler", help="Run on the Dask cluster with this scheduler (tcp://host:port).")
 experiment_file = click.argument("experiment", type=click.Path(path_type=Path))
-rounds = click.option("--rounds", help="Measure this many rounds; +N adds N to those declared.")
+rounds = click.option("--rounds", help="Number of rounds to measure; +N adds N to those declared.")
 duration = click.option(
-    "--duration", "duration_s", type=click.FloatRange(min=0, min_open=True), help="Seconds for every test."
+    "--duration", "duration_s", type=click.FloatRange(min=0, min_open=True), help="Duration of every test in seconds."
 )
-seed = click.option("--seed", type=int, help="Seed of the random order (default: drawn, and stored with the plan).")
-install = click.option("--install", is_flag=True, help="Install tools that a host lacks.")
+seed = click.option("--seed", type=int, help="Seed of the random order (default: random, stored with the plan).")
+install = click.option("--install", is_flag=True, help="Install missing tools on the hosts.")
 until_precise = click.option(
     "--until-precise",
     callback=_share,
     metavar="PERCENT",
-    help="Stop when every contrast is known within ± this, for example 2%.",
+    help="Stop when every contrast is known to within ± this percentage, for example 2%.",
 )
 until_decided = click.option(
-    "--until-decided", is_flag=True, help="Stop when every contrast is settled, or cannot be in the rounds declared."
+    "--until-decided", is_flag=True, help="Stop when every contrast is settled or cannot be in the declared rounds."
 )
-anew = click.option("--anew", is_flag=True, help="Set a complete or different measurement of this name aside first.")
+anew = click.option("--anew", is_flag=True, help="First set aside a complete or different measurement of this name.")
 
 
 def measuring(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of those that measure, named as the parameters of the function that it calls."""
+    """Add the options shared by the commands that measure, named after the parameters of the function called."""
     for option in (until_decided, until_precise, install, anew, seed, duration, rounds, root, experiment_file):
         command = option(command)
     return command
@@ -82,7 +82,7 @@ def npl() -> None:
 
 @contextmanager
 def _progress(text: str) -> Iterator[Callable[..., None]]:
-    """A progress bar on a terminal, for work counted in (done, all), and what is in work; silent elsewhere."""
+    """Show a progress bar of (done, total) and the current item on a terminal; silent elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(text)
@@ -101,7 +101,7 @@ def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
 @npl.command()
 @as_json
 def doctor(as_json: bool) -> None:
-    """Tell what is missing here and how to get it."""
+    """Report what is missing on this machine and how to install it."""
     from .hosts.prerequisites import doctor as look
 
     findings = look()
@@ -113,7 +113,7 @@ def doctor(as_json: bool) -> None:
         ]
         out.print(_table(rows))
         for f in findings:
-            if f.remedy:  # a line of its own: it is to be copied, and no table cuts it
+            if f.remedy:  # on a line of its own, so that it can be copied whole
                 click.echo(f"{f.what} ({f.needed_for}): {f.remedy}")
     if not all(f.ok for f in findings if f.needed_for != "Azure"):
         sys.exit(1)
@@ -124,8 +124,8 @@ def doctor(as_json: bool) -> None:
 @rounds
 @duration
 @seed
-@click.option("--pilot", metavar="DATA", help="A measurement that shows how much runs vary; with --outlook.")
-@click.option("--outlook", is_flag=True, help="Simulate which contrasts the rounds can decide; takes seconds.")
+@click.option("--pilot", metavar="DATA", help="A measurement that shows how much runs vary; implies --outlook.")
+@click.option("--outlook", is_flag=True, help="Simulate which contrasts the rounds can decide; takes a few seconds.")
 @as_json
 def plan(as_json: bool, **options: Any) -> None:
     """Show what an experiment would measure, how long it takes, what it costs and which contrasts it can decide."""
@@ -138,10 +138,10 @@ def plan(as_json: bool, **options: Any) -> None:
 @npl.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--hosts", type=click.Choice(["lab", "inventory", "azure"]), help="Where the hosts come from.")
-@click.option("--question", type=click.Choice(["placement", "streams"]), help="What is asked.")
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds to measure.")
+@click.option("--question", type=click.Choice(["placement", "streams"]), help="The question to answer.")
+@click.option("--rounds", type=click.IntRange(min=1), help="Number of rounds to measure.")
 def init(file: Path, hosts: str | None, question: str | None, rounds: int | None) -> None:
-    """Write a commented experiment to start from; what is not given as an option is asked."""
+    """Write a commented experiment file to start from; prompts for options that are not given."""
     from .experiment.starter import HOSTS, QUESTIONS, starter
 
     if file.exists():
@@ -151,7 +151,7 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
         return click.prompt(text, default=default, err=True, **options) if sys.stdin.isatty() else default
 
     chosen = hosts or ask("Where are the hosts?", "lab", type=click.Choice(list(HOSTS)))
-    asked = question or ask("What do you ask about?", "placement", type=click.Choice(list(QUESTIONS)))
+    asked = question or ask("What is the question about?", "placement", type=click.Choice(list(QUESTIONS)))
     number = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
     file.write_text(starter(name, chosen, asked, number), "utf-8")
@@ -168,10 +168,10 @@ def schema() -> None:
 
 @npl.command()
 @measuring
-@click.option("--or-recorded", is_flag=True, help="Where no hosts can be had here, report on recorded data.")
-@click.option("--pdf", type=click.Path(path_type=Path), help="Also put the report here.")
+@click.option("--or-recorded", is_flag=True, help="Report on recorded data if no hosts are available here.")
+@click.option("--pdf", type=click.Path(path_type=Path), help="Also write the report to this path.")
 def run(**options: Any) -> None:
-    """Do all of it: place the hosts, measure, read, report, take the hosts down."""
+    """Run all steps: place the hosts, measure, read the logs, report, remove the hosts."""
     from .pipeline import run as do
 
     for place in do(**options, say=_say):
@@ -181,7 +181,7 @@ def run(**options: Any) -> None:
 @npl.command()
 @measuring
 def collect(**options: Any) -> None:
-    """Measure; the same command goes on where a killed one stopped."""
+    """Measure an experiment, or resume an interrupted measurement."""
     from .pipeline import collect as do
 
     click.echo(do(**options, say=_say).url)
@@ -192,7 +192,7 @@ def collect(**options: Any) -> None:
 @workers
 @scheduler
 def ingest(folder: str, **options: Any) -> None:
-    """Read the raw logs of an experiment, or of all under a data root, into their tables."""
+    """Read the raw logs of an experiment, or of all experiments under a data root, into tables."""
     from .data.ingest import ingest as do
 
     with _progress("reading") as progress:
@@ -202,19 +202,19 @@ def ingest(folder: str, **options: Any) -> None:
 
 @npl.command()
 @root
-@click.option("--runs", default=1000, show_default=True, help="Runs in all.")
-@click.option("--experiments", default=1, show_default=True, help="Experiments to spread them over.")
-@click.option("--samples", default=1000, show_default=True, help="Packets in the log of a sockperf run.")
-@click.option("--seed", default=0, show_default=True, help="The same seed writes the same bytes.")
-@click.option("--days", default=365.0, show_default=True, help="Days to spread the runs over.")
+@click.option("--runs", default=1000, show_default=True, help="Total number of runs.")
+@click.option("--experiments", default=1, show_default=True, help="Number of experiments to spread the runs over.")
+@click.option("--samples", default=1000, show_default=True, help="Number of packets in the log of a sockperf run.")
+@click.option("--seed", default=0, show_default=True, help="Random seed; the same seed writes the same bytes.")
+@click.option("--days", default=365.0, show_default=True, help="Number of days to spread the runs over.")
 @workers
 def synth(root: str, **options: Any) -> None:
-    """Write a made-up fleet with planted truth, raw logs included: for benchmarks and demonstrations."""
+    """Generate a synthetic fleet with known true effects and raw logs, for benchmarks and demonstrations."""
     from .data.synth import synth as do
 
     with _progress("writing") as progress:
         do(root, progress=progress, **options)
-    click.echo(f"{options['runs']} runs under {root}; what was planted is in {root}/truth.json")
+    click.echo(f"{options['runs']} runs under {root}; the true effects are in {root}/truth.json")
 
 
 @npl.command()
@@ -223,7 +223,7 @@ def synth(root: str, **options: Any) -> None:
 @scheduler
 @as_json
 def verify(folder: str, as_json: bool, **options: Any) -> None:
-    """Check that raw runs are as measured and that the tables say what the logs say; change nothing."""
+    """Check that raw runs are unchanged and that the tables agree with the logs; changes nothing."""
     from .data.verify import verify as do
 
     with _progress("checking") as progress:
@@ -231,7 +231,7 @@ def verify(folder: str, as_json: bool, **options: Any) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
-        click.echo("\n".join(found) or "everything holds")
+        click.echo("\n".join(found) or "no problems found")
     if found:
         sys.exit(1)
 
@@ -247,14 +247,14 @@ def _levels(_context: click.Context, _option: click.Parameter, given: tuple[str,
 @npl.command()
 @click.argument("folder")
 @click.argument("after", required=False)
-@click.option("--metric", help="Only this metric.")
-@click.option("--by", help="One folder: the factor whose levels are compared. Two: the factors that make conditions.")
-@click.option("--margin", callback=_share, metavar="PERCENT", help="What counts as equivalent, for example 5%.")
-@click.option("--where", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="Only these runs.")
-@click.option("--where-after", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="The same, of AFTER.")
-@click.option("--pattern", help="Of raw logs: how a path is made, for example '{placement}/r{round}.txt'.")
+@click.option("--metric", help="Compare only this metric.")
+@click.option("--by", help="With one folder: the factor to compare. With two: the factors that define a condition.")
+@click.option("--margin", callback=_share, metavar="PERCENT", help="Margin that counts as equivalent, for example 5%.")
+@click.option("--where", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="Use only these runs.")
+@click.option("--where-after", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="The same for AFTER.")
+@click.option("--pattern", help="For raw logs: structure of the paths, for example '{placement}/r{round}.txt'.")
 @click.option("--fail-on", multiple=True, type=click.Choice(["worse", "inconclusive", "no verdict"]))
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML here.")
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
 @as_json
 def compare(
@@ -270,9 +270,9 @@ def compare(
 ) -> None:
     """Print the verdicts on the contrasts that FOLDER declares, or compare FOLDER with AFTER, condition by condition.
 
-    FOLDER and AFTER are experiments or raw logs. With --by and one folder: levels and ratios of a factor, as
-    the notebooks show them; what was not declared before the data gets no verdict. With --fail-on the exit code is 3
-    where a verdict is one of those named.
+    FOLDER and AFTER are experiments or raw logs. --by with one folder prints levels and ratios of a factor, as in
+    the notebooks; contrasts that were not declared before the data get no verdict. With --fail-on, the exit code is 3
+    if any verdict is one of those named.
     """
     from .questions import before_after, gate
     from .questions.question import Question
@@ -300,9 +300,9 @@ def compare(
 @npl.command()
 @click.argument("folder")
 @click.option("--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True)
-@click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to (default: here).")
+@click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to (default: current).")
 def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None) -> None:
-    """Write runs, intervals, levels and verdicts for those who go on in a spreadsheet."""
+    """Export runs, intervals, levels and verdicts for use in a spreadsheet."""
     from .questions.export import export as do
 
     for place in do(folder, to, into or Path()):
@@ -311,15 +311,15 @@ def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None
 
 @npl.command()
 @click.argument("folder")
-@click.option("--notebook", "notebooks", multiple=True, help="Only this notebook; may be given again.")
+@click.option("--notebook", "notebooks", multiple=True, help="Run only this notebook; can be repeated.")
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the notebooks.")
 @click.option("--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True)
-@click.option("--code", is_flag=True, help="Show the code too.")
-@click.option("--against", metavar="BEFORE", help="Only the page that compares this measurement with FOLDER.")
+@click.option("--code", is_flag=True, help="Include the code.")
+@click.option("--against", metavar="BEFORE", help="Make only the page that compares this measurement with FOLDER.")
 def report(
     folder: str, notebooks: tuple[str, ...], parameters: tuple[str, ...], against: str | None, **options: Any
 ) -> None:
-    """Execute the notebooks on an experiment and make PDFs of them."""
+    """Execute the notebooks on an experiment and convert them to PDF."""
     from .reporting import parse_parameters
     from .reporting import report as do
 
@@ -339,13 +339,13 @@ def report(
 
 @npl.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--tables", type=click.Path(file_okay=False, path_type=Path), help="Write the tables here, as parquet.")
-@click.option("--workers", type=click.IntRange(min=1), help="Read this many files at a time.")
+@click.option("--tables", type=click.Path(file_okay=False, path_type=Path), help="Write parquet tables to this folder.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of files to read at a time.")
 @as_json
 def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_json: bool) -> None:
     """Read logs of network benchmarks: iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more.
 
-    FILES are logs, packed by gzip or not, folders of logs, or - for the standard input.
+    FILES are logs (plain or gzipped), folders of logs, or - for standard input.
     """
     from .data.logs import parse_files
 
@@ -368,12 +368,12 @@ def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_
     "--into", type=click.Path(file_okay=False, path_type=Path), help="Folder of the experiment to import into."
 )
 @click.option(
-    "--labels", type=click.Path(dir_okay=False, path_type=Path), help="CSV: a row for a log or a pattern of logs."
+    "--labels", type=click.Path(dir_okay=False, path_type=Path), help="CSV file: a row for each log or pattern of logs."
 )
-@click.option("--pattern", help="How a path is made, for example '{placement}/{tool}-P{streams}-r{round}.txt'.")
-@click.option("--contrasts", type=click.Path(dir_okay=False, path_type=Path), help="YAML: the comparisons declared.")
+@click.option("--pattern", help="Structure of the paths, for example '{placement}/{tool}-P{streams}-r{round}.txt'.")
+@click.option("--contrasts", type=click.Path(dir_okay=False, path_type=Path), help="YAML file: the declared contrasts.")
 @click.option("--title", default="", help="Title of the experiment.")
-@click.option("--pdf", type=click.Path(dir_okay=False, path_type=Path), help="Also report, and put the report here.")
+@click.option("--pdf", type=click.Path(dir_okay=False, path_type=Path), help="Also make the report and write it here.")
 @click.option("--dry-run", is_flag=True, help="Print what was understood and what is missing; write nothing.")
 @click.option("--labels-template", is_flag=True, help="Print a labels file to fill in; write nothing.")
 def import_(
@@ -386,9 +386,9 @@ def import_(
     labels_template: bool,
     **options: Any,
 ) -> None:
-    """Import logs that exist, so that they are read, compared and reported like measured data.
+    """Import existing logs, so that they are read, compared and reported like measured data.
 
-    FILES are logs, folders of logs or patterns. Labels say what a log cannot: placement, hosts, round.
+    FILES are logs, folders of logs or patterns. Labels add what a log does not contain: placement, hosts, round.
     """
     from .data import imports
 
@@ -402,7 +402,7 @@ def import_(
         click.echo("".join(f"\nall runs: {name}: {shown[name].iloc[0]}" for name in equal))
         return
     if into is None:
-        raise click.UsageError("say where: --into results/NAME (or --dry-run, or --labels-template)")
+        raise click.UsageError("no folder given: use --into results/NAME (or --dry-run, or --labels-template)")
     declared = imports.read_contrasts(contrasts) if contrasts else None
     done = imports.import_logs(files, into=into, contrasts=declared, title=title, **options)
     click.echo(f"{len(done.runs)} runs in {done.path}")
@@ -413,7 +413,7 @@ def import_(
 
 
 def _read(run: dict[str, Any]) -> str:
-    """One run for people: where it is, what it is, and the numbers or the reason why there are none."""
+    """Describe one run: where it is, what it is, and its numbers or the reason why there are none."""
     from .metrics import METRICS, format_value
 
     what = " ".join(filter(None, (run["tool"], run["tool_version"], run["test"])))
@@ -429,8 +429,8 @@ def _read(run: dict[str, Any]) -> str:
 @npl.command()
 @experiment_file
 @root
-@click.option("--dry-run", is_flag=True, help="Show what would be made; make nothing, ask nobody.")
-@click.option("--check", is_flag=True, help="Look at login, sizes, quota and cost; make nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be created, without creating or querying anything.")
+@click.option("--check", is_flag=True, help="Check login, sizes, quota and cost; create nothing.")
 def up(experiment: Path, root: str, dry_run: bool, check: bool) -> None:
     """Place the hosts of an experiment, prove where they are, and leave them running."""
     from .pipeline import dry_run as show
@@ -451,22 +451,22 @@ def up(experiment: Path, root: str, dry_run: bool, check: bool) -> None:
 @npl.command()
 @click.argument("experiment", type=click.Path(path_type=Path), required=False)
 @root
-@click.option("--all", "every", is_flag=True, help="Whatever carries this project's tag in the selected subscription.")
-@click.option("--expired", is_flag=True, help="With --all: only what is past its time.")
-@click.option("--yes", is_flag=True, help="With --all: do not ask.")
+@click.option("--all", "every", is_flag=True, help="Everything with this project's tag in the selected subscription.")
+@click.option("--expired", is_flag=True, help="With --all: only what has expired.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
 def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bool) -> None:
-    """Take the hosts of an experiment away; safe to repeat."""
+    """Remove the hosts of an experiment; safe to repeat."""
     from .hosts import azure
     from .pipeline import down as do
 
     if every == (experiment is not None) or (expired and not every):
-        raise click.UsageError("give an experiment, or --all (with --expired: only what is past its time)")
+        raise click.UsageError("give an experiment or --all (add --expired for only what has expired)")
     if experiment is not None:
         do(experiment, root=root)
         return
     found = azure.leftovers(expired=expired)
     for group in found:
-        click.echo(f"{group.group}: {group.experiment}, made {group.created_utc}, expires {group.expires_utc}")
+        click.echo(f"{group.group}: {group.experiment}, created {group.created_utc}, expires {group.expires_utc}")
     if found and (yes or click.confirm("Delete these resource groups?", err=True)):
         azure.down_all(found)
 
@@ -474,9 +474,9 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
 @npl.command()
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--browser/--no-browser", default=True, show_default=True)
-@click.option("--port", default=0, help="Port of the page; 0: a free one.")
+@click.option("--port", default=0, help="Port of the page; 0 picks a free one.")
 def explore(folders: tuple[Path, ...], browser: bool, port: int) -> None:
-    """Open FOLDERS (default: the lab's, else the recorded one) as a page to look around in, without code."""
+    """Explore FOLDERS (default: the lab's, else the recorded one) on a page in the browser, without code."""
     from .reporting.panel import serve
 
     sys.exit(serve(folders, browser=browser, port=port))
@@ -484,14 +484,14 @@ def explore(folders: tuple[Path, ...], browser: bool, port: int) -> None:
 
 @npl.group()
 def workshop() -> None:
-    """Teach with the local lab: lessons with exercises that check themselves."""
+    """Teach with the local lab: lessons with self-checking exercises."""
 
 
 @workshop.command("start")
 @click.argument("folder", default="workshop", type=click.Path(path_type=Path))
-@click.option("--experiment", type=click.Path(path_type=Path), help="The measured experiment that the lessons look at.")
+@click.option("--experiment", type=click.Path(path_type=Path), help="The measured experiment that the lessons use.")
 @click.option("--browser/--no-browser", default=True, show_default=True)
-@click.option("--lab/--no-lab", default=True, show_default=True, help="Hold the local lab open meanwhile.")
+@click.option("--lab/--no-lab", default=True, show_default=True, help="Keep the local lab running meanwhile.")
 def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bool) -> None:
     """Copy the lessons into FOLDER and open JupyterLab there, with the lab running."""
     from .reporting.workshop import start
@@ -505,7 +505,7 @@ def lab() -> None:
 
 
 lab_folder = click.option(
-    "--folder", type=click.Path(path_type=Path), help="Where the lab lives (default: the user's)."
+    "--folder", type=click.Path(path_type=Path), help="Folder of the lab (default: one for each user)."
 )
 
 
@@ -514,7 +514,7 @@ lab_folder = click.option(
 @click.option("--realtime", is_flag=True, help="Real-time priority for steadier delays; needs root.")
 @lab_folder
 def lab_up(experiment: Path | None, realtime: bool, folder: Path | None) -> None:
-    """Hold a lab open until interrupted: the default one, or that of an EXPERIMENT."""
+    """Run a lab until interrupted: the default lab, or that of an EXPERIMENT."""
     from . import hosts
     from .hosts import lab as source
 
@@ -530,7 +530,7 @@ def lab_up(experiment: Path | None, realtime: bool, folder: Path | None) -> None
 @lab_folder
 @as_json
 def lab_status(folder: Path | None, as_json: bool) -> None:
-    """Show the lab that runs, its hosts and what it found out about itself."""
+    """Show the running lab, its hosts and its checks of itself."""
     from .hosts import lab as source
 
     running = source.status(folder)
@@ -539,24 +539,24 @@ def lab_status(folder: Path | None, as_json: bool) -> None:
         found = asdict(deployment) if deployment else None
         click.echo(json.dumps({"pid": running.pid if running else None, "deployment": found}, indent=2))
     elif running is None:
-        click.echo(f"no lab runs in {folder or source.default_folder()}")
+        click.echo(f"no lab is running in {folder or source.default_folder()}")
     elif deployment is None:
-        click.echo(f"process {running.pid} is making a lab in {running.folder}")
+        click.echo(f"process {running.pid} is starting a lab in {running.folder}")
     else:
         shown = ("name", "data_address", "region", "zone", "ppg", "accelerated", "port")
         out.print(_table([{k: getattr(h, k) for k in shown} for h in deployment.hosts], deployment.notice))
         for proof in deployment.proofs:
-            holds = {True: "holds", False: "does not hold", None: "not known"}[proof.holds]
+            holds = {True: "holds", False: "does not hold", None: "unknown"}[proof.holds]
             _say(f"{proof.claim}: {holds} ({proof.evidence})")
 
 
 @lab.command("down")
 @lab_folder
 def lab_down(folder: Path | None) -> None:
-    """End the lab, whoever started it."""
+    """Stop the lab, even if another process started it."""
     from .hosts import lab as source
 
-    click.echo("ended" if source.stop(folder) else "no lab was running")
+    click.echo("stopped" if source.stop(folder) else "no lab was running")
 
 
 @lab.command("shell", context_settings={"ignore_unknown_options": True})
@@ -571,11 +571,11 @@ def lab_shell(host: str, command: tuple[str, ...], folder: Path | None) -> None:
 
 
 def main() -> None:
-    """Entry point: one line for what a user can cause, the exit code of the error's kind."""
-    # loading libraries leaves no garbage, and the system takes back the rest: to search takes a quarter of the time
+    """Entry point: one line for an error that a user can cause, and the exit code of its kind."""
+    # importing libraries creates hardly any garbage, and exit frees the rest: collecting takes a quarter of the time
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
-    # a polite kill, or a terminal that goes, unwinds like Ctrl-C, so that what was placed is taken down
+    # SIGTERM or a closed terminal unwinds like Ctrl-C, so that the hosts placed are taken down
     for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # Windows has no SIGHUP
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -594,7 +594,7 @@ def main() -> None:
     except NetperfError as error:
         _say(f"npl: {error}")
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
     except Exception as error:

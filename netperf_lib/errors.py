@@ -1,4 +1,4 @@
-"""The exception tree. Every message is one sentence that says what was wrong, where, and what to do."""
+"""The exception tree. Every message is one sentence that says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ if TYPE_CHECKING:
 
 
 def explain(error: Exception) -> str | None:
-    """Say in one sentence what the machine or a damaged file did; None for what is a defect of the code."""
+    """Explain in one sentence an error of the machine or a damaged file; None for a defect of the code."""
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
     text = " ".join(str(error).split())[:300]
     if isinstance(error, OSError):
         where = " to ".join(str(n) for n in (error.filename, error.filename2) if n is not None)
         why = error.strerror or text or type(error).__name__
         remedy = {
-            errno.ENOSPC: "; free some space and give the same command again",
-            errno.EDQUOT: "; free some space and give the same command again",
-            errno.EROFS: "; choose a place that can be written",
-            errno.EACCES: "; choose another place, or get the right to use this one",
-            errno.EPERM: "; choose another place, or get the right to use this one",
+            errno.ENOSPC: "; free some space and run the same command again",
+            errno.EDQUOT: "; free some space and run the same command again",
+            errno.EROFS: "; choose a writable location",
+            errno.EACCES: "; choose another location, or get permission to use this one",
+            errno.EPERM: "; choose another location, or get permission to use this one",
             errno.ENAMETOOLONG: "; choose a shorter name",
             errno.ELOOP: "; remove the symbolic links that lead back to themselves",
         }.get(error.errno or 0, "")
         return f"{f'{where}: ' if where else ''}{why}{remedy}"
     if "pyarrow.ArrowException" in kinds:
-        return f"a table cannot be read or written ({text}); remove the folder `tables`, it is made anew from raw runs"
+        return (
+            f"a table cannot be read or written ({text}); remove the folder `tables`; it is rebuilt from the raw runs"
+        )
     if kinds & {"json.JSONDecodeError", "pydantic_core.ValidationError", "yaml.YAMLError", "builtins.UnicodeError"}:
-        return f"a file holds something else than it should ({text}); restore it from a copy, or remove it"
+        return f"a file has unexpected content ({text}); restore it from a copy, or remove it"
     if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):
         return f"{text}; remove the symbolic links that lead back to themselves"
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; give less data at once, or use a larger machine"
+        return "there is not enough memory for this; process less data at once, or use a larger machine"
     if isinstance(error, RecursionError):
         return "a file is nested too deeply to be read"
     return None
@@ -59,7 +61,7 @@ class ExperimentError(UsageError):
 
 
 class ParseError(NetperfError):
-    """A log that cannot be read as any known tool's.
+    """A log that cannot be read as the output of any known tool.
 
     Parameters
     ----------
@@ -78,11 +80,11 @@ class ParseError(NetperfError):
 
 
 class StatsError(UsageError):
-    """Data or options from which no statement can be made."""
+    """Data or options that allow no statement."""
 
 
 class HostError(NetperfError):
-    """A host cannot be made, reached or used."""
+    """A host cannot be created, reached or used."""
 
 
 class SSHError(HostError):
@@ -90,7 +92,7 @@ class SSHError(HostError):
 
 
 class UnreachableError(SSHError):
-    """There is no connection to a host, or it broke.
+    """There is no connection to a host, or the connection broke.
 
     Parameters
     ----------
@@ -118,25 +120,25 @@ class AzureError(HostError):
 
 
 class CollectError(NetperfError):
-    """A measurement could not go on."""
+    """A measurement could not continue."""
 
 
 class StoreError(NetperfError):
-    """The data folder holds something it should not, or lacks something it should hold."""
+    """The data folder contains something that it should not, or lacks something that it should contain."""
 
 
 class ReportError(NetperfError):
-    """A notebook or its report could not be made."""
+    """A notebook or its report could not be produced."""
 
     made: Sequence[Any] = ()
-    """Paths of the reports that were made nevertheless."""
+    """Paths of the reports that were made anyway."""
 
 
 class NothingToReport(ReportError):  # noqa: N818 (not an error: a state of the data)
-    """The experiment does not hold what a notebook asks about: its page ends here and says why."""
+    """The experiment lacks the data that a notebook needs: its page ends here and says why."""
 
     def _render_traceback_(self) -> list[str]:
-        # IPython shows this in place of a traceback: nobody made a mistake
+        # IPython shows this instead of a traceback: it is not a mistake
         return [f"Not in this experiment: {self}"]
 
 

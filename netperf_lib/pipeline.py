@@ -1,6 +1,6 @@
-"""The verbs that join the parts: place the hosts, measure, read, report, take the hosts down.
+"""The commands that join the parts: place the hosts, measure, read, report, remove the hosts.
 
-What reads and measures is imported by the verbs that need it, so that `plan` answers at once.
+The modules that read and measure are imported by the functions that need them, so that `plan` answers at once.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def plan(
     pilot: PathLike | pd.DataFrame | None = None,
     outlook: bool = False,
 ) -> Preview:
-    """What an experiment would measure: trials, duration, traffic, cost, and which contrasts it can decide.
+    """Preview an experiment: trials, duration, traffic, cost, and which contrasts it can decide.
 
     Parameters
     ----------
     experiment, rounds, duration_s, seed
         As in `run`.
     pilot : path, URL or DataFrame, optional
-        An earlier measurement, or the first rounds of this one: how much its runs vary shows how many are needed.
+        An earlier measurement, or the first rounds of this one; its variation shows how many rounds are needed.
     outlook : bool
-        Simulate which contrasts the rounds can decide, which takes seconds; done in any case where a pilot is given.
+        Simulate which contrasts the rounds can decide, which takes a few seconds; implied by `pilot`.
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)
@@ -69,14 +69,14 @@ def run(
     say: Callable[[str], None] = print,
     **measuring: Any,
 ) -> list[Path]:
-    """Measure an experiment and report on it; an interrupted one goes on where it stopped.
+    """Measure an experiment and report on it, or resume an interrupted measurement.
 
     Parameters
     ----------
     experiment, root, say
         As in `collect`.
     or_recorded : bool
-        Where the hosts cannot be had here, say why and report on the `recorded` experiment.
+        If the hosts are not available here, say why and report on the `recorded` experiment.
     pdf : path, optional
         Where to put a copy of the combined report.
     **measuring
@@ -98,10 +98,10 @@ def run(
             raise
         say(f"Nothing can be measured here: {error}")
         say(f"The report is made from recorded data instead: {recorded()}")
-        # a copy, because the original may lie where nothing can be written
+        # a copy, because the original may be in a read-only location
         copy = Store(root, f"{recorded().name}-recorded").path
         store = Store.at(shutil.copytree(recorded(), copy, dirs_exist_ok=True))
-    except CollectError as error:  # what was measured is reported on all the same
+    except CollectError as error:  # runs that were measured are reported anyway
         store = Store(root, _load(experiment).name)
         if not any(state.status == "ok" for state in store.runs()):
             raise
@@ -115,7 +115,7 @@ def run(
 
 
 def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:
-    """Make the reports of an experiment, and a copy of the combined one at `pdf`, also where a page failed."""
+    """Make the reports of an experiment, and copy the combined one to `pdf`, even if a page failed."""
     from .reporting import report
 
     try:
@@ -147,36 +147,36 @@ def collect(
     until_decided: bool = False,
     say: Callable[[str], None] = print,
 ) -> Store:
-    """Measure an experiment; the same call goes on where a killed one stopped.
+    """Measure an experiment, or resume an interrupted measurement.
 
     Parameters
     ----------
     experiment : path
-        The experiment's yaml file.
+        The YAML file of the experiment.
     root : path
         The data root.
     rounds : int or str, optional
         Rounds to measure; ``"+6"`` adds six to those declared.
     duration_s : float, optional
-        Seconds for every test, instead of those declared.
+        Duration of every test in seconds, instead of those declared.
     seed : int, optional
         Seed of the random order.
     anew : bool
-        Set a complete or different measurement of this name aside first.
+        First set aside a complete or different measurement of this name.
     install : bool
-        Install tools that a host lacks.
+        Install missing tools on the hosts.
     until_precise : float, optional
-        Stop after the round in which every declared contrast is known within ± this share (0.02: 2 %).
+        Stop after the round in which every declared contrast is known to within ± this share (0.02: 2 %).
     until_decided : bool
         Stop after the round in which every declared contrast is settled, or futile within the rounds declared. The
-        verdicts are then those of a sequential design, which stay valid however often one looks.
+        verdicts are then those of a sequential design, which stay valid however often the data are examined.
     say : callable
-        Told in a sentence what happens.
+        Called with each progress message.
 
     Raises
     ------
     CollectError
-        Trials have no good run after all attempts; everything else was measured.
+        Some trials have no good run after all attempts; everything else was measured.
     """
     from .data.layout import Store
     from .measure.collector import collect as measure
@@ -185,10 +185,10 @@ def collect(
     declared = _load(experiment, rounds, duration_s)
     store = Store(root, declared.name)
     if anew and (aside := store.set_aside_unless_open(declared)):
-        say(f"The measurement made before is kept in {aside}")
+        say(f"The previous measurement is kept in {aside}")
     looked = until_decided or until_precise is not None
     enough = decided(store, declared, until_precise) if looked else None
-    with report_disk_full(store), store.lock():  # before any host is touched: those that run may be another collector's
+    with report_disk_full(store), store.lock():  # before any host is touched: running hosts may be another collector's
         scheduled = _schedule(store, declared, seed, looked=looked)
         workload = _workload(scheduled)
         for number in range(1, declared.deployments + 1):
@@ -211,7 +211,7 @@ def collect(
 
 
 def _spent(experiment: Experiment, store: Store, scheduled: Plan, _elapsed_s: float) -> str | None:
-    """Say so when what the hosts cost has reached the budget."""
+    """Return a message if the cost of the hosts has reached the budget."""
     if experiment.budget is None:
         return None
     done = len(store.run_ids()) / max(1, len(scheduled.trials))
@@ -219,18 +219,18 @@ def _spent(experiment: Experiment, store: Store, scheduled: Plan, _elapsed_s: fl
 
 
 def decided(store: Store, experiment: Experiment, width: float | None = None) -> Callable[[], str | None]:
-    """Make the rule that ends measuring: every declared contrast is settled or futile, or known within ± `width`."""
+    """Return the stopping rule: every declared contrast is settled or futile, or known to within ± `width`."""
     if width is not None and not 0 < width < 1:
-        raise UsageError(f"until precise {width:g}: must be above 0 and below 1, such as 0.02")
+        raise UsageError(f"until precise {width:g}: must be above 0 and below 1, for example 0.02")
     if not experiment.contrasts:
-        raise UsageError(f"{experiment.name}: declares no contrasts, so that nothing can be decided")
+        raise UsageError(f"{experiment.name}: declares no contrasts, so there is nothing to decide; declare some")
 
     def enough() -> str | None:
         from .data.load import load
         from .stats import until_decided
 
         runs = load(store.location)
-        latest = runs[runs["deployment"] == runs["deployment"].max()]  # of several, each is measured to the end
+        latest = runs[runs["deployment"] == runs["deployment"].max()]  # earlier deployments are complete
         rounds_left = experiment.rounds - int(latest["round"].max())
         progress = until_decided(
             latest, experiment.contrasts, rounds_left=rounds_left, alpha=experiment.alpha, width=width
@@ -250,7 +250,7 @@ def _load(experiment: PathLike, rounds: str | int | None = None, duration_s: flo
 
 
 def _workload(scheduled: Plan) -> hosts.Workload:
-    """What a source of hosts is told of the plan."""
+    """Summarize the plan for a source of hosts."""
     return hosts.Workload(
         measuring_s=estimate.duration_s(scheduled),
         traffic=estimate.traffic(scheduled),
@@ -259,15 +259,15 @@ def _workload(scheduled: Plan) -> hosts.Workload:
 
 
 def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool) -> Plan:
-    """The schedule: a stored one is kept as long as it stands, so that the order of its seed is kept.
+    """Return the schedule; the seed of a stored one is reused, so that the order of its trials is kept.
 
-    Whether the rounds were ever stopped by looking at the data is kept with it: verdicts are then judged more strictly.
+    The plan also records whether the data ever decided when to stop: verdicts are then judged more strictly.
     """
     store.declare(declared)
     kept = store.read_plan()
     stored_seed = int(kept["seed"]) if kept else None
     if seed is not None and stored_seed is not None and seed != stored_seed and store.run_ids():
-        raise UsageError(f"{store.url} was begun with seed {stored_seed}; leave --seed out, or choose another root")
+        raise UsageError(f"{store.url} was started with seed {stored_seed}; omit --seed, or choose another root")
     scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
     looked = looked or bool(kept and kept.get("looked"))
     store.write_plan(scheduled.to_dict() | {"looked": looked})
@@ -280,7 +280,7 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     Raises
     ------
     UsageError
-        The hosts live only as long as the process that placed them.
+        The hosts exist only as long as the process that placed them.
     """
     from .data.layout import Store
 
@@ -288,8 +288,8 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     source = hosts.source(declared.hosts.source)
     if source.EPHEMERAL and not source.HOLDS:
         raise UsageError(
-            f"hosts of source {declared.hosts.source!r} live only while they are measured; "
-            "use `npl run` or `npl collect`, or `npl lab up` to hold a lab open"
+            f"hosts of source {declared.hosts.source!r} exist only during a measurement; "
+            "use `npl run` or `npl collect`, or `npl lab up` to keep a lab running"
         )
     store = Store(root, declared.name)
     store.declare(declared)
@@ -302,7 +302,7 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
 
 
 def down(experiment: PathLike, *, root: PathLike = "results") -> None:
-    """Take the hosts of an experiment away; safe to repeat."""
+    """Remove the hosts of an experiment; safe to repeat."""
     from .data.layout import Store
 
     declared = _load(experiment)
@@ -310,13 +310,13 @@ def down(experiment: PathLike, *, root: PathLike = "results") -> None:
 
 
 def dry_run(experiment: PathLike) -> str:
-    """Show what `up` would make: plain commands, the template and its parameters; nothing is made, nobody is asked."""
+    """Show what `up` would create (commands, template, parameters), without creating or querying anything."""
     declared = _load(experiment)
     return str(_offering(declared, "dry_run").dry_run(declared))
 
 
 def preflight(experiment: PathLike) -> tuple[str, bool]:
-    """Look at everything that can be known before `up` spends money; return what was found and whether it may start."""
+    """Check everything that can be known before `up` spends money; return the findings and whether it may start."""
     declared = _load(experiment)
     workload = _workload(schedule(declared, seed=0))
     found = _offering(declared, "preflight").preflight(declared, workload=workload)
@@ -326,7 +326,5 @@ def preflight(experiment: PathLike) -> tuple[str, bool]:
 def _offering(declared: Experiment, what: str) -> Any:
     source: Any = hosts.source(declared.hosts.source)
     if not hasattr(source, what):
-        raise UsageError(
-            f"source {declared.hosts.source!r} makes nothing that costs money: `npl plan` shows all there is"
-        )
+        raise UsageError(f"source {declared.hosts.source!r} creates nothing that costs money; use `npl plan` instead")
     return source

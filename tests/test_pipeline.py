@@ -85,7 +85,7 @@ def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small: Path
     assert said[-1] == "Deployment 1: nothing is left to measure."
     assert store.deployments() == [placed]  # with the keys and ports of the first time
     npl.collect(small, root=tmp_path, rounds="+1", say=said.append)
-    assert said[-1] == "1 of 2 trials measured, 1 were measured before."
+    assert said[-1] == "1 of 2 trials measured, 1 measured before."
 
 
 def test_trials_without_a_good_run_are_an_error_with_the_reason(

@@ -1,1 +1,1 @@
-"""Raw runs on disk, and the tables that are made of them."""
+"""Raw runs on disk, and the tables made from them."""

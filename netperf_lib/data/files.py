@@ -1,9 +1,9 @@
-"""The file operations that a data root needs, on a disk or an object store: each happens whole or not at all.
+"""The file operations that a data root needs, on a disk or an object store; each is atomic.
 
 A path is a folder on this machine; a URL (``abfs://container/folder``, ``s3://…``, ``memory://…``) is opened by fsspec.
 Credentials come from where the store's own tools keep them (for Azure: ``az login``, a managed identity, or the
-``AZURE_STORAGE_*`` variables). They are never part of a name here, are not kept, and do not travel to workers: a folder
-is pickled as its URL alone.
+``AZURE_STORAGE_*`` variables). They are never part of a name here, are not stored, and are not sent to workers: a
+folder is pickled as its URL alone.
 
 Permission problems are `PermissionError` on both kinds, missing files `FileNotFoundError`.
 """
@@ -42,7 +42,7 @@ SMALL = 8 << 20
 """Files of an object store up to this many bytes are fetched whole; of larger ones only the ranges that are needed."""
 
 _TEMPORARY = re.compile(r"\.(?:staging-|.+\.)(?P<host>[^.]*)-(?P<pid>\d+)-[0-9a-z_]{8}")
-"""Name of a file or folder while it is written."""
+"""Name of a file or folder while it is being written."""
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def split(place: Location) -> tuple[str, str]:
 
 
 def folder(place: Location) -> Folder:
-    """Open a folder, which need not exist yet; StoreError where its URL cannot be used."""
+    """Open a folder, which need not exist yet; StoreError if its URL cannot be used."""
     return ObjectFolder(str(place)) if is_url(place) else Folder(str(_path(place)))
 
 
@@ -97,7 +97,7 @@ def _host() -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this machine runs; True where that cannot be found out."""
+    """Whether a process of this machine is running; True if that cannot be determined."""
     if sys.platform == "win32":  # signal 0 is Ctrl-C there
         return True
     try:
@@ -110,7 +110,7 @@ def is_alive(pid: int) -> bool:
 
 
 def status_of(pid: int, field: int) -> str | None:
-    """What the system tells of a process of this machine, by the place in ``/proc/PID/stat`` behind its name."""
+    """A field of ``/proc/PID/stat`` of a process of this machine, counted from the one after its name."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[field]
     except (OSError, IndexError):
@@ -121,7 +121,7 @@ class Folder:
     """A folder on this machine, whose files are named by their path relative to it; renames are atomic."""
 
     url: str
-    """Its path or URL, as messages and workers name it."""
+    """Its path or URL, as used by messages and workers."""
     path: Path | None
     """Where it is on this machine; None for a folder elsewhere."""
 
@@ -150,7 +150,7 @@ class Folder:
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
-        """A local place to write to; it becomes the file `name` whole when the block ends well."""
+        """A local path to write to; it becomes the file `name` in one step when the block succeeds."""
         place = self._top / name
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = _temporary(place)
@@ -163,7 +163,7 @@ class Folder:
                 aside.unlink(missing_ok=True)
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a new file whole; FileExistsError where there is one."""
+        """Write a new file whole; FileExistsError if it exists."""
         place = self._top / name
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = _temporary(place)
@@ -214,20 +214,20 @@ class Folder:
         except OSError:
             if not final.is_dir() or (final / last).exists():
                 raise
-            final.rename(_temporary(final))  # half a copy of a run is in the way
+            final.rename(_temporary(final))  # a partial copy of a run is in the way
             staged.rename(final)
         if durable:
             _fsync(final.parent)
 
     def tidy(self, name: str) -> None:
-        """Remove what killed writers of this machine left in a folder; object stores have no half-written files."""
+        """Remove leftovers of this machine's killed writers in a folder; object stores have no half-written files."""
         for left in (self._top / name).glob(".*"):
             found = _TEMPORARY.fullmatch(left.name)
             if found and found["host"] == _host() and not is_alive(int(found["pid"])):
                 self.remove(f"{name}/{left.name}")
 
     def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
-        """Names in a folder, sorted, without hidden ones; with `complete_with` only folders that hold that file."""
+        """Names in a folder, sorted, without hidden ones; with `complete_with` only folders that contain that file."""
         top = f"{self._top}/{name}" if name else str(self._top)
         try:
             with os.scandir(top) as entries:
@@ -239,7 +239,7 @@ class Folder:
         return sorted(found)
 
     def sizes(self, name: str) -> dict[str, int]:
-        """Names of the files in a folder and their sizes in bytes; empty where there is no such folder."""
+        """Names of the files in a folder and their sizes in bytes; empty if there is no such folder."""
         try:
             with os.scandir(self._top / name) as entries:
                 return {e.name: e.stat().st_size for e in entries if e.is_file() and not e.name.startswith(".")}
@@ -248,11 +248,11 @@ class Folder:
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        """A folder as a local one to read, for as long as the block runs."""
+        """A local path for reading a folder, for the duration of the block."""
         yield self._top / name
 
     def remove(self, name: str) -> None:
-        """Remove a file or a whole folder; what is not there is removed already."""
+        """Remove a file or a whole folder; a missing one is no error."""
         place = self._top / name
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
@@ -260,15 +260,15 @@ class Folder:
             place.unlink(missing_ok=True)
 
     def move(self, name: str, target: str, *, last: str) -> None:
-        """Rename a folder. Where that is not one step, the file `last` arrives last and leaves last."""
+        """Rename a folder. If that is not atomic, the file `last` is copied last and removed last."""
         (self._top / name).rename(self._top / target)
 
     def arrow(self, name: str, sizes: Mapping[str, int]) -> tuple[pyarrow.fs.FileSystem, str]:
-        """A pyarrow file system for the files of a folder, whose sizes are known, and the folder's path in it."""
+        """A pyarrow file system for the files of a folder, with known sizes, and the folder's path in it."""
         return pyarrow.fs.LocalFileSystem(), str(self._top / name)
 
     def each(self, function: Callable[[T], Any], items: list[T]) -> list[Any]:
-        """Apply a function to many items; concurrently where each waits for the store."""
+        """Apply a function to many items; concurrently if each waits for the store."""
         return [function(item) for item in items]
 
 
@@ -278,10 +278,10 @@ class ObjectFolder(Folder):
     def __init__(self, url: str) -> None:
         if re.search(r"[?&](sig|sv|se)=", url) or re.match(r"\w+://[^/@]*:[^/@]*@", url):
             raise StoreError(
-                "the data root's URL holds a credential; leave it out and set AZURE_STORAGE_SAS_TOKEN, "
+                "the data root's URL contains a credential; remove it and set AZURE_STORAGE_SAS_TOKEN, "
                 "AZURE_STORAGE_CONNECTION_STRING or use `az login`"
             )
-        import fsspec  # only here: a folder on this machine does without
+        import fsspec  # only here: a folder on this machine does not need it
 
         self.url, self.path = url.rstrip("/"), None
         with _store_errors(self.url):
@@ -383,7 +383,7 @@ class ObjectFolder(Folder):
     def move(self, name: str, target: str, *, last: str) -> None:
         with _store_errors(self.url):
             files = sorted((f for f in self._find(name) if not f.startswith(".")), key=lambda f: (f == last, f))
-            for file in files:  # copied whole before anything is taken away
+            for file in files:  # copied whole before anything is removed
                 self._fs.cp_file(self._at(f"{name}/{file}"), self._at(f"{target}/{file}"))
             for file in files:
                 self._fs.rm_file(self._at(f"{name}/{file}"))
@@ -397,7 +397,7 @@ class ObjectFolder(Folder):
 
 
 class _KnownFiles(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
-    """How pyarrow reads files of a folder whose sizes are known; small ones are fetched whole in one request."""
+    """Lets pyarrow read files of a folder with known sizes; small ones are fetched whole in one request."""
 
     def __init__(self, folder: ObjectFolder, sizes: Mapping[str, int]) -> None:
         super().__init__(folder._fs)
@@ -425,7 +425,7 @@ def _fsync(place: Path) -> None:
 
 
 def _fail_at_once(url: str, credential: Any) -> None:
-    """Have a first login that fails end the request: Azure's client would try it again for a minute and a half."""
+    """Make a failed first login end the request: Azure's client would retry it for a minute and a half."""
     logging.getLogger("azure").addHandler(logging.NullHandler())  # it prints a page for each attempt
 
     def asking(name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
@@ -453,7 +453,7 @@ _SECRETS = re.compile(
 
 @contextmanager
 def _store_errors(url: str) -> Iterator[None]:
-    """Turn what a store's client raises into one sentence without secrets; missing and denied stay what they are."""
+    """Turn errors of a store's client into one sentence without secrets; missing and denied keep their type."""
     try:
         yield
     except (StoreError, FileNotFoundError, FileExistsError):

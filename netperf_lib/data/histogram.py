@@ -1,8 +1,8 @@
 """Distributions that merge: log-bucketed histograms.
 
-A percentile of 10^9 latencies from one pass over them, in any order and in as many pieces as there are workers: the
-histograms of the pieces add up. A bucket holds the values whose exponent and leading bits of the significand are equal,
-so that each percentile, the far tail included, is known within a stated share of itself.
+They give a percentile of 10^9 latencies from one pass, in any order and split among any number of workers: the
+histograms of the pieces add up. A bucket holds the values with equal exponent and leading bits of the significand, so
+that each percentile, including the far tail, has a bounded relative error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Histogram:
     Parameters
     ----------
     digits : {1, 2, 3, 4, 5}
-        Significant decimal digits that are kept: percentiles have a relative error below ``10**-digits``.
+        Significant decimal digits to keep: percentiles have a relative error below ``10**-digits``.
     """
 
     digits: int = 3
@@ -46,7 +46,7 @@ class Histogram:
 
     @property
     def relative_error(self) -> float:
-        """Largest error of a percentile relative to it: half the width of a bucket over its lowest value."""
+        """Largest relative error of a percentile: half the width of a bucket over its lowest value."""
         return 0.5 / (1 << self._bits)
 
     @property
@@ -101,7 +101,7 @@ class Histogram:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def percentile(self, q: float | Iterable[float]) -> npt.NDArray[np.float64]:
-        """Return the latencies (µs) at or below which `q` percent of the values lie; NaN of none.
+        """Return the latencies (µs) at or below which `q` percent of the values lie; NaN if there are no values.
 
         Each is within `relative_error` of the value of that rank, ⌈q/100 · count⌉.
         """
@@ -117,5 +117,5 @@ class Histogram:
         return middle
 
     def beyond(self, q: float) -> int:
-        """How many values lie above the rank of percentile `q`: below ten, that percentile says little."""
+        """How many values lie above the rank of percentile `q`; with fewer than ten, that percentile says little."""
         return self.count - math.ceil(q / 100 * self.count)

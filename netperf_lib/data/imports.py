@@ -1,7 +1,7 @@
-"""Logs that exist, with labels that say under which conditions they were taken.
+"""Existing logs, with labels that say under which conditions they were taken.
 
-What a log says of itself (tool, test, streams, duration, start) is read from it. What it cannot know (placement, hosts,
-round) comes from a table of labels or from the log's path. Both together describe a run.
+The facts in a log (tool, test, streams, duration, start) are read from it. Those that it cannot contain (placement,
+hosts, round) come from a table of labels or from the log's path. Both together describe a run.
 """
 
 from __future__ import annotations
@@ -47,38 +47,38 @@ COLUMNS: dict[str, str] = {
     "deployment": "integer",
     "started_utc": "time",
 }
-"""Columns of a labels table that have a meaning of their own, and the kind of their values; any other column is a
-factor of the user's."""
+"""Columns of a labels table with a meaning of their own, and the kind of their values; any other column is a user's
+factor."""
 FILE, RUN = "file", "run"
-"""Columns that say which log a row is about: its path or a pattern, and the number of the run in that log from 1."""
+"""Columns that identify the log of a row: its path or a pattern, and the number of the run in that log, from 1."""
 _FLAGS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 _CLOSE = 0.8
-"""A column as much like a known one as this is taken for a misspelling."""
+"""Similarity to a known column from which on a column counts as misspelled."""
 _DAY_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedRun:
-    """One run of an existing log: what the log says, and what its labels say."""
+    """One run of an existing log: the facts in the log, and its labels."""
 
     path: Path
     name: str
-    """Path of the log below the folder that was given, with ``/``."""
+    """Path of the log relative to the given folder, with ``/``."""
     index: int
     """Number of the run in its log, from 0."""
     parsed: ParsedRun
     labels: Mapping[str, Any]
     """Values of the labels, typed; a label that is not given is absent."""
     said: Mapping[str, Any] = field(default_factory=dict)
-    """What the log says of the same columns."""
+    """Values of the same columns in the log."""
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the log and of the run's place in it."""
+        """Digest of the log and of the run's position in it."""
         return hashlib.blake2s(self.path.read_bytes() + str(self.index).encode(), digest_size=6).hexdigest()
 
     def get(self, column: str) -> Any:
-        """Return what is known of a column: what the log says, else its label, else None."""
+        """Return the value of a column: from the log, else from its label, else None."""
         return self.said.get(column, self.labels.get(column))
 
 
@@ -86,7 +86,7 @@ class Labels:
     """A table of labels: a row for a log or for a pattern of logs.
 
     It has a column ``file``, optionally ``run``, and a column for each label; `source` is its name in messages.
-    UsageError where a column is missing, misspelled or given twice.
+    UsageError if a column is missing, misspelled or given twice.
     """
 
     def __init__(self, table: pd.DataFrame, source: str = "labels") -> None:
@@ -102,7 +102,7 @@ class Labels:
                 continue
             near = difflib.get_close_matches(name, [*COLUMNS, FILE, RUN], n=1, cutoff=_CLOSE)
             if is_reserved(name):
-                problems.append(f"{source}: column {name!r} is a name of the library's own; call the label otherwise")
+                problems.append(f"{source}: column {name!r} is a name that the library uses itself; rename the label")
             elif near:
                 problems.append(f"{source}: unknown column {name!r}; did you mean {near[0]!r}?")
         _refuse(problems)
@@ -114,7 +114,7 @@ class Labels:
 
     @classmethod
     def read(cls, labels: pd.DataFrame | Location) -> Labels:
-        """Read a labels table from a CSV file; a DataFrame is taken as it is."""
+        """Read a labels table from a CSV file; a DataFrame is used as it is."""
         import pandas as pd
 
         if isinstance(labels, pd.DataFrame):
@@ -131,7 +131,7 @@ def understand(
     labels: pd.DataFrame | Location | None = None,
     pattern: str | None = None,
 ) -> list[LoggedRun]:
-    """Read logs and join what their labels say; in the order of the files.
+    """Read logs and join their labels, in the order of the files.
 
     Parameters
     ----------
@@ -140,13 +140,13 @@ def understand(
     labels : DataFrame or path of a CSV file, optional
         A row for a log or a pattern; see `Labels`.
     pattern : str, optional
-        How the end of a log's path is made, for example ``"{placement}/{tool}-P{streams}-r{round}.txt"``.
+        Structure of the end of a log's path, for example ``"{placement}/{tool}-P{streams}-r{round}.txt"``.
 
     Raises
     ------
     UsageError
-        Every problem that was found, a line for each: a row that matches no log, a log that no row matches, two rows
-        for one log, a label that contradicts the log, a value that cannot be read, a log that holds no run.
+        All problems found, one line each: a row that matches no log, a log that no row matches, two rows for one log, a
+        label that contradicts the log, a value that cannot be read, a log without a run.
     """
     table = None if labels is None else Labels.read(labels)
     skip = Path(os.fspath(labels)).resolve() if labels is not None and isinstance(labels, str | os.PathLike) else None
@@ -166,7 +166,7 @@ def understand(
             if matched := read_path(name) or read_path(path.as_posix()):
                 of_path = matched.groupdict()
             else:
-                problems.append(f"{name}: the path does not end like the pattern {pattern!r}")
+                problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}")
         rows = [] if table is None else _rows_of(table, name, path)
         used |= {where for where, _ in rows}
         if table is not None and not rows:
@@ -209,7 +209,7 @@ def _several(files: Location | Iterable[Location]) -> list[Location]:
 
 
 def _named(files: Location | Iterable[Location]) -> list[tuple[str, Path]]:
-    """Every log with its name: the path below the folder that was given, or the name of the file."""
+    """Every log with its name: the path relative to the given folder, or the name of the file."""
     found: dict[Path, str] = {}
     for given in _several(files):
         top = Path(given)
@@ -229,14 +229,14 @@ def _rows_of(table: Labels, name: str, path: Path) -> list[tuple[str, dict[str, 
 
 
 def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    """Return what matches the end of a path, with a group for each label."""
+    """Return a regular expression for the end of a path, with a group for each label."""
     names = re.findall(r"\{(\w+)\}", pattern)
     if not names:
         raise UsageError(
-            f"the pattern {pattern!r} names no label; write for example {{placement}}/{{tool}}-r{{round}}.txt"
+            f"the pattern {pattern!r} contains no label; write for example {{placement}}/{{tool}}-r{{round}}.txt"
         )
     own = [name for name in names if is_reserved(name) and name not in COLUMNS]
-    _refuse([f"{name!r} in the pattern is a name of the library's own; call the label otherwise" for name in own])
+    _refuse([f"{name!r} in the pattern is a name that the library uses itself; rename the label" for name in own])
     expression = ""
     seen: set[str] = set()
     for part in re.split(r"(\{\w+\}|\*)", pattern):
@@ -291,7 +291,7 @@ def _value(kind: str, value: Any) -> Any:
 def _said(run: ParsedRun) -> dict[str, Any]:
     said = {"tool": run.tool, "test": run.test, "started_utc": run.parameters.get("started_local")}
     said |= dict(run.parameters)
-    if run.tool not in PEERS:  # a log of a tool says much that is no condition: ports, window sizes, units
+    if run.tool not in PEERS:  # a tool's log contains much that is not a condition: ports, window sizes, units
         said = {k: v for k, v in said.items() if k in COLUMNS}
     return {k: v for k, v in said.items() if v is not None}
 
@@ -308,7 +308,7 @@ def _agree(column: str, label: Any, said: Any) -> bool:
 
 
 def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
-    """What was understood of each run, and what is missing: a row for each, with what is known of every label."""
+    """What was understood of each run, and what is missing: a row per run, with the known value of every label."""
     import pandas as pd
 
     own = dict.fromkeys(k for r in runs for k in (*r.labels, *r.said) if k not in COLUMNS)
@@ -319,15 +319,15 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
         rows.append(
             {FILE: run.name, RUN: run.index + 1} | known | {"status": run.parsed.status, "missing": ", ".join(missing)}
         )
-    table = pd.DataFrame(rows).convert_dtypes()  # whole numbers stay whole where some are missing
+    table = pd.DataFrame(rows).convert_dtypes()  # whole numbers stay whole if some are missing
     keep = [c for c in table.columns if c in (FILE, RUN, "status", "missing") or table[c].notna().any()]
     return table[keep]
 
 
 def labels_template(files: Location | Iterable[Location]) -> str:
-    """Return a labels file (CSV) to fill in: a row for each run, with what its log says already written.
+    """Return a labels file (CSV) to fill in: a row for each run, already filled with the facts in its log.
 
-    Logs that hold no run are left out.
+    Logs without a run are left out.
     """
     import csv
     import io
@@ -363,15 +363,15 @@ def import_logs(
     contrasts: Sequence[Mapping[str, Any]] | None = None,
     title: str = "",
 ) -> Results:
-    """Import logs that exist, so that they are read, compared and reported like measured data.
+    """Import existing logs, so that they are read, compared and reported like measured data.
 
     Parameters
     ----------
     files, labels, pattern
         As in `understand`.
     into : path
-        Folder of the experiment, for example ``results/mine``. More logs may be imported into it later; a log that is
-        there already is left as it is.
+        Folder of the experiment, for example ``results/mine``. More logs may be imported into it later; a log that was
+        imported before is left as it is.
     contrasts : sequence of dict, optional
         Comparisons declared with the first import, as in an experiment file; later ones get no verdict.
     title : str
@@ -387,7 +387,7 @@ def import_logs(
     UsageError
         As `understand`; or a contrast asks for a level that no log has.
     StoreError
-        The folder holds a measured experiment, or a log is there with other labels.
+        The folder contains a measured experiment, or a log was imported before with other labels.
 
     Examples
     --------
@@ -402,7 +402,7 @@ def import_logs(
     declared = _declaration(name, title, contrasts, found)
     known = store.declared() if store.is_declared else None
     if known is not None and known.hosts.source != "imported":
-        raise StoreError(f"{store.url}: holds an experiment that was measured; import into a folder of its own")
+        raise StoreError(f"{store.url}: contains a measured experiment; import into another folder")
     if known is not None and contrasts is None:
         declared = known
     new = _new(store, found)
@@ -418,7 +418,7 @@ def import_logs(
 
 
 def are_logs(place: Location) -> bool:
-    """Whether a place is a file, a folder or a pattern of logs, and no experiment or data root."""
+    """Whether a location is a file, a folder or a pattern of logs, not an experiment or data root."""
     path = Path(place)
     if is_url(place) or (path / "experiment.yaml").exists():
         return False
@@ -426,7 +426,7 @@ def are_logs(place: Location) -> bool:
 
 
 def read_logs(files: Location | Iterable[Location], *, pattern: str | None = None) -> pd.DataFrame:
-    """Read logs as a table of runs, as `netperf_lib.load` gives it, without importing them; see `understand`."""
+    """Read logs into a table of runs like that of `netperf_lib.load`, without importing them; see `understand`."""
     rows = []
     for order, run in enumerate(understand(files, pattern=pattern)):
         record = _record("logs", f"{run.name}:{run.index + 1}", run, order)
@@ -464,7 +464,7 @@ def _declaration(
 
 
 def _unanswerable(contrast: Contrast, runs: Sequence[LoggedRun]) -> list[str]:
-    """Say what no log has of what a contrast asks for."""
+    """Report levels and metrics of contrasts that no log has."""
     metric(contrast.metric)
     problems = []
     if not any(contrast.metric in r.parsed.metrics for r in runs):
@@ -480,9 +480,9 @@ def _unanswerable(contrast: Contrast, runs: Sequence[LoggedRun]) -> list[str]:
 
 
 def _new(store: Store, runs: Sequence[LoggedRun]) -> list[tuple[str, LoggedRun]]:
-    """Runs that are not there yet, in the order of time, each with its id.
+    """Runs that have not been imported yet, in order of time, each with its id.
 
-    Short logs of two rounds can be equal to the byte: they are two runs where their labels differ.
+    Short logs of two rounds can be identical to the byte: they are two runs if their labels differ.
     """
     there = set(store.run_ids())
     names = {(str(i["file"]), i["log"]): s.run_id for s in store.runs() if "log" in (i := s.record["imported"])}
@@ -502,7 +502,7 @@ def _new(store: Store, runs: Sequence[LoggedRun]) -> list[tuple[str, LoggedRun]]
 
 
 def _run_id(run: LoggedRun) -> str:
-    """Name a run by its deployment, its round (0: not known), its tool and a digest of its log and labels."""
+    """Name a run by its deployment, its round (0: unknown), its tool and a digest of its log and labels."""
     labels = sorted((k, str(v)) for k, v in run.labels.items())
     digest = hashlib.blake2s(f"{run.digest} {labels}".encode(), digest_size=6).hexdigest()
     what = re.sub(r"[^A-Za-z0-9._]+", "-", f"{run.get('tool')}-{run.get('test') or 'unknown'}")

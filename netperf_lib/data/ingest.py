@@ -1,10 +1,10 @@
 """Raw runs to parquet tables. Idempotent: a part is a function of the raw runs of one block of rounds.
 
-How the tables stay true: the footer of a part of ``runs`` lists its runs, each with the digest of its raw run. Ingest
-compares this list with ``raw/`` and makes parts that differ anew, each whole and by one rename or upload: first the
-parts of the detail tables, then that of ``runs``. All parts of a block carry the same generation (a digest of the
-list), so that a reader sees which belong together. Two ingests at once write the same bytes; one that was killed is
-done again. Nothing here needs a lock.
+How the tables stay up to date: the footer of a part of ``runs`` lists its runs, each with the digest of its raw run.
+Ingest compares this list with ``raw/`` and rebuilds parts that differ, each whole and by one rename or upload: first
+the parts of the detail tables, then that of ``runs``. All parts of a block carry the same generation (a digest of the
+list), so that a reader sees which belong together. Two concurrent ingests write the same bytes; one that was killed is
+simply repeated. Nothing here needs a lock.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_
 from .workers import Engine
 
 READER_VERSION = 8
-"""Raised when the same log would give other numbers, so that tables made before are made anew."""
+"""Incremented when the same log would give other numbers, so that older tables are rebuilt."""
 
 Progress = Callable[[int, int], None]
 
 DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 _SUFFIX = ".parquet"
 _SHORT = 16
-"""Digits of a digest in a footer, which is not compressed well; column ``raw_sha256`` has all."""
+"""Digits of a digest in a footer, which does not compress well; column ``raw_sha256`` has all."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Part:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Columns and footer; an empty schema where the footer is damaged."""
+        """Columns and footer; an empty schema if the footer is damaged."""
         try:
             return pq.read_schema(self.place, filesystem=self.system)
         except (pa.ArrowException, OSError, ValueError):
@@ -66,11 +66,11 @@ class Part:
 
     @property
     def generation(self) -> str:
-        """What the parts of a block that belong together have in common."""
+        """The generation shared by parts of a block that belong together."""
         return str((self.schema.metadata or {}).get(b"netperf_generation", b""), "ascii", "replace")
 
     def footer(self) -> dict[str, Any]:
-        """Return what the footer of a part of ``runs`` says: reader, experiment, runs, detail tables."""
+        """Return the footer of a part of ``runs``: reader, experiment, runs, detail tables."""
         try:
             packed = (self.schema.metadata or {})[b"netperf_part"]
             content: dict[str, Any] = orjson.loads(zlib.decompress(base64.b64decode(packed)))
@@ -79,7 +79,7 @@ class Part:
         return content
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
-        """Return these columns, or all; StoreError where the part is damaged."""
+        """Return these columns, or all; StoreError if the part is damaged."""
         try:
             return pq.read_table(self.place, columns=columns, filesystem=self.system, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
@@ -87,7 +87,7 @@ class Part:
                 raise
             why = " ".join(str(error).split())[:200]
             raise StoreError(
-                f"{self.place}: this part of a table is damaged ({why}); remove the folder `tables`, it is made anew "
+                f"{self.place}: this part of a table is damaged ({why}); remove the folder `tables`; it is rebuilt "
                 "from the raw logs"
             ) from None
 
@@ -98,11 +98,11 @@ class Tables:
 
     store: Store
     at: Store | None = None
-    """Where the tables lie, when not in the experiment's own folder."""
+    """Where the tables are, if not in the experiment's own folder."""
     behind: dict[str, list[str]] = field(default_factory=dict)
-    """Blocks whose parts must be made, with their runs."""
+    """Blocks whose parts must be built, with their runs."""
     blocks: dict[str, list[str]] = field(default_factory=dict)
-    """Every block with its runs, by what is in ``raw/``."""
+    """Every block with its runs, according to ``raw/``."""
 
     def parts(self, table: TableName) -> dict[str, Part]:
         """Parts of a table by the name of their block."""
@@ -116,7 +116,7 @@ class Tables:
         return found
 
     def look(self, details: Sequence[TableName]) -> Tables:
-        """Find out which blocks are behind; the parts of `details` are checked too."""
+        """Find out which blocks are out of date; the parts of `details` are checked too."""
         ids = self.store.run_ids(warn=True)
         self.blocks, self.behind = {}, {}
         for run_id in ids:
@@ -172,8 +172,8 @@ class Tables:
 def current(store: Store, table: TableName) -> Tables:
     """Return the tables of an experiment with all runs in them.
 
-    What is missing is read from the raw logs now. Where the data root cannot be written, the tables are made in a
-    temporary folder that lasts as long as this process.
+    Missing runs are read from the raw logs now. If the data root is read-only, the tables are built in a temporary
+    folder that lasts as long as this process.
     """
     details = (table,) if table != "runs" else ()
     kept = _elsewhere.get(store.location)
@@ -189,8 +189,8 @@ def current(store: Store, table: TableName) -> Tables:
         else:
             return tables
         warnings.warn(
-            f"{store.url} cannot be written: its tables are made in a temporary folder, each time; whoever may write "
-            "there can make them for everyone with `npl ingest`",
+            f"{store.url} cannot be written: its tables are rebuilt in a temporary folder each time; a user with write "
+            "access can build them for everyone with `npl ingest`",
             stacklevel=4,
         )
         kept = _elsewhere[store.location] = tempfile.TemporaryDirectory(prefix="netperf-tables-")
@@ -213,8 +213,8 @@ def ingest(
 ) -> int:
     """Bring the tables of experiments up to date with their raw runs; return how many runs were read.
 
-    Stopped at any point, also by the death of a worker or of this process, it loses and doubles nothing; the same call
-    goes on. A block of rounds in which a run is new is read anew as a whole.
+    If it is stopped at any point, even by the death of a worker or of this process, nothing is lost or duplicated; the
+    same call resumes. A block of rounds with a new run is read again as a whole.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> 
                 try:
                     for table, some in detail(store.experiment, run_id, parsed):
                         writers[table].add(some)
-                except ParseError as e:  # a damaged packet is found only while the packets are read
+                except ParseError as e:  # a damaged packet is detected only while the packets are read
                     row |= {"status": "partial", "error": str(e).replace(str(place), f"raw/{run_id}")}
                     row |= dict.fromkeys(METRICS)
         _name_missing(rows)
@@ -307,7 +307,7 @@ def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> 
 
 
 def _name_missing(rows: Sequence[dict[str, Any]]) -> None:
-    """Name in the error of every partial run the metrics that it lacks: those of the good runs of its test."""
+    """Add to the error of every partial run the metrics that it lacks: those of the good runs of its test."""
     known: dict[tuple[Any, ...], dict[str, None]] = {}
     for row in rows:
         if row["status"] == "ok":
@@ -323,8 +323,8 @@ def read_run(
 ) -> tuple[dict[str, Any], list[ParsedRun], bool]:
     """Read a raw run: its row of ``runs``, what its logs say, and whether it was refused.
 
-    Only files that the record names are read, and only as they were measured. A run whose record or logs are damaged
-    or were changed gets a row that says so, without figures.
+    Only files named in the record are read, and only if unchanged since they were measured. A run whose record or logs
+    were damaged or changed gets a row that says so, without figures.
     """
     parsed: list[ParsedRun] = []
     data, refused = b"", False
@@ -357,7 +357,7 @@ def read_run(
 
 
 def _as_measured(place: Path, name: str, files: Mapping[str, str]) -> str:
-    """Return the name of a file that is as it was measured; ValueError otherwise."""
+    """Return the name of a file that is unchanged since it was measured; ValueError otherwise."""
     if Path(name).name != name:
         raise ValueError(f"{name!r} is not a plain file name")
     with (place / name).open("rb") as opened:
@@ -367,7 +367,7 @@ def _as_measured(place: Path, name: str, files: Mapping[str, str]) -> str:
 
 
 def _refused(run_id: str, why: str) -> dict[str, Any]:
-    """Return the row of a run that cannot be read: what its name says, and why."""
+    """Return the row of a run that cannot be read: the facts in its name, and the reason."""
     found = {"deployment": r"^d(\d+)-", "round": r"^[^-]*-r(\d+)(?:-|$)", "attempt": r"-a(\d+)$"}
     said = {name: re.search(pattern, run_id) for name, pattern in found.items()}
     known = {name: int(match[1]) if match else None for name, match in said.items()}

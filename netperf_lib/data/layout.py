@@ -3,13 +3,13 @@
 ::
 
     <root>/<experiment>/experiment.yaml, plan.json      as declared, as scheduled; frozen by the first run
-    <root>/<experiment>/hosts/                          what the source of the hosts keeps
-    <root>/<experiment>/raw/<run_id>/run.json, *.out    immutable; there when run.json is, which is written last
+    <root>/<experiment>/hosts/                          state of the source of the hosts
+    <root>/<experiment>/raw/<run_id>/run.json, *.out    immutable; complete once run.json exists, which is written last
     <root>/<experiment>/digests/d01-r0001-0064.sha256   SHA-256 of every run.json, as `sha256sum --check` reads it
-    <root>/<experiment>/excluded/<run_id>.json          a run left out, and the cause
+    <root>/<experiment>/excluded/<run_id>.json          a run left out, and the reason
     <root>/<experiment>/tables/<table>/d01-r0001-0064.parquet   delete at will; see `netperf_lib.data.ingest`
     <root>/<experiment>/reports/                        delete at will
-    <root>/<experiment>/collector.json                  the claim of the collector at work
+    <root>/<experiment>/collector.json                  the claim of the active collector
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from .files import Location, explained, folder, is_alive, is_url, split, status_
 RECORD = "run.json"
 """The file that makes a run complete."""
 RECORD_SCHEMA = 2
-"""Version of run.json. From 2 on, its digest is kept beside the plan."""
+"""Version of run.json. From version 2 on, its digest is stored next to the plan."""
 BLOCK_ROUNDS = 64
 """Rounds in a part of a table and in a file of digests."""
 FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
-"""What may be declared anew after the first run: it changes no condition. (Contrasts are frozen on their own.)"""
+"""Fields that may change after the first run, since they change no condition. (Contrasts are frozen separately.)"""
 
 _CLAIM = "collector.json"
 _AT_ONCE = 1000
@@ -52,7 +52,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What is known of a run without reading its logs."""
+    """The state of a run, known without reading its logs."""
 
     run_id: str
     attempt: int
@@ -65,16 +65,16 @@ class RunState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What was declared before the data, and what was added later."""
+    """The declaration made before the data, and later additions."""
 
     experiment: Experiment
-    """With the contrasts that were declared before the first run; only these get verdicts."""
+    """The experiment with the contrasts declared before the first run; only these get verdicts."""
     frozen_utc: str | None
     """Time of the first run; None before it, and for data of version 0.1, which did not record it."""
     digest: str | None
     """SHA-256 of the frozen contrasts; every run.json carries it."""
     added: tuple[tuple[str | None, Contrast], ...] = ()
-    """Contrasts declared after the first run, each with the time at which that was noticed."""
+    """Contrasts declared after the first run, each with the time at which this was noticed."""
 
 
 def block_of(run_id: str) -> str:
@@ -94,7 +94,7 @@ class Store:
     """One experiment under a data root.
 
     The root is a folder, or the URL of an object store (``abfs://container/folder``); the experiment is the name of a
-    folder under it. Where that is a link, the name of its target counts.
+    folder under it. For a link, the name of its target counts.
     """
 
     def __init__(self, root: Location, experiment: str) -> None:
@@ -104,7 +104,7 @@ class Store:
         """Where the data are."""
         if self._files.path is not None:
             self.path = self._files.path
-            """The experiment's folder on this machine; of a store elsewhere, the folder for what must be local."""
+            """The experiment's folder on this machine; for a remote store, the folder for files that must be local."""
             with explained(url):
                 experiment = split(self.path)[1] if self.path.is_symlink() else experiment
         else:
@@ -112,11 +112,11 @@ class Store:
         self.experiment = experiment
         self._claim: bytes | None = None
         self.frozen: dict[str, Any] | None = None
-        """What run records say of the frozen contrasts; see `freeze`."""
+        """Entry of run records about the frozen contrasts; see `freeze`."""
 
     @classmethod
     def at(cls, path: Location) -> Store:
-        """Return the store whose experiment folder is `path`; StoreError where no experiment is there."""
+        """Return the store whose experiment folder is `path`; StoreError if there is no experiment."""
         with explained(path):
             parent, name = split(path)
             store = cls(parent, name)
@@ -130,18 +130,18 @@ class Store:
         return f"Store({self.url!r})"
 
     def __reduce__(self) -> tuple[type[Store], tuple[str, str]]:
-        return Store, split(self.location)  # workers may stand in another folder
+        return Store, split(self.location)  # workers may have another working directory
 
     @property
     def location(self) -> str:
-        """Where the data are, named so that any process can open it: an absolute path, or the URL."""
+        """Location of the data, valid in any process: an absolute path, or the URL."""
         return str(self.path.resolve()) if self._files.path is not None else self.url
 
     # -- places --------------------------------------------------------------------------------------------------
 
     @property
     def hosts_dir(self) -> Path:
-        """Folder for what the source of the hosts keeps; always on this machine: it may hold keys."""
+        """Folder for the state of the source of the hosts; always on this machine, since it may contain keys."""
         return _made(self.path / "hosts")
 
     @property
@@ -153,12 +153,12 @@ class Store:
 
     @property
     def log_file(self) -> Path:
-        """Where the collector writes what it did."""
+        """Log file of the collector."""
         return _made(self.path) / "collect.log"
 
     @property
     def token(self) -> str:
-        """What tells this experiment from every other. A copy of the folder gets a token of its own."""
+        """Token that distinguishes this experiment from every other. A copy of the folder gets its own."""
         place, here = _made(self.path) / "token", f"{socket.gethostname()}:{self.path.resolve()}"
         with suppress(OSError, ValueError):
             drawn, _, where = place.read_text("utf-8").partition(" ")
@@ -171,7 +171,7 @@ class Store:
         return drawn
 
     def publish(self, made: Iterable[Path]) -> list[str]:
-        """Bring files of `reports_dir` to where the data are; return their paths or URLs there."""
+        """Copy files of `reports_dir` to where the data are; return their paths or URLs there."""
         if self._files.path is not None:
             return [str(file) for file in made]
         places = []
@@ -183,9 +183,9 @@ class Store:
     # -- what was declared and scheduled ---------------------------------------------------------------------------
 
     def declare(self, experiment: Experiment) -> None:
-        """Keep the experiment as declared; StoreError where runs were measured under another declaration.
+        """Store the experiment as declared; StoreError if runs were measured under another declaration.
 
-        Once runs exist, the contrasts are frozen: others are kept as added, with the time, and get no verdict.
+        Once runs exist, the contrasts are frozen: others are stored as added, with the time, and get no verdict.
         """
         if not (self._files.exists("experiment.yaml") and self.run_ids()):
             self._write_declared(experiment)
@@ -198,7 +198,7 @@ class Store:
         if _fixed(known.experiment) != _fixed(experiment):
             raise StoreError(
                 f"{self.url}: runs were measured here under another declaration of {experiment.name!r}; "
-                "give the changed experiment a name of its own, or another data root"
+                "give the changed experiment another name, or another data root"
             )
         plan = self.read_plan() or {}
         plan.setdefault("frozen", _freeze(known.experiment, known.frozen_utc))
@@ -219,7 +219,7 @@ class Store:
         return self._files.exists("experiment.yaml")
 
     def declared(self) -> Experiment:
-        """Return the experiment as declared; once there are runs, with the contrasts that the first one froze."""
+        """Return the experiment as declared; once there are runs, with the contrasts frozen by the first one."""
         return self.declaration().experiment
 
     def declaration(self) -> Declaration:
@@ -246,7 +246,7 @@ class Store:
         return Declaration(experiment=experiment, frozen_utc=frozen_utc, digest=digest, added=tuple(added))
 
     def freeze(self, utc: str | None = None) -> dict[str, Any]:
-        """Freeze the contrasts, unless an earlier run did; return what every run.json says of it."""
+        """Freeze the contrasts, unless an earlier run did; return the entry for every run.json."""
         if self.frozen is None:
             if not self._files.exists("experiment.yaml"):
                 return {}
@@ -260,9 +260,9 @@ class Store:
         return self.frozen
 
     def set_aside_unless_open(self, experiment: Experiment) -> Path | str | None:
-        """Make room for measuring `experiment` anew; return where the measurement made before lies now.
+        """Make room for measuring `experiment` again; return the new location of the previous measurement.
 
-        A half-done measurement of the same declaration is kept open: then, as where nothing was measured, None.
+        An incomplete measurement of the same declaration stays in place: then, as if nothing was measured, None.
         """
         if not self._files.exists("experiment.yaml") or not self.run_ids():
             return None
@@ -288,30 +288,30 @@ class Store:
         return self.path.with_name(aside) if self._files.path is not None else f"{parent.url}/{aside}"
 
     def last_set_aside(self) -> str | None:
-        """Return path or URL of the measurement of this name that was set aside last; None where there is none."""
+        """Return path or URL of the last measurement of this name that was set aside; None if there is none."""
         parent = folder(split(self.url)[0])
         aside = re.compile(re.escape(self.experiment) + r"-\d{8}T\d{6}(-\d+)?")
         found = [n for n in parent.names() if aside.fullmatch(n) and parent.exists(f"{n}/experiment.yaml")]
         return f"{parent.url}/{max(found)}" if found else None
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
-        """Keep the schedule (a JSON document); what is frozen stays."""
+        """Store the schedule (a JSON document); frozen parts stay."""
         kept = {k: v for k, v in (self.read_plan() or {}).items() if k in ("frozen", "added")}
         self._write_json("plan.json", {**plan, **kept})
 
     def read_plan(self) -> dict[str, Any] | None:
-        """Return the schedule, or None where none was made."""
+        """Return the schedule, or None if there is none."""
         plan = self._read_json("plan.json")
         if plan is not None and not isinstance(plan, dict):
             raise StoreError(f"{self.url}/plan.json: not a JSON object; restore it from a copy")
         return plan
 
     def write_deployment(self, number: int, deployment: Deployment) -> None:
-        """Keep where the hosts of deployment `number` were placed, and what proves it."""
+        """Store where the hosts of deployment `number` were placed, and the proofs."""
         self._write_json(f"hosts/deployment-{number:02d}.json", asdict(deployment))
 
     def deployments(self) -> list[dict[str, Any]]:
-        """Return every deployment kept, in order."""
+        """Return every stored deployment, in order."""
         names = [n for n in self._files.names("hosts") if re.fullmatch(r"deployment-\d+\.json", n)]
         return [self._read_json(f"hosts/{n}") for n in names]
 
@@ -338,11 +338,11 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep every other collector out for as long as the block runs; StoreError where one is at work.
+        """Keep other collectors out for the duration of the block; StoreError if one is active.
 
-        The holder may take it again. A claim is an object made only if absent. That of a process of this machine that
-        is no more is replaced; that of a dead machine must be removed by hand. Every run is published only while the
-        claim stands.
+        The lock is reentrant. A claim is a file created only if absent. A claim of a process of this machine that no
+        longer exists is replaced; that of a dead machine must be removed by hand. Runs are published only while the
+        claim exists.
         """
         if self._claim is not None:
             yield
@@ -358,7 +358,7 @@ class Store:
             except FileExistsError:
                 self._replace_dead_claim()
         else:
-            raise StoreError(f"{self.url}: other collectors start here at the same time; run the command again")
+            raise StoreError(f"{self.url}: other collectors are starting here at the same time; run the command again")
         self._claim = mine
         try:
             for name in ("raw", "."):
@@ -402,7 +402,7 @@ class Store:
         except FileNotFoundError:
             pass
         raise StoreError(
-            f"{self.url}: the claim of this collector ({_CLAIM}) was taken away; another one may be at work, "
+            f"{self.url}: the claim of this collector ({_CLAIM}) was removed; another one may be at work, "
             "so nothing more is written here"
         )
 
@@ -410,10 +410,10 @@ class Store:
 
     @contextmanager
     def new_run(self, run_id: str, *, durable: bool = True) -> Iterator[Path]:
-        """A folder to write a run into; it becomes ``raw/<run_id>`` whole when the block ends well.
+        """A folder to write a run into; it becomes ``raw/<run_id>`` in one step when the block succeeds.
 
-        `durable` waits until the disk has it; what can be made again needs not. StoreError where the run exists
-        already, the block wrote no run.json, or the collector's claim was taken away.
+        `durable` waits until the data are on disk; reproducible data need not. StoreError if the run already exists,
+        the block wrote no run.json, or the collector's claim was removed.
         """
         name = f"raw/{run_id}"
         exists = f"{self.url}/{name}: this run exists already; raw runs are never overwritten"
@@ -433,15 +433,15 @@ class Store:
                 raise StoreError(exists) from None
 
     def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
-        """Write the record of a run into its folder, with the hash of every file that is there."""
+        """Write the record of a run into its folder, with the hash of every file in it."""
         files = {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(folder.iterdir()) if f.is_file()}
         added = {"schema": RECORD_SCHEMA, "declaration": self.freeze() or None, "files": files}
         (folder / RECORD).write_bytes(orjson.dumps({**record, **added}))
 
     def digests(self, block: str | None = None) -> dict[str, set[str]]:
-        """Return the digests of each run's record, of a block or all, as kept when the run appeared.
+        """Return the digests of each run's record, of a block or all, as stored when the run appeared.
 
-        A collector that was killed at that moment leaves one that belongs to no run.
+        A collector that was killed at that moment leaves a digest that belongs to no run.
         """
         found: dict[str, set[str]] = {}
         names = [f"digests/{n}" for n in self._files.sizes("digests") if block in (None, n.removesuffix(".sha256"))]
@@ -452,11 +452,11 @@ class Store:
         return found
 
     def raw(self, run_id: str) -> AbstractContextManager[Path]:
-        """The folder of a run as a local one to read, for as long as the block runs."""
+        """A local path for reading the folder of a run, for the duration of the block."""
         return self._files.local(f"raw/{run_id}")
 
     def run_ids(self, *, warn: bool = False) -> list[str]:
-        """Ids of the complete runs, sorted; `warn` about what else lies in ``raw/``."""
+        """Ids of the complete runs, sorted; `warn` about anything else in ``raw/``."""
         complete = self._files.names("raw", complete_with=RECORD)
         if warn and (others := sorted(set(self._files.names("raw")) - set(complete))):
             some = ", ".join(others[:3]) + (" …" if len(others) > 3 else "")
@@ -467,7 +467,7 @@ class Store:
         return complete
 
     def run(self, run_id: str) -> dict[str, Any]:
-        """Return the run.json of a run; StoreError where it is missing or damaged."""
+        """Return the run.json of a run; StoreError if it is missing or damaged."""
         try:
             return read_record(self._files.read(f"raw/{run_id}/{RECORD}"))
         except (OSError, ValueError) as error:
@@ -491,13 +491,13 @@ class Store:
                 yield RunState(run_id, attempt, status, trial_of(run_id), record)
 
     def exclude(self, run_id: str, cause: str) -> None:
-        """Leave a run out of every comparison, for a cause that reports will print."""
+        """Leave a run out of every comparison, for a reason that reports will print."""
         if not self._files.exists(f"raw/{run_id}/{RECORD}"):
             raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
         self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
 
     def exclusions(self) -> dict[str, str]:
-        """Runs left out: id to cause."""
+        """Runs left out: id to reason."""
         causes = dict(self._read_json("exclusions.json") or {})  # as version 0.1 kept them
         for name in self._files.sizes("excluded"):
             if name.endswith(".json"):
@@ -515,7 +515,7 @@ def _now() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process of this machine was started, where the system tells: a pid is used again."""
+    """Start time of a process of this machine, if the system tells, since pids are reused."""
     return status_of(pid, 19)
 
 
@@ -529,7 +529,7 @@ def _dump(contrast: Contrast) -> dict[str, Any]:
 
 
 def _same(contrast: Contrast) -> str:
-    """What makes two contrasts the same: everything but the wording of the question."""
+    """Key under which two contrasts are the same: everything but the wording of the question."""
     return json.dumps(contrast.model_dump(mode="json", exclude={"question"}), sort_keys=True)
 
 
@@ -544,7 +544,7 @@ def _digest(frozen: Mapping[str, Any]) -> str:
 
 
 def new_record(**known: Any) -> dict[str, Any]:
-    """What a run.json says, with what is known of the run; the rest is null or empty."""
+    """Return a run.json with the known facts of a run; the rest is null or empty."""
     return {
         "attempt": 1,
         "deployment_id": None,
@@ -563,15 +563,15 @@ def new_record(**known: Any) -> dict[str, Any]:
 
 
 def read_record(data: bytes) -> dict[str, Any]:
-    """Read a run.json; ValueError where it is none."""
+    """Read a run.json; ValueError if it is invalid."""
     record = orjson.loads(data)
     if not isinstance(record, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is no JSON)
+        raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is not JSON)
     return record
 
 
 def _work_folder(url: str) -> Path:
-    """Return the folder on this machine for what belongs to a data root elsewhere: keys, logs, reports."""
+    """Return the folder on this machine for local files of a remote data root: keys, logs, reports."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     readable = "".join(c if c.isalnum() or c in ".-" else "_" for c in url.partition("://")[2])[:100]
     digest = hashlib.blake2s(url.encode(), digest_size=4).hexdigest()
@@ -590,7 +590,7 @@ def experiments(root: Location) -> list[str]:
 
 
 def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:
-    """The stores that a call names: one experiment, several, or all under a data root; StoreError where none is."""
+    """The stores that a call names: one experiment, several, or all under a data root; StoreError if there is none."""
     if not isinstance(path, str | os.PathLike):
         found = [p if isinstance(p, Store) else Store.at(p) for p in path]
         if not found:

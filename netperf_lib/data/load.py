@@ -1,4 +1,4 @@
-"""Reading what was measured: one experiment or a fleet of them, as data frames or as lazy tables."""
+"""Reading measured data: one experiment or a fleet of them, as data frames or as lazy tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ORDER = ["deployment", "round", "order", "attempt"]
 
 @dataclass(repr=False)
 class Results:
-    """What one experiment measured; see `read`."""
+    """The data of one experiment; see `read`."""
 
     store: Store = field(repr=False)
 
@@ -48,27 +48,27 @@ class Results:
 
     @property
     def declaration(self) -> Experiment:
-        """The experiment as declared, with the contrasts that were declared before the first run."""
+        """The experiment as declared, with the contrasts declared before the first run."""
         return self._declared.experiment
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """The table of runs: a row for each, sorted by round; a missing value is null."""
+        """The table of runs, one row each, sorted by round; a missing value is null."""
         return _frame(self.store, "runs")
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
-        """What the tools reported at intervals during the runs."""
+        """Interval reports of the tools during the runs."""
         return _frame(self.store, "intervals")
 
     @cached_property
     def percentiles(self) -> pd.DataFrame:
-        """Percentiles of latency that the tools reported."""
+        """Latency percentiles reported by the tools."""
         return _frame(self.store, "percentiles")
 
     @property
     def samples(self) -> ds.Dataset:
-        """Every packet's latency, as a lazy table."""
+        """The latency of every packet, as a lazy table."""
         return scan([self.path], "samples")
 
     @property
@@ -88,7 +88,7 @@ class Results:
 
     @property
     def alpha(self) -> float:
-        """Share of reports that may hold a false verdict."""
+        """Share of reports that may contain a false verdict."""
         return self.declaration.alpha
 
     @property
@@ -155,7 +155,7 @@ class Fleet:
 
 
 def read(place: Location) -> Results | Fleet:
-    """Read what was measured.
+    """Read an experiment, or all experiments under a data root.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def read(place: Location) -> Results | Fleet:
     Returns
     -------
     Results or Fleet
-        Of an experiment its tables, contrasts and declaration; of a data root all its experiments.
+        For an experiment its tables, contrasts and declaration; for a data root all its experiments.
 
     Raises
     ------
@@ -185,21 +185,22 @@ def read(place: Location) -> Results | Fleet:
 
 
 def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
-    """Load a tidy table of one experiment, or of several as one.
+    """Load a tidy table of one experiment, or of several combined.
 
     Parameters
     ----------
     path : path, URL or iterable of them
-        Experiment folders, for example ``results/lab``; `experiments` names those of a data root.
+        Experiment folders, for example ``results/lab``; `experiments` lists those of a data root.
     table : {"runs", "intervals", "percentiles", "samples"}
-        ``runs`` has a row a run: identity, factors, options and labels, context, metrics (missing is null), provenance.
+        ``runs`` has one row per run: identity, factors, options and labels, context, metrics (missing is null),
+        provenance.
 
     Returns
     -------
     pandas.DataFrame
-        ``.attrs`` holds the declared ``experiment``, the ``path`` and the ``notice`` that must go with the data. Of
-        several experiments: ``experiment`` is the first one's, ``path`` a list, ``notice`` all that there are. See
-        `read` for an object that does not lose them.
+        ``.attrs`` holds the declared ``experiment``, the ``path`` and the ``notice`` that must accompany the data. For
+        several experiments, ``experiment`` is the first one's, ``path`` a list, ``notice`` all notices. See `read` for
+        an object that does not lose them.
 
     Raises
     ------
@@ -226,7 +227,7 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
 
 
 class Shared(dict[str, Any]):
-    """A document that tables share: pandas copies what is attached to a table, whole, in each operation on it."""
+    """A document that tables share: pandas copies everything attached to a table in each operation on it."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
@@ -262,14 +263,14 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
 
 
 def data_frame(table: pa.Table) -> pd.DataFrame:
-    """Return a table as a data frame; integers and flags stay what they are where some are missing."""
+    """Return a table as a data frame; integers and flags keep their type even if some are missing."""
     types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
     frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
     return frame
 
 
 def _untouched(declared: Declaration, runs: pd.DataFrame) -> Declaration:
-    """Return what was declared; contrasts other than those that the runs were measured under count as added."""
+    """Return the declaration; contrasts other than those in force when the runs were measured count as added."""
     if declared.digest is None or set(runs["declaration_sha256"].dropna()) <= {declared.digest}:
         return declared
     later = tuple((None, c) for c in declared.experiment.contrasts)
@@ -285,12 +286,12 @@ def _known(table: str) -> None:
 def _parts(tables: Tables, table: TableName) -> list[Part]:
     runs = tables.parts("runs")
     if not runs:
-        raise StoreError(f"{tables.store.url}: nothing was measured here yet; `npl collect` first")
+        raise StoreError(f"{tables.store.url}: nothing was measured here yet; run `npl collect` first")
     return [part for block, part in tables.parts(table).items() if block in runs]
 
 
 def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> ds.Dataset:
-    """A table as a lazy one, of which a query reads only the parts, columns and row groups that it needs.
+    """Open a table lazily: a query reads only the parts, columns and row groups that it needs.
 
     Parameters
     ----------
@@ -299,12 +300,12 @@ def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> 
     table : {"runs", "intervals", "percentiles", "samples"}
         `experiment` and `run_id` together join them.
     excluded : bool
-        Also the runs that were left out for a cause (`Store.exclude`).
+        Also include the runs that were left out (`Store.exclude`).
 
     Returns
     -------
     pyarrow.dataset.Dataset
-        Filters on `experiment` leave out whole files. DuckDB queries it by its variable's name,
+        Filters on `experiment` skip whole files. DuckDB queries it by its variable's name,
         ``polars.scan_pyarrow_dataset`` makes a LazyFrame of it.
 
     Raises

@@ -1,4 +1,4 @@
-"""Logs on disk: read files, one or thousands, and say what is in them as JSON or as tables."""
+"""Logs on disk: read files, one or thousands, and return their contents as JSON or as tables."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BATCH = 64
-"""So many files are one task of a worker."""
+"""Number of files per task of a worker."""
 SHARED = 8 << 20
-"""Fewer bytes than this are read in this process alone: to start a worker takes as long."""
+"""Fewer bytes than this are read in this process alone: starting a worker takes as long."""
 MOST = 1 << 30
-"""So many bytes of a log are read, unpacked, but for packets of sockperf, which are read piece by piece."""
+"""Largest log that is read, in unpacked bytes, except for packets of sockperf, which are read piece by piece."""
 
 
 @dataclass(frozen=True)
 class FileChunks:
-    """The bytes of a file from its start, a piece at a time, unpacked; called anew for each pass."""
+    """The unpacked bytes of a file from its start, a piece at a time; called again for each pass."""
 
     path: str
     size: int = 1 << 20
 
     def __call__(self) -> Iterator[bytes]:
-        """Give the bytes from the start of the file."""
+        """Yield the bytes from the start of the file."""
         with Path(self.path).open("rb") as f:
             packed = f.read(2) == _GZIP
             f.seek(0)
@@ -56,17 +56,17 @@ def parse(path: str | os.PathLike[str]) -> list[ParsedRun]:
     Parameters
     ----------
     path : str or path-like
-        The file, which may be packed by gzip; ``-`` for the standard input.
+        The file, which may be gzipped; ``-`` for standard input.
 
     Returns
     -------
     list of ParsedRun
-        In the order of the log; see `ParsedRun.status` for what stands and what does not.
+        In the order of the log; see `ParsedRun.status` for which values are valid.
 
     Raises
     ------
     ParseError
-        No such file, or it holds no run of a known tool.
+        There is no such file, or it contains no run of a known tool.
 
     Examples
     --------
@@ -77,13 +77,13 @@ def parse(path: str | os.PathLike[str]) -> list[ParsedRun]:
     if name == "-":
         return tools.parse(_unpacked(io.BytesIO(sys.stdin.buffer.read(MOST + 1)), name), file=name)
     if "\0" in name:
-        raise ParseError("no such file; for the text of a log there is parse_text", file=name[:80])
+        raise ParseError("no such file; for the text of a log use parse_text", file=name[:80])
     try:
         # not `Path.open`: thousands of small files, and every microsecond counts
         with open(name, "rb", buffering=0, opener=_open_at_once) as f:
             about = os.fstat(f.fileno())
             if not stat.S_ISREG(about.st_mode):
-                raise ParseError("not a regular file; to read a pipe, pass it as the standard input", file=name)
+                raise ParseError("not a regular file; to read a pipe, pass it as standard input", file=name)
             packed = f.read(2) == _GZIP
             f.seek(0)
             large = about.st_size >= tools.LARGE // (20 if packed else 1)
@@ -92,7 +92,7 @@ def parse(path: str | os.PathLike[str]) -> list[ParsedRun]:
             if about.st_size > MOST:
                 raise ParseError(_TOO_LARGE, file=name)
             held = [_unpacked(f, name)]
-        return tools.parse(held.pop(), file=name)  # nobody else holds it, once it is decoded
+        return tools.parse(held.pop(), file=name)  # no other reference is left once it is decoded
     except FileNotFoundError:
         raise ParseError("no such file; pass the path of a log, or its text to parse_text", file=name) from None
     except IsADirectoryError:
@@ -106,7 +106,7 @@ def parse(path: str | os.PathLike[str]) -> list[ParsedRun]:
 
 
 def parse_text(text: str | bytes) -> list[ParsedRun]:
-    """Read every run in the text of a log: what a tool printed, with whatever stands around it.
+    """Read every run in the text of a log: the output of a tool, with any text around it.
 
     Parameters
     ----------
@@ -116,12 +116,12 @@ def parse_text(text: str | bytes) -> list[ParsedRun]:
     Returns
     -------
     list of ParsedRun
-        As `parse` gives them; `ParsedRun.file` is None.
+        As returned by `parse`; `ParsedRun.file` is None.
 
     Raises
     ------
     ParseError
-        The text holds no run of a known tool.
+        The text contains no run of a known tool.
     """
     return tools.parse(text if isinstance(text, str) else _unpacked(io.BytesIO(text), None))
 
@@ -137,7 +137,7 @@ _PACKED = {b"PK\x03\x04": "zip", b"\xfd7zXZ\x00": "xz", b"(\xb5/\xfd": "zstd", b
 
 
 def _unpacked(file: BinaryIO, name: str | None) -> bytes:
-    """Read a file from its start, and unpack what gzip packed; no other packing is read, and no more than `MOST`."""
+    """Read a file from its start, and unpack gzip; no other compression is read, and no more than `MOST`."""
     start = file.read(6)
     file.seek(0)
     if not start.startswith(_GZIP):
@@ -166,10 +166,10 @@ _RECEIVED = (
 
 
 def parse_ends(client: Path, server: Path) -> list[ParsedRun]:
-    """Read the log of a client, and from that of its server what arrived, where the client cannot know it.
+    """Read the log of a client, and what arrived from that of its server if the client cannot know it.
 
-    iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log that
-    tells nothing does not fail the client's run: it is told as a warning.
+    iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log
+    without this information does not fail the client's run, but adds a warning.
     """
     runs = parse(client)
     lacking = [i for i, run in enumerate(runs) if run.status == "ok" and _knows_only_sent(run)]
@@ -230,36 +230,36 @@ def parse_files(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Read many logs, several at a time where they are large or many.
+    """Read many logs, in parallel if they are large or many.
 
     Parameters
     ----------
     paths : sequence of path-like
-        The files; a folder stands for all files in it, a pattern that is no file's name (`*`, `?`, `[`) for those that
-        it matches, ``-`` for the standard input.
+        The files; a folder means all files in it, a pattern that is not a file name (`*`, `?`, `[`) those that it
+        matches, ``-`` standard input.
     tables : path-like, optional
         Folder to write the tables ``runs``, ``intervals``, ``percentiles`` and ``samples`` to, each a folder of
         parquet. The `run_id` of a run is its file and line.
     workers : int, optional
-        Processes; by default as many as there are processors, and none for little data.
+        Number of processes; by default as many as there are processors, and none for little data.
     progress : callable, optional
-        Told how many files are read, and of how many.
+        Called with (files read, files to read).
 
     Returns
     -------
     tuple of list
-        The runs as `to_json` gives them, in the order of the files, and a sentence for each file that cannot be read.
+        The runs as returned by `to_json`, in the order of the files, and a message for each file that cannot be read.
     """
     from .workers import Engine
 
     names = [name for p in paths for name in expand(os.fspath(p))]
     if "-" in names:
-        workers = 1  # no other process has this one's standard input
+        workers = 1  # other processes cannot read the standard input of this one
     folder = None if tables is None else os.fspath(tables)
     tasks = [(i, names[i : i + BATCH], folder) for i in range(0, len(names), BATCH)]
     if len(names) > 1 and workers is None and sum(map(_size, names)) >= SHARED:
         workers = os.cpu_count()
-        # a large file is worth a task of its own
+        # a large file is worth a separate task
         tasks = [(i, names[i : i + 1], folder) for i in range(len(names))] if len(names) < BATCH else tasks
     found: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
     done = 0
@@ -274,11 +274,11 @@ def parse_files(
 
 
 def expand(name: str) -> list[str]:
-    """Return the files that a name stands for; itself where it stands for none, to be told as an error."""
+    """Return the files that a name stands for; the name itself if there are none, to be reported as an error."""
     path = Path(name)
     found: Iterable[Path]
     if path.is_dir():
-        unreadable: list[str] = []  # folders, which are told as errors, too
+        unreadable: list[str] = []  # folders, which are also reported as errors
         walk = os.walk(path, onerror=lambda error: unreadable.append(str(error.filename)))
         inside = [Path(folder, name) for folder, _, names in walk for name in names if not name.startswith(".")]
         found = (*filter(_is_file, inside), *map(Path, unreadable))
@@ -290,7 +290,7 @@ def expand(name: str) -> list[str]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it is a file, or may be one: what may not be looked at is told as an error."""
+    """Whether it is a file, or may be one: an inaccessible path is reported as an error."""
     try:
         return path.is_file()
     except PermissionError:
@@ -323,7 +323,7 @@ def _read_batch(first: int, names: list[str], tables: str | None) -> tuple[list[
 
 @contextmanager
 def _writing(tables: str, first: int) -> Iterator[Callable[[list[ParsedRun]], None]]:
-    """Give what writes runs as one part of every table; the part appears when all is written."""
+    """Yield a writer of runs as one part of every table; the part appears when everything is written."""
     import pyarrow as pa
 
     from .files import folder
@@ -358,12 +358,12 @@ _PARAMETERS = "protocol direction streams message_bytes tcp_buffer_bytes duratio
 
 
 def published() -> Path:
-    """Return the folder with the measurements that others published: ``figures.tsv`` and their raw logs."""
+    """Return the folder with measurements published by others: ``figures.tsv`` and their raw logs."""
     return shipped("data", "published")
 
 
 def load_published() -> pd.DataFrame:
-    """Load the figures that others published, each with the condition it was measured under: a row a figure.
+    """Load figures published by others, one per row, each with the condition it was measured under.
 
     Columns: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed, `raw_log`
     (where it was published; relative to `published`), `note`. ``.attrs["path"]`` is the folder.

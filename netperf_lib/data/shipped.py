@@ -1,4 +1,4 @@
-"""Files that come with the library, and where a notebook finds the experiment that it names."""
+"""Files that come with the library, and the search for the experiment that a notebook names."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
 DEFAULT = Path("results", "lab")
-"""The experiment that the notebooks name until somebody names another: what `make report` measures."""
+"""Default experiment of the notebooks: the one that `make report` measures."""
 
 
 def shipped(*parts: str) -> Path:
     """Return the path of a file or folder that comes with the library: ``"notebooks", "workshop"``.
 
-    A checkout has it beside the package; a wheel carries a copy inside.
+    A checkout has it next to the package; a wheel contains a copy.
     """
     beside = PACKAGE.parent.joinpath(*parts)
     return beside if beside.exists() else PACKAGE.joinpath(f"_{parts[0]}", *parts[1:])
 
 
 def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str | None]:
-    """Find the folder of an experiment that is named by a relative path; also what a reader must know about it.
+    """Find the folder of an experiment that is named by a relative path; also return what a reader must know about it.
 
-    A notebook's working directory is its own folder, or that of the program that executes it, and seldom the folder
-    that ``results`` lies in. So a relative path is looked for in the working directory and in every folder above it.
-    Where a notebook names `DEFAULT` and nothing was measured yet, the recorded experiment takes its place.
+    A notebook's working directory is its own folder, or that of the program that executes it, and rarely the folder
+    that contains ``results``. So a relative path is looked up in the working directory and in every folder above it.
+    If a notebook names `DEFAULT` and nothing has been measured yet, the recorded experiment takes its place.
     """
     text = os.fspath(path)
     if "://" in text or Path(text).is_absolute():

@@ -1,7 +1,7 @@
-"""A fleet of any size, made up: raw logs as the tools print them, and the truth that was planted in them.
+"""A synthetic fleet of any size: raw logs as the tools print them, and the true effects planted in them.
 
-For benchmarks, demonstrations and acceptance: what the library says of such data can be held against ``truth.json``.
-Every run says that it is synthetic, so nothing made from it can be taken for a measurement.
+For benchmarks, demonstrations and acceptance: the library's results on such data can be checked against ``truth.json``.
+Every run is marked as synthetic, so nothing made from it can be mistaken for a measurement.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SAMPLES_SD = 0.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fleet:
-    """What is to be made."""
+    """Description of the fleet to generate."""
 
     runs: int
     experiments: int
@@ -77,34 +77,34 @@ def synth(
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write a fleet of synthetic experiments, raw logs included, and what was planted in ``<root>/truth.json``.
+    """Write a fleet of synthetic experiments with raw logs, and the true effects to ``<root>/truth.json``.
 
     Parameters
     ----------
     root : path or URL
         The data root. Experiments are called ``fleet-0001`` and so on; each is one deployment in one subscription,
-        whose logical zones stand for the physical ones in an order of its own.
+        whose logical zones map to the physical ones in an order of its own.
     runs, experiments : int
-        Runs in all, and the experiments that they are spread over evenly.
+        Total number of runs, and the number of experiments over which they are spread evenly.
     samples : int
-        Packets in the log of a sockperf run.
+        Number of packets in the log of a sockperf run.
     tools : sequence of {"qperf", "iperf3", "sockperf"}
         Which logs to write; runs take turns.
     seed : int
-        The same seed writes the same bytes.
+        Random seed; the same seed writes the same bytes.
     days : float
-        The runs are spread over so many days.
+        Number of days over which the runs are spread.
     deployment_sd, run_sd : float
         Standard deviations of the logarithm, between deployments and between runs.
     workers : int
-        Processes that write.
+        Number of writing processes.
     progress : callable, optional
         Called with (runs written, runs in all).
 
     Raises
     ------
     UsageError
-        A number is not positive, or a tool is not known.
+        A number is not positive, or a tool is unknown.
     """
     if runs < 1 or experiments < 1 or samples < 1 or not days > 0 or runs < experiments:
         raise UsageError("synth: runs, experiments, samples and days must be positive, and runs at least experiments")
@@ -200,14 +200,14 @@ def _trials(fleet: _Fleet, number: int) -> tuple[Trial, ...]:
 
 
 class _Deployment:
-    """Where the hosts of one experiment came to lie, and what that makes of every latency."""
+    """Where the hosts of one experiment were placed, and the effect on every latency."""
 
     def __init__(self, fleet: _Fleet, number: int) -> None:
         rng = np.random.default_rng([fleet.seed, number, 1 << 40])
         self.fleet = fleet
         self.luck = {p: float(np.exp(fleet.deployment_sd * rng.standard_normal())) for p in LATENCY_US}
         physical = [f"az{i}" for i in rng.permutation(3) + 1]
-        # logical zones are the subscription's own: the same number is another place elsewhere
+        # logical zones differ between subscriptions: the same number is another place elsewhere
         self.zones = {"client": (1, physical[0]), "ppg": (1, physical[0]), "same-zone": (1, physical[0])}
         self.zones |= {"cross-zone": (2, physical[1]), "cross-region": (3, physical[2])}
 

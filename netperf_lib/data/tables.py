@@ -1,9 +1,9 @@
 """The tables: their columns, how a run becomes rows, and how rows become parquet that any engine reads.
 
-Rows of one part lie in the order of its runs, in row groups of 2^17 rows with statistics, so that pandas, DuckDB,
-Polars, Dask and Spark skip what a filter rules out. All is plain or dictionary encoded, with zstd; only the figures of
-``samples`` are byte-stream split, without which they would be half as large again. (Spark before 4.2 reads these with
-``spark.sql.parquet.enableVectorizedReader=false``.)
+Rows of one part are in the order of its runs, in row groups of 2^17 rows with statistics, so that pandas, DuckDB,
+Polars, Dask and Spark skip what a filter rules out. Everything is plain or dictionary encoded, with zstd; only the
+figures of ``samples`` are byte-stream split, since they would otherwise be half as large again. (Spark before
+4.2 reads these with ``spark.sql.parquet.enableVectorizedReader=false``.)
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ..metrics import METRICS
 from ..tools.parsed import ParsedRun
 
 SCHEMA_VERSION = 3
-"""Version of the tables; a table of an older version still loads."""
+"""Version of the tables; tables of older versions still load."""
 GROUP_ROWS = 1 << 17
-"""Rows in a row group: enough to compress well, few enough to skip well, and all that a writer keeps in memory."""
+"""Rows in a row group: enough to compress well, few enough to skip well; a writer keeps no more in memory."""
 
 TableName = Literal["runs", "intervals", "percentiles", "samples"]
 
@@ -75,21 +75,21 @@ SCHEMAS: dict[TableName, pa.Schema] = {
 }
 
 _T_GRID = 2.0**17
-"""Times of sending are kept to 1/131,072 s (8 µs); the raw log has them to the nanosecond."""
+"""Resolution of sending times: 1/131,072 s (8 µs); the raw log has them to the nanosecond."""
 _LATENCY_BITS = 7
-"""Low bits of a latency's significand that are rounded off: 16 stay, so it is kept to 1/131,072 of itself. These are
-below what any clock resolves over a network, and would be two thirds of the bytes of the table."""
+"""Low bits of a latency's significand that are rounded off: 16 stay, a relative precision of 1/131,072. They are below
+what any clock resolves over a network, and would take two thirds of the bytes of the table."""
 _ENCODINGS = {"samples": {"t_s": "BYTE_STREAM_SPLIT", "latency_us": "BYTE_STREAM_SPLIT"}}
 _UNLIKE = ("run_id", "raw_path", "raw_sha256")
 """Columns of ``runs`` that differ in every row: a dictionary of them would be a second copy."""
 _UNSOUGHT = ("command", "error", "notice", "raw_path", "raw_sha256", "warnings")
-"""Long texts that no query looks for: without statistics, as are the metrics of ``runs``."""
+"""Long texts that no query searches: without statistics, like the metrics of ``runs``."""
 
 
 class PartWriter:
     """One part of a table, written a row group at a time; without rows no file appears.
 
-    `place` gives the local place or file to write to, and makes the file appear when it ends well.
+    `place` provides the local path or file to write to, and makes the file appear when it ends successfully.
     """
 
     def __init__(self, table: TableName, place: Callable[[], AbstractContextManager[Path | BinaryIO]]) -> None:
@@ -104,7 +104,7 @@ class PartWriter:
         return self
 
     def add(self, rows: pa.Table | Rows) -> None:
-        """Add rows; at most a row group more than these is held in memory."""
+        """Add rows; at most one row group more than these is held in memory."""
         if isinstance(rows, Rows):
             self._rows.append(rows)
         else:
@@ -129,7 +129,7 @@ class PartWriter:
                     waiting.schema.remove_metadata(),
                     compression="zstd",
                     compression_level=3,
-                    # figures hardly repeat: a dictionary of them is built and thrown away
+                    # figures hardly repeat: a dictionary of them would be built and discarded
                     use_dictionary=[name for name in text if name not in unlike],
                     column_encoding=_ENCODINGS.get(self._table),
                     write_statistics=[f.name for f in waiting.schema if f.name not in unsought],
@@ -144,7 +144,7 @@ class PartWriter:
         self._waiting, self._count = [rest], rest.num_rows
 
     def close(self, metadata: Mapping[str, str]) -> bool:
-        """Write what is left and the footer; return whether there were rows, and so a file."""
+        """Write the remaining rows and the footer; return whether there were rows, and so a file."""
         if self._count:
             self._flush(self._count)
         if self._writer is None:
@@ -163,7 +163,7 @@ class PartWriter:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one run for a table, by column; many are converted at once, which is faster than each by itself."""
+    """Rows of one run for a table, by column; converting many at once is faster than one by one."""
 
     experiment: str
     run_id: str
@@ -215,14 +215,14 @@ def _joined(table: TableName, several: Sequence[Rows]) -> pa.Table:
 
 
 def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
-    """Return the columns that parts have together: the known ones first, then labels, which are text."""
+    """Return the union of the columns of parts: the known ones first, then labels, which are text."""
     known, labels = SCHEMAS[table], set()
     for schema in schemas:
         version = int((schema.metadata or {}).get(b"netperf_schema", b"1"))
         if version > SCHEMA_VERSION:
             raise StoreError(
                 f"a table was written by a newer netperf_lib (tables of version {version}, known up to "
-                f"{SCHEMA_VERSION}); upgrade, or remove the folder `tables`: it is made anew from the raw logs"
+                f"{SCHEMA_VERSION}); upgrade, or remove the folder `tables`; it is rebuilt from the raw logs"
             )
         if table == "runs":
             labels |= set(dimensions(schema.names)) - set(known.names)
@@ -230,7 +230,7 @@ def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give a part the columns of `schema`; those that it lacks are null."""
+    """Convert a part to the columns of `schema`; those that it lacks are null."""
     columns = [
         table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type) for f in schema
     ]
@@ -238,9 +238,9 @@ def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
-    """Return rows of ``runs`` as a table; a factor that is not in the list is a column of text.
+    """Return rows of ``runs`` as a table; a factor that is not in the list is a text column.
 
-    A value that does not fit the type of its column becomes null, and the row says so among its warnings.
+    A value that does not fit the type of its column becomes null, with a warning in the row.
     """
     known = SCHEMAS["runs"]
     labels = sorted({name for row in rows for name in dimensions(row)} - set(known.names))
@@ -266,7 +266,7 @@ def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.A
 
 
 def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None) -> dict[str, Any]:
-    """One row of ``runs``: what was planned, where it ran, what the log says."""
+    """One row of ``runs``: the plan, the hosts, and the results in the log."""
     trial = record["trial"]
     facts = (record.get("facts") or {}).get("client") or {}
     main = next((p for p in parsed if p.tool == trial["tool"]), parsed[0] if parsed else None)
@@ -299,7 +299,7 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
 
 
 def _default_buffer(record: Mapping[str, Any]) -> int | None:
-    """What a stream may have in flight with the settings of the hosts: the smaller limit of sender and receiver."""
+    """Bytes that a stream may have in flight with the settings of the hosts: the lower limit of sender and receiver."""
     ends = ("client", "tcp_wmem"), ("server", "tcp_rmem")
     if record["trial"].get("reverse"):
         ends = ("server", "tcp_wmem"), ("client", "tcp_rmem")

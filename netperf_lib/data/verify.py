@@ -1,4 +1,4 @@
-"""Do the raw runs stand as they were measured, and do the tables say what the logs say?"""
+"""Check that raw runs are unchanged since they were measured, and that the tables agree with the logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REQUIRED = (
     "trial hosts commands exit started_utc ended_utc files"
 ).split()
 _PLACED = ("region", "zone", "zone_physical", "ppg", "vm_size", "accelerated")
-"""What a record and the file of its deployment must agree on."""
+"""Fields in which a record and the file of its deployment must agree."""
 
 
 def verify(
@@ -33,22 +33,22 @@ def verify(
     scheduler: str | None = None,
     executor: Executor | None = None,
 ) -> list[str]:
-    """Check that raw runs are as they were measured and that the tables equal a fresh ingest; change nothing.
+    """Check that raw runs are unchanged and that the tables equal a fresh ingest; changes nothing.
 
-    The name of the folder is no measured value: a renamed or copied experiment verifies.
+    The name of the folder is not a measured value: a renamed or copied experiment passes.
 
     Returns
     -------
     list of str
-        What is wrong, a sentence each: a record, log, plan or deployment that was changed, removed or added; a table
-        that says other than the logs.
+        The problems, one sentence each: a record, log, plan or deployment that was changed, removed or added; a table
+        that differs from the logs.
     """
     with Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
         return [wrong for store in stores(path) for wrong in _verify(store, progress, engine)]
 
 
 def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str]:
-    """What is wrong with an experiment."""
+    """Problems of an experiment."""
     found = _documents(store)
     ids = store.run_ids()
     digests: dict[str, set[str]] = {}
@@ -59,21 +59,21 @@ def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str
         if run_id not in ids:
             what = f"has no {RECORD}" if run_id in there else "is missing"
             found.append(
-                f"{store.url}/raw/{run_id}: {what}, but its digest is kept: it was removed, or the collector was "
-                "killed as it wrote the run (then collect again)"
+                f"{store.url}/raw/{run_id}: {what}, but its digest exists: it was removed, or the collector was "
+                "killed while writing the run (then collect again)"
             )
     found += [
-        f"{store.url}/raw/{n}: neither a run nor a part of one (it has no {RECORD})"
+        f"{store.url}/raw/{n}: neither a run nor part of one (it has no {RECORD})"
         for n in sorted(there - set(ids) - set(digests))
     ]
     with _collecting(found), explained(f"{store.url}/exclusions.json"):
         gone = sorted(set(store.exclusions()) - set(ids))
-        found += [f"{store.url}: the exclusion of {i} names a run that is not there" for i in gone]
+        found += [f"{store.url}: the exclusion of {i} names a run that does not exist" for i in gone]
     tables = Tables(store)
     with _collecting(found), explained(f"{store.url}/tables"):
         tables.look(DETAIL)
     plan: dict[str, Any] = {}
-    with _collecting([]):  # what is wrong with it was said above
+    with _collecting([]):  # its problems were reported above
         plan = store.read_plan() or {}
     trials = {t["run_id"]: t for t in plan.get("trials", ()) if isinstance(t, dict) and "run_id" in t}
     blocks = {block: {trial_of(i) for i in some} for block, some in tables.blocks.items()}
@@ -92,7 +92,7 @@ def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str
 
 @contextmanager
 def _collecting(found: list[str]) -> Iterator[None]:
-    """Keep the text of an error among the findings and go on."""
+    """Add the text of an error to the findings and continue."""
     try:
         yield
     except NetperfError as error:
@@ -100,7 +100,7 @@ def _collecting(found: list[str]) -> Iterator[None]:
 
 
 def _documents(store: Store) -> list[str]:
-    """What is wrong with the declaration, the plan and the deployments."""
+    """Problems of the declaration, the plan and the deployments."""
     found: list[str] = []
     with _collecting(found), explained(store.url):
         declared = store.declaration()
@@ -135,7 +135,7 @@ def _plan(store: Store, plan: Mapping[str, Any], digest: str | None) -> Iterator
 def _verify_block(
     store: Store, block: str, run_ids: list[str], ingested: bool, trials: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """What is wrong with these runs and, where they are in the tables, with the block's parts."""
+    """Problems of these runs and, if they are in the tables, of the block's parts."""
     found: list[str] = []
     digests = store.digests(block)
     frozen: str | None = None
@@ -176,12 +176,12 @@ def _record(
     trial: Mapping[str, Any] | None,
     hosts: Mapping[tuple[int, str], Mapping[str, Any]],
 ) -> Iterator[str]:
-    """What is wrong with a record, held against the plan and the deployment."""
+    """Problems of a record, compared with the plan and the deployment."""
     if missing := [key for key in _REQUIRED if key not in record]:
         yield f"{RECORD} lacks {', '.join(missing)}"
         return
     if record["run_id"] != run_id:
-        yield f"{RECORD} is that of run {record['run_id']}"
+        yield f"{RECORD} belongs to run {record['run_id']}"
     declared = record.get("declaration")
     if isinstance(declared, Mapping) and declared.get("sha256") != frozen:
         yield "it was measured under other contrasts than those in plan.json"
@@ -198,7 +198,7 @@ def _record(
 
 
 def _files(place: Path, files: Any) -> Iterator[str]:
-    """What is wrong with the files of a raw run."""
+    """Problems of the files of a raw run."""
     if not isinstance(files, Mapping):
         yield f"{RECORD}: files are damaged"
         return
@@ -217,14 +217,14 @@ def _files(place: Path, files: Any) -> Iterator[str]:
 
 
 def _tables(store: Store, block: str, run_ids: list[str]) -> list[str]:
-    """How the parts of a block differ from the same made anew."""
+    """How the parts of a block differ from freshly built ones."""
     found = []
     with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
         again = Store(scratch, store.experiment)
         make_part(store, again, block, run_ids)
         here, fresh = Tables(store), Tables(again)
         found += [
-            f"{store.url}: table {table}, {block}: {wrong}; remove the tables, they are made anew"
+            f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
             for table in SCHEMAS
             if (wrong := _unequal(here.parts(table).get(block), fresh.parts(table).get(block)))
         ]
@@ -232,9 +232,9 @@ def _tables(store: Store, block: str, run_ids: list[str]) -> list[str]:
 
 
 def _unequal(here: Part | None, fresh: Part | None) -> str | None:
-    """How a part differs from the same made anew; a column at a time, so that one fits in memory."""
+    """How a part differs from a freshly built one; compared column by column to save memory."""
     if here is None or fresh is None:
-        return "rows are missing" if fresh is not None else "rows that no log holds" if here is not None else None
+        return "rows are missing" if fresh is not None else "has rows that are in no log" if here is not None else None
     if here.schema.names != fresh.schema.names:
         return f"the columns {', '.join(sorted(set(here.schema.names) ^ set(fresh.schema.names)))} differ"
     for name in fresh.schema.names:
@@ -243,7 +243,7 @@ def _unequal(here: Part | None, fresh: Part | None) -> str | None:
         except StoreError:
             return "it is damaged"
         if len(one) != len(other):
-            return f"{len(one)} rows, {len(other)} in the logs"
+            return f"{len(one)} rows, but {len(other)} in the logs"
         if not one.equals(other):
-            return f"column {name} differs from what the logs say"
+            return f"column {name} differs from the logs"
     return None

@@ -1,6 +1,6 @@
-"""Work done by many: any executor in the manner of `concurrent.futures`, processes here, or a Dask cluster.
+"""Parallel work: on any executor like those of `concurrent.futures`, on processes here, or on a Dask cluster.
 
-A worker can die at any time. Its tasks are done again by another; they must therefore be safe to repeat.
+A worker can die at any time. Its tasks are repeated by another, so they must be safe to repeat.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from typing import Any, Self, TypeVar
 from ..errors import StoreError, UsageError, pip_install
 
 DEATHS = 3
-"""So often a pool of workers may break before the work is given up."""
+"""Number of times that a pool of workers may break before the work is given up."""
 AHEAD = 32
-"""Tasks handed out and not yet taken back: enough to keep workers busy, few enough to keep their results in memory."""
+"""Tasks submitted and not yet collected: enough to keep workers busy, few enough to hold their results in memory."""
 
 Task = TypeVar("Task", bound=tuple[Any, ...])
 Result = TypeVar("Result")
 
 
 class Engine:
-    """Where work is done: in this process, in several here, on a Dask cluster, or in an executor of yours.
+    """Where work is done: in this process, in several here, on a Dask cluster, or in your own executor.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class Engine:
     executor : concurrent.futures.Executor, optional
         Used as it is, and left open.
     helps : bool, optional
-        This process is one of the `workers`: it begins at once, while the others start. For many small tasks; one that
-        may need all the memory is better done where only a worker dies.
+        This process is one of the `workers`: it begins at once, while the others start. For many small tasks; a task
+        that may need all the memory is better run where only a worker dies.
 
     Raises
     ------
@@ -99,7 +99,7 @@ class Engine:
         return executor
 
     def each(self, function: Callable[..., Result], tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
-        """Call `function` with the arguments of every task; give each task with its result as they come."""
+        """Call `function` with the arguments of every task; yield each task with its result as they complete."""
         if self._given is None and self._workers == 1:
             for alone in tasks:
                 yield alone, function(*alone)
@@ -111,7 +111,9 @@ class Engine:
                 yield again[0], function(*again[0])
                 return
         running: dict[Future[Result], Task] = {}
-        ahead = 2 * self._workers if self._helps else AHEAD  # whoever helps leaves little to wait for at the end
+        ahead = (
+            2 * self._workers if self._helps else AHEAD
+        )  # with help from this process, little is left to wait for at the end
         deaths = 0
         while True:
             while len(running) < ahead:
@@ -143,13 +145,13 @@ class Engine:
                     continue
                 except CancelledError:
                     raise StoreError(
-                        "the work was cancelled (did the scheduler end?); what was committed stays, run the command "
+                        "the work was cancelled (did the scheduler end?); what was committed is kept, run the command "
                         "again"
                     ) from None
                 except Exception as error:
                     if type(error).__name__ != "KilledWorker":  # Dask's: imported only where it is used
                         raise
-                    raise StoreError(f"{error}; what was committed stays, run the command again") from None
+                    raise StoreError(f"{error}; what was committed is kept, run the command again") from None
                 yield mine, result
             if broken:
                 deaths += 1
@@ -157,7 +159,7 @@ class Engine:
                 running.clear()
                 if self._given is not None or deaths > DEATHS:
                     raise StoreError(
-                        "the workers died (out of memory?); what was committed stays, so run the command again, "
+                        "the workers died (out of memory?); what was committed is kept, so run the command again, "
                         "with fewer workers or on larger machines"
                     )
                 self._pool = None
@@ -175,7 +177,7 @@ class Engine:
 
 
 def _end_with_parent() -> None:
-    """End this worker when the process that started it is gone, however it ended."""
+    """End this worker when the process that started it ends, however it ends."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Contrasts before the data: `compare:` written out, thresholds read, and those that no run could answer refused."""
+"""Contrasts before the data: expand `compare:`, read thresholds, refuse contrasts that no run could answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row: TypeAlias = Mapping[str, Level]
 _LENGTHS = {"duration_s", "omit_s"}
 _HOSTS = {"client", "server"}
 _MEASURED = {"protocol", "direction"} | {n for n, f in FACTORS.items() if f.role != "condition"} - {"advertised_bps"}
-"""Factors whose levels are known when the hosts stand or the log is read."""
+"""Factors whose levels are known only once the hosts are placed or the log is read."""
 
 
 def gives(trial: Trial, metric: str) -> bool:
@@ -39,7 +39,7 @@ def gives(trial: Trial, metric: str) -> bool:
 
 
 def name(contrast: Contrast) -> str:
-    """How a contrast is called: its question, or metric and sides."""
+    """Return the name of a contrast: its question, or its metric and sides."""
     sides = [", ".join(factor(f).level_words(v) for f, v in side.items()) for side in (contrast.a, contrast.b or {})]
     return contrast.question or f"{contrast.metric}: " + " / ".join(s for s in sides if s)
 
@@ -48,7 +48,7 @@ def name(contrast: Contrast) -> str:
 
 
 def expand(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
-    """Write out what `compare` declares and what thresholds refer to; also what is wrong with them, with its place."""
+    """Expand `compare` and resolve thresholds; also return the errors in them, each with its location."""
     rows = [(trial, describe(trial)) for trial in conditions(experiment)]
     wrong: list[tuple[Loc, str]] = []
     contrasts = list(experiment.contrasts)
@@ -98,7 +98,7 @@ def _family(compare: Compare, rows: Sequence[tuple[Trial, Row]]) -> tuple[list[C
 
 
 def _varying(name_: str, rows: Sequence[tuple[Trial, Row]]) -> list[str]:
-    """Headline metrics that are measured at several levels of a factor; all that are measured, where none is."""
+    """Headline metrics that are measured at several levels of a factor; all measured ones if there are none."""
     measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in rows)]
     return [m for m in measured if len({r.get(name_) for t, r in rows if gives(t, m)}) > 1] or measured
 
@@ -115,7 +115,7 @@ def _against(
         return [], [(("levels",), _not_measured(strange[0], [v for v in levels if v != baseline]))]
     columns = dimensions(dict.fromkeys(f for r in rows for f in r))
     rest = [f for f in columns if f != compare.factor and f not in _LENGTHS]
-    if compare.factor == "placement":  # what belongs to the pairs goes with them
+    if compare.factor == "placement":  # properties of the pairs vary with the placement
         rest = [f for f in rest if f in FACTORS and f not in _HOSTS | {"gateway_sku"}]
     elif compare.factor in _HOSTS:
         rest = [f for f in rest if f != "placement"]
@@ -136,19 +136,19 @@ def _against(
         if not both and compare.levels:
             differ = ", ".join(rest) or "the hosts"
             message = (
-                f"no condition with {compare.factor} {_shown(level)} differs from the baseline in that alone: "
+                f"no condition with {compare.factor} {_shown(level)} differs from the baseline in that alone; "
                 f"give both the same {differ}"
             )
             errors.append((("levels",), message))
     if not found and not errors:
         errors.append(
-            (("factor",), f"no two conditions differ in {compare.factor} alone ({', '.join(rest)} differ, too)")
+            (("factor",), f"no two conditions differ in {compare.factor} alone ({', '.join(rest)} also differ)")
         )
     return found, errors
 
 
 def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, Row]]) -> Contrast:
-    """A threshold in per cent of the bandwidth, with the bandwidth in figures."""
+    """Write a threshold in per cent of the bandwidth with the bandwidth as a number."""
     limit = contrast.at_least if contrast.below is None else contrast.below
     unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
     if limit is None or not unit:
@@ -161,7 +161,9 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, Row]]) -> Co
         return contrast
     base = found[2] or contrast.of
     if base is None:
-        raise ValueError(f"{limit!r} is a share of what? write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'")
+        raise ValueError(
+            f"{limit!r} does not say of what; write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'"
+        )
     if base == "bandwidth":
         speeds = {t.advertised_bps for t, r in rows if gives(t, contrast.metric) and _matches(r, contrast.a)}
         if len(speeds) != 1 or None in speeds:
@@ -173,11 +175,11 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, Row]]) -> Co
     return contrast.model_copy(update={key: found[1], "of": base})
 
 
-# -- what no run could answer ------------------------------------------------------------------------------------------
+# -- contrasts no run answers ------------------------------------------------------------------------------------------
 
 
 def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
-    """Contrasts that no run of the experiment could answer, with their place in the declaration."""
+    """Contrasts that no run of the experiment could answer, with their location in the declaration."""
     rows = [(trial, describe(trial)) for trial in conditions(experiment)]
     for number, contrast in enumerate(experiment.contrasts):
         here: Loc = ("contrasts", number)
@@ -189,7 +191,7 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
             measured = ", ".join(m for m in HEADLINES if any(gives(t, m) for t, _ in rows))
             yield (
                 (*here, "metric"),
-                f"no test here measures {contrast.metric}; measured are {measured} and what goes with it",
+                f"no test here measures {contrast.metric}; measured are {measured} and related metrics",
             )
             continue
         wrong = False
@@ -208,9 +210,9 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
         if wrong or contrast.b is None:
             continue
         if any(contrast.a.get(f) != contrast.b.get(f) for f in _MEASURED & {*contrast.a, *contrast.b}):
-            continue  # these are known only later, and may tell the sides apart
+            continue  # these are known only later, and may distinguish the sides
         if matched[0] == matched[1]:
-            yield (*here, "b"), "is the same as a: every run of one side is one of the other"
+            yield (*here, "b"), "is the same as a: both sides have the same runs"
         elif common := set(matched[0]) & set(matched[1]):
             shared = name(contrast.model_copy(update={"question": None}))
             yield (
@@ -248,20 +250,20 @@ def _unknown(name_: str, known: Iterable[str]) -> str:
     legal = [f for f in dimensions(known) if f not in _LENGTHS]
     near = difflib.get_close_matches(name_, [*legal, *FACTORS], n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    return f"no factor of this experiment; {hint}factors here are {', '.join(legal)}"
+    return f"is not a factor of this experiment; {hint}factors here are {', '.join(legal)}"
 
 
 def unknown_metric(metric: str) -> str:
-    """What to say of a metric that does not exist."""
+    """Return the message for a metric that does not exist."""
     near = difflib.get_close_matches(metric, METRICS, n=3, cutoff=0.4) or list(METRICS)[:3]
-    return f"{metric[:60]!r} is no metric; did you mean {', '.join(near)}?"
+    return f"{metric[:60]!r} is not a metric; did you mean {', '.join(near)}?"
 
 
-# -- what is not declared ----------------------------------------------------------------------------------------------
+# -- undeclared contrasts ----------------------------------------------------------------------------------------------
 
 
 def undeclared(experiment: Experiment) -> list[str]:
-    """Factors that vary, each with a headline metric, of which no contrast asks: these will get no verdict."""
+    """Factors that vary, each with a headline metric, and have no contrast: these will get no verdict."""
     rows = [(trial, describe(trial)) for trial in conditions(experiment)]
     asked = {
         (c.metric, f) for c in experiment.contrasts for f in {**c.a, **(c.b or {})}
@@ -278,6 +280,6 @@ def undeclared(experiment: Experiment) -> list[str]:
         if names := [f for f in varying if (metric, f) not in asked]:
             found.append(
                 f"no contrast asks for {METRICS[metric].label.lower()} by {', '.join(names)}: no verdict on it. "
-                f"For one: compare: {{factor: {names[0]}, metrics: [{metric}]}}"
+                f"To get one: compare: {{factor: {names[0]}, metrics: [{metric}]}}"
             )
     return found

@@ -1,4 +1,4 @@
-"""What a measurement takes before it starts: time, traffic, the fewest rounds that can decide anything."""
+"""Estimates before a measurement starts: time, traffic, the fewest rounds that can decide anything."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .model import Experiment, Trial
 from .schedule import Plan, load_trial, notes
 
 OVERHEAD_S = 0.3
-"""Time that a trial takes beside its test: starting the server, waiting for it, reading the counters."""
+"""Time that a trial takes in addition to its test: starting the server, waiting for it, reading the counters."""
 ASSUMED_BPS = 10e9
-"""Rate of a test that sends as fast as it can, where no bandwidth is declared."""
+"""Assumed rate of a test that sends as fast as it can, where no bandwidth is declared."""
 
 
 def trial_s(trial: Trial, experiment: Experiment) -> float:
@@ -62,20 +62,20 @@ class Outlook:
 
     question: str
     rounds: int
-    """So many are needed."""
+    """Number of rounds needed."""
     enough: bool
     words: str
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Preview:
-    """What an experiment would measure, how long it takes, what it costs and what it can decide."""
+    """Preview of an experiment: what it measures, how long it takes, what it costs and what it can decide."""
 
     plan: Plan
     cost: str | None = None
-    """What the hosts cost meanwhile, in words."""
+    """Cost of the hosts during the measurement, in words."""
     outlook: tuple[Outlook, ...] = ()
-    """Which contrasts the rounds can decide, where that was asked for."""
+    """Which contrasts the rounds can decide, if requested."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON document: the plan, the estimates, the outlook."""
@@ -90,7 +90,7 @@ class Preview:
         return self.plan.to_dict() | {"estimates": estimates, "outlook": [asdict(o) for o in self.outlook]}
 
     def notes(self) -> list[str]:
-        """What should be known before: factors that do not apply, and rounds that cannot decide anything."""
+        """Warnings before the start: factors that do not apply, and rounds that cannot decide anything."""
         e = self.plan.experiment
         found = notes(e) + undeclared(e)
         if e.contrasts and e.deployments == 1 and e.rounds < (fewest := fewest_rounds(e)):
@@ -101,7 +101,7 @@ class Preview:
         return found
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
+        """Summarize it in a few lines."""
         plan, e = self.plan, self.plan.experiment
         lines = [
             f"{e.name}: {e.title}" if e.title else e.name,

@@ -2,13 +2,13 @@
 
 Every factor, option and label of a run is a dimension, and a column of the table of runs, without being listed here.
 `FACTORS` adds to some of them what a reader or a schedule needs: how a level is written, the order of the levels, the
-level that goes without saying, the tests that a factor applies to. A factor that is not listed is a label of the
-user's: text, in the order of the alphabet. To tell the library about a new factor, add an entry here.
+level that goes without saying, the tests that a factor applies to. A factor that is not listed is a user's label:
+text, in alphabetical order. To tell the library about a new factor, add an entry here.
 
-A *condition* is one level of every factor whose role is ``"condition"``. Those of role ``"host"`` describe the two
-hosts (VM size, region, zone), and so follow from ``client`` and ``server``; those of role ``"observed"`` are found out
-while measuring (kernel, versions): they should stay the same, and are a second explanation for a difference where they
-do not.
+A *condition* is one level of every factor whose role is ``"condition"``. Factors of role ``"host"`` describe the two
+hosts (VM size, region, zone), and so follow from ``client`` and ``server``; those of role ``"observed"`` are found
+while measuring (kernel, versions): they should stay the same; if they do not, they are another possible explanation
+for a difference.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Factor:
     name: str
     """Column in the table of runs."""
     label: str = ""
-    """What a heading or an axis calls it."""
+    """Its name in headings and on axes."""
     kind: Literal["text", "integer", "number", "flag"] = "text"
     """Type of a level."""
     role: Literal["condition", "host", "observed"] = "condition"
-    """Part of a condition; a property of one of the two hosts; found out while measuring."""
+    """Part of a condition; a property of one of the two hosts; found while measuring."""
     unit: str | None = None
     """Unit of a level as `format_value` writes it."""
     ordinary: Level = None
@@ -53,16 +53,16 @@ class Factor:
     order: tuple[str, ...] = ()
     """Levels in their natural order; others follow."""
     words: Mapping[Any, str] | Callable[[Any], str] | None = None
-    """How a sentence calls a level."""
+    """Words for a level in a sentence."""
     default: str | None = None
-    """What null stands for: the default of this."""
+    """What null means: the default of this."""
     follows: tuple[str, ...] = ()
-    """Factors that determine this one: naming one of them names this one too."""
+    """Factors that determine this one: naming one of them also names this one."""
     applies: Callable[[str, str], bool] = lambda _tool, _test: True
     """Whether the factor applies to a test, from the names of the tool and the test."""
 
     def level_words(self, level: Any) -> str:
-        """How a sentence calls a level of this factor: ``16 streams``, ``1 MiB TCP buffer``, ``bitrate 1 Gbit/s``."""
+        """Words for a level of this factor: ``16 streams``, ``1 MiB TCP buffer``, ``bitrate 1 Gbit/s``."""
         level = plain(level)
         if isinstance(self.words, Mapping):
             if level in self.words:
@@ -79,9 +79,9 @@ class Factor:
         return f"{title} {level:g}" if isinstance(level, float) else f"{title} {level}"
 
     def cast(self, level: Any) -> Level:
-        """A level as the type of this factor: ``zone: 1`` in a yaml file means the zone "1".
+        """Convert a level to the type of this factor: ``zone: 1`` in a YAML file means the zone "1".
 
-        What cannot be converted is returned as it is: it is then no level that a run has.
+        A value that cannot be converted is returned unchanged: no run has such a level.
         """
         value = plain(level)
         if value is None or (self.kind == "flag" and isinstance(value, bool)):
@@ -95,7 +95,7 @@ class Factor:
         return value
 
     def key(self, level: Any) -> tuple[Any, ...]:
-        """Sort key of a level: null first, then the natural order, numbers by size, text by the alphabet."""
+        """Sort key of a level: null first, then the natural order, numbers by size, text alphabetically."""
         level = plain(level)
         if level is None:
             return (0,)
@@ -115,7 +115,7 @@ def _natural(level: Level) -> tuple[Any, ...]:
 
 
 def read_rate(text: Any) -> float | None:
-    """Bits per second of a rate as people write it, ``1G`` or ``800M`` or 1000000; None where it is no rate."""
+    """Bits per second of a rate such as ``1G``, ``800M`` or 1000000; None if it is not a rate."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)", str(text).strip(), re.IGNORECASE)
     return None if found is None else to_bps(float(found[1]), found[2], "bit")
 
@@ -235,16 +235,16 @@ NOT_FACTORS = frozenset(
     "experiment run_id status error round order deployment deployment_id attempt notice command raw_path raw_sha256 "
     "declaration_sha256 parser_version started_utc ended_utc warnings excluded condition".split()
 )
-"""Columns of the table of runs that identify or describe a run and are no dimension of it."""
+"""Columns of the table of runs that identify or describe a run and are not dimensions."""
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a column of the table of runs that is no factor has this name: a label would be lost in it."""
+    """Whether a non-factor column of the table of runs has this name, so that a label could not."""
     return name in NOT_FACTORS or name in METRICS
 
 
 def factor(name: str) -> Factor:
-    """What is known about a factor; one that is not in the list is a label of the user's.
+    """What is known about a factor; one that is not in the list is a user's label.
 
     Examples
     --------
@@ -253,12 +253,12 @@ def factor(name: str) -> Factor:
     >>> factor("rack").level_words("b7")
     'rack b7'
     """
-    # a condition is the name that `select` gives to a combination of levels: no column of the tables
+    # a condition is the name that `select` gives to a combination of levels: not a column of the tables
     return FACTORS.get(name) or Factor(name=name, words=str if name == "condition" else None)
 
 
 def level_words(name: str, level: Any) -> str:
-    """How a sentence calls a level of the factor `name`."""
+    """Words for a level of the factor `name` in a sentence."""
     return factor(name).level_words(level)
 
 
@@ -287,9 +287,9 @@ def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",))
 
 
 def residue(runs: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Factors that vary inside the groups that `by` makes: what a projection onto `by` leaves out.
+    """Factors that vary within the groups formed by `by`: those that a projection onto `by` leaves out.
 
-    Whoever aggregates such groups must say so: they hold several conditions. In the order of the list of factors.
+    Such groups hold several conditions; anything that aggregates them must say so. In the order of the list of factors.
     """
     others = [c for c in dimensions(runs.columns) if c not in by]
     if not others or not len(runs):
@@ -303,8 +303,8 @@ def residue(runs: pd.DataFrame, by: Sequence[str]) -> list[str]:
 def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
     """Every factor of a run, from its record: what was scheduled, and what the two hosts are.
 
-    Records of version 0.1, which kept the options of a test in a mapping, are read, too. What is known only from the
-    log (protocol, direction) or from the facts of a host is not here.
+    Records of version 0.1, which kept the options of a test in a mapping, can also be read. Factors known only from
+    the log (protocol, direction) or from the facts of a host are not included.
     """
     trial = dict(record["trial"])
     found = {**(trial.pop("options", None) or {}), **(trial.pop("labels", None) or {}), **trial}
@@ -316,7 +316,7 @@ def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
 
 
 def plain(level: Any) -> Level:
-    """A level as Python's own type: numpy's scalars are unpacked, and whatever stands for a missing value is None."""
+    """Convert a level to a plain Python type: numpy scalars are unpacked, and any missing value becomes None."""
     value: object = level.item() if hasattr(level, "item") else level
     if isinstance(value, float):
         return None if math.isnan(value) else value

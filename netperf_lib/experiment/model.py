@@ -37,13 +37,13 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
 
 def check_address(text: str) -> str:
-    """Return a host name or address that no shell reads as anything else; the characters that ssh refuses, too.
+    """Return a host name or address without characters that a shell would interpret or ssh refuses.
 
     ValueError otherwise: an ssh configuration may hand it to a shell (``ProxyCommand sh -c "… %h …"``).
     """
     if not text or text.startswith("-") or re.search(r"""['`"$\\;&<>|(){}\s\x00-\x1f\x7f]""", text):
         raise ValueError(
-            f"{text!r} is not a host name or address: it must not start with '-', nor hold spaces, quotes "
+            f"{text!r} is not a host name or address: it must not start with '-' or contain spaces, quotes "
             "or any of $\\;&<>|(){}"
         )
     return text
@@ -53,7 +53,7 @@ def check_user(text: str) -> str:
     """Return a user name, checked as ssh checks it."""
     if not text or text.startswith("-") or re.search(r"""['`";&<>|(){}\x00-\x1f\x7f]|\s-|\\$""", text):
         raise ValueError(
-            f"{text!r} is not a user name: it must not start with '-', nor hold quotes or any of ;&<>|(){{}}"
+            f"{text!r} is not a user name: it must not start with '-' or contain quotes or any of ;&<>|(){{}}"
         )
     return text
 
@@ -63,17 +63,17 @@ User = Annotated[str, AfterValidator(check_user)]
 
 
 def _text(level: object) -> object:
-    """Numbers and flags that stand for a label are text: ``rack: 7``."""
+    """Convert numbers and flags given as labels to text: ``rack: 7``."""
     return factor("").cast(level) if isinstance(level, int | float) else level
 
 
 Labels = dict[Name, Annotated[str, BeforeValidator(_text)]]
-"""What the user adds to a pair or host: each label is a factor of its own, and its levels are text."""
+"""Labels that the user adds to a pair or host: each is a factor of its own, and its levels are text."""
 
 Factors = Annotated[
     dict[str, Level], AfterValidator(lambda levels: {name: factor(name).cast(level) for name, level in levels.items()})
 ]
-"""Factors and the level of each."""
+"""Factors with their levels."""
 
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ else:
 
 
 class _Declared(BaseModel):
-    """Base of what people write in yaml: frozen, and an unknown key is an error.
+    """Base of what people write in YAML: frozen, and an unknown key is an error.
 
-    Its schema tells what each field means, read from the source then, and not (as by pydantic) in every process.
+    The descriptions of the fields are read from the source when the schema is asked for, not in every process as
+    pydantic does.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -104,18 +105,18 @@ class _Declared(BaseModel):
 
 
 class Pair(_Declared):
-    """An ordered pair of hosts and the placement that it stands for."""
+    """An ordered pair of hosts and the placement that it represents."""
 
     client: Name
-    """Host that starts the test: it sends, or asks."""
+    """Host that starts the test: it sends, or makes requests."""
     server: Name
     """Host that answers."""
     placement: Name
     """`ppg`, `same-zone`, `cross-zone`, `cross-region`, or a path such as `standard-lb`, `vpn`, `public-ip`."""
     accelerated: bool | None = None
-    """Accelerated networking (SR-IOV) on both ends; null where it is not known."""
+    """Accelerated networking (SR-IOV) on both ends; null if unknown."""
     tcp_buffer_bytes: int | None = Field(default=None, gt=0, le=2**40)
-    """Largest TCP buffer that the hosts of this pair allow, where that is a property of the hosts."""
+    """Largest TCP buffer that the hosts of this pair allow, if that is a property of the hosts."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)
     """Advertised bandwidth of this path in Mbit/s, for example that of a gateway; null: as the experiment says."""
     labels: Labels = {}
@@ -123,10 +124,10 @@ class Pair(_Declared):
 
 
 class Load(_Declared):
-    """Traffic that runs on the same pair while a test measures: its latency is then the working latency."""
+    """Traffic on the same pair while a test measures: the latency is then the working latency."""
 
     tool: LoadTool = "iperf3"
-    """Tool that makes the load."""
+    """Tool that generates the load."""
     test: Name = "tcp"
     """A test of that tool."""
     streams: int = Field(default=1, ge=1, le=128)
@@ -140,7 +141,7 @@ class Load(_Declared):
 
 
 class TestSpec(_Declared):
-    """One test of one tool, with the levels of the factors that it is crossed with."""
+    """One test of one tool, and the factor levels it is crossed with."""
 
     __test__ = False  # not a pytest class
 
@@ -149,19 +150,19 @@ class TestSpec(_Declared):
     test: Name
     """A test of that tool, for example `tcp_lat`, `tcp_bw`, `tcp`, `udp`, `ping-pong`."""
     duration_s: float = Field(default=10, gt=0, le=3600)
-    """Seconds that are measured."""
+    """Duration of the measurement in seconds."""
     omit_s: float = Field(default=0, ge=0, le=60)
-    """Seconds at the start that the tool itself leaves out (iperf3 `-O`)."""
+    """Seconds at the start that the tool itself omits (iperf3 `-O`)."""
     streams: tuple[Annotated[int, Field(ge=1, le=128)], ...] = Field(default=(1,), min_length=1)
-    """Numbers of parallel streams, for example `[1, 4, 16]`: each is a condition."""
+    """Numbers of parallel streams, for example `[1, 4, 16]`; each is a condition."""
     tcp_buffer_bytes: tuple[Annotated[int, Field(ge=4096, le=2**31)] | None, ...] = Field(default=(None,), min_length=1)
-    """Largest TCP buffers to set on both hosts; null: as the hosts have them."""
+    """Largest TCP buffers to set on both hosts; null leaves those of the hosts."""
     message_bytes: tuple[Annotated[int, Field(ge=1, le=2**26)] | None, ...] = Field(default=(None,), min_length=1)
-    """Sizes of a message; null: as the tool chooses."""
+    """Message sizes; null: chosen by the tool."""
     placements: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Only pairs with these placements; null: all pairs."""
     options: dict[str, str | int | float | bool] = {}
-    """Further options of the test, as its tool file declares them."""
+    """Further options of the test, as declared by its tool."""
     during: Load | None = None
     """Measure while this load runs."""
 
@@ -183,23 +184,23 @@ class Contrast(_Declared):
     """A comparison declared before the data: condition A against condition B, or against a threshold.
 
     With `b`, the question is which side is better by more than the margin, or whether they are equivalent. With `below`
-    or `at_least`, it is whether condition A keeps to the threshold.
+    or `at_least`, it is whether condition A meets the threshold.
     """
 
     metric: str
-    """Metric that is compared, for example `latency_oneway_us`."""
+    """Metric to compare, for example `latency_oneway_us`."""
     a: Factors
     """Condition A: factors and their levels, for example `{placement: ppg}`."""
     b: Factors | None = None
-    """Condition B, which A is compared with."""
+    """Condition B, with which A is compared."""
     margin: Margin = 0.05
-    """Ratios within 1/(1+margin) … 1+margin are called equivalent: 0.1 or `10 %`."""
+    """Ratios within 1/(1+margin) … 1+margin count as equivalent: 0.1 or `10 %`."""
     below: float | str | None = None
     """A threshold that A must stay below, for example `1 ms`; a number is in the unit of the metric."""
     at_least: float | str | None = None
     """A threshold that A must reach, for example `900 Mbit/s`, `90 % of 10 Gbit/s` or `90 % of bandwidth`."""
     of: str | None = None
-    """What a threshold in per cent is a share of."""
+    """The bandwidth to which a threshold in per cent refers."""
     question: str | None = None
     """The question in words, as the report shows it."""
 
@@ -207,24 +208,26 @@ class Contrast(_Declared):
     def _one_kind(self) -> Self:
         given = [name for name in ("b", "below", "at_least") if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"a contrast with one of b, below, at_least; this one has {' and '.join(given) or 'none'}")
+            raise ValueError(
+                f"a contrast with exactly one of b, below, at_least; this one has {' and '.join(given) or 'none'}"
+            )
         return self
 
 
 class Compare(_Declared):
     """A family of contrasts in one line: every level of a factor against a baseline, for each metric.
 
-    Each contrast differs in the factor alone: where streams or buffers vary too, there is one for each of their levels.
+    The sides of a contrast differ in the factor alone: if streams or buffers also vary, each of their levels has one.
     """
 
     factor: str
     """Factor whose levels are compared."""
     baseline: Level = None
-    """The level that the others are compared with; default: the first in the natural order, such as `ppg` or null."""
+    """The level to compare the others with; default: the first in the natural order, such as `ppg` or null."""
     levels: tuple[Level, ...] | None = Field(default=None, min_length=1)
-    """Only these; null: every other one."""
+    """Levels to compare with the baseline; null: all others."""
     metrics: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """Default: each of latency_oneway_us, rtt_us and throughput_bps that is measured."""
+    """Metrics to compare; default: those of latency_oneway_us, rtt_us and throughput_bps that are measured."""
     margin: Margin = 0.05
     """Margin of each contrast."""
     where: Factors = {}
@@ -232,12 +235,12 @@ class Compare(_Declared):
 
 
 class Report(_Declared):
-    """What a report holds: notebooks and their parameters."""
+    """The contents of a report: notebooks and their parameters."""
 
     notebooks: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] | None = None
-    """Names of notebooks, or paths of your own (`.ipynb`), in this order; null: every one that fits the experiment.
+    """Names of notebooks, or paths of your own (`.ipynb`), in this order; null: all that fit the experiment.
 
-    A notebook that asks about a metric has a page for each that was measured."""
+    A notebook about a metric has a page for each metric that was measured."""
     parameters: dict[str, dict[str, str | int | float | bool | None]] = {}
     """Parameters by notebook, for example `{03-streams: {share: 0.9}}`."""
 
@@ -246,9 +249,9 @@ class HostsSpec(_Declared):
     """Where the hosts come from."""
 
     source: Literal["lab", "inventory", "azure", "imported"]
-    """`lab`, `inventory` or `azure`; `imported` stands for logs that were there before: nothing is measured."""
+    """`lab`, `inventory` or `azure`; `imported` means existing logs: nothing is measured."""
     options: dict[str, Any] = {}
-    """What that source needs, which it declares and checks itself."""
+    """Options of that source, which it declares and checks itself."""
 
 
 class Experiment(_Declared):
@@ -257,45 +260,45 @@ class Experiment(_Declared):
     model_config = ConfigDict(json_schema_extra=lambda schema: schema["required"].extend(["pairs", "tests"]))
 
     name: Name
-    """Name of the experiment, and of its folder below the data root."""
+    """Name of the experiment, and of its folder under the data root."""
     title: str = ""
-    """The question that it asks, on the cover of the report."""
+    """The question it asks, shown on the cover of the report."""
     hosts: HostsSpec
     """Where the hosts come from."""
     pairs: tuple[Pair, ...] = Field(default=(), validate_default=True)
-    """Pairs of hosts that are measured."""
+    """Pairs of hosts to measure."""
     tests: tuple[TestSpec, ...] = Field(default=(), validate_default=True)
-    """Tests that each pair is measured with."""
+    """Tests to run on each pair."""
     rounds: int = Field(default=10, ge=1, le=10_000)
     """Rounds of each deployment; in a round every condition is measured once, in random order."""
     deployments: int = Field(default=1, ge=1, le=100)
-    """How often the hosts are placed anew: a claim about a placement needs several."""
+    """How many times the hosts are placed; a claim about a placement needs several deployments."""
     seed: int | None = Field(default=None, ge=0, lt=2**63)
-    """Seed of the random order; drawn and stored with the plan when null."""
+    """Seed of the random order; null: drawn at random and stored with the plan."""
     contrasts: tuple[Contrast, ...] = ()
     """Comparisons declared before the data; the first run freezes them."""
     compare: Annotated[tuple[Compare, ...], BeforeValidator(lambda v: [v] if isinstance(v, dict) else v)] = ()
-    """Families of contrasts, one or a list; they are written out into `contrasts` when the file is read."""
+    """Families of contrasts, one or a list; expanded into `contrasts` when the file is read."""
     report: Report | None = None
-    """What the report holds; null: every notebook that fits."""
+    """The contents of the report; null: all notebooks that fit."""
     alpha: float = Field(default=0.05, gt=0, lt=0.5)
-    """Share of reports that may hold a false verdict."""
+    """Share of reports that may contain a false verdict."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)
-    """Advertised bandwidth of the hosts in Mbit/s; null: that of their VM sizes as the hosts' options give it."""
+    """Advertised bandwidth of the hosts in Mbit/s; null: that of their VM sizes, from the hosts' options."""
     pause_s: float = Field(default=0, ge=0, le=600)
-    """Rest between trials."""
+    """Pause between trials in seconds."""
     concurrent: bool = False
-    """Run trials that share no host at the same time; only where their paths share nothing either."""
+    """Run trials that share no host at the same time; use only if their paths share nothing either."""
     attempts: int = Field(default=2, ge=1, le=10)
-    """How often a failed trial is tried in all."""
+    """Total number of attempts at a trial that fails."""
     budget: float | None = Field(default=None, gt=0)
-    """Most that the deployment may cost, in the currency of the price list; null: no limit."""
+    """Maximum cost of the deployment, in the currency of the price list; null: no limit."""
 
     def advertised_bps(self, pair: Pair) -> float | None:
-        """Bandwidth advertised for a pair, in bit/s; None where nobody declared one.
+        """Bandwidth advertised for a pair, in bit/s; None if none is declared.
 
-        The pair's own ``bandwidth_mbps``, else the experiment's, else the lower one of the two VM sizes as
-        ``hosts.options.bandwidth_mbps`` gives them.
+        The pair's own ``bandwidth_mbps``, else the experiment's, else the lower one of the two VM sizes in
+        ``hosts.options.bandwidth_mbps``.
         """
         declared = pair.bandwidth_mbps or self.bandwidth_mbps
         sizes = self.hosts.options.get("bandwidth_mbps")
@@ -314,7 +317,7 @@ class Experiment(_Declared):
         return options.get("vm_size")
 
     @field_validator("pairs", "tests")
-    @classmethod  # what was imported was not scheduled here
+    @classmethod  # imported runs were not scheduled here
     def _something_to_measure(cls, value: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
         hosts = info.data.get("hosts")
         if not value and hosts is not None and hosts.source != "imported":
@@ -324,11 +327,11 @@ class Experiment(_Declared):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A claim about a host or placement, and what shows it."""
+    """A claim about a host or placement, and the evidence for it."""
 
     claim: str
     holds: bool | None
-    """True, False, or None where it could not be shown."""
+    """True, False, or None if it could not be determined."""
     evidence: str = ""
 
 
@@ -338,23 +341,23 @@ class Host:
 
     name: str
     address: str
-    """Management address, where SSH connects to."""
+    """Management address, which SSH connects to."""
     data_address: str
     """Address that the tests run against."""
     own_address: str | None = None
     """The host's own address, where `data_address` is translated to it: by a load balancer, or a public address."""
     backends: tuple[str, ...] = ()
-    """Hosts that may answer at `data_address`, this one among them, where a load balancer chooses."""
+    """Hosts that may answer at `data_address` (including this one), where a load balancer chooses."""
     port: int = 22
     user: str | None = None
     ssh_config: str | None = None
-    """OpenSSH client configuration file to honour; None: the user's own."""
+    """OpenSSH client configuration file; None: the user's own."""
     identity: str | None = None
-    """Private key file; None: as the configuration or the agent says."""
+    """Private key file; None: as given by the configuration or the agent."""
     known_hosts: str | None = None
     """File with the pinned host key; None: the user's own."""
     owned: bool = False
-    """Made by this project: network settings may be changed (and are put back)."""
+    """Created by this project: network settings may be changed (and are restored)."""
     region: str | None = None
     zone: str | None = None
     """Logical zone: its number is the subscription's own."""
@@ -363,7 +366,7 @@ class Host:
     vm_size: str | None = None
     accelerated: bool | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Further factors of this host; a run has each as ``client_<name>`` or ``server_<name>``."""
+    """Further factors of this host; each is ``client_<name>`` or ``server_<name>`` of a run."""
     proofs: tuple[Proof, ...] = ()
 
     def __post_init__(self) -> None:
@@ -381,7 +384,7 @@ class Deployment:
     source: str
     hosts: tuple[Host, ...]
     notice: str | None = None
-    """What every table and page made from these hosts must say, for example that they are emulated."""
+    """Notice that every table and page made from these hosts must show, for example that they are emulated."""
     created_utc: str | None = None
     proofs: tuple[Proof, ...] = ()
 
@@ -419,12 +422,12 @@ class Trial:
 
     @property
     def asked_buffer_bytes(self) -> int | None:
-        """TCP buffers that the test asks for, where they are not what the hosts of the pair have anyway."""
+        """TCP buffers that the test asks for, if they differ from those of the hosts of the pair."""
         return None if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes else self.tcp_buffer_bytes
 
     @property
     def condition(self) -> tuple[Any, ...]:
-        """What sets this trial apart from the others of its round."""
+        """What distinguishes this trial from the others of its round."""
         return (
             self.pair.client,
             self.pair.server,

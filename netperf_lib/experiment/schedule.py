@@ -1,9 +1,9 @@
 """From a declared experiment to a schedule: rounds in which every condition is measured once, in random order.
 
 The orders are random and balanced: rounds form blocks in which every condition follows each other one equally often and
-stands in every place equally often, so that what a run leaves behind (a warm cache, a used-up burst of the host) hits
-all conditions alike. They are a function of the experiment and the seed alone. A round's order does not depend on how
-many rounds there are, so that an experiment can be extended, and a killed one goes on where it stopped.
+takes every position equally often, so that the after-effects of a run (a warm cache, a used-up burst of the host)
+affect all conditions alike. They are a function of the experiment and the seed alone. The order of a round does not
+depend on the number of rounds, so that an experiment can be extended, and an interrupted one resumed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .factors import Level, factor
 from .model import Experiment, TestSpec, Trial
 
 MOST_TRIALS = 200_000
-"""More than any measurement can hold: two months of trials of half a minute."""
+"""More than any measurement needs: two months of trials of half a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A schedule: its trials in the order in which they are to run, by deployment, by round, then at random."""
+    """A schedule: its trials in the order in which they run, by deployment, by round, then at random."""
 
     experiment: Experiment
     seed: int
-    """What the random order was made from."""
+    """Seed of the random order."""
     trials: tuple[Trial, ...]
 
     @cached_property
@@ -77,8 +77,8 @@ def describe(trial: Trial) -> dict[str, Level]:
 def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
     """Schedule an experiment: deployments outermost, then rounds; in each round every condition once, in random order.
 
-    The seed is the experiment's own where none is given, else a new one. UsageError where it is not from 0 to
-    2**63 - 1, or the schedule would be larger than `MOST_TRIALS`.
+    The seed defaults to the experiment's own, else a new one. UsageError if it is not from 0 to 2**63 - 1, or if the
+    schedule would be larger than `MOST_TRIALS`.
     """
     if seed is None:
         seed = experiment.seed if experiment.seed is not None else secrets.randbelow(2**31)
@@ -100,7 +100,7 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
 def _order(each: Sequence[Trial], number: int, key: str) -> list[Trial]:
     """Order the conditions of a round as a row of a Williams square, whose rows and letters are drawn for each block.
 
-    Of k conditions the square has k rows, 2 k where k is odd. Williams, E. J. (1949), "Experimental designs balanced
+    For k conditions the square has k rows, or 2 k if k is odd. Williams, E. J. (1949), "Experimental designs balanced
     for the estimation of residual effects of treatments", Australian Journal of Scientific Research A 2, 149-168.
     """
     k = len(each)
@@ -114,19 +114,19 @@ def _order(each: Sequence[Trial], number: int, key: str) -> list[Trial]:
 
 
 def _draw(key: str) -> bytes:
-    """As good as random, and a function of the key alone."""
+    """Pseudorandom number, a function of the key alone."""
     return hashlib.blake2s(key.encode(), digest_size=16).digest()
 
 
 def _crossed(spec: TestSpec) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """Levels of the factors that a test is crossed with: streams and TCP buffers where these apply to it."""
+    """Levels of the factors that a test is crossed with: streams and TCP buffers, if they apply to it."""
     streams = spec.streams if factor("streams").applies(spec.tool, spec.test) else (1,)
     buffers = spec.tcp_buffer_bytes if factor("tcp_buffer_bytes").applies(spec.tool, spec.test) else (None,)
     return streams, buffers
 
 
 def conditions_count(experiment: Experiment) -> int:
-    """How many conditions a round measures, without making them."""
+    """How many conditions a round measures, without building them."""
     found = 0
     for spec in experiment.tests:
         streams, buffers = _crossed(spec)
@@ -136,7 +136,7 @@ def conditions_count(experiment: Experiment) -> int:
 
 
 def conditions(experiment: Experiment) -> Iterator[Trial]:
-    """What every round measures, as trials that have no place in the schedule yet, in the order of the declaration."""
+    """The trials of every round, not yet placed in the schedule, in the order of the declaration."""
     for spec, pair in product(experiment.tests, experiment.pairs):
         if spec.placements is not None and pair.placement not in spec.placements:
             continue
@@ -156,7 +156,7 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
 
 
 def load_trial(trial: Trial, duration_s: float | None = None) -> Trial | None:
-    """The load that runs while a trial measures, as a trial as long as it or as said; None where the path is idle."""
+    """The load during a trial, as a trial of the same or the given duration; None if the path is idle."""
     if (load := trial.test.during) is None:
         return None
     spec = TestSpec(
@@ -166,7 +166,7 @@ def load_trial(trial: Trial, duration_s: float | None = None) -> Trial | None:
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """What was declared and does not apply: such a factor is not crossed with the test."""
+    """Declared factors that do not apply, and so are not crossed with the test."""
     return [
         f"{name} does not apply to test {number}, {spec.tool} {spec.test}: not crossed with it"
         for number, spec in enumerate(experiment.tests, 1)

@@ -5,20 +5,20 @@ from __future__ import annotations
 HOSTS = {
     "lab": """\
 hosts:
-  source: lab # emulated hosts on this machine: nothing to prepare, and nothing about a real network
+  source: lab # emulated hosts on this machine: no preparation, but no result about a real network
 """,
     "inventory": """\
 hosts:
-  source: inventory # machines that you reach with ssh; user, port, key and jump host are left to your configuration
+  source: inventory # machines that you reach with ssh; user, port, key and jump host come from your configuration
   options:
-    hosts: # address: where ssh connects to; data_address: where the tests send to
+    hosts: # address: where ssh connects; data_address: where the tests send traffic
       client: {address: client.example.net, data_address: 10.0.0.4}
       near: {address: near.example.net, data_address: 10.0.0.5}
       far: {address: far.example.net, data_address: 10.0.0.6}
 """,
     "azure": """\
 hosts:
-  source: azure # `npl up --check` looks at login, sizes, quota and cost and makes nothing
+  source: azure # `npl up --check` checks login, sizes, quota and cost and creates nothing
   options:
     region: westeurope
     remote_region: northeurope
@@ -56,19 +56,19 @@ QUESTIONS = {
         "{factor: streams, baseline: 1, metrics: [throughput_bps], margin: 10 %}",
     ),
 }
-"""What is asked: a title, the tests in YAML, and the family of contrasts."""
+"""The questions: a title, the tests in YAML, and the family of contrasts."""
 
 
 def starter(name: str, hosts: str = "lab", question: str = "placement", rounds: int = 10) -> str:
-    """Return a commented experiment file, which `load_experiment` takes as it stands."""
+    """Return a commented experiment file, which `load_experiment` accepts as it is."""
     title, tests, family = QUESTIONS[question]
     pairs = _FOUND if hosts == "inventory" else _MADE
     return f"""\
-# `npl plan FILE` says what this takes, `npl run FILE` measures and reports, `npl schema` helps an editor.
+# `npl plan FILE` shows time and cost, `npl run FILE` measures and reports, `npl schema` prints a schema for editors.
 name: {name}
 title: {title}
 {HOSTS[hosts]}
-# An ordered pair of hosts and the placement that it stands for; any name is a placement.
+# Ordered pairs of hosts and the placement that each represents; any name is a placement.
 pairs:
 {pairs}
 # Every pair runs every test, once in each round, in random order.
@@ -76,6 +76,6 @@ tests:
 {tests}
 rounds: {rounds}
 
-# What is compared, declared before the data: the first run freezes it. Within the margin counts as equivalent.
+# The comparisons, declared before the data: the first run freezes them. Differences within the margin are equivalent.
 compare: {family}
 """

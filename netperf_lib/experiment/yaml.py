@@ -1,4 +1,4 @@
-"""Reading an experiment's yaml file: every error with its line, what was wrong there, and what is legal."""
+"""Reading an experiment's YAML file: every error with its line, what is wrong there, and what is legal."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 def load_experiment(
     path: str | os.PathLike[str], *, rounds: str | int | None = None, duration_s: float | None = None
 ) -> Experiment:
-    """Read an experiment from its yaml file.
+    """Read an experiment from its YAML file.
 
     Parameters
     ----------
     path : path
         The file.
     rounds : int or str, optional
-        Rounds to measure instead; ``"+6"`` adds six to those declared.
+        Rounds to measure, instead of those declared; ``"+6"`` adds six to them.
     duration_s : float, optional
-        Seconds for every test instead.
+        Duration of every test in seconds, instead of those declared.
 
     Raises
     ------
     ExperimentError
-        The file cannot be read or used: a line for every error, with its place and the legal values.
+        The file cannot be read or used: one line for each error, with its location and the legal values.
     """
     experiment = read_experiment(_text(Path(path)), file=str(path))
     changed: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def _rounds(text: str, declared: int) -> int:
 
 
 def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
-    """Read an experiment from yaml text; see `load_experiment`."""
+    """Read an experiment from YAML text; see `load_experiment`."""
     node, document = _parsed(text, file)
     errors = [(_line(node, loc), loc, message) for loc, message in _doubled(node)]
     try:
@@ -86,7 +86,7 @@ def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
     except ValidationError as invalid:
         met = invalid.errors(include_url=False)[: 10 * MOST_ERRORS]
         inner = {e["loc"][:depth] for e in met for depth in range(1, len(e["loc"]))}
-        # a list is too short only because its items were refused
+        # a list whose items were refused is reported as too short as well
         own = [e for e in met if e["type"] != "too_short" or e["loc"] not in inner]
         errors += [(_line(node, e["loc"]), e["loc"], _message(e)) for e in own]
     else:
@@ -113,9 +113,9 @@ _SCALARS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 
 
 def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
-    """The document and its nodes; whatever would take long or has no place in an experiment is refused before."""
+    """Parse the document and its nodes, after refusing anything that would take long or does not belong."""
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-        raise ExperimentError(f"{file}: is larger than {MOST_BYTES // 1024} KiB; an experiment has some hundred lines")
+        raise ExperimentError(f"{file}: is larger than {MOST_BYTES // 1024} KiB; an experiment has a few hundred lines")
     try:
         depth = 0
         for event in yaml.parse(text, Loader=_LOADER):
@@ -124,7 +124,7 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
             if depth > MOST_DEPTH:
                 raise ExperimentError(f"{where}: nested more than {MOST_DEPTH} deep; an experiment needs five")
             if tag := getattr(event, "tag", None):
-                raise ExperimentError(f"{where}: the tag {tag[:60]} has no place in an experiment; leave it out")
+                raise ExperimentError(f"{where}: the tag {tag[:60]} does not belong in an experiment; remove it")
         loader = _LOADER(text)
         try:
             node = loader.get_single_node()
@@ -146,22 +146,26 @@ def _parsed(text: str, file: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
 
 
 def _bounded(node: yaml.Node | None, file: str) -> None:
-    """Refuse anchors that multiply, numbers without end and text that cannot be written."""
+    """Refuse anchors that multiply, overlong numbers and text that cannot be printed."""
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node) -> int:
         where = f"{file}:{node.start_mark.line + 1}"
         if id(node) in sizes:
             if not sizes[id(node)]:
-                raise ExperimentError(f"{where}: an anchor that holds itself; write it out")
+                raise ExperimentError(f"{where}: an anchor refers to itself; write the value out")
             return sizes[id(node)]
         sizes[id(node)] = 0
         parts: list[yaml.Node] = []
         if isinstance(node, yaml.ScalarNode):
             if node.tag in _SCALARS and len(node.value) > MOST_DIGITS:
-                raise ExperimentError(f"{where}: a number of {len(node.value):,} digits; {MOST_DIGITS} are too many")
+                raise ExperimentError(
+                    f"{where}: a number of {len(node.value):,} digits; at most {MOST_DIGITS} are allowed"
+                )
             if re.search("[\\x00-\\x08\\x0b-\\x1f\\x7f\\ud800-\\udfff]", node.value):
-                raise ExperimentError(f"{where}: {node.value[:60]!a} holds characters that are no text")
+                raise ExperimentError(
+                    f"{where}: {node.value[:60]!a} contains control or invalid characters; remove them"
+                )
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 if not isinstance(key, yaml.ScalarNode):
@@ -171,7 +175,7 @@ def _bounded(node: yaml.Node | None, file: str) -> None:
             parts = node.value
         total = 1 + sum(size(part) for part in parts)
         if total > MOST_NODES:
-            raise ExperimentError(f"{where}: more than {MOST_NODES:,} values, anchors written out; list fewer")
+            raise ExperimentError(f"{where}: more than {MOST_NODES:,} values with its anchors expanded; list fewer")
         sizes[id(node)] = total
         return total
 
@@ -188,7 +192,7 @@ def _dotted(loc: _Loc) -> str:
 
 
 def _line(node: yaml.Node, loc: _Loc) -> int:
-    """1-based line of the deepest part of `loc` that is in the file."""
+    """Line, from 1, of the deepest part of `loc` that is in the file."""
     line = node.start_mark.line
     for part in loc:
         found: yaml.Node | None = None
@@ -206,15 +210,15 @@ def _line(node: yaml.Node, loc: _Loc) -> int:
 
 
 def line_of(path: str | os.PathLike[str], loc: tuple[str | int, ...]) -> int:
-    """Line of an experiment's file, from 1, of the deepest part of `loc` that is in it."""
+    """Line of an experiment file, from 1, of the deepest part of `loc` that is in it."""
     node, _ = _parsed(_text(Path(path)), str(path))
     return _line(node, loc)
 
 
 def _doubled(node: yaml.Node) -> Iterator[tuple[_Loc, str]]:
-    """Yaml takes the last of two equal keys without a word; an experiment must not."""
+    """YAML silently takes the last of two equal keys; an experiment must not."""
     todo: list[tuple[yaml.Node, _Loc]] = [(node, ())]
-    met: set[int] = set()  # an alias may stand in many places, and in itself
+    met: set[int] = set()  # an alias may occur in many places, even in itself
     while todo:
         here, loc = todo.pop()
         if id(here) in met:
@@ -225,7 +229,7 @@ def _doubled(node: yaml.Node) -> Iterator[tuple[_Loc, str]]:
             for key, value in here.value:
                 name = str(key.value)
                 if name in seen:
-                    yield (*loc, name), "stands here a second time; keep one of them"
+                    yield (*loc, name), "occurs twice; keep one of them"
                 seen.add(name)
                 todo.append((value, (*loc, name)))
         elif isinstance(here, yaml.SequenceNode):
@@ -246,7 +250,7 @@ _PARTS: dict[str, type[BaseModel]] = {
 
 
 def _message(error: Any) -> str:
-    """One sentence for an error of pydantic: what was wrong and what is legal."""
+    """Turn a pydantic error into one sentence: what is wrong and what is legal."""
     kind, value, loc, ctx = error["type"], error.get("input"), error["loc"], error.get("ctx", {})
     shown = str(value).lower() if isinstance(value, bool) else "null" if value is None else _SHOWN.repr(value)
     match kind:
@@ -262,7 +266,7 @@ def _message(error: Any) -> str:
             return f"{shown} is not known; legal are {ctx['expected'].replace(' or ', ', ')}"
         case "string_pattern_mismatch":
             return (
-                f"{shown} is no name; legal are 1 to 63 letters, digits, dots, underscores and hyphens, "
+                f"{shown} is not a name; legal are 1 to 63 letters, digits, dots, underscores and hyphens, "
                 "a letter or digit first"
             )
         case "string_type":
@@ -279,11 +283,11 @@ def _message(error: Any) -> str:
 
 
 def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
-    """Parts that are legal each by itself and do not fit together."""
+    """Errors in parts that are each legal but do not fit together."""
     placements = list(dict.fromkeys(p.placement for p in experiment.pairs))
     for number, pair in enumerate(experiment.pairs):
         if pair.client == pair.server:
-            yield ("pairs", number, "server"), f"{pair.server!r} is the client too; a pair joins two hosts"
+            yield ("pairs", number, "server"), f"{pair.server!r} is also the client; a pair needs two different hosts"
     for number, spec in enumerate(experiment.tests):
         for place, placement in enumerate(spec.placements or ()):
             if placement not in placements:
@@ -294,7 +298,7 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
     for number, pair in enumerate(experiment.pairs):
         for label in pair.labels:
             if is_reserved(label) or (label in FACTORS and label != "gateway_sku"):
-                yield ("pairs", number, "labels", label), "is a name of the library's own; call the label otherwise"
+                yield ("pairs", number, "labels", label), "is a name that the library uses itself; rename the label"
     total = conditions_count(experiment) * experiment.rounds * experiment.deployments
     if total > MOST_TRIALS:
         yield ("rounds",), f"{total:,} trials are more than {MOST_TRIALS:,}; lower rounds, deployments or levels"
@@ -307,16 +311,16 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
         yield from ((loc, message) for message in _unrunnable(trial))
         if condition in seen:
             what = f"{spec.tool} {spec.test} from {pair.client} to {pair.server}"
-            yield loc, f"{what} is declared twice with equal factors; leave one out"
+            yield loc, f"{what} is declared twice with equal factors; remove one"
         seen.add(condition)
 
 
 def _unrunnable(trial: Trial) -> Iterator[str]:
-    """What the tools themselves have against a trial, and against the load that it runs under."""
+    """Errors that the tools themselves find in a trial and in its load."""
     for one in filter(None, (trial, load_trial(trial))):
         module = tools.tool(one.test.tool)
         if one.test.test not in module.TESTS:
-            yield f"{one.test.test!r} is no test of {one.test.tool}; legal are {', '.join(module.TESTS)}"
+            yield f"{one.test.test!r} is not a test of {one.test.tool}; legal are {', '.join(module.TESTS)}"
         else:
             try:
                 module.commands(one, "192.0.2.1", 20_000)

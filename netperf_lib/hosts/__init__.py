@@ -1,4 +1,4 @@
-"""Where hosts come from and how they go: `SOURCES` is the one list of them, `Source` what each offers."""
+"""Sources of hosts: `SOURCES` is the one list of them, `Source` the interface of each."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     _typed: tuple[Source, ...] = (azure, inventory, lab)  # the type checker compares each with the protocol
 
 SOURCES = {"azure": ".azure", "inventory": ".inventory", "lab": ".lab"}
-"""Name in an experiment to module; imported when it is asked for."""
+"""Name in an experiment to module; imported on demand."""
 
 
 def source(name: str) -> Source:
-    """Return the source called `name`; the text of the UsageError names those known."""
+    """Return the source called `name`; UsageError with the known names if there is none."""
     if name not in SOURCES:
         raise UsageError(f"unknown source of hosts {name!r} (known: {', '.join(SOURCES)})")
     return cast("Source", importlib.import_module(SOURCES[name], __name__))
 
 
 def options(experiment: Experiment, file: str | os.PathLike[str] | None = None) -> Any:
-    """Check and return the options that the experiment gives its source of hosts; `file` is where it was read from.
+    """Check and return the experiment's options for its source of hosts; `file` is where it was read from.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def experiment_schema() -> dict[str, Any]:
 def deployed(
     experiment: Experiment, *, number: int = 1, state: Path, workload: Workload | None = None
 ) -> Iterator[Deployment]:
-    """Hosts for as long as the block runs; those of an ephemeral source are gone after it, whatever happens."""
+    """Hosts for the duration of the block; those of an ephemeral source are removed after it, whatever happens."""
     try:
         yield source(experiment.hosts.source).up(
             experiment, number=number, state=state, workload=workload or Workload()
@@ -95,12 +95,12 @@ def deployed(
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> str:
-    """What it costs to have the hosts of an experiment for its measurement, in words."""
+    """Cost of the hosts of an experiment for its measurement, in words."""
     return source(experiment.hosts.source).cost(experiment, workload=workload)
 
 
 def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str | None:
-    """Say so when what the hosts have cost has reached the budget, so that collection can end; else None.
+    """Return a message if the cost of the hosts has reached the budget, so that collection can end; else None.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str |
     state : Path
         The folder given to `deployed`.
     done : float
-        Share of the planned trials that are complete, 0 to 1: so much of the planned traffic counts as sent.
+        Share of the planned trials that are complete, 0 to 1; this share of the planned traffic counts as sent.
     """
     if experiment.budget is None:
         return None
@@ -120,7 +120,7 @@ def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str |
 
 
 def release(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
-    """Take away hosts that are not to outlive the measurement, those of one deployment or all; safe to repeat."""
+    """Remove the hosts of an ephemeral source, those of one deployment or all; safe to repeat."""
     chosen = source(experiment.hosts.source)
     if chosen.EPHEMERAL:
         chosen.down(experiment, state=state, number=number)

@@ -1,4 +1,4 @@
-"""What guests show of themselves over SSH: kernel, tools, the SR-IOV virtual function, the machine underneath."""
+"""Facts that guests report over SSH: kernel, tools, the SR-IOV virtual function, the machine underneath."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ VF_DRIVERS = {
 
 
 def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, Mapping[str, Any] | str]:
-    """Ask every guest for its facts, all at once: host name to these, or to the sentence that says why there are none.
+    """Ask all guests for their facts at once: host name to facts, or to the reason why there are none.
 
-    SSH may take `wait_s` to answer, and then the first start as long to complete.
+    SSH may take up to `wait_s` to answer, and the first start then as long again to complete.
     """
 
     async def one(host: Host) -> Mapping[str, Any] | str:
@@ -117,7 +117,7 @@ def guests(hosts: tuple[Host, ...], *, marker: str, wait_s: float) -> dict[str, 
 
 
 def side_by_side(work: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
-    """Do all at once; what each gives, in order."""
+    """Await all concurrently; return the results in order."""
 
     async def every() -> list[Found]:
         return await asyncio.gather(*work)
@@ -130,8 +130,8 @@ def paths(
 ) -> dict[tuple[str, str], Mapping[str, Any] | str]:
     """Ask the client of every pair for the path to its server: `hops` (TCP), `mtu`, `sent`, `vf_tx_packets`.
 
-    What is not known is absent; instead of a path there may be the text of an error. Pairs whose hosts are not among
-    `hosts` are left out.
+    Unknown values are absent; a path may be replaced by the text of an error. Pairs whose hosts are not among `hosts`
+    are left out.
     """
     by_name = {h.name: h for h in hosts}
     wanted = [p for p in pairs if p[0] in by_name and p[1] in by_name]
@@ -174,7 +174,7 @@ def _facts(text: str) -> dict[str, Any]:
 def guest_proofs(
     accelerated: bool | None, guest: Mapping[str, Any] | str, versions: Mapping[str, str] = MappingProxyType({})
 ) -> list[Proof]:
-    """Proofs from one guest's facts; `versions` are those asked for, exact or with a final ``*``."""
+    """Proofs from one guest's facts; `versions` are those requested, exact or with a final ``*``."""
     if isinstance(guest, str):
         return [Proof("facts of the guest", None, guest)]
     functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]
@@ -195,7 +195,7 @@ def guest_proofs(
     there = ", ".join(f"{t} {v}".strip() for t, v in tools.items())
     there += f"; missing {', '.join(missing)}" if missing else ""
     out.append(Proof("measuring tools installed", not missing, there))
-    if packages:  # for the record, so that the same can be asked for again
+    if packages:  # for the record, so that the same can be requested again
         out.append(Proof("packages of the tools", True, ", ".join(f"{p} {v}" for p, v in packages.items())))
     for package, version in versions.items():
         found = packages.get(package)

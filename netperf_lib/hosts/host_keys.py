@@ -1,4 +1,4 @@
-"""Host keys that are not known beforehand: pinned at the first contact, and checked from then on."""
+"""Host keys that are not known in advance: pinned at the first contact, and checked from then on."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ CONNECT_S = 10.0
 def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dict[str, Proof]]:
     """Pin the host keys of hosts that have none, in a folder; remove a file there to accept a new key.
 
-    The first contact is taken on trust: who stands between then can stay there. So the proof that goes with it is one
-    that does not hold. From then on another key is refused. A host without an answer is returned as it was, so that
-    connecting says why.
+    The first contact is trusted blindly: an attacker in between at that moment can stay there, so the proof for such a
+    key does not hold. From then on any other key is refused. A host that does not answer is returned unchanged, so
+    that connecting reports why.
     """
 
     async def first_contact(host: Host) -> asyncssh.SSHKey | None:
@@ -38,7 +38,7 @@ def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dic
     for host, key in zip(strangers, side_by_side(map(first_contact, strangers)), strict=True):
         if key is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            # a file a host: whatever name or address it is reached by
+            # one file per host, valid for any name or address that it is reached by
             place[host.name].write_text(f"* {key.export_public_key().decode().strip()}\n", "utf-8")
     out, proofs = [], {}
     for host in hosts:

@@ -1,4 +1,4 @@
-"""Hosts that exist already: in Azure, in another cloud, on premises. Nothing is made, changed or deleted."""
+"""Existing hosts: in Azure, in another cloud, on premises. Nothing is created, changed or deleted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .source import NOTHING_KNOWN, Workload, unknown_host
 from .source import spent as spent
 
 EPHEMERAL = False
-"""They were there before, and stay."""
+"""The hosts already exist, and stay."""
 HOLDS = True
 
 
@@ -25,14 +25,14 @@ class _Declared(BaseModel):
 
 
 class Machine(_Declared):
-    """One host; what is null is left to the user's own SSH configuration, or not known."""
+    """One host; null values are left to the user's own SSH configuration, or unknown."""
 
     address: Address | None = None
-    """Where SSH connects to; null: the host's name, which the SSH configuration may explain."""
+    """Where SSH connects; null: the host's name, which the SSH configuration may resolve."""
     data_address: Address | None = None
-    """Where the tests run against; null: `address`."""
+    """Address that the tests use; null: `address`."""
     port: Annotated[int, Field(ge=1, le=65535)] = 22
-    """Port of SSH."""
+    """SSH port."""
     user: User | None = None
     """User to log in as."""
     identity: str | None = None
@@ -56,12 +56,12 @@ class Machine(_Declared):
 
 
 class Options(_Declared):
-    """A list of hosts, or a resource group in Azure to read them from."""
+    """A list of hosts, or an Azure resource group from which to read them."""
 
     hosts: dict[str, Machine] = {}
-    """Host name to where it is. With `resource_group`: what is to be known beyond what Azure tells."""
+    """Hosts by name. With `resource_group`: additions to what Azure reports."""
     resource_group: str | None = None
-    """Resource group in Azure whose VMs are the hosts."""
+    """Azure resource group whose VMs are the hosts."""
     tag: str | None = None
     """Only VMs with this tag, as `name` or `name=value`."""
     subscription: str | None = None
@@ -75,27 +75,27 @@ class Options(_Declared):
     ssh_config: str | None = None
     """For hosts that do not say."""
     host_keys: Literal["known", "first-contact"] = "known"
-    """Of hosts without `known_hosts`: `known` ones stand in your own file; `first-contact` pins the key that a host
-    shows first, which is flagged, and refuses another one from then on."""
+    """For hosts without `known_hosts`: `known` means keys in your own file; `first-contact` pins the first key that a
+    host presents, which is flagged, and refuses any other from then on."""
 
     @model_validator(mode="after")
     def _some(self) -> Options:
         if not self.hosts and not self.resource_group:
-            raise ValueError("give hosts, or the resource_group to read them from")
+            raise ValueError("give hosts, or a resource_group to read them from")
         if self.tag and not self.resource_group:
-            raise ValueError("tag chooses from a resource_group, which is not given")
+            raise ValueError("tag selects from a resource_group, which is not given; add it, or remove tag")
         return self
 
     @model_validator(mode="after")
     def _known(self, info: ValidationInfo) -> Self:
-        """Refuse pairs of the experiment (the context) of hosts that are not here."""
+        """Refuse pairs of the experiment (the context) that name hosts not listed here."""
         if not self.resource_group and (unknown := unknown_host(info.context or (), self.hosts, "inventory")):
             raise ValueError(unknown)
         return self
 
 
 def up(experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
-    """Return the hosts that the pairs name, with what they show of themselves."""
+    """Return the hosts that the pairs name, with proofs of their properties."""
     from . import options as checked
 
     options: Options = checked(experiment)
@@ -130,12 +130,12 @@ def up(experiment: Experiment, *, number: int, state: Path, workload: Workload =
 
 
 def down(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
-    """Leave everything as it is."""
+    """Do nothing."""
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> str:
-    """Say that nothing is made."""
-    return "nothing beside what the hosts cost anyway: they exist already"
+    """Return that nothing is created."""
+    return "nothing beyond what the hosts cost anyway: they already exist"
 
 
 def _host(name: str, machine: Machine, options: Options) -> Host:

@@ -1,4 +1,4 @@
-"""What is missing on this machine, and how to get it."""
+"""What is missing on this machine, and how to install it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .azure.az import find_az
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked for; where it is missing, the remedy says how to get it."""
+    """One prerequisite; if it is missing, the remedy says how to install it."""
 
     what: str
     needed_for: str
@@ -41,11 +41,11 @@ def _lab() -> Finding:
     except LabError as error:
         found, _, remedy = str(error).partition(": ")
         return Finding("emulated hosts", "local lab", False, found, remedy)
-    return Finding("emulated hosts", "local lab", True, "can be made here")
+    return Finding("emulated hosts", "local lab", True, "can be created here")
 
 
 def doctor() -> list[Finding]:
-    """Look for everything that some part of the project needs; nothing is changed."""
+    """Check for everything that any part of the project needs; nothing is changed."""
     python = platform.python_version()
     findings = [
         Finding("Python", "everything", sys.version_info >= (3, 11), python, "install Python 3.11 or later"),

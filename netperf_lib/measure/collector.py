@@ -1,7 +1,7 @@
-"""Trials and hosts to raw run folders. It can be killed at any moment; the same call goes on where it stopped.
+"""From trials and hosts to raw run folders. It can be killed at any moment; the same call resumes where it stopped.
 
-Whatever happens to a trial, its folder says so. A trial that failed is tried again at the end of its round, so that it
-still belongs to that block of time. A host that cannot be reached is waited for while the others are measured.
+The folder of a trial records whatever happens to it. A trial that failed is repeated at the end of its round, so that
+it still belongs to that block of time. While a host cannot be reached, the others are measured.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from .session import HostSession
 from .trial import TrialRun, missing, now
 
 PATIENCE_S = 300.0
-"""An unreachable host is waited for so long."""
+"""How long to wait for an unreachable host."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a call of `collect` did."""
+    """Result of a call of `collect`."""
 
     scheduled: int = 0
     before: int = 0
-    """Trials of this deployment that were measured before."""
+    """Trials of this deployment that were already measured."""
     ok: int = 0
     failed: int = 0
-    """Trials that were measured now, and that have no good run after all attempts."""
+    """Trials that have no good run after all attempts."""
     attempts_failed: int = 0
-    """Runs that failed now, those included whose trial succeeded later."""
+    """Runs that failed now, including those whose trial succeeded later."""
     stopped_after_round: int | None = None
-    """The round after which measuring stopped, where it did so before the last."""
+    """The round after which measuring stopped early."""
     stopped: str = ""
-    """Why it did."""
+    """Why it stopped early."""
 
     def __str__(self) -> str:
         parts = [f"{self.ok} of {self.scheduled} trials measured"]
-        parts += [f"{self.before} were measured before"] if self.before else []
+        parts += [f"{self.before} measured before"] if self.before else []
         parts += [f"{self.failed} failed in every attempt"] if self.failed else []
         parts += [f"{self.attempts_failed} failed runs are kept"] if self.attempts_failed else []
         parts += [f"stopped after round {self.stopped_after_round}: {self.stopped}"] if self.stopped else []
@@ -73,7 +73,7 @@ def collect(
     spent: Callable[[float], str | None] | None = None,
     patience_s: float = PATIENCE_S,
 ) -> Tally:
-    """Measure the trials of one deployment that were not measured yet.
+    """Measure the trials of one deployment that have not been measured yet.
 
     Parameters
     ----------
@@ -86,20 +86,20 @@ def collect(
     number : int
         Which deployment of the plan this is, from 1.
     progress : Progress, optional
-        Receives what happens; default: a display on standard error.
+        Receives the events; default: a display on standard error.
     install : bool
-        Install tools that a host lacks.
+        Install missing tools on the hosts.
     enough : callable, optional
         Called between rounds; returns why no further round is needed, or None.
     spent : callable, optional
         Called between trials with the seconds since the call of `collect`; returns why to stop there, or None.
     patience_s : float
-        How long an unreachable host is waited for.
+        How long to wait for an unreachable host.
 
     Raises
     ------
     StoreError
-        Another collector is at work on this experiment.
+        Another collector is measuring this experiment.
     CollectError
         Nothing more can be measured: the disk is full, or no host can be reached.
     HostError
@@ -109,10 +109,10 @@ def collect(
         shown = progress or make_progress()
         collector = _Collector(plan, deployment, store, number, shown, install, log, enough, spent, patience_s)
         try:
-            told = "terminated by a signal; the same command goes on where it stopped"
+            told = "terminated by a signal; run the same command again to resume"
             return finish(collector.collect(), stopped=CollectError(told))
         except KeyboardInterrupt:
-            collector.progress.say("interrupted; the same command goes on where it stopped")
+            collector.progress.say("interrupted; run the same command again to resume")
             raise
         finally:
             collector.progress.end()
@@ -120,21 +120,20 @@ def collect(
 
 @contextmanager
 def report_disk_full(store: Store) -> Iterator[None]:
-    """Say what to do when there is no room for what the block writes: CollectError."""
+    """Raise a CollectError with a remedy if the disk is full."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise CollectError(
-            f"{store.location}: the disk is full; free some space and give the same command again, "
-            "it goes on where it stopped"
+            f"{store.location}: the disk is full; free some space and run the same command again to resume"
         ) from None
 
 
 @contextmanager
 def _log_file(store: Store) -> Iterator[logging.Logger]:
-    """A logger of its own, outside of the hierarchy: two measurements in one process do not share it."""
+    """A separate logger, outside the hierarchy: two measurements in one process do not share it."""
     handler = logging.FileHandler(store.log_file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log = logging.Logger("collect", logging.INFO)
@@ -147,10 +146,10 @@ def _log_file(store: Store) -> Iterator[logging.Logger]:
 
 
 def _mark(store: Store) -> str:
-    """What this measurement's processes are known by on a host.
+    """The marker of this measurement's processes on a host.
 
-    It names the place of the data too: in a copy of the folder the same processes are those of another measurement,
-    which may be running.
+    It also depends on the location of the data: a copy of the folder is another measurement, and the processes of the
+    original may be running.
     """
     machine = Path("/etc/machine-id")
     identity = f"{store.token} {store.location} {platform.node()} {machine.read_text() if machine.exists() else ''}"
@@ -162,9 +161,9 @@ class _Past:
     """What happened to a trial so far."""
 
     attempts: int = 0
-    """Runs that exist, whatever came of them."""
+    """Runs that exist, whatever their result."""
     used: int = 0
-    """Those whose tool was started: they count towards the limit."""
+    """Runs whose tool was started: they count towards the limit."""
     done: bool = False
     why: str = ""
     """Why the last one failed."""
@@ -186,13 +185,13 @@ def _todo(trials: list[Trial], past: dict[str, _Past], attempts: int) -> list[Tr
 
 
 def is_complete(plan: Plan, store: Store, *, number: int = 1) -> bool:
-    """Whether nothing is left to measure of deployment `number`: every trial has a good run, or no attempt left."""
+    """Whether deployment `number` is complete: every trial has a good run, or no attempt left."""
     trials = [t for t in plan.trials if t.deployment == number]
     return not _todo(trials, _past(trials, store), plan.experiment.attempts)
 
 
 def failures(plan: Plan, store: Store) -> str | None:
-    """How many trials were tried without a good run, and the most frequent reason; None where there are none."""
+    """How many trials were tried without a good run, and the most frequent reason; None if there are none."""
     whys = [p.why for p in _past(list(plan.trials), store).values() if p.attempts and not p.done]
     if not whys:
         return None
@@ -250,7 +249,7 @@ class _Collector:
         try:
             await self._meet_all(todo)
             for number, trials in groupby(todo, key=lambda t: t.round):
-                # a round that was begun is completed: verdicts need both sides of it
+                # a round that has begun is completed: verdicts need both sides of it
                 if self.enough and any(p.attempts for p in self.past.values()) and (why := self.enough()):
                     self.tally.stopped_after_round, self.tally.stopped = number - 1, why
                 if not self.tally.stopped:
@@ -263,7 +262,7 @@ class _Collector:
         return self.tally
 
     def _names(self, trial: Trial) -> tuple[str, ...]:
-        """The client of a trial, its server, and whoever else may answer in its place."""
+        """The client of a trial, its server, and any other hosts that may answer in its place."""
         client, server = (self.deployment.host(n) for n in (trial.pair.client, trial.pair.server))
         return client.name, server.name, *(n for n in server.backends if n != server.name)
 
@@ -271,7 +270,7 @@ class _Collector:
         return tuple(self.sessions[name] for name in self._names(trial))
 
     async def _meet_all(self, todo: list[Trial]) -> None:
-        """Meet every host before the first trial, all at once; one that cannot be met fails its own trials later."""
+        """Meet all hosts at once before the first trial; a host that cannot be met fails its own trials later."""
         # A collector killed after its last trial may have left settings changed on hosts with nothing left to do.
         changed = [t for t in self.trials if t.asked_buffer_bytes is not None]
         sessions = list(dict.fromkeys(s for t in (*todo, *changed) for s in self._of(t)))
@@ -286,7 +285,7 @@ class _Collector:
                 self.progress.say(missing(tool, session))
 
     async def _round(self, number: int, trials: list[Trial]) -> None:
-        """Measure every trial of a round; those that failed again at its end, until their attempts are used up."""
+        """Measure every trial of a round, repeating failed ones at its end until their attempts are used up."""
         tries, reached = dict.fromkeys((t.run_id for t in trials), 0), False
         while trials:
             records = await self._pass(number, trials)
@@ -308,12 +307,12 @@ class _Collector:
                 *_, last = records.values()
                 raise CollectError(
                     f"no pair of hosts of {self.experiment.name!r} can be reached: {last['error']}; "
-                    "when one can, give the same command again, it goes on where it stopped"
+                    "once one can, run the same command again to resume"
                 )
             trials = [] if self.tally.stopped else again
 
     async def _pass(self, number: int, trials: list[Trial]) -> dict[str, dict[str, Any]]:
-        """Measure each of these once: one after the other, or side by side where no two share a host."""
+        """Measure each of these once: one after the other, or in parallel where no two share a host."""
         waiting, records = list(trials), dict[str, dict[str, Any]]()
         running: dict[asyncio.Task[dict[str, Any] | None], Trial] = {}
         try:
@@ -352,7 +351,7 @@ class _Collector:
     # -- one trial ---------------------------------------------------------------------------------------------------
 
     async def _reach(self, trial: Trial, patient: bool) -> NetperfError | None:
-        """Meet both hosts, those that cannot be reached with patience; return why they cannot be used."""
+        """Meet both hosts, waiting for unreachable ones if `patient`; return why they cannot be used."""
         patience_s = self.patience_s if patient else 0.0
         waits = (s.wait(patience_s, self.progress.say) for s in self._of(trial))
         for outcome in await asyncio.gather(*waits, return_exceptions=True):
@@ -363,7 +362,7 @@ class _Collector:
         return None
 
     async def _attempt(self, trial: Trial, patient: bool) -> dict[str, Any] | None:
-        """Measure a trial, and return the record; None where it should wait for a host that cannot be reached."""
+        """Measure a trial, and return the record; None if it should wait for an unreachable host."""
         self.progress.started(trial)
         failed = await self._reach(trial, patient)
         outage = isinstance(failed, UnreachableError)
@@ -398,7 +397,7 @@ class _Collector:
         for warning in record["warnings"]:
             self.log.warning("%s %s", run_id, warning)
         self.progress.ended(trial, run_id, why, run.parsed, sum(self.remaining.values()))
-        if self.experiment.pause_s and self.remaining:  # nobody waits after the last trial
+        if self.experiment.pause_s and self.remaining:  # no pause after the last trial
             await asyncio.sleep(self.experiment.pause_s)
         return record | {"reached": not outage}
 
@@ -416,16 +415,16 @@ class _Collector:
             trial=describe(trial),
             hosts={side: asdict(self.sessions[name].host) for side, name in ends.items()},
             notice=self.deployment.notice,
-            # hops, MTU and route: claims about the path name both of its ends
+            # hops, MTU and route: claims about the path name both ends
             path=[asdict(p) for p in self.deployment.proofs if {*ends.values()} <= set(p.claim.split())],
         )
 
 
 def _good(record: Mapping[str, Any]) -> bool:
-    """Whether a run counts as its trial done: the tool ended well, and its log says so too."""
+    """Whether a run completes its trial: the tool succeeded, and its log confirms it."""
     return bool(record["status"] == "ok" and record.get("log", {}).get("status", "ok") == "ok")
 
 
 def _reason(record: Mapping[str, Any]) -> str | None:
-    """Why a run does not count; None where it does."""
+    """Why a run does not count; None if it does."""
     return None if _good(record) else record["error"] or record.get("log", {}).get("error") or "the log is incomplete"

@@ -1,7 +1,7 @@
-"""Coroutines, brought to their end by code that is none: in a script, in a thread, in a notebook.
+"""Running coroutines to completion from synchronous code: in a script, in a thread, in a notebook.
 
-A notebook's own event loop runs already while a cell does. The coroutine then gets a loop in a thread of its own, and
-interrupting the cell ends it as Ctrl-C ends a script: cancelled, and waited for until it has cleared up.
+In a notebook an event loop is already running while a cell executes. The coroutine then gets a loop in a thread of its
+own, and interrupting the cell ends it as Ctrl-C ends a script: it is cancelled, and given time to clean up.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Result = TypeVar("Result")
 
 
 def finish(work: Coroutine[Any, Any, Result], *, stopped: BaseException | None = None) -> Result:
-    """Run a coroutine to its end, whether or not an event loop runs in this thread.
+    """Run a coroutine to completion, whether or not an event loop is running in this thread.
 
-    `stopped` is the error to raise where the process is told to end or loses its terminal meanwhile: `work` is
-    cancelled first, so that it can clear up. Without it, signals do what they did before.
+    `stopped` is the error to raise if the process is terminated or loses its terminal meanwhile: `work` is cancelled
+    first, so that it can clean up. Without it, signals are handled as before.
     """
     try:
         asyncio.get_running_loop()
@@ -56,7 +56,7 @@ async def _watched(work: Coroutine[Any, Any, Result], stopped: BaseException) ->
 
 
 def _beside(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run it in a thread of its own; an interruption of this thread cancels it."""
+    """Run it in a separate thread; interrupting this thread cancels it."""
     begun: Future[Callable[[], object]] = Future()
     ended: Future[Result] = Future()
 

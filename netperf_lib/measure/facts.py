@@ -1,7 +1,7 @@
-"""What a host is and what its counters say: what to read there, beside how to read it.
+"""Facts and counters of a host: the scripts that print them, and the functions that read their output.
 
-Both are short shell scripts that only read files of the kernel and ask the usual tools where they are installed; a part
-that a host cannot tell is absent. Nothing here does I/O.
+Both scripts are short and only read kernel files and call the usual tools where installed; parts that a host does not
+provide are absent. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 CPU_BUSY, CPU_STOLEN, RETRANSMITTED, CLOCK_JUMP_S = 0.9, 0.05, 0.05, 0.25
-"""From these shares, and from this step of the clock, on a run carries a warning."""
+"""Shares, and a step of the clock, from which on a run carries a warning."""
 BYPASSING = 0.9
-"""It carries one, too, when less than this share of the packets takes the virtual function that there should be."""
+"""A run also carries a warning if less than this share of the packets takes the expected virtual function."""
 
 FACTS = r"""
 address=$1; shift
@@ -79,7 +79,7 @@ def _parts(text: str) -> dict[str, list[str]]:
 
 
 def read_facts(text: str) -> dict[str, Any]:
-    """Read what `FACTS` printed: a document of what the host is; what it did not tell is absent or null."""
+    """Read the output of `FACTS` into a document about the host; unknown facts are absent or null."""
     parts = _parts(text)
 
     def first(name: str) -> str | None:
@@ -116,7 +116,7 @@ def read_facts(text: str) -> dict[str, Any]:
         "vf_up": any(f.get("state") == "up" for f in functions) if virtual else None,
         "congestion_control": sysctl.get("net/ipv4/tcp_congestion_control"),
         "sysctl": {name.replace("/", "."): " ".join(value.split()) for name, value in sysctl.items()},
-        # the first line is where the program lies, the second names the version; credits and options may follow
+        # the first line is the path of the program, the second names the version; credits and options may follow
         "tools": {name: "".join(lines[1:2]) or None for name, lines in tools.items() if lines},
     }
 
@@ -132,7 +132,7 @@ def _count(text: str) -> int | None:
 
 
 def read_counters(text: str) -> dict[str, Any]:
-    """Read what `COUNTERS` printed: flat numbers, and the settings that should not change while a test runs."""
+    """Read the output of `COUNTERS`: flat numbers, and the settings that should not change while a test runs."""
     parts = _parts(text)
     found: dict[str, Any] = {}
     clock = [_number(line.split()[0]) for line in parts.get("time", ())]
@@ -169,7 +169,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 def warnings(
     before: Mapping[str, Any], after: Mapping[str, Any], host: str, accelerated: bool | None = None
 ) -> list[str]:
-    """Say what happened on a host while a test ran that makes its numbers doubtful."""
+    """Return what happened on a host during a test that makes its numbers doubtful."""
     moved, said = difference(before, after), []
     for name, value in before.get("state", {}).items():
         now = after.get("state", {}).get(name)

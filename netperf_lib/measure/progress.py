@@ -1,4 +1,4 @@
-"""What a person sees while an experiment is measured: a display on a terminal, plain lines elsewhere."""
+"""Progress of a measurement for a person: a display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from ..tools.parsed import ParsedRun
 
 
 class Progress:
-    """Receives what happens while an experiment is measured; this one shows nothing."""
+    """Receives the events of a measurement; this class shows nothing."""
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
-        """`trials` are scheduled, `done` of them were measured before; the rest takes about `seconds`."""
+        """Measuring begins: `trials` scheduled, `done` already measured; the rest takes about `seconds`."""
 
     def started(self, trial: Trial) -> None:
         """A trial begins."""
 
     def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
-        """A run has ended: why it failed, or None; what its log says; the time that the rest takes."""
+        """A run has ended: why it failed, or None; its parsed log; the time that the rest takes."""
 
     def say(self, text: str) -> None:
-        """Something else that a person should know."""
+        """Pass on a message to the user."""
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """There are no more events."""
 
 
 class LineProgress(Progress):
-    """A line for what matters, and one now and then for the progress: for log files and pipes."""
+    """A line for each event that matters, and a progress line now and then: for log files and pipes."""
 
     def __init__(self, console: Console, every_s: float = 30) -> None:
         self.console, self.every_s = console, every_s
@@ -45,13 +45,13 @@ class LineProgress(Progress):
         self._last = time.monotonic()
 
     def begin(self, trials: int, done: int, seconds: float) -> None:
-        """Say how much there is to do."""
+        """Print how much there is to do."""
         self.trials, self.done = trials, done
         before = f", {done} measured before" if done else ""
         self.say(f"{trials} trials{before}; about {clock(seconds)}")
 
     def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
-        """Say what failed, and now and then how far it is."""
+        """Print failures, and the progress now and then."""
         if error is None:
             self.done += 1
         else:
@@ -66,7 +66,7 @@ class LineProgress(Progress):
 
 
 class LiveProgress(Progress):
-    """A display that is drawn anew once a second: drawing costs CPU on what may be the measuring machine."""
+    """A display redrawn once a second: drawing costs CPU time on what may be the measuring machine."""
 
     def __init__(self, console: Console) -> None:
         columns = (
@@ -78,7 +78,7 @@ class LiveProgress(Progress):
         self.progress = rich.progress.Progress(*columns, console=console)
         self.task = self.progress.add_task("measuring", total=None, left="")
         self.values: dict[str, tuple[str, list[float]]] = {}
-        """Condition to the metric shown of it and its values so far."""
+        """Condition to the metric shown for it and its values so far."""
         self.failed: dict[str, int] = {}
         self.live = rich.live.Live(get_renderable=self._drawn, console=console, refresh_per_second=1, transient=True)
 
@@ -88,7 +88,7 @@ class LiveProgress(Progress):
         self.live.start()
 
     def started(self, trial: Trial) -> None:
-        """Show which trial runs."""
+        """Show which trial is running."""
         self.progress.update(self.task, description=f"round {trial.round}: {condition(trial)}")
 
     def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
@@ -108,7 +108,7 @@ class LiveProgress(Progress):
         self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
-        """Take the display away."""
+        """Remove the display."""
         self.live.stop()
 
     def _drawn(self) -> Group:
@@ -130,12 +130,12 @@ _HEADLINES = ("latency_oneway_p50_us", "latency_oneway_us", "rtt_p50_us", "rtt_u
 
 
 def headline(parsed: ParsedRun) -> str | None:
-    """The metric that a run is best known by."""
+    """The metric that represents a run best."""
     return next((name for name in _HEADLINES if parsed.metrics.get(name) is not None), None)
 
 
 def condition(trial: Trial) -> str:
-    """What a person calls the condition of a trial."""
+    """A readable name for the condition of a trial."""
     words = [trial.test.tool, trial.test.test, f"{trial.pair.client}→{trial.pair.server}"]
     words += [f"×{trial.streams}"] if trial.streams > 1 else []
     for value, word in ((trial.tcp_buffer_bytes, "buffers"), (trial.message_bytes, "messages")):
@@ -146,6 +146,6 @@ def condition(trial: Trial) -> str:
 
 
 def make_progress(console: Console | None = None) -> Progress:
-    """Return the display that suits: live on a terminal, lines elsewhere."""
+    """Return the appropriate display: live on a terminal, lines elsewhere."""
     console = console or Console(stderr=True)
     return LiveProgress(console) if console.is_terminal else LineProgress(console)

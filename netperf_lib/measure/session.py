@@ -1,8 +1,8 @@
-"""One host while it is measured: met, cleared of leftovers, described, tuned, counted, and left as it was found.
+"""One host during a measurement: contacted, cleared of leftovers, described, tuned, counted, and restored.
 
-TCP buffers lie in two settings of the kernel, ``tcp_rmem`` and ``tcp_wmem`` (smallest, first and largest size). Before
-the first change the host itself keeps the values found, in a place that its restart empties, as it does the settings;
-whoever meets the host next puts them back.
+TCP buffers are set by two kernel settings, ``tcp_rmem`` and ``tcp_wmem`` (smallest, initial and largest size). Before
+the first change the host itself saves the original values, in a place that a restart clears, as it resets the settings;
+the next session with the host restores them.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from . import facts
 from .ssh import MISSING, Remote
 
 _UNKNOWN = -1
-"""TCP buffers of a host that may have been changed, or changed in part."""
+"""TCP buffers of a host that may have been changed, wholly or in part."""
 AGAIN_S = 5.0
-"""An unreachable host is not tried again sooner."""
+"""Shortest time before an unreachable host is tried again."""
 LEAVING_S = 15.0
-"""So long the processes of a collector that has just ended may take to end."""
+"""Time that the processes of a collector that has just ended may take to end."""
 WAIT_S = 30.0
-"""Longest pause between two tries of a host that is waited for."""
+"""Longest pause between two attempts to reach a host."""
 
 CHANGED = "[ -e /run/netperf_lib.tcp_buffers ]"
-"""Whether there is something to put back; anybody may ask."""
+"""Whether there is something to restore; needs no privileges."""
 
 SET = r"""
 keep=/run/netperf_lib.tcp_buffers
@@ -47,7 +47,7 @@ while read -r s low first _; do
   [ "$now" = "$low $first $1" ] || { echo "$s became $now, not $low $first $1" >&2; exit 1; }
 done <$keep
 """
-"""Let TCP buffers grow to ``$1`` bytes, both to send and to receive; needs root."""
+"""Let TCP send and receive buffers grow to ``$1`` bytes; needs root."""
 
 RESTORE = r"""
 keep=/run/netperf_lib.tcp_buffers
@@ -60,7 +60,7 @@ while read -r s low first high; do
 done <$keep
 rm $keep
 """
-"""Put back what `SET` found, where that is not what stands there; needs root."""
+"""Restore the values that `SET` found, where they have changed; needs root."""
 
 INSTALL = r"""
 export DEBIAN_FRONTEND=noninteractive
@@ -74,7 +74,7 @@ elif command -v zypper; then zypper --non-interactive install "$1"
 else echo "no known package manager (apt-get, dnf, yum, zypper)" >&2; false
 fi >/dev/null
 """
-"""Install the package ``$1``, with the list of packages brought up to date where it is not found; needs root."""
+"""Install the package ``$1``, updating the list of packages if it is not found; needs root."""
 
 OTHERS = r"""
 here=$(readlink /proc/self/ns/net)
@@ -83,11 +83,11 @@ for f in $(grep -lszE '^NETPERF_LIB=[^:]+:[0-9a-f]+:' /proc/[0-9]*/environ); do
 done 2>/dev/null | sort -u | grep -vF "$1:"
 true
 """
-"""Marks of the processes that other collectors have on this host's network; ``$1`` is this collector's own mark."""
+"""Markers of other collectors' processes on this host's network; ``$1`` is this collector's own marker."""
 
 
 class HostSession:
-    """One host, from the first contact to the last; with `install` it gets the tools that are `needed` and missing."""
+    """One host, from the first contact to the last; with `install`, missing tools that are `needed` are installed."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class HostSession:
         self.refused: dict[str, str] = {}
         """Tools that could not be installed, and why."""
         self.away: UnreachableError | None = None
-        """Why the host could not be reached, since it was last tried."""
+        """Why the host could not be reached at the last attempt."""
         self._away_since = self._tried = 0.0
         self._met = False
         self._lock = asyncio.Lock()
@@ -116,14 +116,14 @@ class HostSession:
 
     @property
     def missing(self) -> list[str]:
-        """Tools that it needs and does not have."""
+        """Tools that the host needs and does not have."""
         return [t for t in self.needed if tools.tool(t).VERSION[0] not in self.facts.get("tools", {})]
 
     async def meet(self) -> None:
-        """Connect where there is no connection; on a new one clear up what a killed collector left.
+        """Connect if there is no connection; on a new one, clean up what a killed collector left.
 
-        UnreachableError where there is no connection, InUseError where another collector measures on this host,
-        CollectError where what was left cannot be put back.
+        UnreachableError if there is no connection, InUseError if another collector measures on this host, CollectError
+        if changed settings cannot be restored.
         """
         async with self._lock:
             if self.away and time.monotonic() < self._tried + AGAIN_S:
@@ -139,7 +139,7 @@ class HostSession:
             self.away = None
 
     async def wait(self, patience_s: float, say: Callable[[str], None]) -> None:
-        """Meet the host; where it cannot be reached, try again until it has been away for `patience_s`."""
+        """Meet the host; if it cannot be reached, retry until it has been away for `patience_s`."""
         pause = AGAIN_S
         while True:
             try:
@@ -149,7 +149,7 @@ class HostSession:
                 if error.lasting or left <= 0:
                     raise
                 if pause == AGAIN_S:
-                    say(f"{error}; it is tried again for {left:.0f} s")
+                    say(f"{error}; retrying for {left:.0f} s")
                     self.log.warning("%s; waiting for it", error)
                 await asyncio.sleep(min(pause, left))
                 pause = min(1.5 * pause, WAIT_S)
@@ -170,7 +170,7 @@ class HostSession:
             names = ", ".join(sorted({repr(other.partition(":")[0]) for other in others}))
             raise InUseError(
                 f"{self}: another collector measures on it now (experiment {names}), and each would disturb the "
-                "other's numbers; wait until that one has ended, or end it"
+                "other's numbers; wait for it to finish, or stop it"
             )
         self._buffers = _UNKNOWN
         if self.host.owned and await self._put_back():
@@ -183,7 +183,7 @@ class HostSession:
         self._met = True
 
     async def _install(self) -> None:
-        """Install each missing tool by itself: one that is not available must not keep the others away."""
+        """Install each missing tool separately: one that is unavailable must not prevent the others."""
         for tool in self.missing:
             package = tools.tool(tool).PACKAGE
             self.log.info("%s: installing %s", self, package)
@@ -219,34 +219,34 @@ class HostSession:
         return facts.read_counters((await self.remote.script(facts.COUNTERS, self.facts.get("nic") or "")).out)
 
     async def tcp_buffers(self, limit: int | None) -> None:
-        """Let TCP buffers grow to `limit` bytes; None: as they were found.
+        """Let TCP buffers grow to `limit` bytes; None restores the original values.
 
-        UsageError where the host was not made by this project, CollectError where they cannot be set.
+        UsageError if the host was not created by this project, CollectError if the buffers cannot be set.
         """
         if limit == self._buffers:
             return
         if not self.host.owned:
-            raise UsageError(f"{self}: its settings are not changed, for it was not made by this project")
-        self._buffers = _UNKNOWN  # one of two settings may be changed when the other cannot be
+            raise UsageError(f"{self}: its settings are not changed, since it was not created by this project")
+        self._buffers = _UNKNOWN  # one of the two settings may be changed even if the other cannot be
         if limit is None:
             await self._put_back()
         else:
-            remedy = "let /proc/sys be written there, or leave tcp_buffer_bytes out"
+            remedy = "make /proc/sys writable there, or remove tcp_buffer_bytes"
             await self._root(SET, f"TCP buffers of {limit} bytes cannot be set", str(limit), remedy=remedy)
             self._buffers = limit
 
     async def _put_back(self) -> bool:
-        """Put the TCP buffers back as they were found; return whether they were changed."""
-        # who may not change anything has nothing to put back, and needs no right to find that out
+        """Restore the TCP buffers; return whether they had been changed."""
+        # a user who may not change settings has nothing to restore, and needs no privileges to find that out
         changed = (await self.remote.script(CHANGED)).exit_code == 0
         if changed:
-            remedy = "let /proc/sys be written there: what was found stands in /run/netperf_lib.tcp_buffers"
-            await self._root(RESTORE, "the TCP buffers cannot be put back", remedy=remedy)
+            remedy = "make /proc/sys writable there; the original values are in /run/netperf_lib.tcp_buffers"
+            await self._root(RESTORE, "the TCP buffers cannot be restored", remedy=remedy)
         self._buffers = None
         return changed
 
     async def leave(self) -> None:
-        """Put back what was changed, and end the connection."""
+        """Restore what was changed, and close the connection."""
         if self._met and self._buffers is not None and self.host.owned and self.remote.connected:
             try:
                 await self.tcp_buffers(None)

@@ -2,9 +2,9 @@
 
 Everything runs under a worker, a few lines of POSIX shell on the host that
 
-- mark it (an environment variable), so that a leftover of a killed collector is told from other people's processes;
-- end it when its time is over, and when the connection dies: the worker waits for the end of its standard input;
-- say when a server listens, by looking where the kernel says so, with no probe that would count as a client.
+- mark it (an environment variable), so that leftovers of a killed collector can be told from other processes;
+- end it when its time is up or the connection breaks: the worker waits for the end of its standard input;
+- report when a server listens, from the kernel's tables, without a probe that would count as a client.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from ..errors import SSHError, UnreachableError
 from ..experiment.model import Host
 
 CONNECT_S = 10.0
-"""A host that does not answer for so long is unreachable."""
+"""A host that does not answer within this time is unreachable."""
 PROXY_S = 60.0
-"""The same through a proxy, which may have to start first: a tunnel of a cloud takes its time."""
+"""The same through a proxy, which may have to start first, such as a slow cloud tunnel."""
 ALIVE_S, ALIVE_COUNT = 5.0, 3
-"""A silent connection is probed so often, and given up after so many probes without an answer."""
+"""Interval between probes of a silent connection, and the number of unanswered probes after which it is dropped."""
 GRACE_S = 10.0
 """Time beyond a command's own limit after which the host hangs, not the command."""
 
 MISSING, BUSY, HUNG, STOPPED = 127, 98, 124, 143
 """Exit codes of a worker: the program is not installed; the port is in use, if only by a connection that just ended;
-the program's time was over; it was asked to end."""
+the program exceeded its time; it was asked to end."""
 
 _WORKER = r"""
 export NETPERF_LIB="$1" LC_ALL=C PATH="$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -71,10 +71,10 @@ while IFS= read -r limit <&3; do
   say $code
 done
 """
-"""A shell that runs one command after the other, as they are handed to it: its time limit, the sockets that show that
-it is ready, and its quoted words up to a line with the worker's own word. An empty line, or the end of the input, ends
-the command: one character, so that who waits for it cannot be ended with half of it read. One login shell, whose
-start-up files may take their time, serves a whole measurement."""
+"""A shell that runs one command after the other. It reads for each the time limit, the sockets that show that it is
+ready, and its quoted words up to a line with the worker's own word. An empty line, or the end of the input, ends the
+command: a single character, so that its reader cannot be killed with half of it read. One login shell, whose start-up
+files may be slow, serves a whole measurement."""
 
 _END_LEFTOVERS = r"""
 ended=
@@ -91,7 +91,7 @@ printf '%s\n' $ended | sort -u | grep -c environ
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a short command gave back."""
+    """Result of a short command."""
 
     exit_code: int
     out: str
@@ -101,8 +101,8 @@ class Output:
 class Remote:
     """One host, and the connection to it.
 
-    The processes started here are known by `marker`: equal for every collector of one measurement, so that a later one
-    recognises what an earlier one left, and different from every other measurement's.
+    The processes started here carry `marker`: the same for every collector of one measurement, so that a later one
+    recognizes what an earlier one left, and different for every other measurement.
     """
 
     def __init__(self, host: Host, marker: str) -> None:
@@ -121,9 +121,9 @@ class Remote:
         return self._connection is not None and not self._connection.is_closed()
 
     async def connect(self) -> bool:
-        """Connect where there is no connection; return whether it was made just now.
+        """Connect if there is no connection; return whether a new one was made.
 
-        UnreachableError where the host does not answer, refuses the key, or has another host key than the one pinned.
+        UnreachableError if the host does not answer, refuses the key, or has another host key than the pinned one.
         """
         async with self._lock:
             if self.connected:
@@ -154,7 +154,7 @@ class Remote:
             "password_auth": False,
             "kbdint_auth": False,
         }
-        # What is not said here is left to the ssh configuration: its Port, User, IdentityFile, ProxyJump, …
+        # Options not set here come from the ssh configuration: Port, User, IdentityFile, ProxyJump, …
         if host.port != 22:
             options["port"] = host.port
         if host.user:
@@ -171,7 +171,7 @@ class Remote:
         return options
 
     async def close(self) -> None:
-        """End the connection, and with it whatever still runs under it."""
+        """Close the connection, which ends any commands still running under it."""
         if self._connection is not None:
             self._connection.close()
             with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
@@ -187,8 +187,8 @@ class Remote:
     async def script(self, text: str, *arguments: str, limit_s: float = 20, root: bool = False) -> Output:
         """Run a short shell script of this project; `arguments` are its ``$1``, ``$2`` …
 
-        With `root` it runs as the superuser, by sudo where the user is another (and sudo asks no password).
-        UnreachableError where the connection broke, SSHError where it took longer than `limit_s`.
+        With `root` it runs as the superuser, by passwordless sudo for any other user. UnreachableError if the
+        connection broke, SSHError if the script took longer than `limit_s`.
         """
         out, err = io.BytesIO(), io.BytesIO()
         command = ["sh", "-c", text, "sh", *arguments]
@@ -201,10 +201,10 @@ class Remote:
         return Output(code, *(b.getvalue().decode("utf-8", errors="replace") for b in (out, err)))
 
     async def clock_offset(self) -> tuple[float, float] | None:
-        """Return how far the host's clock is ahead of this machine's, and how far off that may be; both in seconds.
+        """Return how far the host's clock is ahead of this machine's, and the uncertainty; both in seconds.
 
-        None where the host cannot tell. The quickest of several exchanges tells most: the host looked at its clock
-        between the question and the answer.
+        None if the host cannot tell. The quickest of several exchanges is the most precise: the host read its clock
+        between the request and the answer.
         """
         best = (0.0, float("inf"))
         for _ in range(5):
@@ -217,14 +217,14 @@ class Remote:
         return best if best[1] < float("inf") else None
 
     async def end_leftovers(self) -> int:
-        """End what an earlier collector of this measurement left running here; return how many processes.
+        """End processes that an earlier collector of this measurement left running here; return how many.
 
-        To be called before anything is started here.
+        Must be called before anything is started here.
         """
         command = ["timeout", f"{CONNECT_S:g}", "sh", "-c", _END_LEFTOVERS, "sh", self.marker]
         async with self._within(CONNECT_S + GRACE_S, "it answers no command"):
             done = await self._connected().run(shlex.join(command))
-        # a start-up file of the login shell may have had something to say before
+        # a start-up file of the login shell may have printed something before
         last = str(done.stdout or "").split()[-1:]
         return int(last[0]) if last and last[0].isdigit() else 0
 
@@ -237,9 +237,9 @@ class Remote:
         limit_s: float,
         listens: Iterable[tuple[str, int]] = (),
     ) -> Process:
-        """Start a command, no part of which is read by a shell; it is ended after `limit_s`.
+        """Start a command without shell interpretation; it is ended after `limit_s`.
 
-        `out` and `err` receive what it prints, as it prints it. The sockets that it `listens` on, as (``"tcp"`` or
+        `out` and `err` receive its output as it is printed. The sockets that it `listens` on, as (``"tcp"`` or
         ``"udp"``, port), show that it is ready.
         """
         sockets = " ".join(f"{protocol}:{port}" for protocol, port in listens)
@@ -263,7 +263,7 @@ class Remote:
 
     @contextlib.asynccontextmanager
     async def _within(self, seconds: float, otherwise: str) -> AsyncIterator[None]:
-        """Turn what a connection can do to a command into errors of this project."""
+        """Turn connection failures during a command into errors of this project."""
         try:
             async with asyncio.timeout(seconds):
                 yield
@@ -283,7 +283,7 @@ class _Worker:
 
 
 async def _pump(stream: Any, sink: BinaryIO, word: str, heard: Callable[[str], bool]) -> None:
-    """Copy a stream of a worker to `sink`, without the worker's own words; until `heard` is content with one."""
+    """Copy a stream of a worker to `sink`, without the worker's own words, until `heard` accepts one."""
     token = b"\0" + word.encode() + b" "
     held = b""
     while chunk := await stream.read(1 << 17):
@@ -293,7 +293,7 @@ async def _pump(stream: Any, sink: BinaryIO, word: str, heard: Callable[[str], b
             said, held = held[at + len(token) : end].decode(), held[end + 1 :]
             if heard(said):
                 return
-        # a word that came in part is completed by the next chunk
+        # a partial word is completed by the next chunk
         start = at if at >= 0 else held.rfind(b"\0", max(0, len(held) - len(token)))
         keep = len(held) if start < 0 else start
         sink.write(held[:keep])
@@ -317,7 +317,7 @@ class Process:
         self.remote, self.command, self.limit_s = remote, tuple(command), limit_s
         self._worker = worker
         self.ends = True
-        """It ends by itself: a little patience pays."""
+        """It ends by itself, so waiting a little for it is worthwhile."""
         self._code: int | None = None
         self._listening = asyncio.Event()
         self._done: asyncio.Future[tuple[None, None]] = asyncio.gather(
@@ -343,7 +343,7 @@ class Process:
         return self._done.done()
 
     async def listening(self, limit_s: float = 10) -> bool:
-        """Wait until it listens; False when it ended before, or did not listen in time."""
+        """Wait until it listens; False if it ended first or did not listen in time."""
         ready: asyncio.Future[Any] = asyncio.ensure_future(self._listening.wait())
         both: set[asyncio.Future[Any]] = {ready, self._done}
         try:
@@ -353,10 +353,9 @@ class Process:
             ready.cancel()
 
     async def wait(self) -> int:
-        """Wait until it ends; return its exit code (124: its time was over).
+        """Wait until it ends; return its exit code (124: it exceeded its time).
 
-        UnreachableError where the connection broke or the host hangs, OSError where what it printed cannot be written
-        here.
+        UnreachableError if the connection broke or the host hangs, OSError if its output cannot be written here.
         """
         async with self.remote._within(self.limit_s + GRACE_S, f"{self.command[0]} did not end"):
             await asyncio.shield(self._done)
@@ -364,7 +363,7 @@ class Process:
         return self._code
 
     async def stop(self, *, grace_s: float = 0, limit_s: float = 8) -> int | None:
-        """End it where it still runs after `grace_s`; return its exit code, None when even that failed."""
+        """End it if it is still running after `grace_s`; return its exit code, None if even that failed."""
         with contextlib.suppress(TimeoutError, UnreachableError):
             if grace_s and not self._done.done():
                 await asyncio.wait({self._done}, timeout=grace_s)
@@ -377,7 +376,7 @@ class Process:
 
 
 def _lasting(error: BaseException) -> bool:
-    """Whether a connection will fail in the same way later."""
+    """Whether a later connection would fail in the same way."""
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_AGAIN
     refused = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, asyncssh.KeyImportError)

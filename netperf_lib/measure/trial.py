@@ -1,7 +1,7 @@
-"""One trial on two hosts: tune, serve, load, measure, and say what went wrong.
+"""One trial on two hosts: tune, serve, load, measure, and report what went wrong.
 
 The server is started and listens, the client runs, both are ended; counters are read before and after on both hosts at
-once, beside what must be waited for anyway.
+once, during waits that are needed anyway.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from .session import HostSession
 from .ssh import BUSY, HUNG, MISSING, STOPPED, Process
 
 FIRST_PORT, PORTS, PORTS_EACH = 20_000, 1_000, 4
-"""Test ports: a trial gets some of its own out of this range, which firewalls between the hosts must let through."""
+"""Test ports: each trial uses some of this range, which firewalls between the hosts must allow."""
 SHARED, IDLE = 0.05, 100
-"""Behind a load balancer, a server was at work too that received more than this share of the busiest one's packets,
-beside those of SSH and of its own services."""
+"""Behind a load balancer, a further server counts as active if it received more than this share of the packets of the
+busiest one, in addition to those of SSH and of its own services."""
 UNREAD = "unknown"
-"""Stands for the tool where a log is not recognised."""
+"""Name of the tool of a log that is not recognized."""
 SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
-"""A load runs so long before the test that it disturbs, and so long beyond the test's duration: the test must not
-outlast it, and needs some time itself to begin and to end."""
+"""How long a load runs before the test, and beyond the test's duration: the test must not outlast it, and itself needs
+some time to begin and to end."""
 
 
 @dataclass(slots=True)
 class TrialRun:
-    """A run in the making."""
+    """A run in progress."""
 
     trial: Trial
     client: HostSession
     servers: tuple[HostSession, ...]
-    """Those that may answer, where a load balancer chooses; else one."""
+    """The servers that may answer: several behind a load balancer, else one."""
     attempt: int
     folder: Path
     record: dict[str, Any]
@@ -51,17 +51,17 @@ class TrialRun:
     processes: dict[str, Process] = field(default_factory=dict)
     files: ExitStack = field(default_factory=ExitStack)
     server: HostSession = field(init=False)
-    """The one that answered, as soon as that is known."""
+    """The server that answered, as soon as it is known."""
 
     def __post_init__(self) -> None:
         self.server = self.servers[0]
 
     def file(self, name: str) -> BinaryIO:
-        """Open a file of the run folder, so that what arrives is there at once."""
+        """Open an unbuffered file in the run folder."""
         return self.files.enter_context((self.folder / name).open("wb", buffering=0))
 
     def said(self, side: str) -> str:
-        """What one side had to say last: on its standard error, else as its log tells it."""
+        """The last message of one side: from its standard error, else from its log."""
         words = _lines(self.folder / f"{side}.err")
         words = words or [run.error for run in self._log(side) if run.error and run.tool != UNREAD]
         words = words or _lines(self.folder / f"{side}.out")
@@ -75,7 +75,7 @@ class TrialRun:
             return [ParsedRun(tool=UNREAD, status="failed", error=str(error))]
 
     async def measure(self) -> None:
-        """Do it; what happened stands in the record, also where it failed."""
+        """Measure; the record shows what happened, even if it failed."""
         trial, record, client = self.trial, self.record, self.client
         hosts = (client, *self.servers)
         await _all(h.meet() for h in hosts)
@@ -122,9 +122,9 @@ class TrialRun:
             raise CollectError(self._why_unloaded(client, server))
 
     def _answered(self, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> HostSession:
-        """Find out which server a load balancer chose; its host, facts and files are those of the run's server.
+        """Find out which server a load balancer chose; its host, facts and files become those of the run's server.
 
-        All of them serve, and one has the traffic: the packets that each received tell which.
+        All of them serve, and one has the traffic, as the packets that each received show.
         """
         if len(self.servers) == 1:
             return self.server
@@ -152,7 +152,7 @@ class TrialRun:
         return self.server
 
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
-        """Set the TCP buffers that the trial wants on hosts that are ours; return it as its tool is to run it."""
+        """Set the trial's TCP buffers on hosts that this project created; return the trial as its tool should run."""
         trial, wanted = self.trial, self.trial.asked_buffer_bytes
         if all(h.host.owned for h in hosts):
             await _all(h.tcp_buffers(wanted) for h in hosts)
@@ -165,7 +165,7 @@ class TrialRun:
         return trial
 
     async def _serve(self, asked: Trial, side: str = "") -> tuple[tools.Commands, list[Process]]:
-        """Start the server's side on all that may answer; another port where one is taken by something else."""
+        """Start the server side on all hosts that may answer; use another port if one is taken."""
         record, words = self.record, tools.tool(asked.test.tool).commands
         sides = [f"server{side}{f'@{s.host.name}' if self.servers[1:] else ''}" for s in self.servers]
         for number in range(5):
@@ -195,7 +195,7 @@ class TrialRun:
         raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
 
     async def _load(self) -> Process | None:
-        """Start the load that the test is to be measured under."""
+        """Start the load under which the test is measured."""
         spec = self.trial.test
         asked = load_trial(self.trial, float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)))
         if asked is None:
@@ -217,7 +217,7 @@ class TrialRun:
         return process
 
     def _why(self, commands: tools.Commands, code: int, client: HostSession, server: HostSession, died: bool) -> str:
-        """Say why a client failed, and what to do about it."""
+        """Return why a client failed, and what to do about it."""
         tool = commands.client[0]
         if code == MISSING:
             return missing(self.trial.test.tool, client)
@@ -232,7 +232,7 @@ class TrialRun:
         return f"{tool} on {client}: {said}{self._cause(said)}"
 
     def _why_unloaded(self, client: HostSession, server: HostSession) -> str:
-        """Say why the load that the test was to be measured under did not last as long as the test."""
+        """Return why the load did not last as long as the test measured under it."""
         load, code = self.trial.test.during, self.record["exit"]["client-load"]
         assert load is not None
         if code == MISSING:
@@ -244,7 +244,7 @@ class TrialRun:
         )
 
     def _cause(self, said: str, side: str = "") -> str:
-        """Add to a client's words what the server said where it failed too, and what to do about it."""
+        """Return what to add to a client's message: the server's, if it failed too, and what to do about it."""
         code = self.record["exit"].get(f"server{side}")
         load = self.trial.test.during
         tool = load.tool if side and load else self.trial.test.tool
@@ -255,7 +255,7 @@ class TrialRun:
         return f"; the server said: {other}{remedy}"
 
     def read(self) -> None:
-        """Note what the log says now: it decides whether the trial is tried again; tables read it anew."""
+        """Record what the log says now, which decides whether the trial is repeated; tables read the log again."""
         read: dict[str, Any] = {"status": "failed", "error": "the tool printed nothing"}
         if found := self._log("client"):
             self.parsed = next((p for p in found if p.tool == self.trial.test.tool), found[0])
@@ -267,18 +267,18 @@ class TrialRun:
 
 
 async def _all(work: Iterable[Awaitable[None]]) -> None:
-    """Do all; when one fails the others are done all the same, and the first failure is raised."""
+    """Await all, even if one fails; then raise the first failure."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
 
 
 def missing(tool: str, session: HostSession) -> str:
-    """Say that a host lacks a tool."""
+    """Return the message that a host lacks a tool."""
     package = tools.tool(tool).PACKAGE
     if why := session.refused.get(tool):
         return f"{tool} is not installed, and {why}; install it there by hand"
-    return f"{tool} is not installed on {session}; --install installs it, or there: apt-get install {package}"
+    return f"{tool} is not installed on {session}; use --install, or run there: apt-get install {package}"
 
 
 _BLOCKED = re.compile(
@@ -293,15 +293,15 @@ def _lines(place: Path) -> list[str]:
 
 
 _FULL = re.compile(r"no space left|bad address|bus error|exit code 135\b", re.IGNORECASE)
-"""iperf3 keeps what it sends in a file; where the disk is full, its pages cannot be allocated."""
+"""iperf3 keeps what it sends in a file; if the disk is full, its pages cannot be allocated."""
 _CRASHED = re.compile(r"exit code 13[469]\b")
-"""Aborted, ended by a signal of the floating-point unit, or by an invalid access to memory."""
+"""Ended by an abort, a floating-point exception, or an invalid memory access."""
 
 
 def _full(said: str, tool: str, session: HostSession) -> str:
-    """Say what to do where the words are those of a full disk, or of a crash."""
+    """Return what to do if the message is that of a full disk or of a crash."""
     if _CRASHED.search(said):
-        # version 3.18 does so where the disk is full, and not only there
+        # version 3.18 crashes if the disk is full, but not only then
         iperf3 = f"free some disk space on {session} if /tmp is full, or " if tool == "iperf3" else ""
         return f"; {tool} crashed: {iperf3}install another version of it"
     return f"; free some disk space on {session} (iperf3 needs some in /tmp)" if _FULL.search(said) else ""

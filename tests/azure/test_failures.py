@@ -114,11 +114,11 @@ FAILURES: dict[str, tuple[Fault | None, tuple[str, ...], str, str, str]] = {
     ),
     "throttled for ever": (
         once("SubscriptionRequestsThrottled", THROTTLED, status=429, match=GROUPS, times=99, headers={"Retry-After": "0"}),
-        ("group", "list"), "SubscriptionRequestsThrottled", "throttled", "wait some minutes",
+        ("group", "list"), "SubscriptionRequestsThrottled", "throttled", "wait a few minutes",
     ),
     "throttled for ever, without a hint": (
         once("SubscriptionRequestsThrottled", THROTTLED.split(" Please")[0], status=429, match=GROUPS, times=99),
-        ("group", "list"), "SubscriptionRequestsThrottled", "throttled", "wait some minutes",
+        ("group", "list"), "SubscriptionRequestsThrottled", "throttled", "wait a few minutes",
     ),
     "no such group": (None, ("group", "show", "--name", "nope"), "ResourceGroupNotFound", "missing", "az resource list"),
     "no such VM": (None, ("vm", "show", "--resource-group", "nope", "--name", "x"), "ResourceGroupNotFound", "missing", "az resource list"),
@@ -198,22 +198,22 @@ def test_throttling_that_outlasts_az_is_waited_for_by_us(world: World) -> None:
 
 DEPLOYMENTS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "quota, told by validate": (Fault("validate", "b$", code="QuotaExceeded", message="exceeding approved Cores quota"), {}, "QuotaExceeded: .*ask for more"),
-    "size closed, told by validate": (Fault("validate", "b$", code="SkuNotAvailable", message="not available in location"), {}, "SkuNotAvailable: .*no room"),
+    "size closed, told by validate": (Fault("validate", "b$", code="SkuNotAvailable", message="not available in location"), {}, "SkuNotAvailable: .*no capacity"),
     "quota, told when it starts": (
         Fault("request", "PUT .*deployments/npl$", 400, body={"error": {"code": "InvalidTemplateDeployment", "message": "not valid; see inner errors", "details": [{"code": "QuotaExceeded", "message": "exceeding approved Cores quota"}]}}),
         {}, "QuotaExceeded: exceeding approved Cores quota; ask for more",
     ),
-    "no room in the region": (Fault("resource", VM, code="AllocationFailed", message="We do not have sufficient capacity", times=9), {"zones": []}, "AllocationFailed: .*no room"),
+    "no room in the region": (Fault("resource", VM, code="AllocationFailed", message="We do not have sufficient capacity", times=9), {"zones": []}, "AllocationFailed: .*no capacity"),
     "size without accelerated networking": (None, {"vm_size": "Standard_B2s"}, "VMSizeIsNotPermittedToEnableAcceleratedNetworking: .*choose a size with accelerated networking"),
     "no such size": (None, {"vm_size": "Standard_D99s_v5"}, "InvalidParameter: The value Standard_D99s_v5 .*correct hosts.options"),
     "never complete": (None, {"deadline_min": 1e-6}, "not complete after 0 min .*raise hosts.options.deadline_min"),
     "not permitted to deploy": (once("AuthorizationFailed", "no authorization to perform action 'Microsoft.Resources/deployments/write'", status=403, match="PUT .*deployments/npl$"), {}, "AuthorizationFailed: .*role Contributor"),
     "token expires on the way": (once("ExpiredAuthenticationToken", "The access token expiry is earlier", status=401, match="PUT .*deployments/npl$", times=9), {}, "ExpiredAuthenticationToken: .*az login"),
-    "throttled for ever when it starts": (once("TooManyRequests", THROTTLED, status=429, match="PUT .*deployments/npl$", times=99, headers={"Retry-After": "0"}), {}, "TooManyRequests: .*wait some minutes"),
+    "throttled for ever when it starts": (once("TooManyRequests", THROTTLED, status=429, match="PUT .*deployments/npl$", times=99, headers={"Retry-After": "0"}), {}, "TooManyRequests: .*wait a few minutes"),
     "another gateway than Azure still makes": (Fault("resource", NSG, 400, "NonAzSkusNotAllowedForVPNGateway", "VpnGw1-5 non-AZ SKUs are no longer supported"), {}, "NonAzSkusNotAllowedForVPNGateway: .*correct hosts.options"),
     "an answer that is no JSON": (Fault("request", "GET .*deployments/npl$", 200, body="<html>sign in</html>", times=9), {}, "npl: `?az deployment group show"),
-    "no room in the zone": (Fault("resource", VM, code="ZonalAllocationFailed", message="We do not have sufficient capacity", times=9), {}, "ZonalAllocationFailed: .*no room"),
-    "placement group full": (Fault("resource", f"{VM} b", code="OverconstrainedZonalAllocationRequest", message="too restrictive"), {}, "Overconstrained.*no room"),
+    "no room in the zone": (Fault("resource", VM, code="ZonalAllocationFailed", message="We do not have sufficient capacity", times=9), {}, "ZonalAllocationFailed: .*no capacity"),
+    "placement group full": (Fault("resource", f"{VM} b", code="OverconstrainedZonalAllocationRequest", message="too restrictive"), {}, "Overconstrained.*no capacity"),
     "policy forbids a resource": (Fault("resource", NSG, code="RequestDisallowedByPolicy", message="disallowed by policy"), {}, "RequestDisallowedByPolicy: .*exemption"),
     "no such image": (None, {"image": "Canonical:ubuntu-99:server:latest"}, "PlatformImageNotFound"),
     "provider not registered": (once("MissingSubscriptionRegistration", "not registered to use namespace 'Microsoft.Compute'", status=409, match="POST .*/validate", times=9), {}, "az provider register --wait --namespace Microsoft.Compute"),
@@ -294,7 +294,7 @@ def test_az_that_hangs_or_dies_or_talks_nonsense(tmp_path: Path, monkeypatch: py
         az("kill -9 $$")("group", "list")
     with pytest.raises(AzError, match=r"not JSON .'Name Location'"):
         az("echo 'Name  Location'")("group", "list")
-    with pytest.raises(AzError, match="exit code 3 without a word"):
+    with pytest.raises(AzError, match="exit code 3 without a message"):
         az("exit 3")("group", "list")
     assert az("printf 'A new version is available: az upgrade\\n[1, 2]\\n'")("group", "list") == [1, 2]
     assert az("true")("group", "delete") is None

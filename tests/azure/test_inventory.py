@@ -53,9 +53,9 @@ def test_a_silent_host_is_listed_and_flagged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "give hosts, or the resource_group"),
+        ({}, "give hosts, or a resource_group"),
         ({"hosts": {"a": {}}}, r"names host 'b', which is not in the inventory .known: a"),
-        ({"hosts": {"a": {}, "b": {}}, "tag": "x"}, "tag chooses from a resource_group"),
+        ({"hosts": {"a": {}, "b": {}}, "tag": "x"}, "tag selects from a resource_group"),
         ({"hosts": {"a": {"adress": "x"}}}, r"hosts\.a\.adress"),
         ({"hosts": {"a": {"port": 70000}}}, "port"),
     ],

@@ -267,7 +267,7 @@ def test_what_azure_refuses_beforehand_leaves_no_trace(
     said: list[str] = []
     with pytest.raises(AzError, match=f"{code}: {message}; "):
         azure.up(experiment(), number=1, state=tmp_path, say=said.append)
-    assert said[-1].endswith(": nothing was made")
+    assert said[-1].endswith(": nothing was created")
     assert not [c for c in az.commands if "create" in c or "delete" in c]
     asked = len(az.commands)
     azure.down(experiment(), state=tmp_path)
@@ -314,7 +314,7 @@ def test_what_can_be_known_beforehand_is_refused_beforehand(
     az: DirectAz, cloud: Cloud, tmp_path: Path, options: dict[str, Any], said: str
 ) -> None:
     options = {"prices_url": "https://localhost:1/", **options}
-    with pytest.raises(AzureError, match="nothing was made, because") as caught:
+    with pytest.raises(AzureError, match="nothing was created, because") as caught:
         azure.up(experiment(**options), number=1, state=tmp_path)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -354,7 +354,7 @@ def test_what_is_built_upon_is_looked_at_before_a_gateway_is_made(az: DirectAz, 
     over = experiment("c e expressroute", expressroute_circuit=CIRCUIT)
     assert not azure.preflight(over).problems
     gone = CIRCUIT.replace("c1", "c2")
-    with pytest.raises(AzureError, match=r"nothing was made.*Circuits/c2 .*correct the id"):
+    with pytest.raises(AzureError, match=r"nothing was created.*Circuits/c2 .*correct the id"):
         azure.up(experiment("c e expressroute", expressroute_circuit=gone), number=1, state=tmp_path)
     cloud.put(CIRCUIT, {"properties": {"serviceProviderProvisioningState": "NotProvisioned"}})
     (problem,) = azure.preflight(over).problems
@@ -383,7 +383,7 @@ def test_a_gateway_without_a_known_price_makes_the_cost_unknown(az: DirectAz, cl
 )
 def test_capacity_is_tried_elsewhere_only_if_allowed(az: DirectAz, cloud: Cloud, tmp_path: Path, code: str) -> None:
     cloud.faults.append(Fault("resource", f"{VM} b", code=code, message="no room", times=2))
-    with pytest.raises(AzError, match=rf"{code}: no room; Azure has no room .*alternative_zones") as caught:
+    with pytest.raises(AzError, match=rf"{code}: no room; Azure has no capacity .*alternative_zones") as caught:
         azure.up(experiment(), number=1, state=tmp_path)
     assert caught.value.kind == "capacity"
     azure.down(experiment(), state=tmp_path)
@@ -531,7 +531,7 @@ def test_interrupted_down_is_repeated(az: DirectAz, cloud: Cloud, tmp_path: Path
 def test_two_at_once_are_told_apart(az: DirectAz, tmp_path: Path) -> None:
     from netperf_lib.hosts.azure.state import State
 
-    with State.locked(tmp_path), pytest.raises(AzureError, match=r"another process places or removes"):
+    with State.locked(tmp_path), pytest.raises(AzureError, match=r"another process is placing or removing"):
         azure.up(experiment(), number=1, state=tmp_path)
 
 

@@ -96,7 +96,7 @@ def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
         (["a b vpn"], {"vpn_sku": "VpnGw2"}, "no new gateways of SKU VpnGw2 since November 2025; use VpnGw2AZ"),
         (["a b cross-region"], {"subnet": SUBNET}, "remote_subnet"),
         (["a b public-ip"], {"management": "private", "jump_host": "jump"}, "no public addresses"),
-        (["a b same-zone"], {"management": "private"}, "nobody can reach"),
+        (["a b same-zone"], {"management": "private"}, "cannot be reached"),
         (["a b same-zone"], {"image": "MicrosoftWindowsServer:WindowsServer:2022-datacenter-g2:latest"}, "Linux"),
         (["a b same-zone"], {"allow_from": ["192.0.2.7", "2001:db8::7"]}, "IPv4"),
         (["a b same-zone"], {"allow_from": []}, "allow_from"),
@@ -104,16 +104,16 @@ def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
         (["a b same-zone"], {"jump_host": "jump"}, "management: private"),
         (["a b nva"], {}, "next_hop"),
         (["a b same-zone", "a b ppg"], {}, "'b' should have ppg off .* and on"),
-        (["a b same-zone", "a b cross-zone"], {}, "both hosts would stand in zone 1|should have zone"),
+        (["a b same-zone", "a b cross-zone"], {}, "both hosts would be in zone 1|should have zone"),
         (["a b standard-lb", "c b same-zone"], {}, "measured at different addresses"),
-        (["a b same-zone"], {"vms": {"b": {"backends": 2}}}, "b has backends, but b is the server of no standard-lb"),
-        (["a b standard-lb", "a b-2 ppg"], {"vms": {"b": {"backends": 2}}}, "'b-2' would name a backend as well"),
+        (["a b same-zone"], {"vms": {"b": {"backends": 2}}}, "but b is not the server of a standard-lb"),
+        (["a b standard-lb", "a b-2 ppg"], {"vms": {"b": {"backends": 2}}}, "'b-2' would also be the name"),
         (["A_b c same-zone"], {}, "cannot name a VM"),
         ([f"{'a' * 41} c same-zone"], {}, "at most 40"),
         (["a b same-zone"], {"vms": {"z": {"zone": "1"}}}, "'z', which is in no pair"),
-        (["a b cross-zone"], {"vms": {"b": {"zone": "1"}}}, "both hosts would stand in zone 1"),
+        (["a b cross-zone"], {"vms": {"b": {"zone": "1"}}}, "both hosts would be in zone 1"),
         (["a b same-zone"], {"allow_from": ["0.0.0.0/0"]}, "would open port 22 to"),
-        (["a b same-zone"], {"allow_from": ["Internet"]}, "no address or prefix"),
+        (["a b same-zone"], {"allow_from": ["Internet"]}, "not an address or prefix"),
         (["a b same-zone"], {"region": "West Europe"}, "region"),
         (["a b same-zone"], {"colour": "red"}, "known options: region"),
         (["a b same-zone"], {"address_space": "8.8.0.0/16"}, "must be private"),
@@ -129,7 +129,7 @@ def test_a_load_balancer_would_end_the_connection_for_control_of_a_long_test() -
     declared = experiment("a b standard-lb", "a c same-zone")
     (test,) = declared.tests
     long = test.model_copy(update={"duration_s": 1900.0})
-    with pytest.raises(ExperimentError, match="silent for 30 minutes"):
+    with pytest.raises(ExperimentError, match="idle for 30 minutes"):
         place(declared.model_copy(update={"tests": (long,)}))
     elsewhere = long.model_copy(update={"placements": ("same-zone",)})
     assert place(declared.model_copy(update={"tests": (test, elsewhere)}))

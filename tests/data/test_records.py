@@ -297,7 +297,7 @@ def test_tampering_is_found(place: Path, kind: str) -> None:
     found = npl.verify(place)
     assert found
     assert all(str(place) in text and "\n" not in text for text in found)
-    assert all(text.count("made anew") <= 1 for text in found)
+    assert all(text.count("rebuilt") <= 1 for text in found)
 
 
 @pytest.mark.parametrize("kind", ["a placement in a record", "a log", "a log and its hash", "a log removed"])

@@ -139,7 +139,7 @@ def test_nothing_is_published_without_the_claim(root: str) -> None:
         other._files.remove("collector.json")
         with (
             other.lock(),
-            pytest.raises(StoreError, match="was taken away"),
+            pytest.raises(StoreError, match="was removed"),
             one.new_run("d01-r001-y") as place,
         ):
             (place / "run.json").write_text("{}")
@@ -200,7 +200,7 @@ def test_no_credential_is_kept_or_shown(connection: str, local: Path, tmp_path: 
     written = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert not [p for p in written if key.encode() in p.read_bytes()]
     with_key = "abfs://c/x?sig=abc%3D"
-    with pytest.raises(StoreError, match="leave it out"):
+    with pytest.raises(StoreError, match="remove it"):
         files.folder(with_key)
 
 

@@ -47,7 +47,7 @@ def refused(text: str) -> str:
         (BASE + "title: " + "[" * 50_000 + "]" * 50_000, "20 deep"),
         (BASE + BOMB, "values"),
         (BASE + MERGE, "values"),
-        (BASE + "title: &a [*a]\n", "holds itself"),
+        (BASE + "title: &a [*a]\n", "refers to itself"),
         (BASE + "".join(f"key{i}: 1\n" for i in range(100_000)), "256 KiB"),
         (BASE + "".join(f"k{i}: 1\n" for i in range(9_000)), "more errors"),
         (BASE + "rounds: " + "9" * 5000, "5,000 digits"),

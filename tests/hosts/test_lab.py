@@ -433,7 +433,7 @@ def test_a_killed_host_ends_the_lab(caller, tmp_path):
     os.kill(host, signal.SIGKILL)
     _, said = process.communicate(timeout=60)
     assert "broke" in said
-    assert re.search("host (client|ppg) of the lab ended by itself", (tmp_path / "lab.log").read_text())
+    assert re.search("host (client|ppg) of the lab ended unexpectedly", (tmp_path / "lab.log").read_text())
     assert gone(mark, namespaces, tmp_path) is True
 
 

@@ -137,8 +137,8 @@ def test_root_with_a_locked_password_can_log_in():
         (f"{somebody()}\n{tun('600')}", AS_SOMEBODY, "run 'sudo chmod 666 /dev/net/tun'"),
         ("mount --bind /dev/null $(command -v sshd)", "", "needs sshd.*apt-get install openssh-server'"),
         ("mount --bind /dev/null $(command -v ssh-keygen)", "", "needs ssh-keygen.*openssh-client'"),
-        ("", "setpriv --bounding-set=-sys_admin", "may not make network namespaces.*start that with '--privileged'"),
-        ("", f"{AS_SOMEBODY}", "user number 4321 has no entry in /etc/passwd"),
+        ("", "setpriv --bounding-set=-sys_admin", "may not create network namespaces.*start that with '--privileged'"),
+        ("", f"{AS_SOMEBODY}", "user id 4321 has no entry in /etc/passwd"),
         (somebody("/usr/sbin/nologin"), AS_SOMEBODY, "runs no commands.*chsh"),
         pytest.param(
             "",

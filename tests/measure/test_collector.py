@@ -446,7 +446,7 @@ def test_a_host_that_is_away_for_a_while_is_waited_for(deployment: Deployment, s
             process.kill()
             process.wait()
     assert (tally.ok, tally.failed, tally.attempts_failed) == (2, 0, 0), said
-    assert any("host near" in text and "tried again" in text for text in said)
+    assert any("host near" in text and "retrying for" in text for text in said)
 
 
 def test_two_collectors_on_the_same_hosts_do_not_disturb_each_other(

@@ -165,7 +165,7 @@ def test_settings_that_may_not_be_changed(deployment: Deployment, store: Store) 
     reason = one(why(store))
     assert "TCP buffers of 65536 bytes cannot be set" in reason
     assert "Read-only file system" in reason
-    assert "leave tcp_buffer_bytes out" in reason
+    assert "remove tcp_buffer_bytes" in reason
     assert settings(deployment) == before
 
 

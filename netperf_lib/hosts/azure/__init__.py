@@ -1,8 +1,8 @@
-"""VMs in Azure: placed by a template, proven, and taken away again, through the command line `az`.
+"""VMs in Azure: placed by a template, proven, and removed again, through the command line `az`.
 
-A deployment has a resource group of its own, so that deleting the group removes all of it; in an existing group, what
-carries its tag is removed. What is about to be made is on disk before it is made; an interrupted `up` or `down` is
-simply repeated.
+A deployment has a resource group of its own, so that deleting the group removes all of it; in an existing group, the
+resources with its tag are removed. Everything is recorded on disk before it is created; an interrupted `up` or `down`
+is simply repeated.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .state import State
 from .topology import Topology, alternatives, topology
 
 EPHEMERAL = True
-"""`npl run` takes the VMs away after measuring."""
+"""`npl run` removes the VMs after measuring."""
 HOLDS = True
-"""`npl up` may leave them running: they outlive the process that placed them."""
+"""`npl up` may leave the VMs running: they outlive the process that placed them."""
 CLOCK = Clock()
 GUEST_WAIT_S = 900.0
 Say = Callable[[str], None]
@@ -72,7 +72,7 @@ def _estimate(experiment: Experiment, place: Topology, workload: Workload) -> pr
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> str:
-    """Estimate by the public price list what all deployments cost; nobody needs to be logged in."""
+    """Estimate the cost of all deployments from the public price list; no login is needed."""
     estimate = _estimate(experiment, topology(experiment, _options(experiment)), workload)
     text = str(estimate).removeprefix("cost ")
     if experiment.budget is not None and estimate.amount is not None and estimate.amount > experiment.budget:
@@ -81,7 +81,7 @@ def cost(experiment: Experiment, *, workload: Workload) -> str:
 
 
 def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
-    """What the VMs of this experiment have cost until now; asks nobody. See `Source.spent`."""
+    """Cost of the VMs of this experiment so far, from local records only. See `Source.spent`."""
     return State(state).spent(dt.datetime.now(dt.UTC), done=done)
 
 
@@ -101,9 +101,9 @@ def _look(experiment: Experiment, place: Topology, az: Runs, workload: Workload)
 
 
 def preflight(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Preflight:
-    """Look at login, subscription, sizes, zones, quota, cost and rounds, and have Azure say what it would make.
+    """Check login, subscription, sizes, zones, quota, cost and rounds, and ask Azure what it would create.
 
-    Nothing is made. AzureError where `az` is missing, nobody is logged in, or the subscription is not accessible.
+    Nothing is created. AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
     """
     options = _options(experiment)
     place, az = topology(experiment, options), _runner(options)
@@ -124,7 +124,7 @@ class DryRun:
     """What `up` would run."""
 
     commands: str
-    """The az commands that make something, in their order, and those by which Azure is asked before."""
+    """The az commands that create something, in order, and the validation commands before them."""
     template: str
     """The ARM template."""
     parameters: str
@@ -135,7 +135,7 @@ class DryRun:
 
 
 class _WithoutKeys(State):
-    """A state whose names and keys only show where the real ones will stand."""
+    """A state with placeholders for the real names and keys."""
 
     def _key(self, place: Path) -> tuple[str, str]:
         return "PRIVATE_KEY", "PUBLIC_KEY"
@@ -145,14 +145,14 @@ class _WithoutKeys(State):
 
 
 def dry_run(experiment: Experiment) -> DryRun:
-    """Show what `up` would run, without asking anybody: its az commands, the template, the parameters."""
+    """Show what `up` would run, without querying anything: its az commands, the template, the parameters."""
     options = _options(experiment)
     place = topology(experiment, options)
     commands = []
     more = ("--subscription", options.subscription) if options.subscription else ()
 
     def az(*arguments: str) -> Any:
-        """Note the command; to Azure's words everything is done at once."""
+        """Note the command, and answer as if it succeeded at once."""
         if {"create", "update", "validate", "what-if"} & set(arguments[:4]):
             text = shlex.join((*arguments, *(() if "--subscription" in arguments else more)))
             commands.append(f"az {text.replace(f'{kept.files}/', '')}\n")
@@ -178,13 +178,13 @@ def up(
 ) -> Deployment:
     """Place the VMs of deployment `number`, prove where they are, and return them; safe to repeat.
 
-    What was added to the experiment since is added to a deployment that is up. What a failed deployment made is deleted
-    at once; VMs that are made but do not answer stay, for a second `up` or for `down`. After an interruption `up` goes
-    on, and `down` takes away what there is.
+    Additions to the experiment are added to a deployment that is up. What a failed deployment created is deleted at
+    once; VMs that were created but do not answer stay, for a second `up` or for `down`. After an interruption `up`
+    resumes, and `down` removes what there is.
     """
     options = _options(experiment)
     choices = range(len(alternatives(options)))
-    topology(experiment, options)  # what is declared wrongly is said before az is asked for
+    topology(experiment, options)  # errors in the declaration are reported before az is needed
     az = _runner(options)
     with _terminable(), State.locked(state) as kept:
         first = min(max((g["attempt"] for g in kept.open(number)), default=0), choices[-1])
@@ -198,7 +198,7 @@ def up(
         for choice in choices[first:]:
             place = topology(experiment, options, attempt=choice)
             found = _look(experiment, place, az, workload)
-            # what is half made may go on: its own VMs would count against it
+            # a partial deployment may resume: its own VMs would count against it
             if not any(g["made"] for g in kept.groups if (g["number"], g["attempt"]) == (number, choice)):
                 if found.elsewhere and not found.problems and choice < choices[-1]:
                     say(f"{experiment.name}: {found.elsewhere[0]}: trying the next alternative")
@@ -211,7 +211,7 @@ def up(
                 outputs = attempt.place()
             except AzError as failure:
                 if before is not None and kept.deployment(number) is not None:
-                    raise  # what was up before stays up
+                    raise  # a deployment that was already up stays up
                 attempt.abandon()
                 if choice == choices[-1] or failure.kind != "capacity":
                     raise
@@ -224,9 +224,9 @@ def up(
 
 
 def _same(kept: State, number: int, place: Topology) -> bool:
-    """Whether what is up is all that is asked for; AzureError where some of it would have to change."""
+    """Whether everything declared is up; AzureError if some of it would have to change."""
     there, wanted = kept.parts(number), place.parts()
-    # removed pairs leave their VMs idle; one that is asked for otherwise than it stands cannot be changed in place
+    # removed pairs leave their VMs idle; a VM whose declaration changed cannot be changed in place
     names = {kind: {_name_of(p): p for p in parts} for kind, parts in there.items()}
     changed = [
         _name_of(part)
@@ -248,7 +248,7 @@ def _name_of(part: str) -> str:
 
 
 def _let_caller_in(options: Options, kept: State, number: int, az: Runs, say: Say) -> None:
-    """The address of this machine may have changed since: port 22 follows it."""
+    """Update the rule for port 22 if the address of this machine has changed."""
     record = kept.open(number)[0]
     allow_from = list(checks.callers(options, []))
     if not allow_from or allow_from == record.get("allow_from", allow_from):
@@ -259,14 +259,13 @@ def _let_caller_in(options: Options, kept: State, number: int, az: Runs, say: Sa
             *("--name", "ssh-from-caller", "--source-address-prefixes", *allow_from),
         )
     kept.note(record["name"], allow_from=allow_from)
-    say(f"{record['name']}: port 22 is open to {', '.join(allow_from)} now")
+    say(f"{record['name']}: port 22 is now open to {', '.join(allow_from)}")
 
 
 def _still_there(az: Runs, kept: State, number: int) -> bool:
     """Whether the deployment is up.
 
-    AzureError where its VMs are stopped: Azure may start them anywhere, so that what was proven of them does not hold
-    any more.
+    AzureError if its VMs are stopped: Azure may start them anywhere, so what was proven about them no longer holds.
     """
     records = kept.open(number)
     for record in records:
@@ -281,7 +280,7 @@ def _still_there(az: Runs, kept: State, number: int) -> bool:
             return False
         if stopped := [f"{n} ({power[n]})" for n in wanted if power[n] not in (None, "VM running")]:
             raise AzureError(
-                f"{record['name']} is stopped: {', '.join(stopped)}. Started again they may stand elsewhere: run "
+                f"{record['name']} is stopped: {', '.join(stopped)}. A restart may place them elsewhere: run "
                 "`npl down`, then `npl up`"
             )
     return bool(records)
@@ -289,7 +288,7 @@ def _still_there(az: Runs, kept: State, number: int) -> bool:
 
 @dataclass
 class _Attempt:
-    """One way to place one deployment; on disk before anything is made."""
+    """One way to place one deployment; recorded on disk before anything is created."""
 
     experiment: Experiment
     options: Options
@@ -331,7 +330,7 @@ class _Attempt:
         )
 
     def rehearse(self) -> tuple[tuple[groups.Change, ...], tuple[str, ...]]:
-        """What Azure says it would make, and what it could not look at."""
+        """What Azure says it would create, and what it could not check."""
         target, region = self.target, self.options.region
         text = template.template_text()
         if not target.shared:
@@ -343,14 +342,15 @@ class _Attempt:
         return self.kept.file("parameters.json", json.dumps(self.parameters()))
 
     def place(self) -> dict[str, Any]:
-        """Make everything; return the outputs of the template."""
+        """Create everything; return the outputs of the template."""
         az, kept, options, target, place = self.az, self.kept, self.options, self.target, self.topology
         name = target.name
         if not self.record["made"]:
             changes, remarks = self.rehearse()
             if theirs := [c.name for c in changes if target.shared and c.change in ("Modify", "Delete")]:
                 raise AzError(
-                    f"{name}: would change {', '.join(theirs)} in resource group {target.shared}, which are not ours",
+                    f"{name}: would change {', '.join(theirs)} in resource group {target.shared}, "
+                    "which belong to others",
                     code="NotOurs",
                     kind="conflict",
                 )
@@ -375,19 +375,19 @@ class _Attempt:
         return outputs
 
     def abandon(self) -> None:
-        """A failed attempt must not cost money while someone reads the message; `down` verifies that it is gone."""
+        """Delete a failed attempt, so that it costs nothing while the message is read; `down` verifies the deletion."""
         az, kept, target = self.az, self.kept, self.target
         name = target.name
         kept.note(name, given_up=True)
         try:
             if not kept.asked_for(name):
-                self.say(f"{name}: nothing was made")
+                self.say(f"{name}: nothing was created")
                 kept.gone(name)
             elif target.shared:
                 groups.remove(az, [target], clock=CLOCK, say=self.say, gone=lambda t: kept.gone(t.name))
             else:
                 az("group", "delete", "--name", target.group, "--yes", "--no-wait")
-                self.say(f"{name}: deleting what was made of it")
+                self.say(f"{name}: deleting what was created of it")
         except AzError as failure:
             if failure.kind == "missing":
                 kept.gone(name)
@@ -397,7 +397,7 @@ class _Attempt:
             self.say(f"{name}: {failure}")
 
     def proven(self, outputs: dict[str, Any]) -> Deployment:
-        """The hosts that were made, and what shows that they are what was asked for."""
+        """The hosts that were created, with the proofs that they match the declaration."""
         az, kept, options, place, say = self.az, self.kept, self.options, self.topology, self.say
         name, group, prefix = self.target.name, self.target.group, self.target.prefix
         addresses = {a["name"].removeprefix(prefix): a for a in outputs["addresses"]}
@@ -432,7 +432,7 @@ class _Attempt:
         unreachable = [f for f in facts.values() if isinstance(f, str)]
         if len(unreachable) == len(hosts):
             raise AzureError(
-                f"{name}: the VMs are made, but none can be reached: {unreachable[0]} (port 22 is open to "
+                f"{name}: the VMs were created, but none can be reached: {unreachable[0]} (port 22 is open to "
                 f"{', '.join(self.found.allow_from)}); run `npl up` again, or `npl down`"
             )
         hosts = proof.proven(place, options, placed, hosts, facts)
@@ -449,9 +449,9 @@ class _Attempt:
 
 
 def down(experiment: Experiment, *, state: Path, number: int | None = None, say: Say = _say) -> None:
-    """Delete all that was or may have been made, of one deployment or of all, and verify that it is gone.
+    """Delete everything that was or may have been created, of one deployment or of all, and verify that it is gone.
 
-    The keys are removed with the last of them. AzureError says what is left, and why: repeat it.
+    The keys are removed with the last deployment. AzureError says what is left, and why; then repeat the call.
     """
     if not (state / "azure.json").exists():
         return
@@ -479,7 +479,7 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None, say:
 
 
 def leftovers(*, expired: bool = False, subscription: str | None = None) -> list[Leftover]:
-    """Deployments with this project's tag, whoever made them, of any experiment; `expired`: whose time is over."""
+    """Deployments with this project's tag, by any user and of any experiment; `expired`: only expired ones."""
     now = dt.datetime.now(dt.UTC)
     az = az_module.Az(subscription, sleep=CLOCK.sleep)
     return [g for g in groups.leftovers(az) if not expired or g.expired(now)]
@@ -494,7 +494,7 @@ def down_all(found: Iterable[Leftover], *, subscription: str | None = None, say:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """A polite kill unwinds like Ctrl-C: az is ended, the record is complete, the lock is free."""
+    """Make SIGTERM unwind like Ctrl-C: az is ended, the record is complete, the lock is free."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield

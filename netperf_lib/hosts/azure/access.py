@@ -16,7 +16,7 @@ from .topology import Topology
 
 
 def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str]) -> str | None:
-    """Path of the OpenSSH configuration by which the VMs (address: id) are reached; None: the user's usual one."""
+    """Path of the OpenSSH configuration for reaching the VMs (address: id); None: the user's usual one."""
     if options.ssh_config:
         return str(Path(options.ssh_config).expanduser())
     lines = []
@@ -28,19 +28,19 @@ def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str])
         lines += [f"Host {address}", f"  ProxyCommand {shlex.join(tunnel)}"]
     if not lines:
         return None
-    own = Path.home() / ".ssh" / "config"  # what it says of the jump host goes on to hold
+    own = Path.home() / ".ssh" / "config"  # its settings for the jump host still apply
     lines += ["Host *", f"  Include {own}"] if own.exists() else []
     return str(kept.file(f"config-{name}", "\n".join(lines) + "\n").resolve())
 
 
 def hub_peerings(target: Target, topology: Topology) -> list[str]:
-    """Resource ids of the hub's side of the peerings with our networks."""
+    """Resource ids of the hub's side of the peerings with this project's networks."""
     ours = [n.name for n in topology.networks if topology.hub and n.prefix]
     return [f"{topology.hub}/virtualNetworkPeerings/{target.name}-{name}" for name in ours]
 
 
 def join_hub(az: Runs, target: Target, topology: Topology, options: Options, subscription: str) -> None:
-    """Join our networks with the hub: the hub's side, and then its gateway on ours."""
+    """Peer this project's networks with the hub: the hub's side first, then the use of its gateway."""
     ours = [f"vnet-{target.prefix}{n.name}" for n in topology.networks if n.prefix]
     for network, peering in zip(ours, hub_peerings(target, topology), strict=False):
         words = peering.split("/")
@@ -60,7 +60,7 @@ def join_hub(az: Runs, target: Target, topology: Topology, options: Options, sub
 
 
 def leave_hub(az: Runs, records: list[dict[str, Any]], kept: State) -> None:
-    """Delete the hub's side of all peerings; the other goes with its network."""
+    """Delete the hub's side of all peerings; the other side is deleted with its network."""
     for record in records:
         for where in record.get("hub_peerings", ()):
             words = where.split("/")

@@ -1,4 +1,4 @@
-"""Run the Azure command line: argument lists in, JSON out, one exception with cause and remedy otherwise."""
+"""Run the Azure command line: argument lists in, JSON out; on failure one exception with cause and remedy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...errors import AzureError, pip_install
 from .failures import AzError, read_failure, waits
 
 RENEWED_BY = ("AZURE_FEDERATED_TOKEN_FILE", "ACTIONS_ID_TOKEN_REQUEST_URL")
-"""Variables by which a platform says where there is a fresh token of the pipeline's own."""
+"""Variables that tell where a CI platform provides a fresh token for the pipeline."""
 
 Zones = Mapping[str, Mapping[str, str]]
 """Region to logical zone to physical zone."""
@@ -36,7 +36,7 @@ class Clock:
 
 
 def find_az() -> str:
-    """Return the path of `az`: on PATH, or beside the running Python (package `azure-cli`)."""
+    """Return the path of `az`: on PATH, or next to the running Python (package `azure-cli`)."""
     beside = Path(sys.executable).parent / "az"
     found = shutil.which("az") or (str(beside) if beside.exists() else None)
     if not found:
@@ -45,18 +45,18 @@ def find_az() -> str:
 
 
 LEASH = 'exec 3<&0 </dev/null; { read -r _; kill -9 "-$$"; } <&3 >/dev/null 2>&1 & exec "$@" 3<&-'
-"""Script that becomes a command, and kills it with all that it started when its standard input is closed."""
+"""Script that becomes a command, and kills it and its children when its standard input is closed."""
 
 
 @contextlib.contextmanager
 def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Start az in a session of its own; whatever is left of it is killed at the end of the block, or of this process.
+    """Start az in a session of its own; anything left of it is killed at the end of the block, or of this process.
 
-    A killed caller must not leave an `az` behind that goes on to create things. Nothing of Python runs while az is
-    started (`preexec_fn`, hooks of `fork`): there Python drops what a signal raises, and Ctrl-C would be lost.
+    A killed caller must not leave an `az` behind that goes on creating resources. No Python code runs while az is
+    started (`preexec_fn`, hooks of `fork`): Python drops exceptions raised by signals there, so Ctrl-C would be lost.
     """
     leashed = ["sh", "-c", LEASH, "sh", *command]
-    # Ctrl-C reaches this process alone, which decides what becomes of az
+    # Ctrl-C reaches this process alone, which decides what happens to az
     with subprocess.Popen(leashed, stdin=subprocess.PIPE, start_new_session=True, **more) as process:
         leash, process.stdin = process.stdin, None  # which `communicate` would close
         try:
@@ -69,14 +69,14 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[bytes]
 
 
 class Runs(Protocol):
-    """What runs az commands."""
+    """Interface of anything that runs az commands."""
 
     def __call__(self, *arguments: str) -> Any:
         """Run ``az <arguments>`` and return its JSON."""
 
 
 def find(az: Runs, *command: str) -> Any:
-    """Return what a command shows, or None where it does not exist."""
+    """Return what a command shows, or None if the resource does not exist."""
     try:
         return az(*command)
     except AzError as failure:
@@ -88,7 +88,7 @@ def find(az: Runs, *command: str) -> Any:
 def locations(az: Runs, subscription: str) -> Zones:
     """Regions of a subscription, with its own mapping of zones.
 
-    ``az account list-locations`` knows no ``--subscription``, and the mapping differs from one to the next.
+    ``az account list-locations`` has no ``--subscription``, and the mapping differs between subscriptions.
     """
     answer = az("rest", "--method", "get", "--url", f"/subscriptions/{subscription}/locations?api-version=2022-12-01")
     return {
@@ -100,7 +100,7 @@ def locations(az: Runs, subscription: str) -> Zones:
 class Az:
     """The Azure command line of one subscription, by name or id; None: the selected one.
 
-    One command may take `timeout_s`, and waits `patience_s` in all for a service that is throttled or unavailable.
+    A command may take `timeout_s`, and waits up to `patience_s` in total for a throttled or unavailable service.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class Az:
         self.path = find_az()
 
     def __call__(self, *arguments: str) -> Any:
-        """Run ``az <arguments>`` and return what its JSON says (None when it prints nothing).
+        """Run ``az <arguments>`` and return its JSON (None if it prints nothing).
 
-        AzError where it failed: `code` and `kind` say why, the text what to do.
+        AzError if it failed: `code` and `kind` give the reason, the text what to do.
         """
         command = [self.path, *arguments, "--output", "json", "--only-show-errors"]
         if self.subscription and arguments[0] not in ("account", "rest") and "--subscription" not in arguments:
@@ -137,7 +137,7 @@ class Az:
                 self.sleep(pause)
 
     def _renewed(self) -> bool:
-        """Log in again where a pipeline says who it is (OIDC); return whether it does."""
+        """Log in again if the pipeline provides a token (OIDC); return whether it does."""
         token = _assertion()
         if not token:
             return False
@@ -157,21 +157,21 @@ class Az:
             except subprocess.TimeoutExpired:
                 raise AzError(
                     f"`{shown}` did not answer within {self.timeout_s:.0f} s: "
-                    "see https://status.azure.com, then repeat",
+                    "see https://status.azure.com, then try again",
                     code="Timeout",
                     kind="timeout",
                 ) from None
         out, err = raw_out.decode("utf-8", "replace"), raw_err.decode("utf-8", "replace")
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
-            raise AzError(f"`{shown}` was ended by {name}: repeat the command", code=name, kind="signal")
+            raise AzError(f"`{shown}` was ended by {name}: run the command again", code=name, kind="signal")
         if process.returncode:
             raise read_failure(shown, process.returncode, err or out)
         return _json(shown, out)
 
 
 def _assertion() -> str | None:
-    """A fresh token of the pipeline's own: from the file that its platform renews, or from GitHub."""
+    """A fresh token for the pipeline: from the file that its platform renews, or from GitHub."""
     file, url = (os.environ.get(name, "") for name in RENEWED_BY)
     with contextlib.suppress(OSError, ValueError, KeyError):
         if file:
@@ -185,7 +185,7 @@ def _assertion() -> str | None:
 
 
 def _json(shown: str, text: str) -> Any:
-    """The JSON in what az printed: notices may stand before it."""
+    """The JSON in the output of az, which may begin with notices."""
     if not text.strip():
         return None
     lines = text.splitlines(keepends=True)
@@ -195,8 +195,7 @@ def _json(shown: str, text: str) -> Any:
                 return json.loads("".join(lines[i:]))
     begin = " ".join(text.split())[:120]
     raise AzError(
-        f"`{shown}` answered something that is not JSON ({begin!r}): "
-        "try `az version`, and reinstall it when that fails",
+        f"`{shown}` answered something that is not JSON ({begin!r}): try `az version`, and reinstall az if that fails",
         code="NotJson",
         kind="other",
     )

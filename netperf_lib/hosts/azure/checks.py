@@ -1,4 +1,4 @@
-"""What is checked before any money is spent."""
+"""Checks made before any money is spent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .topology import Topology, Vm
 
 @dataclass(kw_only=True)
 class Preflight:
-    """What was found."""
+    """Findings of the checks."""
 
     subscription: str
     user: str
@@ -29,18 +29,18 @@ class Preflight:
     allow_from: tuple[str, ...] = ()
     physical_zones: Zones = field(default_factory=dict)
     skus: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
-    """(region, size) to what Azure says of that size there."""
+    """(region, size) to Azure's description of that size there."""
     problems: list[str] = field(default_factory=list)
-    """Each forbids to start."""
+    """Each prevents the start."""
     elsewhere: list[str] = field(default_factory=list)
-    """So does each of these, but another zone or size may do."""
+    """Each prevents the start, but another zone or size may work."""
     warnings: list[str] = field(default_factory=list)
     unzoned: tuple[str, ...] = ()
-    """Far regions that have no zones: VMs there are in none."""
+    """Far regions without zones."""
     plan: bool = False
     """The image is sold with a marketplace plan."""
     changes: tuple[Change, ...] | None = None
-    """What would become of each resource, as Azure says; None: it was not asked."""
+    """What Azure would do with each resource; None if it was not asked."""
 
     def rarity(self, vm: Vm) -> tuple[int, int]:
         """Sort key of VMs, the hardest to place first: offered in the fewest zones, then the largest."""
@@ -73,7 +73,7 @@ def _can(sku: Mapping[str, Any], name: str) -> bool:
 
 
 def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
-    """Zones of a region in which a size may be had by this subscription."""
+    """Zones of a region in which a size is available to this subscription."""
     offered = {
         z for i in sku.get("locationInfo") or () if i["location"].lower() == region for z in i.get("zones") or ()
     }
@@ -93,9 +93,9 @@ def look(
     measuring_s: float,
     noted: Iterable[str] = (),
 ) -> Preflight:
-    """Look at everything that can be known beforehand, all deployments together; `noted` is what the plan has to say.
+    """Check everything that can be known in advance, all deployments together; `noted` are the notes of the plan.
 
-    AzureError where nobody is logged in, or the subscription is not accessible: nothing else can be looked at.
+    AzureError if nobody is logged in, or the subscription is not accessible: nothing else can be checked then.
     """
     account = az("account", "show", *(("--subscription", options.subscription) if options.subscription else ()))
     user = account.get("user") or {}
@@ -127,19 +127,19 @@ def look(
     each_h = estimate.hours / experiment.deployments
     if user.get("type") == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
         found.warnings.append(
-            f"a deployment is expected to live {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "
-            f"and leaves the VMs to their expiry; set {RENEWED_BY[0]}, so that it is renewed"
+            f"a deployment is expected to run for {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "
+            f"and leaves the VMs until they expire; set {RENEWED_BY[0]}, so that it is renewed"
         )
     if each_h > options.expires_h:
         found.problems.append(
-            f"a deployment is expected to live {each_h:.1f} h, longer than hosts.options.expires_h "
+            f"a deployment is expected to run for {each_h:.1f} h, longer than hosts.options.expires_h "
             f"{options.expires_h:g}: raise it, or measure less"
         )
     return found
 
 
 def _looking(az: Runs, found: Preflight) -> Runs:
-    """Have what is not permitted to be read be None, and a warning: rights on a resource group suffice to place VMs."""
+    """Return None, with a warning, if reading is not permitted: rights on a resource group suffice to place VMs."""
 
     def look(*arguments: str) -> Any:
         try:
@@ -148,7 +148,7 @@ def _looking(az: Runs, found: Preflight) -> Runs:
             if failure.kind != "authorization":
                 raise
             words = " ".join(a for a in arguments[:3] if not a.startswith("--"))
-            warning = f"not checked, for `az {words}` is not permitted; it takes the role Reader of the subscription"
+            warning = f"not checked, since `az {words}` is not permitted; it needs the role Reader of the subscription"
             if warning not in found.warnings:
                 found.warnings.append(warning)
             return None
@@ -215,7 +215,7 @@ def _quota(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
         if need:
             _free(az("vm", "list-usage", "--location", region), need, region, "vCPUs", found)
         if addresses := topology.public_addresses(options.management).count(region):
-            # the second counts only those that a region's first does not tell apart
+            # the second counts only those that a region's first does not distinguish
             wanted = Counter({"publicipaddresses": addresses, "standardskupublicipaddresses": addresses})
             _free(az("network", "list-usages", "--location", region), wanted, region, "public addresses", found)
 
@@ -276,7 +276,7 @@ def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
 
 
 def _existing(az: Runs, looks: Runs, options: Options, topology: Topology, found: Preflight) -> None:
-    """What is there already and is built upon: a gateway would be made for most of an hour before it is missed."""
+    """Existing resources to build on: creating a gateway would take most of an hour before one is found missing."""
     circuit = options.expressroute_circuit if any(g.kind == "ExpressRoute" for g in topology.gateways) else None
     subnets = [n.subnet_id for n in topology.networks if n.subnet_id]
     wanted = [
@@ -301,7 +301,7 @@ def _existing(az: Runs, looks: Runs, options: Options, topology: Topology, found
 
 
 def callers(options: Options, problems: list[str]) -> tuple[str, ...]:
-    """Prefixes that may reach port 22; empty where that cannot be known, which is added to `problems` then."""
+    """Prefixes that may reach port 22; empty if unknown, which is then added to `problems`."""
     if options.allow_from is not None:
         return tuple(a if "/" in a else f"{a}/32" for a in options.allow_from)
     if options.management == "private":
@@ -309,7 +309,7 @@ def callers(options: Options, problems: list[str]) -> tuple[str, ...]:
     address = public_address(options.address_url)
     if address is None or ":" in address:
         problems.append(
-            "this machine's public IPv4 address cannot be found out: give hosts.options.allow_from "
+            "this machine's public IPv4 address cannot be determined: give hosts.options.allow_from "
             "(port 22 is never opened to all)"
         )
         return ()
@@ -317,6 +317,6 @@ def callers(options: Options, problems: list[str]) -> tuple[str, ...]:
 
 
 def refuse(found: Preflight, name: str) -> None:
-    """Raise an AzureError with all problems in one message where there is any."""
+    """Raise an AzureError with all problems in one message if there are any."""
     if found.problems or found.elsewhere:
-        raise AzureError(f"{name}: nothing was made, because " + "; ".join((*found.problems, *found.elsewhere)))
+        raise AzureError(f"{name}: nothing was created, because " + "; ".join((*found.problems, *found.elsewhere)))

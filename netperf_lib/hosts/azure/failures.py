@@ -1,4 +1,4 @@
-"""What went wrong, read from what az prints: the root cause, its kind, and the remedy in one message.
+"""Failures read from the output of az: the root cause, its kind, and the remedy in one message.
 
 az prints a failure in one of these shapes: a JSON document after ``ERROR:``; several of them under ``Inner Errors:``;
 ``(Code) text`` with ``Code:`` and ``Message:`` lines, also inside a traceback; the token service's ``AADSTS…: text``;
@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[str, str]] = {
     # kind -> (pattern of codes, remedy)
     "capacity": (
         r"AllocationFailed|ZonalAllocationFailed|Overconstrained\w*|SkuNotAvailable",
-        "Azure has no room for this size there now: try later, or allow hosts.options.alternative_zones or _sizes",
+        "Azure has no capacity for this size there now: try later, or allow hosts.options.alternative_zones or _sizes",
     ),
     "quota": (
         r"QuotaExceeded|PublicIPCountLimitReached|\w*(Quota|CountLimit)\w*",
@@ -34,12 +34,12 @@ KINDS: dict[str, tuple[str, str]] = {
     ),
     "throttled": (
         r"TooManyRequests|SubscriptionRequestsThrottled|\w*Throttl\w*",
-        "Azure asks for fewer requests: wait some minutes, then repeat",
+        "Azure asks for fewer requests: wait a few minutes, then try again",
     ),
-    "unavailable": (r"ServerBusy|ServiceUnavailable|ServerTimeout|GatewayTimeout|InternalServerError", "repeat later"),
+    "unavailable": (r"ServerBusy|ServiceUnavailable|ServerTimeout|GatewayTimeout|InternalServerError", "try later"),
     "login": (
         r"ExpiredAuthenticationToken|AuthenticationFailed|InvalidAuthenticationToken\w*|AADSTS\d+|NotLoggedIn",
-        "run `az login` (and `az account set --subscription …`), then repeat",
+        "run `az login` (and `az account set --subscription …`), then try again",
     ),
     "authorization": (
         r"AuthorizationFailed|LinkedAuthorizationFailed|AuthorizationPermissionMismatch",
@@ -63,7 +63,7 @@ KINDS: dict[str, tuple[str, str]] = {
     ),
     "conflict": (
         r"ResourceGroupBeingDeleted|DeploymentActive|AnotherOperationInProgress|Conflict|RetryableError",
-        "wait until it is done, then repeat",
+        "wait until it is done, then try again",
     ),
     "accelerated": (
         r"VMSizeIsNotPermittedToEnableAcceleratedNetworking",
@@ -80,8 +80,8 @@ STOP = "see https://aka.ms/azure-status and the activity log (az monitor activit
 class AzError(AzureError):
     """A command of az, or a deployment, that failed: the message gives cause and remedy.
 
-    `code` is the root error code, as Azure names it; `kind` says what can be done: a key of `KINDS`, ``timeout``,
-    ``signal`` or ``other``; `wait_s` are the seconds that Azure asks to wait.
+    `code` is Azure's root error code; `kind` says what can be done: a key of `KINDS`, ``timeout``, ``signal`` or
+    ``other``; `wait_s` is the number of seconds that Azure asks to wait.
     """
 
     def __init__(self, message: str, *, code: str, kind: str, wait_s: float | None = None) -> None:
@@ -90,7 +90,7 @@ class AzError(AzureError):
 
 
 def waits(failure: AzError, attempt: int) -> float | None:
-    """Seconds to wait before the same command is tried again, or None when that is of no use."""
+    """Seconds to wait before the same command is tried again, or None if that is pointless."""
     if failure.kind == "throttled":
         return max(failure.wait_s or 0.0, min(10.0 * 2.0**attempt, 120.0))
     if failure.kind == "unavailable" and attempt < 3:
@@ -99,10 +99,10 @@ def waits(failure: AzError, attempt: int) -> float | None:
 
 
 def kind_of(code: str, message: str = "") -> str:
-    """Kind of failure that an error code stands for."""
-    if re.search(r"multi-?factor|\bMFA\b", message, re.I):  # since 2026 refused as if a policy did
+    """Kind of failure of an error code."""
+    if re.search(r"multi-?factor|\bMFA\b", message, re.I):  # since 2026 refused as if by a policy
         return "login"
-    if code == "OperationNotAllowed":  # one code for quota and for much else
+    if code == "OperationNotAllowed":  # one code for quota and many other causes
         return "quota" if re.search(r"quota|limit", message, re.I) else "other"
     for kind, (pattern, _) in KINDS.items():
         if re.fullmatch(pattern, code):
@@ -111,20 +111,20 @@ def kind_of(code: str, message: str = "") -> str:
 
 
 def error_of(what: str, error: Any) -> AzError:
-    """AzError from an error object of the resource manager: ``{code, message, details}``, nested as it comes."""
+    """AzError from an error object of the resource manager: ``{code, message, details}``, possibly nested."""
     found = list(_walk(error))
     return _failure(what, found or [("Unknown", json.dumps(error)[:300])])
 
 
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
-    """AzError from what a command of az printed on its standard error."""
+    """AzError from the standard error of an az command."""
     found = list(_documents(text))
     found += re.findall(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.M)
     for shape in (r"^ERROR: \((\w+)\)\s*(.*)", r"(AADSTS\d+): ([^\n]*?)(?: Trace ID.*)?$"):
         found = found or re.findall(shape, text, re.M)[:1]
     if found:
         return _failure(what, found)
-    code, message = "Unknown", _sentence(text) or f"exit code {exit_code} without a word"
+    code, message = "Unknown", _sentence(text) or f"exit code {exit_code} without a message"
     if re.search(r"subscription '?[^'\n]*'? (not found|doesn't exist)", text, re.I):
         code = "SubscriptionNotFound"
     elif "az login" in text:
@@ -138,7 +138,7 @@ def read_failure(what: str, exit_code: int, text: str) -> AzError:
 
 def _failure(what: str, found: list[tuple[str, str]]) -> AzError:
     inner = [f for f in found if f[0] not in WRAPPERS] or found
-    # the worst cause first: what stops at once outranks what could be tried elsewhere
+    # the worst cause first: a permanent failure outranks one that may succeed elsewhere
     stopping = [f for f in inner if kind_of(*f) not in ("capacity", "other")]
     code, message = (stopping or [f for f in inner if kind_of(*f) != "other"] or inner)[-1]
     kind = kind_of(code, message)

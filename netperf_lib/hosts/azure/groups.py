@@ -1,7 +1,7 @@
-"""Resource groups and what is deployed into them: validated, made, waited for, deleted, found again.
+"""Resource groups and deployments into them: validate, create, wait, delete, find again.
 
-A deployment has a resource group of its own, named like it; or it shares an existing group, and then its tag says what
-belongs to it.
+A deployment has a resource group of its own, with the same name; or it shares an existing group, and then its tag marks
+what belongs to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DELETE_ORDER = (
     ("virtualnetworks",),
     ("natgateways", "networksecuritygroups", "routetables", "proximityplacementgroups"),
 )
-"""Types of resources in a shared group, in the order in which Azure lets them go; the others come last."""
+"""Types of resources in a shared group, in the order in which Azure can delete them; all others come last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +39,11 @@ class Target:
     """Where a deployment goes."""
 
     name: str
-    """Of the deployment, and of its own resource group."""
+    """Name of the deployment, and of its own resource group."""
     shared: str = ""
-    """Existing resource group, where it has none of its own."""
+    """Existing resource group, if the deployment has none of its own."""
     prefix: str = field(default="", compare=False)
-    """Begin of all names in a shared group, where they must not meet those of others."""
+    """Prefix of all names in a shared group, so that they do not collide with others."""
 
     @property
     def group(self) -> str:
@@ -52,16 +52,16 @@ class Target:
 
     @property
     def deployment(self) -> tuple[str, ...]:
-        """Words by which az finds the deployment."""
+        """Arguments by which az finds the deployment."""
         return ("--resource-group", self.group, "--name", self.name if self.shared else "npl")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What would become of one resource."""
+    """What would happen to one resource."""
 
     change: str
-    """Create, Modify, NoChange, Ignore …, as Azure says it."""
+    """Create, Modify, NoChange, Ignore …, in Azure's terms."""
     type: str
     """Without its namespace, for example ``virtualMachines``."""
     name: str
@@ -82,12 +82,12 @@ def _files(template: Path, parameters: Path) -> tuple[str, ...]:
 def rehearse(
     az: Runs, target: Target, location: str, template: Path, parameters: Path
 ) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-    """Have Azure validate the deployment and tell what it would make; nothing is made, not even the resource group.
+    """Have Azure validate the deployment and preview it; nothing is created, not even the resource group.
 
-    Returns what would become of each resource, and what Azure could not look at, for example a limit that shows only
-    when a resource is made. AzError where it is not valid, or not permitted.
+    Returns what would happen to each resource, and what Azure could not check, for example a limit that applies only
+    when a resource is created. AzError if it is not valid, or not permitted.
     """
-    # in the group where it exists, else in the subscription
+    # in the group if it exists, else in the subscription
     level, where = "sub", tuple[str, ...](("--location", location, "--name", f"npl-{location}"))
     if target.shared:
         level, where = "group", target.deployment
@@ -108,7 +108,7 @@ def rehearse(
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
-    """A deployment of this project that exists."""
+    """An existing deployment of this project."""
 
     target: Target
     experiment: str
@@ -119,11 +119,11 @@ class Leftover:
 
     @property
     def group(self) -> str:
-        """Name by which it is shown: its resource group, or the deployment in a shared one."""
+        """Name shown to the user: its resource group, or the deployment in a shared one."""
         return self.target.name
 
     def expired(self, now: dt.datetime) -> bool:
-        """Whether its time is over; a group whose tag cannot be read counts as expired."""
+        """Whether it has expired; a group with an unreadable tag counts as expired."""
         try:
             return now >= dt.datetime.fromisoformat((self.expires_utc or "").replace("Z", "+00:00"))
         except ValueError:
@@ -131,7 +131,7 @@ class Leftover:
 
 
 def leftovers(az: Runs) -> list[Leftover]:
-    """Every deployment with this project's tag in the subscription: groups, and what stands in groups of others."""
+    """Every deployment with this project's tag in the subscription, in groups of its own or shared ones."""
     found: dict[Target, Mapping[str, Any]] = {}
     for group in az("group", "list", "--tag", "netperf-experiment") or ():
         if "netperf-experiment" in (group.get("tags") or {}):
@@ -163,11 +163,11 @@ def remove(
     gone: Callable[[Target], None] = lambda _: None,
     deadline_s: float = DEADLINE_S,
 ) -> None:
-    """Delete deployments and verify that they are gone; one that resists does not keep the others. Safe to repeat.
+    """Delete deployments and verify that they are gone; one that fails does not hold up the others. Safe to repeat.
 
-    Of a target with a resource group of its own that goes, in a shared one what carries its tag. Those that are
-    `uncertain`, whose making was cut short, may appear a moment later, and are looked for more than once. `gone` is
-    called with each that is verified to be gone; AzureError says what is left, and why.
+    A resource group of the target's own is deleted, in a shared one everything with its tag. `uncertain` targets, whose
+    creation was cut short, may appear a moment later, and are looked for more than once. `gone` is called with each
+    that is verified to be gone; AzureError says what is left, and why.
     """
     end = clock.now() + deadline_s
     doubtful = set(uncertain)
@@ -225,7 +225,7 @@ def _delete(az: Runs, target: Target) -> None:
         for resource in (r for kind in kinds for r in by_kind.get(kind, ())):
             by_version.setdefault(api_version(resource["type"]), []).append(resource["id"])
         for version, ids in by_version.items():
-            # az would look the version up, which takes rights on the subscription
+            # az would look up the version, which needs rights on the subscription
             az("resource", "delete", "--ids", *ids, *(("--api-version", version) if version else ()))
         if by_version:
             return
@@ -259,8 +259,8 @@ def deploy(
 ) -> dict[str, Any]:
     """Deploy the template into the group and return its outputs.
 
-    A deployment that runs already (an earlier process was stopped) is waited for, not started twice. AzError has the
-    root cause; its kind is ``timeout`` when the deadline passed.
+    A deployment that is already running (an earlier process was stopped) is waited for, not started twice. AzError has
+    the root cause; its kind is ``timeout`` if the deadline passed.
     """
     end = clock.now() + deadline_s
     show = ("deployment", "group", "show", *target.deployment)

@@ -1,4 +1,4 @@
-"""What an experiment declares about its VMs."""
+"""Options that an experiment declares for its VMs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GatewaySku = Annotated[str, Field(pattern=r"^(VpnGw[1-5](AZ)?|ErGw[1-3]AZ|Standa
 
 # sockperf is not packaged there: the first start builds it from a fixed commit
 _ENTERPRISE_9 = {"iperf": "2.1.6-*", "iperf3": "3.9-*", "qperf": "0.4.9-*"}
-# What each release ships, read off packages.ubuntu.com, packages.debian.org, packages.fedoraproject.org (EPEL) and, for
+# What each release ships, from packages.ubuntu.com, packages.debian.org, packages.fedoraproject.org (EPEL) and, for
 # iperf3 of Enterprise Linux 9, lists of installed packages. The upstream version is pinned, not the build: a security
 # rebuild of the same version replaces the one before in the archives, and measures the same.
 PINS: tuple[tuple[str, Mapping[str, str]], ...] = (
@@ -38,10 +38,10 @@ class _Declared(BaseModel):
 
 
 class VmOptions(_Declared):
-    """What one VM has of its own; null: as its pairs and the options of all say."""
+    """Options of one VM; null: as given by its pairs and the common options."""
 
     region: Region | None = None
-    """Region of this VM. A server of `cross-region` and the other far paths may stand in any region, one in each."""
+    """Region of this VM. Servers of `cross-region` and the other far paths may be in any region, one in each."""
     zone: Zone | None = None
     """Logical zone; an empty text places the VM in no zone."""
     vm_size: Size | None = None
@@ -56,14 +56,14 @@ class VmOptions(_Declared):
     """SKU of the gateway of this VM's network, on `vpn` and `expressroute`. A client and a server with the same SKU get
     networks and gateways of their own, so that several SKUs are compared in one experiment."""
     backends: int | None = Field(default=None, ge=1, le=64)
-    """VMs behind the load balancer of this server of `standard-lb`; the further ones are called like it, with `-2`,
-    `-3` and so on. The load balancer chooses by the client's address, since the connections of one test must meet the
+    """Number of VMs behind the load balancer of this server of `standard-lb`; the others have its name with `-2`,
+    `-3` and so on. The load balancer chooses by the client's address, since all connections of a test must reach the
     same VM (qperf and iperf3 have a second one for control): a client is always served by the same VM, and several
     clients by several. Each run records which VM answered, as `server_backend`."""
 
 
 class Options(_Declared):
-    """VMs made for the experiment, one resource group a deployment; where each goes follows from its pairs."""
+    """VMs created for the experiment, one resource group per deployment; their placement follows from the pairs."""
 
     region: Region
     """Home region: clients, and the servers of all near placements."""
@@ -71,25 +71,25 @@ class Options(_Declared):
     """Region of the servers of `cross-region`, `public-ip`, `nat-gateway`, `vpn` and `expressroute`, unless
     `vms` names another. Null: `expressroute`, `public-ip` and `nat-gateway` stay inside the home region."""
     zones: tuple[Zone, ...] = ("1", "2")
-    """The first is the home of all that need one zone; `cross-zone` servers go to the next. Empty: no zones."""
+    """Zones: the first is the home zone; `cross-zone` servers go to the next. Empty: no zones."""
     remote_zones: tuple[Zone, ...] | None = None
-    """The same for far regions; null: as `zones`, and none in a region that has none."""
+    """The same for far regions; null: as `zones`, and none in regions without zones."""
     vm_size: Size
-    """Size of all VMs that have none of their own."""
+    """Default size of the VMs."""
     image: Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+:[^:\s]+:[^:\s]+$")] = (
         "Canonical:ubuntu-24_04-lts:server:latest"
     )
     """Linux marketplace image as publisher:offer:sku:version."""
     plan: bool | None = None
-    """The image is sold with a marketplace plan (its terms must be accepted once in the subscription); null: as Azure
-    says of the image."""
+    """Whether the image is sold with a marketplace plan (its terms must be accepted once in the subscription); null:
+    as Azure describes the image."""
     packages: Literal["apt", "dnf"] | None = None
     """Package manager of the image; null: by its publisher."""
     versions: dict[str, str] = {}
-    """Package to the version to install, exact or with a final `*`; `*` alone: as the distribution has it. Tools that
-    are not named are pinned to the version of the image's release, where it is a known one (Ubuntu 22.04 and 24.04,
-    Debian 12 and 13, Enterprise Linux 9). What is installed is recorded in full; a version that is not available is
-    flagged, and the distribution's own is taken."""
+    """Version to install of each package, exact or with a final `*`; `*` alone: the distribution's version. Tools that
+    are not named are pinned to the version of the image's release, if it is known (Ubuntu 22.04 and 24.04, Debian 12
+    and 13, Enterprise Linux 9). The installed versions are recorded in full; a version that is not available is
+    flagged, and replaced by the distribution's own."""
     disk: Literal["Standard_LRS", "StandardSSD_LRS", "Premium_LRS"] = "StandardSSD_LRS"
     """Type of the system disks."""
     disk_encryption_set: ResourceId | None = None
@@ -99,36 +99,36 @@ class Options(_Declared):
     identity: ResourceId | None = None
     """Existing user-assigned managed identity of the VMs, for example to reach a storage account."""
     security_type: Literal["TrustedLaunch", "Standard"] = "TrustedLaunch"
-    """`Standard` leaves the security type out: older sizes and images of generation 1 have no trusted launch."""
+    """`Standard` omits the security type: older sizes and images of generation 1 do not support trusted launch."""
     accelerated: bool = True
-    """Accelerated networking of VMs whose pairs do not say."""
+    """Accelerated networking of VMs whose pairs do not specify it."""
     vms: dict[str, VmOptions] = {}
-    """Host name to what that VM has of its own."""
+    """Options of single VMs, by host name."""
 
     subscription: str | None = None
-    """Name or id; null: the one that `az` has selected."""
+    """Subscription, by name or id; null: the one that `az` has selected."""
     resource_group: Annotated[str, Field(pattern=r"^[\w.()-]{1,89}[\w()-]$")] | None = None
-    """Existing resource group to work in, with rights on nothing else; null: a new one for each deployment. Only what
-    the experiment made is deleted from it."""
+    """Existing resource group to work in, with no rights beyond it; null: a new one for each deployment. Only resources
+    that the experiment created are deleted from it."""
     user: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")] = "azureuser"
-    """Administrator of the VMs."""
+    """Administrator account of the VMs."""
     management: Literal["public", "private"] = "public"
     """How SSH reaches the VMs. `private` gives them no public address, and needs a way in: `jump_host`, `bastion`,
-    `ssh_config`, or a `hub` or `subnet` that is reachable from here. The VMs of new networks reach the package archives
-    through a NAT gateway then."""
+    `ssh_config`, or a `hub` or `subnet` that is reachable from here. The VMs of new networks then reach the package
+    archives through a NAT gateway."""
     jump_host: Annotated[str, Field(pattern=r"^([\w.-]+@)?[\w.-]+(:\d+)?$")] | None = None
-    """SSH jump host as user@host:port; its own keys are taken from your SSH agent and configuration."""
+    """SSH jump host as user@host:port; its keys come from your SSH agent and configuration."""
     bastion: ResourceId | None = None
-    """Existing Azure Bastion (Standard, native client support on) whose tunnels SSH goes through."""
+    """Existing Azure Bastion (Standard, native client support on) to tunnel SSH through."""
     ssh_config: str | None = None
-    """OpenSSH configuration file that knows the way to the private addresses."""
+    """OpenSSH configuration file for reaching the private addresses."""
     allow_from: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """IPv4 addresses or prefixes that may reach port 22; null: this machine's own public address, discovered."""
     address_space: str = "10.77.0.0/16"
-    """Private addresses to take the virtual networks from."""
+    """Private address range for the virtual networks."""
     subnet: ResourceId | None = None
     """Existing subnet for the VMs of the home network, instead of a new virtual network. With `management: private` it
-    has to have a way out of its own (a NAT gateway, a firewall): the measuring tools are installed through it."""
+    needs its own way out (a NAT gateway, a firewall), through which the measuring tools are installed."""
     remote_subnet: ResourceId | None = None
     """Existing subnet for the servers of `cross-region`; the two networks must be connected already."""
     hub: ResourceId | None = None
@@ -139,7 +139,7 @@ class Options(_Declared):
     """Address of an existing network appliance or firewall in the hub: the next hop of placement `nva`."""
     way_out: Literal["nat-gateway", "next-hop", "none"] = "nat-gateway"
     """How private VMs of new networks reach the package archives: a NAT gateway of their own (which has a public
-    address), the appliance at `next_hop`, or not at all (an image that brings the measuring tools)."""
+    address), the appliance at `next_hop`, or not at all (an image that includes the measuring tools)."""
     vpn_sku: Annotated[str, Field(pattern=r"^VpnGw[1-5](AZ)?$")] = "VpnGw1AZ"
     """VpnGw1AZ to VpnGw5AZ, also in regions without zones."""
     expressroute_circuit: ResourceId | None = None
@@ -150,32 +150,31 @@ class Options(_Declared):
     """SKU of the ExpressRoute gateways."""
 
     expires_h: float = Field(default=12, gt=0, le=24 * 14)
-    """Hours after which VMs are stopped by a schedule in the group, and what is left counts as forgotten
+    """Hours after which a schedule in the group stops the VMs, and anything left counts as expired
     (`npl down --all --expired`)."""
     shutdown: bool = True
-    """Stop (deallocate) the VMs when their time is over, by a schedule of Azure's; it can look 24 hours ahead at
-    most."""
+    """Stop (deallocate) the VMs when they expire, by an Azure schedule, which reaches at most 24 hours ahead."""
     deadline_min: float | None = Field(default=None, gt=0)
     """Longest wait for the VMs; null: 30 minutes, or 90 with gateways."""
     alternative_zones: bool = False
-    """After a capacity failure try again with the zones in another order."""
+    """After a capacity failure, try again with the zones in another order."""
     alternative_sizes: tuple[Size, ...] = ()
-    """After a capacity failure try these sizes, in this order."""
+    """After a capacity failure, try these sizes, in this order."""
     tags: dict[str, str] = {}
-    """Put on every resource, beside the project's own."""
+    """Tags for every resource, in addition to the project's own."""
     bandwidth_mbps: dict[Size, float] = {}
-    """VM size to its advertised bandwidth: Azure's list of sizes does not tell it; unproven where it is not given."""
+    """Advertised bandwidth by VM size, which Azure's list of sizes lacks; unproven if not given."""
     prices: dict[str, float] = {}
-    """Price of an item, where the public price list does not apply: an hour of a VM size or gateway SKU, or an item by
-    the name that `npl up --check` prints, for example `transfer vnet-peering` for a GB."""
+    """Prices of items for which the public price list does not apply: an hour of a VM size or gateway SKU, or an item
+    by the name that `npl up --check` prints, for example `transfer vnet-peering` for a GB."""
     unpriced: tuple[str, ...] = ()
-    """Items, by the same names, whose price may be unknown: the budget is then kept without them."""
+    """Items, by the same names, whose price may be unknown: the budget is then checked without them."""
     prices_url: str = "https://prices.azure.com/api/retail/prices"
-    """The retail price list."""
+    """URL of the retail price list."""
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = "USD"
     """Currency of all prices and of the budget."""
     address_url: str = "https://api.ipify.org"
-    """Answers with the caller's public address as text."""
+    """URL that returns the caller's public address as text."""
 
     @field_validator("image")
     @classmethod
@@ -191,11 +190,15 @@ class Options(_Declared):
             try:
                 network = ipaddress.ip_network(text, strict=False)
             except ValueError:
-                raise ValueError(f"{text!r} is no address or prefix (write 203.0.113.7 or 203.0.113.0/28)") from None
+                raise ValueError(
+                    f"{text!r} is not an address or prefix (write 203.0.113.7 or 203.0.113.0/28)"
+                ) from None
             if network.version != 4:
                 raise ValueError(f"{text!r}: the VMs have IPv4 addresses only; give IPv4 addresses")
             if network.num_addresses > 2**16:
-                raise ValueError(f"{text!r} would open port 22 to {network.num_addresses} addresses; give your own")
+                raise ValueError(
+                    f"{text!r} would open port 22 to {network.num_addresses} addresses; give only your own"
+                )
         return given
 
     @field_validator("address_space")
@@ -214,8 +217,8 @@ class Options(_Declared):
     @field_validator("vpn_sku")
     @classmethod
     def _current(cls, sku: str) -> str:
-        if not sku.endswith("AZ"):  # neither validate nor what-if would tell
-            raise ValueError(f"Azure makes no new gateways of SKU {sku} since November 2025; use {sku}AZ")
+        if not sku.endswith("AZ"):  # neither validate nor what-if reports it
+            raise ValueError(f"Azure creates no new gateways of SKU {sku} since November 2025; use {sku}AZ")
         return sku
 
     @field_validator("zones")
@@ -228,11 +231,11 @@ class Options(_Declared):
     @model_validator(mode="after")
     def _consistent(self) -> Options:
         if self.remote_region == self.region:
-            raise ValueError(f"remote_region is {self.region}, the region itself; leave it out")
+            raise ValueError(f"remote_region is {self.region}, the region itself; remove it")
         if self.shutdown and self.expires_h > 24:
             raise ValueError(
-                f"expires_h {self.expires_h:g}: a shutdown schedule looks 24 hours ahead at most; set shutdown: false, "
-                "and run `npl down` yourself"
+                f"expires_h {self.expires_h:g}: a shutdown schedule reaches 24 hours ahead at most; set "
+                "shutdown: false, and run `npl down` yourself"
             )
         if self.way_out == "next-hop" and not self.next_hop:
             raise ValueError("way_out: next-hop needs next_hop, the address of the appliance")
@@ -246,7 +249,7 @@ class Options(_Declared):
         own = [v.subnet for v in self.vms.values()]
         if self.management == "private" and not (ways or self.subnet or self.hub or any(own)):
             raise ValueError(
-                "management: private makes networks that nobody can reach from outside; give jump_host, bastion, "
+                "management: private creates networks that cannot be reached from outside; give jump_host, bastion, "
                 "ssh_config, a hub to peer with, or an existing subnet"
             )
         return self
@@ -261,8 +264,8 @@ class Options(_Declared):
     def pinned(self) -> dict[str, str]:
         """Package to the version to install, exact or with a final ``*``.
 
-        What the experiment asks for comes before what is known of the image's release; ``*`` alone leaves the choice to
-        the distribution. Empty for releases that are not known here.
+        The experiment's versions take precedence over those known for the image's release; ``*`` alone leaves the
+        choice to the distribution. Empty for unknown releases.
         """
         image = self.image.lower()
         known = next((pins for pattern, pins in PINS if fnmatchcase(image, f"{pattern}*")), {})

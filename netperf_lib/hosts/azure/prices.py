@@ -1,4 +1,4 @@
-"""What a deployment costs, item by item, from the public retail price list; what is unknown stays unknown."""
+"""Cost of a deployment, item by item, from the public retail price list; unknown prices stay unknown."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .topology import Topology
 
 FRESH_S = 24 * 3600
 PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
-"""Time that making and removing takes, and that is paid for, too."""
+"""Time for creating and removing, which is also paid for."""
 MONTH_H = 730
 DISKS = {
     "Standard_LRS": ("Standard HDD Managed Disks", "S4 LRS Disk"),
     "StandardSSD_LRS": ("Standard SSD Managed Disks", "E4 LRS Disk"),
     "Premium_LRS": ("Premium SSD Managed Disks", "P4 LRS Disk"),
 }
-"""Type of disk to product and meter of one of 32 GiB, which the images here have."""
+"""Type of disk to product and meter of a 32 GiB disk, which the images here have."""
 EXPRESSROUTE = {"HighPerformance": "High Performance", "UltraPerformance": "Ultra High Performance"}
-"""SKU to the beginning of its meter's name, where that is another word."""
+"""SKU to the beginning of its meter's name, where they differ."""
 ZONE_1 = re.compile(
     r"europe|france|germany|norway|sweden|switzerland|italy|poland|spain|uk|(?<!afric)(?<!brazil)us\d?$|canada"
 )
@@ -40,14 +40,14 @@ ZONE_3 = re.compile(r"brazil|africa|uae|chile|mexico|qatar|israel")
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """Something that is paid for."""
+    """An item that costs money."""
 
     name: str
-    """As `hosts.options.prices` and `unpriced` know it."""
+    """Name in `hosts.options.prices` and `unpriced`."""
     quantity: float
-    """Number of it, or GB."""
+    """Number of units, or of GB."""
     price: float | None
-    """Of one for an hour, or of a GB; None: unknown."""
+    """Price of one unit for an hour, or of a GB; None: unknown."""
     hourly: bool = True
 
 
@@ -56,7 +56,7 @@ class Cost:
     """An estimate."""
 
     hours: float
-    """Hours that the machines are expected to live, all deployments together."""
+    """Hours for which the machines are expected to run, all deployments together."""
     currency: str
     items: tuple[Item, ...] = ()
     unpriced: tuple[str, ...] = ()
@@ -64,18 +64,18 @@ class Cost:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Items without a price that were not allowed to have none."""
+        """Items without a price that are not in `unpriced`."""
         return tuple(i.name for i in self.items if i.price is None and i.name not in self.unpriced)
 
     @property
     def amount(self) -> float | None:
-        """Sum of all items; None where a price is unknown."""
+        """Sum of all items; None if a price is unknown."""
         if self.unknown:
             return None
         return sum(i.quantity * (i.price or 0) * (self.hours if i.hourly else 1) for i in self.items)
 
     def spent(self, hours: float, share: float) -> float:
-        """What is spent after so many hours and with this share of the planned traffic, as far as prices are known."""
+        """Cost after this many hours and with this share of the planned traffic, as far as prices are known."""
         return sum(i.quantity * (i.price or 0) * (hours if i.hourly else share) for i in self.items)
 
     def __str__(self) -> str:
@@ -102,8 +102,8 @@ def cost(
 ) -> Cost:
     """Estimate what all deployments cost: machines, disks, addresses, gateways, load balancers, and data transfer.
 
-    Time and `traffic` (see `Workload`) are of all deployments together; no more traffic than the declared bandwidth
-    allows is counted. Declared prices overrule the list.
+    Time and `traffic` (see `Workload`) are of all deployments together; traffic is limited to what the declared
+    bandwidth allows. Declared prices override the list.
     """
     place_s = PLACE_S["gateway" if topology.gateways else "vm"]
     hours = (measuring_s + deployments * place_s) / 3600
@@ -146,7 +146,7 @@ def _price(what: str, region: str, kind: str, options: Options) -> float | None:
             month = _hour(options, ".*", unit="1/Month", **where)
             return None if month is None else month / MONTH_H
         case "Vpn":
-            # the same SKU has a meter for connections beyond those included, at a small part of the price
+            # the same SKU has a meter for connections beyond those included, at a fraction of the price
             return _hour(options, rf"{re.escape(what)}( Gateway)?", serviceName="VPN Gateway", skuName=what, **at)
         case "ExpressRoute":
             meter = f"{EXPRESSROUTE.get(what, what)} Gateway"
@@ -160,7 +160,7 @@ def _price(what: str, region: str, kind: str, options: Options) -> float | None:
 
 
 def _transfer(path: str, here: str, there: str, options: Options) -> float | None:
-    """Price of a GB that is sent from one region to the other by a path, out and in."""
+    """Price of a GB sent from one region to the other by a path, out and in."""
     if (declared := options.prices.get(f"transfer {path}")) is not None:
         return declared
     far = "Inter-Virtual Network Data Transfer Out"
@@ -174,7 +174,7 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
             meters = [(f"{meter} {way}", {"serviceName": "Bandwidth", "armRegionName": here}) for way in ("Out", "In")]
         case "standard-lb":
             meters = [("Standard Data Processed", {"serviceName": "Load Balancer"})]
-        case "vnet-peering" | "nva":  # into the hub and out of it; the price of an appliance is not known
+        case "vnet-peering" | "nva":  # into the hub and out of it; the price of an appliance is unknown
             meters = [(f"Intra-Region {way}", {"serviceName": "Virtual Network"}) for way in ("Egress", "Ingress")]
             meters *= 2 if path == "nva" else 1
         case "cross-region" | "global-peering" | "vpn":
@@ -187,7 +187,7 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
             return None  # an ExpressRoute circuit is paid by its own plan
     total = 0.0
     for meter, where in meters:
-        # the dearest of what fits: a cap must not be too low
+        # the highest price that matches: a cap must not be too low
         price = max((p for p, _ in _listed(options, where, "1 GB", meter)), default=None)
         if price is None:
             return None
@@ -196,7 +196,7 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
 
 
 def zone_of(region: str) -> str:
-    """Billing zone of a region, in which the transfer between networks has its price."""
+    """Billing zone of a region, which determines the price of transfer between networks."""
     return "Zone 3" if ZONE_3.search(region) else "Zone 1" if ZONE_1.search(region) else "Zone 2"
 
 
@@ -206,7 +206,7 @@ def _hour(options: Options, meter: str, *, unit: str = "1 Hour", **where: str) -
 
 
 def _listed(options: Options, where: Mapping[str, str], unit: str, meter: str) -> list[tuple[float, bool]]:
-    """Prices of what the list has, and whether they hold from the first unit on."""
+    """Matching prices from the list, and whether each applies from the first unit on."""
     wanted = " and ".join(f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items())
     query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": wanted})
     answer = _cached(f"{options.prices_url}?{query}") or {}
@@ -218,7 +218,7 @@ def _listed(options: Options, where: Mapping[str, str], unit: str, meter: str) -
 
 
 def _plain(item: Mapping[str, Any]) -> bool:
-    """Linux, and not taken away again."""
+    """Whether the price is for Linux, and not for a VM that can be evicted."""
     words = " ".join(str(item.get(k)) for k in ("productName", "skuName", "meterName"))
     return not re.search("Windows|Spot|Low Priority|CloudServices|P2S", words)
 
@@ -237,7 +237,7 @@ def _cached(url: str) -> Any:
     except ValueError:
         return None
     kept[url] = {"time": time.time(), "answer": document}
-    with contextlib.suppress(OSError):  # a cache that cannot be written is no cache
+    with contextlib.suppress(OSError):  # the cache is optional
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.with_suffix(f".{os.getpid()}")
         draft.write_text(json.dumps(kept), "utf-8")
@@ -256,7 +256,7 @@ def _get(url: str, timeout_s: float = 10) -> str | None:
 
 
 def public_address(url: str) -> str | None:
-    """Return this machine's address as the internet sees it, or None when nobody tells."""
+    """Return this machine's address as seen from the internet, or None if it cannot be determined."""
     try:
         return str(ipaddress.ip_address((_get(url) or "").strip()))
     except ValueError:

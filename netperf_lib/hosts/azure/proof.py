@@ -1,4 +1,4 @@
-"""What shows that the placement asked for took effect: what the cloud says of each VM, and what its guest shows."""
+"""Proofs that the requested placement took effect: what the cloud reports of each VM, and what its guest shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Placed:
     """One VM as the cloud describes it."""
 
     name: str
-    """Of the host: without what stands before the names of a deployment in a shared group."""
+    """Name of the host, without the prefix of a deployment in a shared group."""
     id: str
     region: str
     zone: str | None
@@ -35,14 +35,14 @@ class Placed:
     """Colocation status of its proximity placement group."""
     accelerated: bool | None
     balancer: str
-    """Load balancer that it stands behind, or ""."""
+    """Load balancer that it is behind, or ""."""
     private: str | None
     public: str | None
     tags: Mapping[str, str]
 
 
 def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, Placed]:
-    """Read what the cloud says of the VMs in a resource group whose names begin with `prefix`, by name of the host.
+    """Read the cloud's description of the VMs in a resource group whose names begin with `prefix`, by host name.
 
     `zones` is what `locations` returned.
     """
@@ -61,7 +61,7 @@ def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, P
         image = (vm.get("storageProfile") or {}).get("imageReference") or {}
         parts = [*map(image.get, ("publisher", "offer", "sku")), image.get("exactVersion") or image.get("version")]
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
-        if ppg and ppg not in colocation:  # it may stand in another resource group
+        if ppg and ppg not in colocation:  # it may be in another resource group
             status = az("ppg", "show", "--include-colocation-status", "--ids", ppg).get("colocationStatus") or {}
             colocation[ppg] = str(status.get("code") or status.get("displayStatus") or "unknown")
         name, zone = vm["name"].removeprefix(prefix), (vm.get("zones") or [None])[0]
@@ -94,7 +94,7 @@ def proven(
     hosts: tuple[Host, ...],
     facts: Mapping[str, Mapping[str, Any] | str],
 ) -> tuple[Host, ...]:
-    """Hosts with what is shown, and what is not, by the cloud (`placed`) and by the guests (`facts`, or an error)."""
+    """Hosts with proofs, holding or not, from the cloud (`placed`) and the guests (`facts`, or an error)."""
     out = []
     for host in hosts:
         asked, vm, guest = topology.vm(host.name), placed.get(host.name), facts[host.name]
@@ -115,13 +115,13 @@ def proven(
 
 
 def facts_of(vm: Placed) -> dict[str, Any]:
-    """What a `Host` says of a VM."""
+    """Fields of the `Host` of a VM."""
     told = {name: getattr(vm, name) for name in ("region", "zone", "zone_physical", "ppg", "accelerated")}
     return told | {"vm_size": vm.size}
 
 
 def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
-    """Proofs from what the cloud says; without `asked`, of facts, since nothing was asked for."""
+    """Proofs from the cloud's description; without `asked`, facts only, since nothing was requested."""
 
     def claim(text: str, said: Any, wanted: Any, evidence: str) -> Proof:
         return Proof(text, None if said is None else asked is None or said == wanted, evidence)
@@ -193,17 +193,17 @@ NEXT_HOPS = {
     "vpn": ("VirtualNetworkGateway",),
     "expressroute": ("VirtualNetworkGateway",),
 }
-"""Placement to the type of next hop that its packets take; all others stay in their virtual network."""
+"""Placement to the type of next hop of its packets; all others stay in their virtual network."""
 
 
 def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], prefix: str = "") -> tuple[Proof, ...]:
-    """Proofs that the packets of each pair leave the client by the path of its placement: its effective routes."""
+    """Proofs from effective routes that the packets of each pair leave the client by the path of its placement."""
     data = {h.name: h.data_address for h in hosts}
     tables: dict[str, list[dict[str, Any]] | str] = {}
     out = []
     for (client, server), placement in topology.paths.items():
         if topology.network(topology.vm(client).network).subnet_id:
-            continue  # in a network of others any path may be right
+            continue  # in an existing network any path may be right
         if client not in tables:
             name = f"nic-{prefix}{client}"
             try:
@@ -224,7 +224,7 @@ def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], pr
 
 
 def _route(table: Iterable[Mapping[str, Any]], address: str) -> tuple[str, str, str]:
-    """Prefix, type and address of the next hop of the most specific active route; a user's own goes first."""
+    """Prefix, type and address of the next hop of the most specific active route; user routes take precedence."""
     best: tuple[tuple[int, bool], tuple[str, str, str]] = ((-1, False), ("none", "", ""))
     for route in table:
         if route.get("state") not in (None, "Active"):
@@ -257,7 +257,7 @@ def path_proofs(topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, 
 
 
 def existing(group: str, *, tag: str | None = None, subscription: str | None = None) -> list[Placed]:
-    """Describe the VMs that stand in a resource group; nothing is made or changed.
+    """Describe the existing VMs in a resource group; nothing is created or changed.
 
     With `tag`, ``name`` or ``name=value``, only those that carry it.
     """
@@ -271,6 +271,6 @@ def existing(group: str, *, tag: str | None = None, subscription: str | None = N
     ]
     if not chosen:
         raise AzureError(
-            f"resource group {group} holds no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)"
+            f"resource group {group} contains no VM{f' with tag {tag}' if tag else ''} (az vm list -g {group} -o table)"
         )
     return chosen

@@ -1,4 +1,4 @@
-"""What was placed and where: written before anything is made, so that whatever was made can be found again."""
+"""Record of what was placed and where: written before anything is created, so that all of it can be found again."""
 
 from __future__ import annotations
 
@@ -50,23 +50,23 @@ class State:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise AzureError(
-                    f"another process places or removes the hosts in {folder}: wait until it ends"
+                    f"another process is placing or removing the hosts in {folder}: wait until it ends"
                 ) from None
             yield cls(folder)
 
     @property
     def groups(self) -> list[dict[str, Any]]:
-        """Every deployment that was or may have been made: ``{name, number, attempt, made}``, and more as it goes."""
+        """Every deployment that was or may have been created: ``{name, number, attempt, made}``, and additions."""
         return list(self.data.get("groups", []))
 
     def begin(
         self, number: int, attempt: int, experiment: str, subscription: str, shared: str | None
     ) -> dict[str, Any]:
-        """Return the record of this attempt; a new one is on disk before anything can be made."""
+        """Return the record of this attempt; a new one is on disk before anything can be created."""
         self.data.setdefault("experiment", experiment)
         if self.data.setdefault("subscription", subscription) != subscription:
             raise AzureError(
-                f"deployments of {experiment} stand in subscription {self.data['subscription']}, but az has "
+                f"deployments of {experiment} are in subscription {self.data['subscription']}, but az has "
                 f"{subscription} selected: run `az account set -s {self.data['subscription']}`, or `npl down`"
             )
         mark = self.data.setdefault("mark", secrets.token_hex(3))
@@ -94,15 +94,15 @@ class State:
         return [g for g in self.groups if g["number"] == number and not g.get("given_up")]
 
     def asked_for(self, name: str) -> bool:
-        """Whether Azure may have been asked to make this group; its tags are recorded just before that."""
+        """Whether Azure may have been asked to create this group; its tags are recorded just before that."""
         return any("tags" in g or g["made"] for g in self.groups if g["name"] == name)
 
     def target(self, record: dict[str, Any]) -> Target:
-        """Where the deployment of a record lies."""
+        """Where the deployment of a record is."""
         return Target(name=record["name"], shared=record.get("shared", ""), prefix=record.get("prefix", ""))
 
     def remember(self, number: int, deployment: Deployment, parts: dict[str, list[str]]) -> None:
-        """Keep a deployment that is complete, and what it was made of."""
+        """Store a complete deployment, and its parts."""
         self.data.setdefault("parts", {})[str(number)] = parts
         self.data.setdefault("deployments", {})[str(number)] = _DEPLOYMENT.dump_python(deployment)
         self._write()
@@ -113,17 +113,17 @@ class State:
         return None if kept is None else _DEPLOYMENT.validate_python(kept)
 
     def parts(self, number: int) -> dict[str, list[str]]:
-        """What the deployment of this number was made of."""
+        """The parts of the deployment of this number."""
         found: dict[str, list[str]] = self.data.get("parts", {}).get(str(number), {})
         return found
 
     def priced(self, cost: Cost) -> None:
-        """Keep the prices, so that what is spent can be told later without asking anybody."""
+        """Store the prices, so that the cost can be computed later without querying anything."""
         self.data["cost"] = _COST.dump_python(cost)
         self._write()
 
     def spent(self, now: dt.datetime, *, done: float) -> float | None:
-        """What the machines have cost until now, those included that are gone; `done` of the planned traffic."""
+        """Cost of the machines so far, including removed ones, and of the share `done` of the planned traffic."""
         if "cost" not in self.data:
             return None
         hours = self._past_h() + sum(_age_h(g, now) for g in self.groups)
@@ -136,12 +136,12 @@ class State:
             return 0.0
 
     def forget(self, number: int) -> None:
-        """A deployment that is no longer there."""
+        """Forget a deployment that no longer exists."""
         if self.data.get("deployments", {}).pop(str(number), None):
             self._write()
 
     def gone(self, name: str) -> None:
-        """A deployment that was verified to be gone; the hours that it lived stay on the bill."""
+        """Remove a deployment that was verified to be gone; its hours still count towards the cost."""
         now = dt.datetime.now(dt.UTC)
         lived = sum(_age_h(g, now) for g in self.groups if g["name"] == name and g["made"])
         number = next((g["number"] for g in self.groups if g["name"] == name), None)
@@ -151,7 +151,7 @@ class State:
         self._write()
 
     def clear(self) -> None:
-        """Nothing is placed any more: the keys and the record go."""
+        """Delete the keys and the record, once nothing is placed any more."""
         shutil.rmtree(self.files, ignore_errors=True)
         self._file.unlink(missing_ok=True)
         self.data = {}
@@ -166,7 +166,7 @@ class State:
 
     @property
     def files(self) -> Path:
-        """Folder of the keys, and of what is handed to az and SSH."""
+        """Folder of the keys, and of files passed to az and SSH."""
         return self.folder / "ssh"
 
     @property
@@ -175,20 +175,20 @@ class State:
         return self.files / "id_ed25519"
 
     def public_key(self) -> str:
-        """Public key of the experiment; drawn when there is none."""
+        """Public key of the experiment; generated if there is none."""
         return self._key(self.identity)[1]
 
     def host_key(self, group: str, vm: str) -> tuple[str, str]:
         """Private and public host key of a VM: made here and given to the VM, and so known before the first contact.
 
-        Azure has no word for a VM's host key: it would have to be read from the log of the serial console or by a
-        command run through the VM's agent, each slow and each trusted no more than this. The private key travels as a
+        Azure does not report a VM's host key: it would have to be read from the log of the serial console or by a
+        command run through the VM's agent, both slow and no more trustworthy than this. The private key travels as a
         secure parameter, which no deployment record shows, inside the first start's data, which the metadata service
-        does not serve (that is user data). In the VM it is readable to root, who reads ``/etc/ssh`` anyway; here to the
-        caller until `down`, beside the key that opens the VM. It names one VM for as long as that VM lives.
+        does not serve (that is user data). In the VM it is readable by root, who can read ``/etc/ssh`` anyway; here by
+        the caller until `down`, like the key that opens the VM. It identifies one VM for as long as that VM exists.
 
-        A VM that shows another key is refused, and never trusted at first contact: either somebody stands between, or
-        the first start did not run, and then there are no tools to measure with.
+        A VM that presents another key is refused, and never trusted at first contact: either there is an attacker in
+        between, or the first start did not run, and then there are no tools to measure with.
         """
         return self._key(self.files / "hosts" / f"{group}-{vm}")
 
@@ -222,7 +222,7 @@ class State:
         draft.replace(place)
 
     def file(self, name: str, text: str) -> Path:
-        """A private file that goes when the deployment goes."""
+        """A private file that is deleted with the deployment."""
         self._private(self.files / name, text)
         return self.files / name
 

@@ -20,7 +20,7 @@ TOOLS = ("ethtool", "iperf", "iperf3", "qperf", "sockperf")
 
 
 def template_text() -> str:
-    """The ARM template as it stands in the package."""
+    """The ARM template as shipped in the package."""
     return resources.files(__package__).joinpath("template.json").read_text("utf-8")
 
 
@@ -30,15 +30,15 @@ def _versions() -> dict[str, str]:
 
 
 def api_version(kind: str) -> str:
-    """Version of the API by which the template makes a type of resource; "" for what comes with another one."""
+    """API version with which the template creates a type of resource; "" for one that comes with another."""
     return _versions().get(kind.lower(), "2024-03-02" if kind.lower() == "microsoft.compute/disks" else "")
 
 
 def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
-    """The same template with its resource group around it, so that Azure can be asked before there is a group.
+    """The same template wrapped in its resource group, so that Azure can validate it before the group exists.
 
-    It takes the parameters of the template. It is validated and never deployed: what it would make, the group and then
-    the template make.
+    It takes the parameters of the template. It is validated and never deployed: the group and the template are created
+    separately.
     """
     inner = json.loads(template_text())
     document = {
@@ -86,7 +86,9 @@ def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
             f"net.core.{k}_max = {n}\nnet.ipv4.tcp_{k} = 4096 {d} {n}\n" for k, d in (("rmem", 131072), ("wmem", 16384))
         ]
         config["write_files"].append({"path": "/etc/sysctl.d/99-netperf.conf", "content": "".join(lines)})
-    return f"#cloud-config\n{json.dumps(config, indent=1)}\n"  # JSON is YAML, and written in a hundredth of the time
+    return (
+        f"#cloud-config\n{json.dumps(config, indent=1)}\n"  # JSON is YAML, and takes a hundredth of the time to write
+    )
 
 
 @cache
@@ -109,10 +111,10 @@ def parameters(
 ) -> dict[str, Any]:
     """Parameters of the template, in the form of a parameter file.
 
-    Of the `tags`, which are put on every resource, the one with the expiry says when the VMs are stopped. Addresses in
-    `allow_from` reach port 22; `host_key` gives the (private, public) host key of a VM. Members of a proximity
-    placement group are made in the order of `rarity`, the rarest first. All names begin with `prefix`: in a resource
-    group with resources of others they must not meet.
+    The `tags` are put on every resource; the one with the expiry determines when the VMs are stopped. Addresses in
+    `allow_from` reach port 22; `host_key` returns the (private, public) host key of a VM. Members of a proximity
+    placement group are created in the order of `rarity`, the rarest first. All names begin with `prefix`, so that they
+    do not collide with other resources in a shared group.
     """
     after: dict[str, str] = {}
     for members in topology.ppgs.values():
@@ -121,13 +123,13 @@ def parameters(
     publisher, offer, sku, version = options.image.split(":")
     subnet = {n.name: n.subnet_id for n in topology.networks}
     security: dict[str, Any] = {"encryptionAtHost": True} if options.encryption_at_host else {}
-    if options.security_type != "Standard":  # which versions of the API before 2025-11-01 do not know
+    if options.security_type != "Standard":  # unknown to versions of the API before 2025-11-01
         settings = {"secureBootEnabled": True, "vTpmEnabled": True}
         security |= {"securityType": options.security_type, "uefiSettings": settings}
     disk: dict[str, Any] = {"storageAccountType": options.disk}
     if options.disk_encryption_set:
         disk["diskEncryptionSet"] = {"id": options.disk_encryption_set}
-    sources = {  # one rule for an address and the network that lets it in
+    sources = {  # one rule for each address and network that admits it
         (topology.vm(s).network, _source(topology, c, prefix)): c for c, s in topology.public_pairs
     }
     given: dict[str, Any] = {
@@ -239,11 +241,11 @@ def parameters(
 
 
 def connection_name(a: str, b: str) -> str:
-    """Name of the connection of two gateways, or of one with the circuit."""
+    """Name of the connection between two gateways, or of one to the circuit."""
     return f"cn-{a}-{b}" if b else f"cn-{a}"
 
 
 def _source(topology: Topology, client: str, prefix: str) -> str:
-    """The public address that a client's packets come from: a NAT gateway goes before an address of its own."""
+    """The public source address of a client's packets: a NAT gateway takes precedence over its own address."""
     network = topology.network(topology.vm(client).network)
     return f"ip-nat-{prefix}{network.name}" if network.nat else f"ip-{prefix}{client}"

@@ -1,4 +1,4 @@
-"""From declared pairs to VMs, networks and what joins them: pure, and everything that can be wrong is said here."""
+"""From declared pairs to VMs, networks and their connections: pure functions, which report all errors in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .options import Options, VmOptions
 
 HOME = "home"
 IDLE_S = 30 * 60
-"""As the template has it for load balancers: the most that Azure's interface allows by its description."""
+"""Idle timeout of load balancers in the template: the maximum that Azure's interface documents."""
 
 PLACEMENTS = {
     "ppg": "same zone and proximity placement group",
@@ -44,13 +44,13 @@ FAR = {  # placement -> network of its servers
 }
 NEAR = {"vnet-peering": "peered", "nva": "nva"}
 ALSO_NEAR = ("public-ip", "nat-gateway", "expressroute")
-"""Far paths that also lead from network to network inside one region."""
+"""Far paths that can also lead from network to network within one region."""
 GATEWAYS = {"vpn": "Vpn", "expressroute": "ExpressRoute"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A virtual network of ours, or an existing subnet."""
+    """A virtual network of this project, or an existing subnet."""
 
     name: str
     region: str
@@ -88,7 +88,7 @@ class Gateway:
 
 @dataclass(frozen=True, kw_only=True)
 class Vm:
-    """One VM and where it goes."""
+    """One VM and its placement."""
 
     name: str
     network: str
@@ -100,13 +100,13 @@ class Vm:
     subnet: str = "hosts"
     ppg: str = ""
     balancer: str = ""
-    """Server whose load balancer it stands behind."""
+    """Server whose load balancer it is behind."""
     tcp_buffer_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """All that one deployment is made of."""
+    """All parts of one deployment."""
 
     vms: tuple[Vm, ...]
     networks: tuple[Network, ...]
@@ -115,14 +115,14 @@ class Topology:
     connections: tuple[tuple[str, str], ...] = ()
     """Ordered pairs of gateways (VPN), or (gateway, "") for one connected to the circuit."""
     public_pairs: tuple[tuple[str, str], ...] = ()
-    """(client, server) over public addresses: the server lets the client's address in."""
+    """(client, server) over public addresses: the server admits the client's address."""
     paths: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(client, server) to placement."""
     hub: str = ""
-    """Existing virtual network that all of ours are peered with."""
+    """Existing virtual network with which all of this project's are peered."""
 
     def backends(self, name: str) -> tuple[str, ...]:
-        """VMs behind the same load balancer as `name`, that one among them, where there are several."""
+        """VMs behind the same load balancer as `name`, including that one, if there are several."""
         balancer = self.vm(name).balancer
         found = tuple(v.name for v in self.vms if balancer and v.balancer == balancer)
         return found if len(found) > 1 else ()
@@ -158,7 +158,7 @@ class Topology:
         return replace(self, vms=vms)
 
     def parts(self) -> dict[str, list[str]]:
-        """What is made, part by part, to compare with what was made before."""
+        """The parts of the deployment, to compare with those created earlier."""
         kinds = ("vms", "networks", "peerings", "gateways", "connections", "public_pairs")
         return {
             kind: [json.dumps(p if isinstance(p, tuple) else asdict(p), sort_keys=True) for p in getattr(self, kind)]
@@ -167,7 +167,7 @@ class Topology:
 
 
 class _Wishes:
-    """What pairs and options say about one host; two that differ are an error that names both."""
+    """What pairs and options say about one host; a conflict is an error that names both."""
 
     def __init__(self, experiment: Experiment, host: str) -> None:
         self.experiment, self.host = experiment, host
@@ -194,11 +194,11 @@ def _who(pair: Pair) -> str:
 
 
 def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> Topology:
-    """Derive what has to be made; ExperimentError says in a sentence what cannot be.
+    """Derive what has to be created; ExperimentError if that is impossible.
 
-    A client stands in the home network, in the first zone; each server stands where the placement of its pair says,
-    relative to the client; `options.vms` overrules region, zone, size and more for a single VM. `attempt` chooses one
-    of `alternatives` after a failure for lack of capacity; 0 is as declared.
+    A client is in the home network, in the first zone; each server is where the placement of its pair puts it, relative
+    to the client; `options.vms` overrides region, zone, size and more for a single VM. `attempt` chooses one of
+    `alternatives` after a capacity failure; 0 is as declared.
     """
     options = alternatives(options)[attempt]
     for pair in experiment.pairs:
@@ -219,7 +219,7 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
         _one_address(experiment, addresses, pair)
     vms = tuple(vm for name, wish in wishes.items() for vm in _vms(name, wish, options))
     if twice := [name for name, n in Counter(v.name for v in vms).items() if n > 1]:
-        raise ExperimentError(f"{experiment.name}: {twice[0]!r} would name a backend as well; name another host so")
+        raise ExperimentError(f"{experiment.name}: {twice[0]!r} would also be the name of a backend; rename the host")
     return _joined(experiment, options, vms, wishes)
 
 
@@ -238,11 +238,11 @@ def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[
     placement, server = pair.placement, pair.server
     own = options.vms.get(server, VmOptions())
     if placement == "basic-lb":
-        yield "Azure retired the basic load balancer on 2025-09-30 and makes no new ones; use standard-lb"
+        yield "Azure retired the basic load balancer on 2025-09-30; use standard-lb"
     if placement not in PLACEMENTS:
         yield f"unknown placement for Azure (known: {', '.join(PLACEMENTS)})"
     for name in (pair.client, server):
-        # Azure allows 64 characters, the mark of a deployment in a shared group and the number of a backend among them
+        # Azure allows 64 characters, including the mark of a deployment in a shared group and the number of a backend
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
             yield f"{name!r} cannot name a VM: use at most 40 lower-case letters, digits and inner hyphens"
     far = options.remote_region or own.region or options.vms.get(pair.client, VmOptions()).region
@@ -254,8 +254,8 @@ def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[
         through = not test.placements or placement in test.placements
         if through and test.tool in ("qperf", "iperf3") and test.duration_s + test.omit_s > IDLE_S:
             yield (
-                f"the load balancer ends connections that are silent for {IDLE_S / 60:.0f} minutes, as "
-                f"the one for control is while {test.tool} measures; give its test a shorter duration_s"
+                f"the load balancer drops connections that are idle for {IDLE_S / 60:.0f} minutes, as the control "
+                f"connection of {test.tool} is while it measures; give its test a shorter duration_s"
             )
     if placement == "cross-zone" and len(options.zones) < 2 and server not in options.vms:
         yield "hosts.options.zones must name two zones"
@@ -268,13 +268,13 @@ def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[
         return
     if options.subnet and placement in ("vnet-peering", "other-subnet", "nva", "vpn", "expressroute"):
         yield (
-            "hosts.options.subnet is an existing network, and those are left as they are; "
-            f"give {server} a subnet of its own in vms, or leave subnet out"
+            "hosts.options.subnet is an existing network, which is not changed; "
+            f"give {server} a subnet of its own in vms, or remove subnet"
         )
     if options.subnet and placement in ("cross-region", "global-peering") and not options.remote_subnet:
-        yield "with hosts.options.subnet give remote_subnet, a network connected to it, too"
+        yield "hosts.options.subnet also needs remote_subnet, a network connected to it"
     if placement in ("public-ip", "nat-gateway") and options.management == "private":
-        yield "hosts.options.management private makes no public addresses"
+        yield "hosts.options.management private creates no public addresses; use another placement"
 
 
 def _one_address(experiment: Experiment, placements: dict[str, str], pair: Pair) -> None:
@@ -315,7 +315,7 @@ def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> No
         other = [z for z in options.zones if z != home_zone]
         zone = server.get("zone", other[0] if other else None)
         if zone is None or zone == home_zone:
-            raise ExperimentError(f"{who}: both hosts would stand in zone {home_zone}; give the server another zone")
+            raise ExperimentError(f"{who}: both hosts would be in zone {home_zone}; give the server another zone")
         server.want("zone", zone, who)
         return
     if home_zone:
@@ -336,12 +336,12 @@ def _far(pair: Pair, host: _Wishes, options: Options) -> tuple[str, str]:
     region, sku = host.get("region", usual), host.get("gateway_sku", "")
     parts = [FAR[pair.placement], *([region] if region != usual else []), *([sku.lower()] if sku else [])]
     name = "-".join(parts)
-    # Azure allows a network 64 characters, the mark of a deployment in a shared group among them
+    # Azure allows a network 64 characters, including the mark of a deployment in a shared group
     return name if len(name) <= 40 else f"{name[:31]}-{zlib.crc32(name.encode()):08x}", region
 
 
 def _network(host: _Wishes, name: str, who: str) -> None:
-    """Put a host into a network of ours, unless it has an existing subnet of its own."""
+    """Put a host into a network of this project, unless it has an existing subnet of its own."""
     subnet = host.get("subnet", "")
     if not subnet:
         host.want("network", name, who)
@@ -355,7 +355,8 @@ def _vms(name: str, wish: _Wishes, options: Options) -> list[Vm]:
     balancer, several = wish.get("balancer", ""), wish.get("backends", 1)
     if several > 1 and not balancer:
         raise ExperimentError(
-            f"{wish.experiment.name}: hosts.options.vms.{name} has backends, but {name} is the server of no standard-lb"
+            f"{wish.experiment.name}: hosts.options.vms.{name} has backends, but {name} is not the server "
+            "of a standard-lb"
         )
     region = wish.get("region", options.region)
     zones = options.zones if region == options.region or options.remote_zones is None else options.remote_zones
@@ -397,7 +398,7 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
         )
     if len({n.name for n in networks}) < len(networks):
         names = ", ".join(f"{v.name} in {v.region}" for v in vms)
-        raise ExperimentError(f"{experiment.name}: hosts of one virtual network stand in two regions ({names})")
+        raise ExperimentError(f"{experiment.name}: hosts of one virtual network are in two regions ({names})")
     by_name = {n.name: n for n in networks}
     network = {v.name: v.network for v in vms}
     joined = [(p.placement, network[p.client], network[p.server]) for p in experiment.pairs]

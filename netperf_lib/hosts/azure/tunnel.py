@@ -1,6 +1,6 @@
 """A tunnel through Azure Bastion as an SSH ProxyCommand: ``python tunnel.py AZ BASTION VM``, by resource ids.
 
-SSH waits for it, so this file needs nothing but the standard library, whose import is quick.
+SSH waits for it, so this file uses only the standard library, which imports quickly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The local lab: emulated hosts on this machine, reached over real SSH, with real TCP over links of chosen delay.
 
-For learning, for teaching and for testing without a cloud account. Hosts are network namespaces; no root is needed
-where ordinary users may make namespaces and open /dev/net/tun. A lab lives in one supervisor process and is gone when
-that or its caller ends, in whatever way.
+For learning, teaching and testing without a cloud account. Hosts are network namespaces; root is not needed where
+ordinary users may create namespaces and open /dev/net/tun. A lab runs in one supervisor process, and ends when that
+process or its caller ends, however it ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .topology import LabHost as LabHost
 from .topology import Link as Link
 from .topology import Options as Options
 
-if sys.platform == "linux":  # elsewhere an experiment can be planned and checked; `check` says the rest
+if sys.platform == "linux":  # elsewhere an experiment can only be planned and checked; `check` says why
     from . import deployment as _deployment
     from . import lock, supervisor
 
@@ -43,30 +43,30 @@ _START_S, _STOP_S = 60, 5
 
 _started: dict[Path, subprocess.Popen[str]] = {}
 _joined: set[Path] = set()
-"""Labs that this process found running: it uses them, and leaves them running."""
+"""Labs that this process found running; it uses them and leaves them running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A lab that runs."""
+    """A running lab."""
 
     folder: Path
     pid: int
-    """Its supervisor."""
+    """Process id of its supervisor."""
     deployment: Deployment | None
-    """None while it is being made."""
+    """None while the lab is being set up."""
 
 
 def default_folder() -> Path:
-    """Where a lab lives when no folder is named: one for each user, not shared."""
+    """Folder of a lab if none is named: one per user, not shared."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return Path(runtime, "netperf-lab") if runtime else Path("/tmp", f"netperf-lab-{os.geteuid()}")  # noqa: S108
 
 
 def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
-    """Start the lab of an experiment, or join the one that runs in `state` already and is the same.
+    """Start the lab of an experiment, or join an identical one that is already running in `state`.
 
-    LabError where it cannot run on this machine, or a different one runs in `state`.
+    LabError if it cannot run on this machine, or a different one is running in `state`.
     """
     from .. import options as read_options  # the package discovers this module
 
@@ -82,7 +82,7 @@ def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Worklo
             return deployment
         if folder not in _started:
             raise LabError(
-                f"process {pid} runs a lab with other options in {folder}: end it with 'npl lab down --folder "
+                f"process {pid} runs a lab with other options in {folder}: stop it with 'npl lab down --folder "
                 f"{shlex.quote(str(folder))}', or choose another folder"
             )
         stop(folder)
@@ -90,7 +90,7 @@ def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Worklo
 
 
 def down(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
-    """End the lab in `state`, and remove its files; one that this process only joined is left running."""
+    """Stop the lab in `state`, and remove its files; one that this process only joined is left running."""
     if state.absolute() in _joined:
         _joined.discard(state.absolute())
         return
@@ -98,12 +98,12 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> str:
-    """Say that nobody has to be paid."""
+    """Return that it costs nothing."""
     return "nothing: the lab is this machine"
 
 
 def check(options: Options | None = None) -> None:
-    """Raise LabError where a lab cannot run on this machine: why, and what to do. Nothing is started or changed."""
+    """Raise LabError, with reason and remedy, if a lab cannot run on this machine. Nothing is started or changed."""
     check_linux()
     _supervisor(options or Options()).wait()
 
@@ -111,7 +111,7 @@ def check(options: Options | None = None) -> None:
 def start(options: Options, folder: Path, number: int = 1) -> Deployment:
     """Start a lab in `folder` as a child of this process, as deployment `number`; `stop` ends it.
 
-    LabError where it cannot run on this machine, or one runs in `folder` already.
+    LabError if it cannot run on this machine, or one is already running in `folder`.
     """
     check_linux()
     folder = folder.absolute()
@@ -130,17 +130,17 @@ def start(options: Options, folder: Path, number: int = 1) -> Deployment:
 
 
 def run_foreground(options: Options | None = None, folder: Path | None = None) -> None:
-    """Run a lab, and print its SSH commands, until it is interrupted (control-C, SIGTERM) or ended from elsewhere."""
+    """Run a lab, and print its SSH commands, until it is interrupted (Ctrl-C, SIGTERM) or stopped from elsewhere."""
     folder = (folder or default_folder()).absolute()
     if running := status(folder):
-        raise LabError(f"process {running.pid} runs a lab in {folder} already: end it with 'npl lab down'")
+        raise LabError(f"process {running.pid} already runs a lab in {folder}: stop it with 'npl lab down'")
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         deployment = start(options or Options(), folder)
         print(deployment.notice)
         for host in deployment.hosts:
             print(f"  {' '.join(ssh_command(host))}    # {host.data_address}")
-        print("ready; control-C ends it", flush=True)
+        print("ready; press Ctrl-C to stop", flush=True)
         code = _started[folder].wait()
     except KeyboardInterrupt:
         code = 0
@@ -148,11 +148,11 @@ def run_foreground(options: Options | None = None, folder: Path | None = None) -
         stop(folder)
         signal.signal(signal.SIGTERM, previous)
     if code:
-        raise LabError(f"the lab in {folder} broke (exit {code}; log: {folder / 'lab.log'})")
+        raise LabError(f"the lab in {folder} failed (exit code {code}); see {folder / 'lab.log'}")
 
 
 def status(folder: Path | None = None) -> Status | None:
-    """Return the lab that runs in `folder`, if any."""
+    """Return the lab running in `folder`, if any."""
     folder = (folder or default_folder()).absolute()
     pid = _supervisor_of(folder)
     return None if pid is None else Status(folder=folder, pid=pid, deployment=_deployment.read(folder))
@@ -169,20 +169,20 @@ def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) 
     running = status(folder)
     if running is None or running.deployment is None:
         where = (folder or default_folder()).absolute()
-        raise LabError(f"no lab runs in {where}: start one with 'npl lab up' in another terminal")
+        raise LabError(f"no lab is running in {where}: start one with 'npl lab up' in another terminal")
     try:
         found = running.deployment.host(host)
     except KeyError as error:
         raise UsageError(str(error.args[0])) from None
-    # ssh joins its arguments by spaces: several words are one command line only where they are quoted
+    # ssh joins its arguments with spaces: several words stay one command line only if they are quoted
     words = (shlex.join(command),) if len(command) > 1 else command
     return subprocess.run(ssh_command(found, *words), check=False).returncode
 
 
 def stop(folder: Path | None = None) -> bool:
-    """End the lab that runs in `folder`, whoever started it, and remove its files; return whether there was one.
+    """Stop the lab running in `folder`, whoever started it, and remove its files; return whether there was one.
 
-    A folder that no lab has marked as its own is left as it is. LabError where it belongs to another user.
+    A folder that no lab has marked as its own is left unchanged. LabError if the lab belongs to another user.
     """
     folder = (folder or default_folder()).absolute()
     pid = _supervisor_of(folder)
@@ -201,10 +201,10 @@ def _is_lab(folder: Path) -> bool:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder with files of others under the names that a lab uses, and a path that ssh cannot be given."""
+    """Refuse a folder with foreign files under names that a lab uses, and a path that ssh cannot read."""
     if bad := re.search(r"""["%\\\x00-\x1f\x7f\ud800-\udfff]|\$\{""", str(folder)):
         raise LabError(
-            f"the path of the lab's folder, {str(folder)!r}, holds {bad[0]!r}, which ssh cannot read: "
+            f"the path of the lab's folder, {str(folder)!r}, contains {bad[0]!r}, which ssh cannot read: "
             "choose another folder"
         )
     if not _is_lab(folder):
@@ -227,7 +227,7 @@ def _end(pid: int, folder: Path) -> None:
         return
     try:
         if _supervisor_of(folder) != pid:
-            return  # it ended, and its number may be another process by now
+            return  # it ended, and its pid may belong to another process by now
         signal.pidfd_send_signal(handle, signal.SIGTERM)
         if not select.select([handle], [], [], _STOP_S)[0]:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -241,7 +241,7 @@ def _end(pid: int, folder: Path) -> None:
 
 
 def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
-    """Start this package's `__main__`, and wait for its first word; LabError where that is why it cannot go on."""
+    """Start this package's `__main__`, and wait for its first message; LabError if that is an error."""
     package_root = str(Path(__file__).parents[3])
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, *arguments],
@@ -249,7 +249,7 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # a session of its own: control-C in a terminal must reach the caller alone, who then ends the lab in order
+        # a session of its own: Ctrl-C in a terminal must reach the caller alone, which then ends the lab in order
         start_new_session=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))},
     )
@@ -258,11 +258,11 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(options.model_dump_json())
         if not select.select([process.stdout], [], [], _START_S)[0]:
-            raise LabError(f"the lab was not ready after {_START_S} s: this machine is too busy for it")
+            raise LabError(f"the lab was not ready after {_START_S} s: this machine is too busy; end other programs")
         if not (line := process.stdout.readline()):
             process.kill()
-            trouble = process.stderr.read().strip().splitlines() or ["without a word"]
-            raise LabError(f"the lab's supervisor died at its start: {trouble[-1]}")
+            trouble = process.stderr.read().strip().splitlines() or ["no message"]
+            raise LabError(f"the lab's supervisor died at startup: {trouble[-1]}")
         said = json.loads(line)
         if "error" in said:
             process.wait()
@@ -278,16 +278,16 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _settled(folder: Path) -> tuple[int, Options, Deployment] | None:
-    """Return process, options and hosts of the lab that runs in `folder`, if any; wait for one that is being made."""
+    """Return process, options and hosts of the lab running in `folder`, if any; wait for one that is starting."""
     deadline = time.monotonic() + _START_S
     while running := status(folder):
         if running.deployment is not None:
-            with contextlib.suppress(FileNotFoundError):  # it ends just now
+            with contextlib.suppress(FileNotFoundError):  # it is just ending
                 options = Options.model_validate_json((folder / "options.json").read_text())
                 return running.pid, options, running.deployment
         if time.monotonic() > deadline:
             raise LabError(
-                f"process {running.pid} does not get the lab in {folder} ready: end it with "
+                f"process {running.pid} does not finish starting the lab in {folder}: stop it with "
                 f"'npl lab down --folder {shlex.quote(str(folder))}'"
             )
         time.sleep(0.05)
@@ -295,7 +295,7 @@ def _settled(folder: Path) -> tuple[int, Options, Deployment] | None:
 
 
 def _check_tools(experiment: Experiment) -> None:
-    """The hosts share this machine's programs, so what is missing here is missing there."""
+    """The hosts share this machine's programs, so a tool missing here is missing there."""
     for name in sorted({test.tool for test in experiment.tests}):
         tool = TOOLS[name]
         if not shutil.which(tool.VERSION[0]):

@@ -1,8 +1,8 @@
 """The supervisor's own process, started by `lab.start`: ``python -m netperf_lib.hosts.lab FOLDER NUMBER CALLER``.
 
-It reads its options from standard input, says one line of JSON on standard output (ready, or what went wrong), and runs
-until it is told to end or its caller is gone. Without arguments it only finds out whether a lab could run: that takes a
-process with a single thread too, which the caller need not be.
+It reads its options from standard input, prints one line of JSON on standard output (ready, or an error), and runs
+until it is told to end or its caller is gone. Without arguments it only checks whether a lab could run, which also
+needs a single-threaded process, unlike the caller.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ log = logging.getLogger("netperf_lib.hosts.lab")
 
 def main(folder: Path, number: int, caller: int) -> int:
     """Run a lab; return the exit code."""
-    namespace.die_with_parent(caller)  # and with this process die the hosts, however far they have come
-    answer = os.dup(1)  # not inherited by anything that is started
+    namespace.die_with_parent(caller)  # the hosts die with this process, at any stage
+    answer = os.dup(1)  # not inherited by child processes
     if (other := lock.acquire(folder / "lock")) is not None:
-        _say(answer, error=f"process {other} runs a lab in {folder} already")
+        _say(answer, error=f"process {other} already runs a lab in {folder}")
         return 1
-    clean(folder)  # what a killed one left
+    clean(folder)  # leftovers of a killed lab
     options = _options()
     (folder / "options.json").write_text(options.model_dump_json(indent=2))
     _log_to(folder / "lab.log")
@@ -55,7 +55,7 @@ def main(folder: Path, number: int, caller: int) -> int:
 
 
 def check() -> int:
-    """Say whether a lab could run; return the exit code."""
+    """Report whether a lab could run; return the exit code."""
     try:
         requirements.check(realtime=_options().realtime)
     except LabError as error:
@@ -76,7 +76,7 @@ def _say(answer: int, **said: str) -> None:
 
 
 def _log_to(file: Path) -> None:
-    """Send the log and whatever the parts print to `file`: nobody reads the terminal of a supervisor."""
+    """Send the log and all output of the parts to `file`: a supervisor has no terminal."""
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(fd, 1)
     os.dup2(fd, 2)

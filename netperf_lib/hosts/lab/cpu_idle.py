@@ -1,8 +1,8 @@
-"""Keep processors from falling asleep while packets flow.
+"""Keep processors from going idle while packets flow.
 
-A processor without work halts, and waking it takes some 10 µs on a desk and some 50 µs in a virtual machine: as much
-as the delays that the lab emulates, and a different amount each time. Measured on two virtual processors, what the
-emulation adds one way went from 57 µs, at times 12, to a steady 12.5 µs.
+A processor without work halts, and waking it takes some 10 µs on a desktop and some 50 µs in a virtual machine: as much
+as the delays that the lab emulates, and a different amount each time. On two virtual processors, the one-way delay
+added by the emulation went from 57 µs, at times 12, to a steady 12.5 µs.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from . import namespace
 _LATENCY = Path("/dev/cpu_dma_latency")
 _AT_ONCE, _WHENEVER = struct.pack("=i", 0), struct.pack("=i", 2_000_000_000)
 _MOST_PROCESSORS = 4
-"""An ordinary user's lab uses no more than this, because each is kept busy."""
+"""Most processors that an ordinary user's lab uses, because each is kept busy."""
 
 
 _CROWDED_NS = 300_000
 _REST_S = 0.25
-"""A loop that was off its processor for so long is not needed there, and rests. It would do harm: only a processor
-without any work takes over what waits for another one, and packets would be milliseconds late on a busy machine."""
+"""A loop that was off its processor for this long is not needed there, and rests. It would do harm: only a processor
+without any work takes over tasks waiting for another one, and packets would be milliseconds late on a busy machine."""
 
 
 class KeepAwake:
     """A request that can be held and released, and that ends with this process.
 
-    Root asks the kernel for it (its PM quality of service, ``/dev/cpu_dma_latency``). Anybody else keeps the
-    processors busy with loops of the lowest class, which give way to everything at once.
+    Root makes it to the kernel (its PM quality of service, ``/dev/cpu_dma_latency``). Other users keep the processors
+    busy with loops of the lowest scheduling class, which give way to everything at once.
     """
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class KeepAwake:
                 self._spinners.append(_spinner(processor, me))
 
     def hold(self) -> None:
-        """From now on, do not sleep."""
+        """Prevent sleeping from now on."""
         if not self._held:
             self._set(_AT_ONCE, signal.SIGCONT)
 
     def release(self) -> None:
-        """From now on, sleep as usual."""
+        """Allow sleeping from now on."""
         if self._held:
             self._set(_WHENEVER, signal.SIGSTOP)
 
@@ -63,7 +63,7 @@ class KeepAwake:
             os.kill(pid, spin)
 
     def close(self) -> None:
-        """Give the request up for good."""
+        """End the request for good."""
         if self._device is not None:
             os.close(self._device)
         for pid in self._spinners:
@@ -72,7 +72,7 @@ class KeepAwake:
 
 
 def few_processors() -> None:
-    """Where processors are kept awake by keeping them busy: keep this process and its children to a few of them."""
+    """Restrict this process and its children to a few processors, if they are kept awake by keeping them busy."""
     if not os.access(_LATENCY, os.W_OK):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_MOST_PROCESSORS])
 
@@ -84,7 +84,7 @@ def _spinner(processor: int, parent: int) -> int:
     namespace.die_with_parent(parent)
     namespace.close_all_but()
     os.sched_setaffinity(0, {processor})
-    os.nice(19)  # so that it is counted as what gives way, not as load
+    os.nice(19)  # so that it is counted as yielding work, not as load
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     now = time.monotonic_ns
     last = now()

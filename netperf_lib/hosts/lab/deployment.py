@@ -1,4 +1,4 @@
-"""What a running lab tells the rest of the library: its hosts, and proofs of what was measured of them."""
+"""Description of a running lab for the rest of the library: its hosts, and proofs of their measured properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOTICE = (
 
 
 def describe(supervisor: Supervisor, number: int) -> Deployment:
-    """Put into the library's words what a started `supervisor` runs, as deployment `number`."""
+    """Describe what a started `supervisor` runs as deployment `number`."""
     options, folder = supervisor.options, supervisor.folder
     calibration = supervisor.calibration
     user = pwd.getpwuid(os.geteuid()).pw_name
@@ -98,14 +98,14 @@ def _delay(first: str, reached: Reached) -> Proof:
 
 
 def write(deployment: Deployment, folder: Path) -> None:
-    """Leave `deployment` in the lab's folder, for whoever comes to use the lab."""
+    """Write `deployment` to the lab's folder, for other processes that use the lab."""
     part = folder / f"{_FILE}.part"
     part.write_bytes(_ADAPTER.dump_json(deployment, indent=2))
     part.replace(folder / _FILE)
 
 
 def read(folder: Path) -> Deployment | None:
-    """Return the deployment that runs in `folder`; None while it is being made."""
+    """Return the deployment running in `folder`; None while it is being set up."""
     try:
         return _ADAPTER.validate_json((folder / _FILE).read_bytes())
     except FileNotFoundError:

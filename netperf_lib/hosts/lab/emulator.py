@@ -1,8 +1,8 @@
-"""The network between the hosts: a process that keeps every packet for as long as its path takes.
+"""The network between the hosts: a process that holds every packet for as long as its path takes.
 
 A star of TUN devices instead of netem on veth pairs: it needs no kernel module, no ``tc`` and no root, and its delays
-are met to some microseconds, because the process spins for the last stretch before a deadline. Whether netem would be
-better could not be measured: the kernels at hand have none. So it is not used.
+are accurate to a few microseconds, because the process spins for the last stretch before a deadline. Whether netem is
+better could not be measured, since the available kernels lack it; so it is not used.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .namespace import VNET_HEADER, exact_timers
 from .topology import Options
 
 _SPIN_NS = 60_000
-"""How long before a deadline to stop sleeping: about what a sleep may overrun."""
+"""How long before a deadline to stop sleeping: about as long as a sleep may overrun."""
 _IDLE_S = 0.05
-"""After so long without a packet the processors may sleep again."""
+"""Time without a packet after which the processors may sleep again."""
 _FRAME_BYTES = VNET_HEADER + 65_536
 _READS_IN_A_ROW, _WRITES_IN_A_ROW = 16, 64
 """Bounds that keep one busy host from starving the others, and reading from starving writing."""
@@ -40,20 +40,20 @@ class Counters:
     forwarded: int = 0
     forwarded_bytes: int = 0
     dropped_queue: int = 0
-    """A queue was full: the path carries no more."""
+    """Dropped because a queue was full: the path carries no more."""
     dropped_loss: int = 0
     """Lost on purpose."""
     dropped_refused: int = 0
-    """The receiving interface took no more."""
+    """Dropped because the receiving interface accepted no more."""
     unroutable: int = 0
-    """To no host of the lab: multicast, broadcast, IPv6."""
+    """Not addressed to a host of the lab: multicast, broadcast, IPv6."""
     latest_us: float = 0
-    """The most that a packet was handed over after its time."""
+    """Largest delay of a packet beyond its due time."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """One direction between two hosts: the path in the loop's units, and how far it is booked."""
+    """One direction between two hosts: the path in the loop's units, and until when it is occupied."""
 
     fd: int
     delay_ns: int
@@ -67,7 +67,7 @@ class _Lane:
 class Emulator:
     """All links of a lab, between the open TUN devices of its hosts.
 
-    `overhead_us` is what the emulation itself adds to every one-way delay; it is taken off the delays asked for.
+    `overhead_us` is what the emulation itself adds to every one-way delay; it is subtracted from the requested delays.
     """
 
     def __init__(self, options: Options, tuns: Mapping[str, int], *, overhead_us: float = 0) -> None:
@@ -89,7 +89,7 @@ class Emulator:
         """Carry packets until the descriptor `stop` becomes readable.
 
         This is the hot path: it runs some 100,000 times a second, and every microsecond in it is a microsecond of
-        latency that the emulation adds. Hence one long function with local names and no call that can be spared.
+        latency that the emulation adds. Hence one long function with local names and no avoidable call.
         """
         exact_timers()
         gc.disable()  # nothing here makes cycles, and a collection would be a pause of milliseconds
@@ -133,7 +133,7 @@ class Emulator:
                         count.dropped_loss += 1
                         continue
 
-                    # the sender's interface: one packet after the other, unless too many wait already
+                    # the sender's interface: one packet after the other, unless too many are already waiting
                     sent = egress_free_ns[fd]
                     if sent < arrived:
                         sent = arrived

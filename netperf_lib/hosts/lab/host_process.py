@@ -1,8 +1,8 @@
-"""One emulated host: process 1 of its own namespaces, which sets its network up and answers SSH.
+"""One emulated host: process 1 of its own namespaces, which sets up its network and answers SSH.
 
-The socket that it accepts SSH connections on was made *before* it left the network namespace of its starter, and a
-socket stays where it was made. So ``ssh -p PORT 127.0.0.1`` ends inside the host, without a management network that
-would show up in what is measured.
+The socket on which it accepts SSH connections was created *before* it left the network namespace of its starter, and a
+socket stays where it was created. So ``ssh -p PORT 127.0.0.1`` ends inside the host, without a management network that
+would affect the measurement.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .topology import Options
 SSHD_FOLDER = Path("/run/netperf-lab")
 """Where a host's own sshd finds its files, inside."""
 HOME = Path("/run/home")
-"""Whoever comes to a host is at home here: the start files of the real home's shell are none of a measurement's."""
+"""Home folder on a host: the shell start-up files of the real home must not affect a measurement."""
 
 SCRATCH = ("/tmp", "/var/tmp")  # noqa: S108  these are hidden, not used
-"""Folders that every host gets an own one of, where that is permitted."""
+"""Folders of which every host gets its own, where that is permitted."""
 SHARED = "is the one of this machine"
-"""What is warned of a place that could not be hidden."""
+"""Warning about a folder that could not be hidden."""
 
 _INTERFACE, _PREFIX = "eth0", 24
 _PACKETS_WAITING = 1000
@@ -39,7 +39,7 @@ _PACKETS_WAITING = 1000
 
 @dataclass(frozen=True, slots=True)
 class HostProcess:
-    """What process 1 has to know."""
+    """Settings of process 1."""
 
     options: Options
     name: str
@@ -50,10 +50,10 @@ class HostProcess:
     """Path of the SSH server."""
 
     def start(self, listener: socket.socket) -> tuple[int, socket.socket]:
-        """Fork the host; return the process that stands for it outside, and the socket that controls it.
+        """Fork the host; return the process that represents it outside, and the socket that controls it.
 
-        The first message on that socket tells the host's warnings and brings its TUN device (`rtt_probe.receive`). The
-        host ends, with all that runs in it, when the socket is closed or the calling process dies, in whatever way.
+        The first message on that socket carries the host's warnings and its TUN device (`rtt_probe.receive`). The host
+        ends, with everything running in it, when the socket is closed or the calling process dies, however it dies.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
@@ -65,7 +65,7 @@ class HostProcess:
             namespace.close_all_but(listener.fileno(), theirs.fileno())
             namespace.die_with_parent(parent)
             namespace.enter_own()
-            namespace.die_with_parent(parent)  # again: a user namespace of its own takes it back
+            namespace.die_with_parent(parent)  # again: entering a new user namespace resets it
             middle = os.getpid()
             if child := os.fork():  # a new process namespace begins with the next child
                 theirs.close()
@@ -80,7 +80,7 @@ class HostProcess:
             os._exit(1)
 
     def _main_loop(self, parent: int, listener: socket.socket, control: socket.socket) -> NoReturn:
-        # the parent is in another process namespace, where it has no number that could be compared
+        # the parent is in another process namespace, where it has no pid to compare
         namespace.die_with_parent(0)
         namespace.private_mounts()
         steps = list(self._mount_private_dirs())
@@ -93,7 +93,7 @@ class HostProcess:
         socket.send_fds(control, [json.dumps({"warnings": warnings}).encode()], [tun])
         os.close(tun)
         os.chdir("/")
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries whatever ends in here
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps all processes that end in here
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         while True:
@@ -109,14 +109,14 @@ class HostProcess:
                 connection.close()
 
     def _mount_private_dirs(self) -> Iterable[tuple[str, Callable[[], object]]]:
-        """Steps that make the inside look like a host of its own; a container may forbid some of them."""
+        """Steps that make the inside look like a separate host; a container may forbid some of them."""
         yield "/proc shows the processes of the whole machine", partial(namespace.mount, "proc", "/proc")
         yield "/sys shows the interfaces of the machine", partial(namespace.mount, "sysfs", "/sys")
         yield "it has the machine's name", partial(namespace.set_hostname, self.name)
         names = self.folder / "hosts"
         known = "".join(f"{self.options.address(h.name)} {h.name}\n" for h in self.options.hosts)
         names.write_text(f"127.0.0.1 localhost\n{known}")
-        # open before the first is hidden, because the lab's folder may lie below /tmp or /run
+        # open before the first is hidden, because the lab's folder may be under /tmp or /run
         shown = {"/etc/hosts": os.open(names, os.O_PATH)}
         if unlocked := _unlocked_shadow():
             shadow = self.folder / "shadow"
@@ -177,7 +177,7 @@ class HostProcess:
 
 
 def _tolerate(steps: Iterable[tuple[str, Callable[[], object]]]) -> Iterable[str]:
-    """Take each step; of those that are refused, say what that means."""
+    """Take each step; for those that are refused, yield what that means."""
     for meaning, step in steps:
         try:
             step()
@@ -188,7 +188,7 @@ def _tolerate(steps: Iterable[tuple[str, Callable[[], object]]]) -> Iterable[str
 def _unlocked_shadow() -> str | None:
     """Return /etc/shadow with root's password impossible instead of locked, if it is locked (as on Ubuntu).
 
-    sshd without PAM lets nobody in, not even with a key, whose account is locked.
+    sshd without PAM refuses a locked account, even with a key.
     """
     if os.geteuid():
         return None

@@ -1,4 +1,4 @@
-"""The lock of a lab's folder: the kernel drops it when its holder ends. Its content marks the folder as a lab's."""
+"""The lock of a lab's folder: the kernel releases it when its holder ends. Its content marks the folder as a lab's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLOCK = struct.Struct("@hhqqi4x")
 
 
 def acquire(file: Path) -> int | None:
-    """Hold `file` until this process ends; return None, or the process that holds it already."""
+    """Hold `file` until this process ends; return None, or the process that already holds it."""
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -22,7 +22,7 @@ def acquire(file: Path) -> int | None:
         os.close(fd)
         return holder(file) or 0
     os.pwrite(fd, MARK, 0)
-    return None  # the descriptor stays open on purpose: closing it would give the lock back
+    return None  # the descriptor stays open on purpose: closing it would release the lock
 
 
 def is_marked(file: Path) -> bool:

@@ -1,6 +1,6 @@
-"""The system calls that Python does not offer (before 3.12): namespaces, mounts, the death signal, and the TUN device.
+"""System calls that Python lacks (before 3.12): namespaces, mounts, the parent-death signal, and the TUN device.
 
-Nothing of the lab lives here; see namespaces(7), mount(2), prctl(2) and the kernel's tuntap documentation.
+Nothing here is specific to the lab; see namespaces(7), mount(2), prctl(2) and the kernel's tuntap documentation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IFF_TUN, _IFF_NO_PI, _IFF_VNET_HDR = 0x0001, 0x1000, 0x4000
 _TUN_F_CSUM, _TUN_F_TSO4, _TUN_F_TSO6 = 1, 2, 4
 
 VNET_HEADER = 10
-"""Bytes of `struct virtio_net_hdr` before each packet that a TUN device gives and takes."""
+"""Bytes of `struct virtio_net_hdr` before each packet read from or written to a TUN device."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -42,8 +42,9 @@ def _check(result: int, what: str) -> None:
 def enter_own() -> None:
     """Leave the namespaces of network, mounts, name, processes and IPC for new ones.
 
-    That of processes is entered by the next child only. Who is not root makes a user namespace first, in which he is
-    himself. A mapping to root would look handier, but sshd as root wants to call setgroups(), which is forbidden there.
+    Only the next child enters that of processes. Users other than root first create a user namespace, in which they
+    keep their own id. A mapping to root would seem simpler, but sshd as root calls setgroups(), which is forbidden
+    there.
     """
     kinds = _NEW_NET | _NEW_MOUNTS | _NEW_UTS | _NEW_PIDS | _NEW_IPC
     uid, gid = os.geteuid(), os.getegid()
@@ -62,13 +63,13 @@ def mount(kind: str, where: str, options: str = "") -> None:
 
 
 def bind(what: int, where: str) -> None:
-    """Show the file or folder that the descriptor `what` stands for in place of `where`."""
+    """Show the file or folder of the descriptor `what` in place of `where`."""
     source = f"/proc/self/fd/{what}".encode()
     _check(_libc.mount(source, where.encode(), None, ctypes.c_ulong(_MS_BIND), None), f"bind {where}")
 
 
 def private_mounts() -> None:
-    """Make sure that nothing mounted from now on is seen outside."""
+    """Make sure that nothing mounted from now on is visible outside."""
     _check(_libc.mount(None, b"/", None, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), None), "mount --make-rprivate /")
 
 
@@ -83,14 +84,14 @@ def _prctl(option: int, value: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed by the kernel when the process `parent`, which has to be the parent, dies in whatever way."""
+    """Have the kernel kill this process when `parent`, which must be its parent, dies, however it dies."""
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent:  # it died before the call above could see it
         os._exit(1)
 
 
 def outlive_parent() -> None:
-    """Take `die_with_parent` back."""
+    """Undo `die_with_parent`."""
     _prctl(_PR_SET_PDEATHSIG, 0)
 
 
@@ -108,10 +109,10 @@ def close_all_but(*kept: int) -> None:
 
 
 def open_tun(name: str) -> int:
-    """Make the TUN interface `name` in the current network namespace; it lives as long as the descriptor is open.
+    """Create the TUN interface `name` in the current network namespace; it exists as long as the descriptor is open.
 
-    Its packets carry a `virtio_net_hdr`, so the kernel hands over TCP super-packets of up to 64 KB whole and with the
-    checksum left out: what makes a few Gbit/s possible for one process.
+    Its packets carry a `virtio_net_hdr`, so the kernel hands over TCP super-packets of up to 64 KB whole and without
+    checksum, which makes a few Gbit/s possible for one process.
     """
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

@@ -1,4 +1,4 @@
-"""What this machine has to offer before a lab can run on it: one check, one sentence, one remedy each."""
+"""Requirements for running a lab on this machine: one check, one sentence and one remedy each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
 def check(*, realtime: bool = False) -> None:
-    """Raise LabError where a lab cannot run here, or not with real-time priority if that is wanted: why, what to do."""
+    """Raise LabError, with reason and remedy, if a lab cannot run here (with real-time priority if requested)."""
     check_linux()
     _check_programs()
     _check_user()
@@ -26,7 +26,7 @@ def check(*, realtime: bool = False) -> None:
 
 
 def check_linux() -> None:
-    """Raise LabError where namespaces are not even thinkable."""
+    """Raise LabError if this system has no namespaces at all."""
     if sys.platform != "linux":
         raise LabError(
             f"the lab needs Linux, and this is {sys.platform}: run it in a Linux machine (a VM, or WSL 2 on Windows)"
@@ -34,7 +34,7 @@ def check_linux() -> None:
 
 
 def sshd() -> str | None:
-    """Path of the SSH server, which is seldom on an ordinary user's PATH."""
+    """Path of the SSH server, which is rarely on an ordinary user's PATH."""
     return shutil.which("sshd", path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin")))
 
 
@@ -56,9 +56,7 @@ def _check_user() -> None:
     try:
         shell = pwd.getpwuid(os.geteuid()).pw_shell or "/bin/sh"
     except KeyError:
-        raise LabError(
-            f"user number {os.geteuid()} has no entry in /etc/passwd, so sshd lets nobody in: add one"
-        ) from None
+        raise LabError(f"user id {os.geteuid()} has no entry in /etc/passwd, so sshd refuses logins: add one") from None
     if not os.access(shell, os.X_OK) or Path(shell).name in ("nologin", "false"):
         raise LabError(f"the login shell of this user, {shell}, runs no commands: change it ('chsh -s /bin/sh')")
 
@@ -77,7 +75,7 @@ def _check_tun() -> None:
 
 
 def _check_namespaces() -> None:
-    """Try in a child what every host will do: make namespaces, and a TUN device in them."""
+    """Try in a child what every host will do: create namespaces, and a TUN device in them."""
     from . import namespace  # only on Linux
 
     reading, writing = os.pipe()
@@ -101,7 +99,7 @@ def _check_namespaces() -> None:
     why = os.strerror(failed)
     if at_device:
         raise LabError(
-            f"the lab cannot make a network device through {_TUN} ({why}): load the tun module of this kernel"
+            f"the lab cannot create a network device through {_TUN} ({why}): load the tun module of this kernel"
         )
     if failed == errno.ENOSPC:
         remedy = "none are left: raise the sysctls user.max_net_namespaces and user.max_user_namespaces"
@@ -109,10 +107,10 @@ def _check_namespaces() -> None:
         remedy = "in a container, start that with '--privileged'"
     elif _APPARMOR.exists() and _APPARMOR.read_text().strip() == "1":
         allow = f"sudo sysctl kernel.{_APPARMOR.name}=0"
-        remedy = f"AppArmor forbids them to ordinary users: run the lab with sudo, or '{allow}'"
+        remedy = f"AppArmor forbids them for ordinary users: run the lab with sudo, or '{allow}'"
     else:
         remedy = "run the lab with sudo, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
-    raise LabError(f"the lab may not make network namespaces here ({why}): {remedy}")
+    raise LabError(f"the lab may not create network namespaces here ({why}): {remedy}")
 
 
 def _check_realtime() -> None:

@@ -1,6 +1,6 @@
-"""Network interfaces of the current namespace, set through rtnetlink: up, address, and a cap for UDP.
+"""Network interfaces of the current namespace, configured through rtnetlink: up, address, and a cap for UDP.
 
-Why not ``ip`` and ``tc``: they need not be installed, and an ordinary user's rights in a namespace of his own do not
+Why not ``ip`` and ``tc``: they may not be installed, and an ordinary user's rights in a namespace of their own do not
 survive starting another program. See rtnetlink(7) and the kernel's ``include/uapi/linux/{rtnetlink,pkt_sched}.h``.
 """
 
@@ -38,16 +38,16 @@ def _number(kind: int, number: int) -> bytes:
 
 
 class Rtnetlink:
-    """A conversation with the kernel about the interfaces of the namespace in which it was begun.
+    """A connection to the kernel for the interfaces of the namespace in which it was opened.
 
-    Every method raises OSError where the kernel refuses.
+    Every method raises OSError if the kernel refuses.
     """
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
 
     def close(self) -> None:
-        """End the conversation."""
+        """Close the connection."""
         self._socket.close()
 
     def _ask(self, kind: int, body: bytes, what: str, flags: int = 0) -> None:
@@ -60,24 +60,24 @@ class Rtnetlink:
             raise OSError(-code, f"{what}: {os.strerror(-code)}")
 
     def up(self, name: str, *, mtu: int | None = None, queue: int | None = None) -> None:
-        """Switch the interface on, with its largest packet in bytes, and how many packets may wait in it."""
+        """Bring the interface up, with its MTU in bytes and the number of packets that it may queue."""
         body = struct.pack("=BxHiII", socket.AF_UNSPEC, 0, socket.if_nametoindex(name), _IFF_UP, _IFF_UP)
         body += b"" if mtu is None else _number(_IFLA_MTU, mtu)
         body += b"" if queue is None else _number(_IFLA_TXQLEN, queue)
         self._ask(_NEW_LINK, body, f"{name} up")
 
     def address(self, name: str, address: str, prefix: int) -> None:
-        """Give the interface an IPv4 address; the route to its subnet comes with it."""
+        """Give the interface an IPv4 address, and with it the route to its subnet."""
         raw = socket.inet_aton(address)
         body = struct.pack("=BBBBi", socket.AF_INET, prefix, 0, 0, socket.if_nametoindex(name))
         body += _attribute(_IFA_LOCAL, raw) + _attribute(_IFA_ADDRESS, raw)
         self._ask(_NEW_ADDRESS, body, f"{name} address {address}", _CREATE | _EXCLUSIVE)
 
     def cap_udp(self, name: str, rate_bps: float) -> None:
-        """Hold UDP that leaves through the interface to `rate_bps`; everything else passes untouched.
+        """Limit UDP that leaves through the interface to `rate_bps`; everything else passes unchanged.
 
         As ``tc qdisc add … htb; tc class add … htb rate …; tc filter add … u32 match ip protocol 17``. A datagram
-        waits in the scheduler and stays charged to its sender's socket, so a fast sender blocks instead of losing.
+        waits in the scheduler and stays charged to its sender's socket, so a fast sender blocks instead of losing data.
         """
         index = socket.if_nametoindex(name)
 
@@ -86,7 +86,7 @@ class Rtnetlink:
             body += _text(_TCA_KIND, scheduler) + _attribute(_TCA_OPTIONS, options)
             self._ask(kind, body, f"{name} {scheduler}", _CREATE | _EXCLUSIVE)
 
-        # no default class: what no filter claims goes straight to the device
+        # no default class: packets that match no filter go straight to the device
         put(_NEW_QDISC, _QDISC, _ROOT, 0, "htb", _attribute(_HTB_INIT, struct.pack("=5I", 3, 10, 0, 0, 0)))
 
         rate = int(rate_bps / 8)

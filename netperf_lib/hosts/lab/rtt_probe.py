@@ -1,7 +1,7 @@
 """A ping-pong over TCP between two hosts, to find what the emulation itself costs.
 
-It does what `qperf tcp_lat` does, a byte to and fro, so what it finds is what the tools will find; Python adds about
-a microsecond.
+It does the same as `qperf tcp_lat`, sending a byte back and forth, so the tools will measure the same; Python adds
+about a microsecond.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def receive(control: socket.socket) -> tuple[dict[str, Any], int | None]:
-    """Wait for a host's message, JSON: what it says, and the descriptor that came along; OSError where it failed."""
+    """Wait for a host's JSON message; return it and the descriptor that came with it. OSError if the host failed."""
     message, fds, _, _ = socket.recv_fds(control, 65536, 1)
     said: dict[str, Any] = json.loads(message) if message else {"error": "it ended without a word"}
     if "error" in said:
@@ -33,7 +33,7 @@ def one_way_us(client: socket.socket, server: socket.socket, server_address: str
 
 
 def answer(asked: dict[str, Any], control: socket.socket) -> None:
-    """Do, in a child of the host's process 1, what `one_way_us` asks for; ends the process."""
+    """Carry out, in a child of the host's process 1, a request of `one_way_us`; ends the process."""
     try:
         if asked["do"] == "echo":
             _echo(asked["address"], control)
@@ -67,5 +67,5 @@ def _time(address: str, port: int, seconds: float) -> list[float]:
             connection.send(b"x")
             connection.recv(1)
             halves.append((clock() - start) / 2000)
-    # the first ones pay for waking everything up
+    # the first ones include waking everything up
     return statistics.quantiles(halves[len(halves) // 10 :] if len(halves) > 20 else halves, n=4)

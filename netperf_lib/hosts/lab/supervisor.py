@@ -1,7 +1,7 @@
-"""The process that a lab lives in: it makes the hosts and the emulator between them, and takes them along when it ends.
+"""The process of a lab: it starts the hosts and the emulator between them, which end with it.
 
-Nothing has to be cleaned up after it but files: the hosts have no names in the system, and the kernel kills them (their
-first process asked for that) when the supervisor is gone, be it by ``kill -9``.
+Only files have to be cleaned up after it: the hosts have no names in the system, and the kernel kills them (as their
+first process requested) when the supervisor is gone, even after ``kill -9``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """How long it takes from the first host to another, one way, microseconds."""
+    """One-way delay from the first host to another, in microseconds."""
 
     host: str
     asked_us: float
@@ -44,7 +44,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What the emulation costs by itself, microseconds, and what the delays are with that taken off."""
+    """Delay added by the emulation itself, in microseconds, and the delays after subtracting it."""
 
     floors_us: tuple[float, ...]
     reached: tuple[Reached, ...] = ()
@@ -56,7 +56,7 @@ class Calibration:
 
     @property
     def noisy(self) -> bool:
-        """Whether this machine is too busy for delays of some 50 µs to be believed."""
+        """Whether this machine is too busy for delays of some 50 µs to be trusted."""
         return self.floor_us > 40 or max(self.floors_us) - min(self.floors_us) > 20
 
 
@@ -74,7 +74,7 @@ class Supervisor:
         self._emulator: tuple[int, int] | None = None
 
     def start(self) -> None:
-        """Make everything, and show that it works; LabError where something cannot be made here."""
+        """Create everything, and check that it works; LabError if something cannot be created here."""
         sshd = requirements.sshd()
         assert sshd is not None, "checked before"
         few_processors()
@@ -88,9 +88,9 @@ class Supervisor:
             self._calibrate()
 
     def wait(self, caller: int) -> str:
-        """Wait until the lab is told to end, or the process `caller` does, which started this one; say which.
+        """Wait until the lab is told to end, or its `caller` ends; return which.
 
-        LabError where a part of the lab broke.
+        LabError if a part of the lab failed.
         """
         assert self._emulator is not None
         parts = {os.pidfd_open(pid): f"host {name}" for name, pid in self._hosts.items()}
@@ -99,16 +99,16 @@ class Supervisor:
             calling = os.pidfd_open(caller)
         except ProcessLookupError:
             return "the caller ended"
-        if os.getppid() != caller:  # it ended before, and its number is another process by now
+        if os.getppid() != caller:  # it ended earlier, and its pid belongs to another process by now
             return "the caller ended"
         told = _signals()
         ready, _, _ = select.select([told, calling, *parts], [], [])
         if ready[0] in parts:
-            raise LabError(f"{parts[ready[0]]} of the lab ended by itself")
+            raise LabError(f"{parts[ready[0]]} of the lab ended unexpectedly")
         return "told to end" if ready[0] == told else "the caller ended"
 
     def stop(self) -> None:
-        """End the hosts and the emulator; when this returns they are gone."""
+        """Stop the hosts and the emulator; they are gone when this returns."""
         self._stop_emulator()
         for control in self._controls.values():
             control.close()
@@ -131,7 +131,7 @@ class Supervisor:
         try:
             said, tun = receive(self._controls[name])
         except OSError as error:
-            raise LabError(f"the lab's host {name} cannot be made: {error}") from None
+            raise LabError(f"the lab's host {name} cannot be created: {error}") from None
         assert tun is not None
         self._tuns[name] = tun
         self.warnings[name] = said["warnings"]
@@ -167,12 +167,12 @@ class Supervisor:
                 break
         else:
             raise LabError(
-                f"the lab's host {name} does not answer over SSH: this machine is too busy, or what "
-                f"your shell starts with (~/.bashrc) hangs (log: {server})"
+                f"the lab's host {name} does not answer over SSH: this machine is too busy, or a "
+                f"start-up file of your shell (~/.bashrc) hangs (log: {server})"
             )
         if done.returncode or done.stdout.split() != [name]:
             said = (done.stderr + (server.read_text() if server.exists() else "") + done.stdout).strip().splitlines()
-            raise LabError(f"nobody can log in to the lab's host {name}: {'; '.join(said[-3:])} (log: {server})")
+            raise LabError(f"logging in to the lab's host {name} fails: {'; '.join(said[-3:])} (log: {server})")
 
     def _start_emulator(self, overhead_us: float) -> None:
         reading, writing = os.pipe()
@@ -204,7 +204,7 @@ class Supervisor:
             self._emulator = None
 
     def _calibrate(self) -> None:
-        """Find what the emulation adds to the shortest path, take that off all paths, and look at each of them."""
+        """Measure what the emulation adds to the shortest path, subtract it from all paths, and check each of them."""
         first, *others = (h.name for h in self.options.hosts)
 
         def asked_us(other: str) -> float:
@@ -223,13 +223,13 @@ class Supervisor:
             self._start_emulator(calibration.floor_us)
             reached = tuple(Reached(host=o, asked_us=asked_us(o), quartiles_us=measured_us(o, 0.1)) for o in others)
         except OSError as error:
-            raise LabError(f"the hosts of the lab do not reach each other: {error}") from None
+            raise LabError(f"the hosts of the lab cannot reach each other: {error}") from None
         self.calibration = Calibration(floors_us=floors, reached=reached)
         log.info("calibration: %s", json.dumps(asdict(self.calibration)))
 
 
 FILES = ("id", "id.pub", "known_hosts", "ssh_config", "deployment.json", "options.json")
-"""What a lab keeps in its folder beside its lock, its log and the folder `hosts`."""
+"""Files of a lab in its folder, in addition to its lock, its log and the folder `hosts`."""
 
 
 def clean(folder: Path) -> None:
@@ -244,11 +244,11 @@ def _sshd_config() -> str:
     return (
         f"HostKey {SSHD_FOLDER}/host_key\n"
         f"AuthorizedKeysFile {SSHD_FOLDER}/authorized_keys\n"
-        f'SetEnv "PATH={path}" HOME={HOME}\n'  # the hosts find the tools that are found here
+        f'SetEnv "PATH={path}" HOME={HOME}\n'  # the hosts find the same tools as this process
         "AuthenticationMethods publickey\n"
         "PermitRootLogin prohibit-password\n"
         "PermitUserRC no\n"
-        "StrictModes no\n"  # in an ordinary user's namespace even / seems to belong to a stranger
+        "StrictModes no\n"  # in an ordinary user's namespace even / seems to belong to another user
         "UsePAM no\n"
         "UseDNS no\n"
         "PrintMotd no\n"
@@ -277,7 +277,7 @@ def _signals() -> int:
 
 
 def _wait_or_kill(pid: int, patience_s: float = 2) -> None:
-    """Wait for a child to end, and kill it when it does not."""
+    """Wait for a child to end, and kill it if it does not."""
     deadline = time.monotonic() + patience_s
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         if time.monotonic() > deadline:

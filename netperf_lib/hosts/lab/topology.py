@@ -1,4 +1,4 @@
-"""What the lab looks like: its hosts, the links between them, and the settings of both. Pure data, no I/O."""
+"""Topology of the lab: its hosts, the links between them, and their settings. Pure data, no I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..source import unknown_host
 Placement = Literal["ppg", "same-zone", "cross-zone", "cross-region"]
 Rate = Annotated[float, Field(ge=1e5, le=1e11)]
 Sysctls = dict[Annotated[str, Field(pattern=r"^net(\.[A-Za-z0-9_-]+)+$")], str]
-"""Settings below `net`, of which every host has its own; any other would be this machine's."""
+"""Settings under `net`, of which every host has its own; any other would affect this machine."""
 
 FIRST_ADDRESS = 4
 """The first address that a real Azure subnet hands out."""
@@ -23,26 +23,26 @@ class _Strict(BaseModel):
 
 
 class LabHost(_Strict):
-    """One emulated host: where it claims to be, and what its own network interface costs."""
+    """One emulated host: where it claims to be, and the cost of its network interface."""
 
     name: Name
-    """Name of the host, as pairs name it."""
+    """Name of the host, as used in pairs."""
     region: str = "region-1"
-    """Two hosts of different regions are `cross-region`."""
+    """Region: two hosts in different regions are `cross-region`."""
     zone: str = "1"
-    """Two hosts of one region and different zones are `cross-zone`."""
+    """Zone: two hosts in the same region and different zones are `cross-zone`."""
     ppg: str | None = None
-    """Proximity placement group: two hosts of the same one are `ppg`."""
+    """Proximity placement group: two hosts in the same one are `ppg`."""
     accelerated: bool = True
-    """A label only: what a slow interface costs is said by `extra_delay_us` and `extra_jitter_us`."""
+    """A label only: the cost of a slow interface is set by `extra_delay_us` and `extra_jitter_us`."""
     egress_bps: Rate = 8e9
-    """What the host may send, to all others together."""
+    """Rate at which the host may send, to all others together."""
     extra_delay_us: float = Field(default=0, ge=0, le=1e7)
-    """Added one way to every packet that this host sends or receives."""
+    """Delay added one way to every packet that this host sends or receives."""
     extra_jitter_us: float = Field(default=0, ge=0, le=1e7)
-    """Uniform from 0 to this, added to `extra_delay_us`."""
+    """Jitter, uniform from 0 to this, added to `extra_delay_us`."""
     sysctls: Sysctls = {}
-    """Of this host alone."""
+    """Settings of this host alone."""
 
     @field_validator("zone", mode="before")
     @classmethod
@@ -51,16 +51,16 @@ class LabHost(_Strict):
 
 
 class Link(_Strict):
-    """What lies between two hosts, one way; both directions are alike."""
+    """The link between two hosts, one way; both directions are alike."""
 
     delay_us: float = Field(ge=0, le=1e7)
-    """One way, as a tool on the hosts measures it: the lab takes off what the emulation itself costs."""
+    """One-way delay, as a tool on the hosts measures it: the lab subtracts the cost of the emulation itself."""
     jitter_us: float = Field(default=0, ge=0, le=1e7)
-    """Uniform from 0 to this, added to the delay; packets keep their order."""
+    """Jitter, uniform from 0 to this, added to the delay; packets keep their order."""
     rate_bps: Rate | None = None
     """Rate of the link; null: no limit."""
     loss: float = Field(default=0, ge=0, lt=1)
-    """Share of packets lost at random. Even 1e-4 over a long link takes a single TCP stream apart."""
+    """Share of packets lost at random. Even 1e-4 on a long link cripples a single TCP stream."""
 
 
 _BIG_BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 67108864", "net.ipv4.tcp_wmem": "4096 16384 67108864"}
@@ -80,7 +80,7 @@ def _default_hosts() -> tuple[LabHost, ...]:
 
 
 def _default_links() -> dict[str, Link]:
-    # the orders of magnitude that were published for Azure: one-way 40, 58 and 57 µs, and 10 ms to another region
+    # the orders of magnitude published for Azure: one-way 40, 58 and 57 µs, and 10 ms to another region
     return {
         "ppg": Link(delay_us=40),
         "same-zone": Link(delay_us=58),
@@ -90,27 +90,27 @@ def _default_links() -> dict[str, Link]:
 
 
 class Options(_Strict):
-    """What stands under ``hosts: options:`` of an experiment in the lab; everything has a default."""
+    """Options under ``hosts: options:`` of an experiment in the lab; all have defaults."""
 
     hosts: tuple[LabHost, ...] = Field(default_factory=_default_hosts, min_length=2, max_length=64)
     """The hosts; default: `client`, and one at every distance from it."""
     links: dict[str, Link] = Field(default_factory=_default_links)
-    """By placement (`ppg`, `same-zone`, `cross-zone`, `cross-region`) or, before that, by two hosts (`client/zone`);
-    what is not given keeps its default."""
+    """Links by placement (`ppg`, `same-zone`, `cross-zone`, `cross-region`) or, with precedence, by two hosts
+    (`client/zone`); links not given keep their defaults."""
     sysctls: Sysctls = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 2621440"}
-    """Of every host. The send buffer is what limits a single stream over a long path here, so tuning it shows."""
+    """Settings of every host. The send buffer limits a single stream over a long path here, so tuning it matters."""
     queue_us: float = Field(default=30_000, gt=0, le=1e7)
     """How long a packet may wait for its turn, at the sender's interface and at the link, before it is dropped."""
     udp_bps: Rate = 1e8
-    """What a host may send over UDP. The sender is held back, so nothing is lost on the way. A receiver whose turn on
-    the processor comes late loses what its socket (208 KiB by default, some 90 datagrams) cannot hold: at 100 Mbit/s
-    that is 10 ms, and nothing was lost of 5·10⁵ datagrams with both of two processors busy; at 300 Mbit/s 0.4 % was."""
+    """Rate at which a host may send over UDP. The sender is held back, so nothing is lost on the way. A receiver
+    scheduled late loses what its socket (208 KiB by default, some 90 datagrams) cannot hold: at 100 Mbit/s that is
+    10 ms, and none of 5·10⁵ datagrams was lost with both of two processors busy; at 300 Mbit/s 0.4 % were."""
     mtu: int = Field(default=1500, ge=576, le=65000)
     """Largest packet in bytes."""
     realtime: bool = False
-    """Real-time priority for the emulation and the hosts: steadier delays on a busy machine; needs root."""
+    """Use real-time priority for the emulation and the hosts: steadier delays on a busy machine; needs root."""
     calibrate: bool = True
-    """Measure at start what the emulation costs by itself and take it off every delay (about two seconds)."""
+    """Measure the cost of the emulation itself at the start and subtract it from every delay (about two seconds)."""
 
     @field_validator("links", mode="after")
     @classmethod
@@ -135,7 +135,7 @@ class Options(_Strict):
 
     @model_validator(mode="after")
     def _pairs_fit(self, info: ValidationInfo) -> Options:
-        """Refuse pairs of the experiment (the context) of unknown hosts, or of a placement that is not theirs."""
+        """Refuse pairs of the experiment (the context) with unknown hosts, or with another placement than theirs."""
         known = {h.name: h for h in self.hosts}
         if unknown := unknown_host(info.context or (), known, "lab"):
             raise ValueError(unknown)
@@ -143,7 +143,7 @@ class Options(_Strict):
             placement = _placement(known[pair.client], known[pair.server])
             if pair.placement != placement and pair.placement in get_args(Placement):
                 raise ValueError(
-                    f"the pair {pair.client} and {pair.server} is called {pair.placement!r}, and its hosts lie "
+                    f"the pair {pair.client} and {pair.server} is declared {pair.placement!r}, but its hosts are "
                     f"{placement!r}: change the placement of the pair, or region, zone or ppg of a host"
                 )
         return self
@@ -157,7 +157,7 @@ class Options(_Strict):
         return {h.name: h for h in self.hosts}[name]
 
     def path(self, a: str, b: str) -> Link:
-        """Everything between the hosts `a` and `b`, one way, as it was asked for."""
+        """Everything between the hosts `a` and `b`, one way, as requested."""
         one, other = self.host(a), self.host(b)
         link = self.links.get(f"{a}/{b}") or self.links.get(f"{b}/{a}") or self.links[_placement(one, other)]
         delay_us = link.delay_us + one.extra_delay_us + other.extra_delay_us
