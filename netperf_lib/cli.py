@@ -128,7 +128,10 @@ def doctor(as_json: bool) -> None:
 @click.option("--outlook", is_flag=True, help="Simulate which contrasts the rounds can decide; takes a few seconds.")
 @as_json
 def plan(as_json: bool, **options: Any) -> None:
-    """Show what an experiment would measure, how long it takes, what it costs and which contrasts it can decide."""
+    """Show what an experiment would measure, and at what cost.
+
+    Prints the conditions, the time, the traffic and the price; with --outlook also which contrasts it can decide.
+    """
     from .pipeline import plan as do
 
     found = do(**options)
@@ -141,7 +144,10 @@ def plan(as_json: bool, **options: Any) -> None:
 @click.option("--question", type=click.Choice(["placement", "streams"]), help="The question to answer.")
 @click.option("--rounds", type=click.IntRange(min=1), help="Number of rounds to measure.")
 def init(file: Path, hosts: str | None, question: str | None, rounds: int | None) -> None:
-    """Write a commented experiment file to start from; prompts for options that are not given."""
+    """Write a commented experiment file to start from.
+
+    Prompts for options that are not given.
+    """
     from .experiment.starter import HOSTS, QUESTIONS, starter
 
     if file.exists():
@@ -171,7 +177,7 @@ def schema() -> None:
 @click.option("--or-recorded", is_flag=True, help="Report on recorded data if no hosts are available here.")
 @click.option("--pdf", type=click.Path(path_type=Path), help="Also write the report to this path.")
 def run(**options: Any) -> None:
-    """Run all steps: place the hosts, measure, read the logs, report, remove the hosts."""
+    """Place the hosts, measure, report, and remove the hosts."""
     from .pipeline import run as do
 
     for place in do(**options, say=_say):
@@ -192,7 +198,10 @@ def collect(**options: Any) -> None:
 @workers
 @scheduler
 def ingest(folder: str, **options: Any) -> None:
-    """Read the raw logs of an experiment, or of all experiments under a data root, into tables."""
+    """Read the raw logs of an experiment into tables.
+
+    FOLDER is an experiment, or a data root: all its experiments are then read.
+    """
     from .data.ingest import ingest as do
 
     with _progress("reading") as progress:
@@ -209,7 +218,10 @@ def ingest(folder: str, **options: Any) -> None:
 @click.option("--days", default=365.0, show_default=True, help="Number of days to spread the runs over.")
 @workers
 def synth(root: str, **options: Any) -> None:
-    """Generate a synthetic fleet with known true effects and raw logs, for benchmarks and demonstrations."""
+    """Generate synthetic experiments with known true effects.
+
+    The raw logs are written too, for benchmarks and demonstrations.
+    """
     from .data.synth import synth as do
 
     with _progress("writing") as progress:
@@ -223,7 +235,10 @@ def synth(root: str, **options: Any) -> None:
 @scheduler
 @as_json
 def verify(folder: str, as_json: bool, **options: Any) -> None:
-    """Check that raw runs are unchanged and that the tables agree with the logs; changes nothing."""
+    """Check that raw runs are unchanged and the tables agree.
+
+    Changes nothing. The exit code is 1 if a problem was found.
+    """
     from .data.verify import verify as do
 
     with _progress("checking") as progress:
@@ -253,7 +268,12 @@ def _levels(_context: click.Context, _option: click.Parameter, given: tuple[str,
 @click.option("--where", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="Use only these runs.")
 @click.option("--where-after", multiple=True, callback=_levels, metavar="FACTOR=LEVEL", help="The same for AFTER.")
 @click.option("--pattern", help="For raw logs: structure of the paths, for example '{placement}/r{round}.txt'.")
-@click.option("--fail-on", multiple=True, type=click.Choice(["worse", "inconclusive", "no verdict"]))
+@click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(["worse", "inconclusive", "no verdict"]),
+    help="Exit with 3 if a verdict is this; can be repeated.",
+)
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
 @as_json
@@ -268,11 +288,13 @@ def compare(
     where_after: dict[str, str],
     **options: Any,
 ) -> None:
-    """Print the verdicts on the contrasts that FOLDER declares, or compare FOLDER with AFTER, condition by condition.
+    """Print the verdicts of an experiment, or compare two.
 
-    FOLDER and AFTER are experiments or raw logs. --by with one folder prints levels and ratios of a factor, as in
-    the notebooks; contrasts that were not declared before the data get no verdict. With --fail-on, the exit code is 3
-    if any verdict is one of those named.
+    With one folder: the contrasts that it declares. With AFTER: FOLDER against AFTER, condition by condition.
+    FOLDER and AFTER are experiments or raw logs.
+
+    --by with one folder prints levels and ratios of a factor, as in the notebooks. Contrasts that were not declared
+    before the data get no verdict.
     """
     from .questions import before_after, gate
     from .questions.question import Question
@@ -299,10 +321,12 @@ def compare(
 
 @npl.command()
 @click.argument("folder")
-@click.option("--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True)
+@click.option(
+    "--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True, help="File format."
+)
 @click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to (default: current).")
 def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None) -> None:
-    """Export runs, intervals, levels and verdicts for use in a spreadsheet."""
+    """Export runs, intervals, levels and verdicts to a folder."""
     from .questions.export import export as do
 
     for place in do(folder, to, into or Path()):
@@ -313,7 +337,9 @@ def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None
 @click.argument("folder")
 @click.option("--notebook", "notebooks", multiple=True, help="Run only this notebook; can be repeated.")
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the notebooks.")
-@click.option("--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True)
+@click.option(
+    "--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True, help="Format of the report."
+)
 @click.option("--code", is_flag=True, help="Include the code.")
 @click.option("--against", metavar="BEFORE", help="Make only the page that compares this measurement with FOLDER.")
 def report(
@@ -343,8 +369,9 @@ def report(
 @click.option("--workers", type=click.IntRange(min=1), help="Number of files to read at a time.")
 @as_json
 def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_json: bool) -> None:
-    """Read logs of network benchmarks: iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more.
+    """Read logs of network benchmarks.
 
+    Reads iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more.
     FILES are logs (plain or gzipped), folders of logs, or - for standard input.
     """
     from .data.logs import parse_files
@@ -386,9 +413,10 @@ def import_(
     labels_template: bool,
     **options: Any,
 ) -> None:
-    """Import existing logs, so that they are read, compared and reported like measured data.
+    """Import existing logs as an experiment.
 
-    FILES are logs, folders of logs or patterns. Labels add what a log does not contain: placement, hosts, round.
+    They are then read, compared and reported like measured data. FILES are logs, folders of logs or patterns. Labels
+    add what a log does not contain: placement, hosts, round.
     """
     from .data import imports
 
@@ -432,7 +460,7 @@ def _read(run: dict[str, Any]) -> str:
 @click.option("--dry-run", is_flag=True, help="Show what would be created, without creating or querying anything.")
 @click.option("--check", is_flag=True, help="Check login, sizes, quota and cost; create nothing.")
 def up(experiment: Path, root: str, dry_run: bool, check: bool) -> None:
-    """Place the hosts of an experiment, prove where they are, and leave them running."""
+    """Place the hosts of an experiment and leave them running."""
     from .pipeline import dry_run as show
     from .pipeline import preflight
     from .pipeline import up as do
@@ -473,10 +501,13 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
 
 @npl.command()
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--browser/--no-browser", default=True, show_default=True)
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the page in the browser.")
 @click.option("--port", default=0, help="Port of the page; 0 picks a free one.")
 def explore(folders: tuple[Path, ...], browser: bool, port: int) -> None:
-    """Explore FOLDERS (default: the lab's, else the recorded one) on a page in the browser, without code."""
+    """Explore experiments in the browser, without code.
+
+    The default for FOLDERS is the experiment of the lab, or else the recorded one.
+    """
     from .reporting.panel import serve
 
     sys.exit(serve(folders, browser=browser, port=port))
@@ -490,7 +521,7 @@ def workshop() -> None:
 @workshop.command("start")
 @click.argument("folder", default="workshop", type=click.Path(path_type=Path))
 @click.option("--experiment", type=click.Path(path_type=Path), help="The measured experiment that the lessons use.")
-@click.option("--browser/--no-browser", default=True, show_default=True)
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the page in the browser.")
 @click.option("--lab/--no-lab", default=True, show_default=True, help="Keep the local lab running meanwhile.")
 def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bool) -> None:
     """Copy the lessons into FOLDER and open JupyterLab there, with the lab running."""
@@ -501,7 +532,10 @@ def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bo
 
 @npl.group()
 def lab() -> None:
-    """Emulated hosts on this machine: no cloud account, real tools, real SSH."""
+    """Run emulated hosts on this machine.
+
+    No cloud account is needed; the tools and SSH are real.
+    """
 
 
 lab_folder = click.option(
