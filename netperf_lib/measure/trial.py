@@ -135,8 +135,8 @@ class TrialRun:
         if received[second] > SHARED * received[first] + IDLE or not received[first]:
             told = ", ".join(f"{name} {n:.0f}" for name, n in received.items())
             self.record["warnings"].append(
-                f"several servers behind {self.server.host.data_address} were at work (packets received: {told}); what "
-                f"is told of the server is of {first} only"
+                f"several servers behind {self.server.host.data_address} were at work (packets received: {told}); the "
+                f"facts and counters of the server are those of {first} only"
             )
         self.server = self.servers[names.index(first)]
         self.record["backends"] = received

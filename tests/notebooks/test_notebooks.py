@@ -433,22 +433,25 @@ class Compared:
     compare_outputs, sanitize = IPyNbCell.compare_outputs, IPyNbCell.sanitize
     format_output_compare = IPyNbCell.format_output_compare
 
-    def __init__(self, outputs: list[Any], before: list[Any]) -> None:
+    def __init__(self, outputs: list[Any], before: list[Any], item: pytest.Item) -> None:
         patterns = dict(get_sanitize_patterns((HERE / "sanitize.cfg").read_text("utf-8")))
         skipped = ("metadata", "traceback", "output_type", "name", "execution_count", "text/html")
         self.parent = SimpleNamespace(skip_compare=skipped, sanitize_patterns=patterns)
         self.colors, self.options = nocolors, {}
+        self.ihook, self.config = item.ihook, item.config
         self.same = self.compare_outputs(outputs, before)
 
 
 @pytest.mark.parametrize("name", reference.PAGES)
-def test_a_reference_notebook_comes_out_the_same(name: str, reports: dict[str, Path]) -> None:
+def test_a_reference_notebook_comes_out_the_same(
+    name: str, reports: dict[str, Path], request: pytest.FixtureRequest
+) -> None:
     done = reference.comparable(nbformat.read(reports[name].with_suffix(".ipynb"), as_version=4), "NETPERF_RECORDED")
     kept = nbformat.read(reference.FOLDER / f"{name}.ipynb", as_version=4)
     assert [c.source for c in done.cells] == [c.source for c in kept.cells]
     for now, before in zip(done.cells, kept.cells, strict=True):
         if now.cell_type == "code":
-            cell = Compared(now.outputs, before.outputs)
+            cell = Compared(now.outputs, before.outputs, request.node)
             assert cell.same, "python -m tests.notebooks.reference writes them anew\n" + "\n".join(
                 cell.comparison_traceback
             )

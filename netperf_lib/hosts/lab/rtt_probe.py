@@ -17,7 +17,7 @@ from typing import Any
 def receive(control: socket.socket) -> tuple[dict[str, Any], int | None]:
     """Wait for a host's JSON message; return it and the descriptor that came with it. OSError if the host failed."""
     message, fds, _, _ = socket.recv_fds(control, 65536, 1)
-    said: dict[str, Any] = json.loads(message) if message else {"error": "it ended without a word"}
+    said: dict[str, Any] = json.loads(message) if message else {"error": "it ended without output"}
     if "error" in said:
         raise OSError(said["error"])
     return said, fds[0] if fds else None
