@@ -33,8 +33,8 @@ def test_pairs_that_fit(tmp_path: Path, hosts: str, server: str, placement: str)
 @pytest.mark.parametrize(
     ("hosts", "server", "placement", "said"),
     [
-        (LAB, "far", "ppg", "the pair a and far is called 'ppg', and its hosts lie 'cross-region'"),
-        (LAB, "b", "same-zone", "the pair a and b is called 'same-zone', and its hosts lie 'ppg'"),
+        (LAB, "far", "ppg", "the pair a and far is declared 'ppg', but its hosts are 'cross-region'"),
+        (LAB, "b", "same-zone", "the pair a and b is declared 'same-zone', but its hosts are 'ppg'"),
         (LAB, "gone", "ppg", "a pair names host 'gone', which is not in the lab (known: a, b, far)"),
         (INVENTORY, "gone", "ppg", "a pair names host 'gone', which is not in the inventory (known: a, b)"),
         (LAB.replace("hosts:", "hots:"), "b", "ppg", "Extra inputs are not permitted (known options: hosts"),
