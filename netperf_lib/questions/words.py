@@ -125,6 +125,8 @@ def effect(ratio: float, outward: int = 0, *, times: bool = False) -> str:
     size = size_words(ratio, outward, times=times and ratio >= 1)
     if size.endswith(" times"):
         return f"×{size.removesuffix(' times')}"
+    if not size.strip("0. %"):
+        return size
     return f"{'−' if ratio < 1 else '+'}{size}"
 
 

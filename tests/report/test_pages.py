@@ -95,6 +95,7 @@ def test_an_interval_is_rounded_outwards() -> None:
     assert effect(1 - 0.402, -1) == "−41 %"
     assert effect(0.895, -1) == "−11 %"
     assert effect(1.001, 1) == "+0.1 %"
+    assert effect(0.9998) == effect(1.0002) == "0.0 %"  # zero has no sign
     assert effect(3.14, -1) == "×3.1"
     assert effect(3.11, 1) == "×3.2"
     assert effect(1 / 158.4, 1) == "1/158"
