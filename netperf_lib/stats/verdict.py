@@ -422,9 +422,6 @@ def _basis(m: Measured, trust: Trust, design: Design) -> tuple[str, str, tuple[s
     return f"paired by round, Hodges-Lehmann, {exact}signed rank{looks}", what, assumed
 
 
-# --- arrays -----------------------------------------------------------------------------------------------------------
-
-
 def compare_samples(
     a: npt.ArrayLike,
     b: npt.ArrayLike,

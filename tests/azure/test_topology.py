@@ -106,8 +106,16 @@ def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
         (["a b same-zone", "a b ppg"], {}, "'b' should have ppg off .* and on"),
         (["a b same-zone", "a b cross-zone"], {}, "both hosts would be in zone 1|should have zone"),
         (["a b standard-lb", "c b same-zone"], {}, "measured at different addresses"),
-        (["a b same-zone"], {"vms": {"b": {"backends": 2}}}, "but b is not the server of a standard-lb"),
-        (["a b standard-lb", "a b-2 ppg"], {"vms": {"b": {"backends": 2}}}, "'b-2' would also be the name"),
+        (
+            ["a b same-zone"],
+            {"vms": {"b": {"backends": 2}}},
+            "b has backends, but b is not the server of a standard-lb",
+        ),
+        (
+            ["a b standard-lb", "a b-2 ppg"],
+            {"vms": {"b": {"backends": 2}}},
+            "'b-2' would also be the name of a backend",
+        ),
         (["A_b c same-zone"], {}, "cannot name a VM"),
         ([f"{'a' * 41} c same-zone"], {}, "at most 40"),
         (["a b same-zone"], {"vms": {"z": {"zone": "1"}}}, "'z', which is in no pair"),
