@@ -7,6 +7,9 @@ EXPERIMENT ?= data/experiments/lab.yaml
 ROOT ?= results
 # Hundreds of processes of the tests would compile the library and each test anew.
 unexport PYTHONDONTWRITEBYTECODE
+# uv brings certificates of its own; those of the system are the ones that know a company's proxy.
+export UV_SYSTEM_CERTS := 1
+UV := uv==0.13.9
 
 .PHONY: help setup report test soak test-azure validate check bench bench-scale fuzz docs workshop notebooks golden lock clean
 
@@ -18,7 +21,7 @@ setup: .venv/ready ## build .venv and install missing measuring tools (with apt,
 .venv/ready: requirements.lock pyproject.toml .ci/system-tools
 	@bash .ci/system-tools
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.5'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV)'
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --editable .
 	@touch $@
