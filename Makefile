@@ -18,10 +18,11 @@ help: ## show this help
 
 setup: .venv/ready ## build .venv and install missing measuring tools (with apt, where permitted)
 
-.venv/ready: requirements.lock pyproject.toml .ci/system-tools
-	@bash .ci/system-tools
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV)'
+.venv/ready: requirements.lock pyproject.toml .ci/system-tools .ci/unpack-tools
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11, 2) or sys.exit("netperf_lib needs Python 3.11.2 or later, and this is " + sys.version.split()[0] + ": make PYTHON=/path/to/another/python3")'
+	@PYTHON=$(PYTHON) bash .ci/system-tools
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv 2>/dev/null || $(PYTHON) -m venv --without-pip .venv # pip was unpacked
+	@PYTHONPATH="$$(ls .venv/tools/usr/share/python-wheels/pip-*.whl 2>/dev/null)" $(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV)'
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --editable .
 	@touch $@

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import sys
 from dataclasses import dataclass
 
@@ -30,7 +29,7 @@ class Finding:
 
 
 def _program(name: str, package: str, needed_for: str) -> Finding:
-    place = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    place = lab.program(name)
     apt = "" if getattr(os, "geteuid", lambda: 1)() == 0 else "sudo "
     return Finding(name, needed_for, place is not None, place or "not found", f"{apt}apt-get install {package}")
 
@@ -48,7 +47,7 @@ def doctor() -> list[Finding]:
     """Check for everything that any part of the project needs; nothing is changed."""
     python = platform.python_version()
     findings = [
-        Finding("Python", "everything", sys.version_info >= (3, 11), python, "install Python 3.11 or later"),
+        Finding("Python", "everything", sys.version_info >= (3, 11, 2), python, "install Python 3.11.2 or later"),
         _program("ssh", "openssh-client", "local lab"),
         _program("sshd", "openssh-server", "local lab"),
     ]

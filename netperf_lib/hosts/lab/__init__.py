@@ -27,6 +27,7 @@ from ...tools import TOOLS
 from ..source import NOTHING_KNOWN, Workload
 from ..source import spent as spent
 from .requirements import check_linux
+from .requirements import program as program
 from .topology import LabHost as LabHost
 from .topology import Link as Link
 from .topology import Options as Options

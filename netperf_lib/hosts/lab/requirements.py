@@ -33,21 +33,24 @@ def check_linux() -> None:
         )
 
 
-def sshd() -> str | None:
-    """Path of the SSH server, which is rarely on an ordinary user's PATH."""
-    return shutil.which("sshd", path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin")))
+def search_path() -> str:
+    """Where programs are looked for: PATH, the environment of this Python, and the folders of administrators.
+
+    Tools that an ordinary user unpacked are beside Python; the SSH server is rarely on an ordinary user's PATH.
+    """
+    path = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+    return os.pathsep.join((path, str(Path(sys.executable).parent), "/usr/sbin", "/sbin"))
+
+
+def program(name: str) -> str | None:
+    """Path of a program, or None where it is not installed."""
+    return shutil.which(name, path=search_path())
 
 
 def _check_programs() -> None:
-    for program, found, package in (
-        ("sshd", sshd(), "openssh-server"),
-        ("ssh", shutil.which("ssh"), "openssh-client"),
-        ("ssh-keygen", shutil.which("ssh-keygen"), "openssh-client"),
-    ):
-        if not found:
-            raise LabError(
-                f"the lab needs {program}, which is not installed here: run 'sudo apt-get install {package}'"
-            )
+    for name, package in (("sshd", "openssh-server"), ("ssh", "openssh-client"), ("ssh-keygen", "openssh-client")):
+        if program(name) is None:
+            raise LabError(f"the lab needs {name}, which is not installed here: run 'sudo apt-get install {package}'")
 
 
 def _check_user() -> None:

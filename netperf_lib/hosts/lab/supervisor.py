@@ -75,7 +75,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Create everything, and check that it works; LabError if something cannot be created here."""
-        sshd = requirements.sshd()
+        sshd = requirements.program("sshd")
         assert sshd is not None, "checked before"
         few_processors()
         _keygen(self.folder / "id")
@@ -240,7 +240,7 @@ def clean(folder: Path) -> None:
 
 
 def _sshd_config() -> str:
-    path = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin") + ":/usr/sbin:/sbin"
+    path = requirements.search_path()
     return (
         f"HostKey {SSHD_FOLDER}/host_key\n"
         f"AuthorizedKeysFile {SSHD_FOLDER}/authorized_keys\n"
@@ -260,8 +260,9 @@ def _sshd_config() -> str:
 
 
 def _keygen(file: Path) -> None:
+    program = requirements.program("ssh-keygen") or "ssh-keygen"
     subprocess.run(
-        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "netperf_lib lab", "-f", str(file)],
+        [program, "-q", "-t", "ed25519", "-N", "", "-C", "netperf_lib lab", "-f", str(file)],
         check=True,
         stdin=subprocess.DEVNULL,
     )
