@@ -61,7 +61,13 @@ def test_make_help_explains_every_target() -> None:
 def test_a_checkout_with_a_space_in_its_path_is_set_up(tmp_path: Path) -> None:
     place = tmp_path / "a place"
     (place / ".ci").mkdir(parents=True)
-    for name in ("requirements.lock", "requirements-azure.lock", "pyproject.toml", ".ci/system-tools", ".ci/unpack-tools"):
+    for name in (
+        "requirements.lock",
+        "requirements-azure.lock",
+        "pyproject.toml",
+        ".ci/system-tools",
+        ".ci/unpack-tools",
+    ):
         (place / name).touch()
     (place / "Makefile").write_text((REPO / "Makefile").read_text("utf-8"), "utf-8")
     for environment in (".venv", ".venv-azure"):
