@@ -395,7 +395,9 @@ def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_
     "--into", type=click.Path(file_okay=False, path_type=Path), help="Folder of the experiment to import into."
 )
 @click.option(
-    "--labels", type=click.Path(dir_okay=False, path_type=Path), help="CSV file: a row for each log or pattern of logs."
+    "--labels",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CSV or xlsx file: a row for each log or pattern of logs.",
 )
 @click.option("--pattern", help="Structure of the paths, for example '{placement}/{tool}-P{streams}-r{round}.txt'.")
 @click.option("--contrasts", type=click.Path(dir_okay=False, path_type=Path), help="YAML file: the declared contrasts.")
@@ -433,7 +435,7 @@ def import_(
         raise click.UsageError("no folder given: use --into results/NAME (or --dry-run, or --labels-template)")
     declared = imports.read_contrasts(contrasts) if contrasts else None
     done = imports.import_logs(files, into=into, contrasts=declared, title=title, **options)
-    click.echo(f"{len(done.runs)} runs in {done.path}")
+    click.echo(f"{imports.usable(done.runs)} in {done.path}")
     if pdf is not None:
         from .pipeline import report_to
 

@@ -9,23 +9,26 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import hashlib
+import io
+import ipaddress
 import os
 import re
 import shutil
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ..errors import NetperfError, ParseError, StoreError, UsageError
+from ..errors import NetperfError, ParseError, StoreError, UsageError, pip_install
 from ..experiment.factors import FACTORS, is_reserved
 from ..experiment.model import Contrast, Experiment
-from ..metrics import metric, to_bytes
+from ..metrics import metric, plural, to_bytes
 from ..tools.parsed import ParsedRun
 from ..tools.peers import PEERS
 from . import logs
@@ -41,11 +44,14 @@ NOTICE = "Imported logs: order and rounds as labelled, not as planned."
 
 LOCAL_TIME = "the log gives its start without a time zone: taken as UTC; the label started_utc corrects it"
 
+TIME_OF_NAME = "the start is taken from the name of the log, as UTC; the label started_utc corrects it"
+
 COLUMNS: dict[str, str] = {
     **{name: "bytes" if f.unit == "bytes" else f.kind for name, f in FACTORS.items()},
     "round": "integer",
     "deployment": "integer",
     "started_utc": "time",
+    "bandwidth_mbps": "number",
 }
 """Columns of a labels table with a meaning of their own, and the kind of their values; any other column is a user's
 factor."""
@@ -71,6 +77,10 @@ class LoggedRun:
     """Values of the labels, typed; a label that is not given is absent."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """Values of the same columns in the log."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Address in the log of ``client`` and ``server``, where a label gives its name."""
+    warnings: tuple[str, ...] = ()
+    """What the labels and the log do not agree on, without a contradiction."""
 
     @cached_property
     def digest(self) -> str:
@@ -91,7 +101,7 @@ class Labels:
 
     def __init__(self, table: pd.DataFrame, source: str = "labels") -> None:
         self.source = source
-        names = [str(c).strip() for c in table.columns]
+        names = [_column(str(c)) for c in table.columns]
         problems = [f"{source}: column {c!r} is given twice" for c, n in Counter(names).items() if n > 1]
         if FILE not in names:
             problems.append(
@@ -114,15 +124,41 @@ class Labels:
 
     @classmethod
     def read(cls, labels: pd.DataFrame | Location) -> Labels:
-        """Read a labels table from a CSV file; a DataFrame is used as it is."""
+        """Read a labels table: CSV as spreadsheets write it, or the first sheet of an xlsx; a DataFrame as it is."""
         import pandas as pd
 
         if isinstance(labels, pd.DataFrame):
             return cls(labels)
+        path = Path(labels)
         try:
-            return cls(pd.read_csv(labels, dtype=str, sep=None, engine="python"), os.fspath(labels))
-        except (OSError, ValueError) as error:
+            if path.suffix.lower() == ".xlsx":
+                return cls(pd.read_excel(path, dtype=str), os.fspath(labels))
+            text = _decoded(path.read_bytes())
+            first = next((line for line in text.splitlines() if line.strip()), "")
+            separator = max(",;\t", key=first.count)
+            return cls(
+                pd.read_csv(io.StringIO(text), dtype=str, sep=separator, skipinitialspace=True), os.fspath(labels)
+            )
+        except ImportError:
+            raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or save as CSV") from None
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise UsageError(f"{os.fspath(labels)}: cannot be read as a table of labels ({error})") from None
+
+
+def _decoded(data: bytes) -> str:
+    """Text of a CSV file: UTF-8 with or without a byte-order mark, else what Excel writes on Windows."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", errors="replace")
+
+
+def _column(heading: str) -> str:
+    """Name of a column from its heading: ``TCP buffer bytes`` is ``tcp_buffer_bytes``; an own heading is kept."""
+    plain_name = re.sub(r"[\s-]+", "_", heading.strip().lower())
+    return plain_name if plain_name in (*COLUMNS, FILE, RUN) else heading.strip()
 
 
 def understand(
@@ -179,13 +215,22 @@ def understand(
             for where, row in mine[:1]:
                 given |= {k: (where, v) for k, v in row.items() if k not in (FILE, RUN)}
             labelled, said = _typed(given, problems), _said(run)
+            addresses = {
+                side: str(said.pop(side))
+                for side in ("client", "server")
+                if side in labelled and _is_address(said.get(side)) and not _is_address(labelled[side])
+            }
             for column in labelled.keys() & said.keys():
                 if not _agree(column, labelled[column], said[column]):
                     where, value = given[column]
                     problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {said[column]!r}")
             if labelled.get("started_utc") and "started_utc" not in run.parameters:
                 said.pop("started_utc", None)  # the log's clock has no zone: the label knows better
-            found.append(LoggedRun(path=path, name=name, index=index, parsed=run, labels=labelled, said=said))
+            found.append(
+                LoggedRun(
+                    path=path, name=name, index=index, parsed=run, labels=labelled, said=said, addresses=addresses
+                )
+            )
     if table is not None:
         problems += [f"{w}: {r[FILE]!r} matches no log" for w, r in table.rows if w not in used and FILE in r]
         problems += [
@@ -194,7 +239,58 @@ def understand(
     if not named:
         problems.append(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
     _refuse(problems)
-    return found
+    return _with_warnings([_with_time(run) for run in found])
+
+
+def _is_address(value: Any) -> bool:
+    try:
+        ipaddress.ip_address(str(value).partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+_TIME_IN_NAME = re.compile(
+    r"(?<!\d)(20\d\d)[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12]\d|3[01])"
+    r"[-_.T /]{0,2}([01]\d|2[0-3])[-_.:h]?([0-5]\d)(?:[-_.:m]?([0-5]\d))?Z?(?!\d)"
+)
+
+
+def _with_time(run: LoggedRun) -> LoggedRun:
+    """Take the start from the log's name, such as ``20261103-140500``, where neither log nor label gives it.
+
+    Only a log of one run is dated by its name.
+    """
+    matched = _TIME_IN_NAME.search(run.name)
+    if run.get("started_utc") is not None or run.index or matched is None:
+        return run
+    year, month, day, hour, minute, second = (int(part or 0) for part in matched.groups())
+    try:
+        at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:  # 31 February
+        return run
+    return replace(run, said={**run.said, "started_utc": at.isoformat()}, warnings=(*run.warnings, TIME_OF_NAME))
+
+
+def _with_warnings(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
+    """Add a warning to runs of a host that has several addresses, or shares its address with another name."""
+    names: dict[str, set[str]] = {}
+    addresses: dict[str, set[str]] = {}
+    for run in runs:
+        for side, address in run.addresses.items():
+            names.setdefault(address, set()).add(run.labels[side])
+            addresses.setdefault(run.labels[side], set()).add(address)
+    warned = []
+    for run in runs:
+        messages = list(run.warnings)
+        for side, address in run.addresses.items():
+            name = run.labels[side]
+            if len(addresses[name]) > 1:
+                messages.append(f"{side} {name!r} has several addresses: {', '.join(sorted(addresses[name]))}")
+            if len(names[address]) > 1:
+                messages.append(f"the address {address} has several names: {', '.join(sorted(names[address]))}")
+        warned.append(replace(run, warnings=tuple(dict.fromkeys(messages))))
+    return warned
 
 
 def _refuse(problems: Sequence[str]) -> None:
@@ -262,6 +358,8 @@ def _typed(given: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[st
             wanted = {"integer": "a whole number", "flag": "on or off", "time": "a time such as 2026-11-03T14:05:00Z"}
             what = wanted.get(COLUMNS[column], "a number")
             problems.append(f"{where}: {column} is {str(value)!r}; write {what}")
+    if (mbps := typed.pop("bandwidth_mbps", None)) is not None:
+        typed.setdefault("advertised_bps", mbps * 1e6)
     return typed
 
 
@@ -271,6 +369,9 @@ def _value(kind: str, value: Any) -> Any:
         if text.lower().removesuffix(".0") not in _FLAGS:
             raise ValueError(text)
         return _FLAGS[text.lower().removesuffix(".0")]
+    if kind in ("integer", "number", "bytes"):
+        # a decimal comma; 12,500 may be twelve or twelve thousand, and is refused
+        text = re.sub(r"^(0|\d+(?!,\d{3}\b)),(?=\d+\s*[A-Za-z]*$)", r"\1.", text)
     if kind == "integer":
         number = float(text)
         if number != int(number):
@@ -302,6 +403,9 @@ def _agree(column: str, label: Any, said: Any) -> bool:
     if column == "started_utc":  # a clock without a zone is off by hours, never by days
         a, b = (datetime.fromisoformat(str(v)).replace(tzinfo=None) for v in (label, said))
         return abs((a - b).total_seconds()) < _DAY_S
+    if column in ("client", "server"):  # a short and a full name
+        one, other = sorted((str(label).lower(), str(said).lower()), key=len)
+        return one == other or other.startswith(f"{one}.")
     if isinstance(label, float):
         return abs(label - float(said)) <= 0.05 * max(label, float(said))
     return str(label).lower() == str(said).lower() or label == said
@@ -322,6 +426,20 @@ def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
     table = pd.DataFrame(rows).convert_dtypes()  # whole numbers stay whole if some are missing
     keep = [c for c in table.columns if c in (FILE, RUN, "status", "missing") or table[c].notna().any()]
     return table[keep]
+
+
+def usable(runs: pd.DataFrame) -> str:
+    """How many runs give values, and why the others do not: ``90 runs, 88 usable; 2 not: the log ends early``."""
+    bad = runs[runs["status"] != "ok"]
+    words = plural(len(runs), "run")
+    if bad.empty:
+        return f"{words}, all usable"
+    reasons = Counter(str(error or status) for error, status in zip(bad["error"], bad["status"], strict=True))
+    shown = [f"{count} not: {reason}" for reason, count in reasons.most_common(5)]
+    rest = len(reasons) - len(shown)
+    return "; ".join(
+        [f"{words}, {len(runs) - len(bad)} usable", *shown, *([f"{rest} more reasons"] if rest > 0 else [])]
+    )
 
 
 def labels_template(files: Location | Iterable[Location]) -> str:
@@ -516,7 +634,7 @@ _ALWAYS = (
 
 def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[str, Any]:
     hosts = {
-        side: {"name": run.get(side)}
+        side: {"name": run.get(side), "data_address": run.addresses.get(side)}
         | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone", "zone_physical")}
         for side in ("client", "server")
     }
@@ -532,7 +650,7 @@ def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[st
         hosts=hosts,
         notice=NOTICE,
         started_utc=run.get("started_utc"),
-        warnings=[LOCAL_TIME] if local else [],
+        warnings=[*run.warnings, *([LOCAL_TIME] if local else [])],
         log={"status": run.parsed.status, "error": run.parsed.error, "run": run.index},
         imported={"file": run.name, "log": run.digest},
     )

@@ -13,7 +13,7 @@ import pandas as pd
 import pypdf
 import pytest
 
-from netperf_lib.data.imports import import_logs, labels_template, overview, understand
+from netperf_lib.data.imports import import_logs, labels_template, overview, understand, usable
 from netperf_lib.errors import StoreError, UsageError
 from netperf_lib.questions.before_after import BeforeAfter, compare
 
@@ -81,6 +81,70 @@ def test_a_label_that_contradicts_its_log_is_quoted_with_what_the_log_says() -> 
 def test_wrong_labels_are_refused(table: dict[str, list[object]], said: str) -> None:
     with pytest.raises(UsageError, match=said.replace("*", r"\*")):
         understand(QPERF, labels=pd.DataFrame(table))
+
+
+SPREADSHEETS = {
+    "utf-8 with a byte-order mark, semicolons": "\ufeffFile;Placement;Bandwidth Mbps;Rack\n*;ppg;8000,5;é1\n".encode(),
+    "tabs": b"file\tPlacement\tbandwidth_mbps\tRack\n*\tppg\t8000.5\t\xc3\xa91\n",
+    "windows": "FILE;PLACEMENT;bandwidth-mbps;Rack\n*;ppg;8000,5;é1\n".encode("cp1252"),
+    "utf-16": "file\tplacement\tbandwidth_mbps\tRack\n*\tppg\t8000.5\té1\n".encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("data", SPREADSHEETS.values(), ids=SPREADSHEETS)
+def test_labels_are_read_as_spreadsheets_write_them(tmp_path: Path, data: bytes) -> None:
+    place = tmp_path / "labels.csv"
+    place.write_bytes(data)
+    (run,) = understand(QPERF, labels=place)
+    assert run.labels == {"placement": "ppg", "advertised_bps": 8000.5e6, "Rack": "é1"}
+
+
+def test_labels_are_read_from_a_workbook(tmp_path: Path) -> None:
+    place = tmp_path / "labels.xlsx"
+    pd.DataFrame({"File": ["*"], "Placement": ["ppg"], "Round": [3], "Accelerated": [True], "Rack": ["a"]}).to_excel(
+        place, index=False
+    )
+    (run,) = understand(QPERF, labels=place)
+    assert run.labels == {"placement": "ppg", "round": 3, "accelerated": True, "Rack": "a"}
+
+
+def test_a_number_that_has_two_readings_is_refused() -> None:
+    with pytest.raises(UsageError, match="12,500"):
+        understand(QPERF, labels=pd.DataFrame({"file": ["*"], "bandwidth_mbps": ["12,500"]}))
+
+
+def test_a_name_and_an_address_are_no_contradiction(tmp_path: Path) -> None:
+    log = (LOGS / "iperf3" / "aks-omit-we-az2az3.txt").read_text()
+    address = next(line for line in log.splitlines() if "Connecting to host" in line).split()[3].rstrip(",")
+    for name, other in (("a.txt", address), ("b.txt", address), ("c.txt", "10.9.9.9")):
+        (tmp_path / name).write_text(log.replace(address, other))
+    labels = pd.DataFrame({"file": ["a.txt", "b.txt", "c.txt"], "server": ["near", "far", "far"]})
+    runs = {r.name: r for r in understand(tmp_path, labels=labels)}
+    assert {n: r.get("server") for n, r in runs.items()} == {"a.txt": "near", "b.txt": "far", "c.txt": "far"}
+    assert runs["c.txt"].warnings == (
+        f"server 'far' has several addresses: {', '.join(sorted((address, '10.9.9.9')))}",
+    )
+    assert runs["a.txt"].warnings == (f"the address {address} has several names: far, near",)
+    mine = import_logs(tmp_path, labels=labels, into=tmp_path / "mine").runs
+    assert set(mine["server"]) == {"near", "far"}
+    assert all("several" in w[0] for w in mine["warnings"])
+    with pytest.raises(UsageError, match=r"10\.1\.1\.1"):  # two addresses do contradict each other
+        understand(tmp_path / "a.txt", labels=pd.DataFrame({"file": ["*"], "server": ["10.1.1.1"]}))
+
+
+def test_the_time_in_a_file_name_orders_the_runs(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    for at, us in (("20261103-1405", "41.0"), ("2026-11-03T09-30-15", "42.0"), ("2026-13-03T09-30", "43.0")):
+        place = logs / f"ping_{at}.log"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(QPERF.read_text().replace("39.4", us).replace("25.3 K", f"{1e3 / float(us):.1f} K"))
+    runs = import_logs(logs, into=tmp_path / "mine").runs.sort_values("order")
+    assert runs["latency_oneway_us"].tolist() == [43.0, 42.0, 41.0]  # one without a time comes first
+    assert runs["started_utc"].dropna().tolist() == [
+        pd.Timestamp("2026-11-03T09:30:15Z"),
+        pd.Timestamp("2026-11-03T14:05:00Z"),
+    ]
+    assert "name of the log" in runs["warnings"].iloc[1][0]
 
 
 @pytest.mark.parametrize("name", ["status", "order", "throughput_bps"])
@@ -353,3 +417,12 @@ def test_raw_logs_are_compared_without_an_import(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["after", "before", "kept"]
     both = compare(before, by="rack", metric="latency_oneway_us", pattern=OWN)
     assert {c.verdict for c in both} == {"no verdict"}
+
+
+def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_path: Path) -> None:
+    shutil.copy(QPERF, tmp_path / "a.txt")
+    shutil.copy(LOGS / "iperf3" / "busy_iperf3.txt", tmp_path / "b.txt")
+    runs = import_logs(tmp_path, into=tmp_path / "mine").runs
+    assert usable(runs).startswith("2 runs, 1 usable; 1 not: ")
+    assert "busy" in usable(runs)
+    assert usable(runs[runs["status"] == "ok"]) == "1 run, all usable"
