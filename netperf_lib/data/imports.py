@@ -215,7 +215,7 @@ def understand(
             for where, row in mine[:1]:
                 given |= {k: (where, v) for k, v in row.items() if k not in (FILE, RUN)}
             labelled, said = _typed(given, problems), _said(run)
-            addresses = {
+            addresses: dict[str, str] = {
                 side: str(said.pop(side))
                 for side in ("client", "server")
                 if side in labelled and _is_address(said.get(side)) and not _is_address(labelled[side])

@@ -423,6 +423,6 @@ def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_
     shutil.copy(QPERF, tmp_path / "a.txt")
     shutil.copy(LOGS / "iperf3" / "busy_iperf3.txt", tmp_path / "b.txt")
     runs = import_logs(tmp_path, into=tmp_path / "mine").runs
-    assert usable(runs).startswith("2 runs, 1 usable; 1 not: ")
+    assert usable(runs).startswith("3 runs, 1 usable; 1 not: ")
     assert "busy" in usable(runs)
     assert usable(runs[runs["status"] == "ok"]) == "1 run, all usable"
