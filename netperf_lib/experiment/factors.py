@@ -224,9 +224,9 @@ FACTORS: Mapping[str, Factor] = {
         ),
         Factor(name="kernel", role="observed"),
         Factor(name="tool_version", label="version of the tool", role="observed", follows=("tool",)),
-        Factor(name="nic_driver", label="network driver", role="observed"),
+        Factor(name="nic_driver", label="network driver", role="observed", follows=("accelerated",)),
         Factor(name="server_backend", label="backend that answered", role="observed"),
-        Factor(name="vf_up", label="virtual function up", kind="flag", role="observed"),
+        Factor(name="vf_up", label="virtual function up", kind="flag", role="observed", follows=("accelerated",)),
         *_pair("zone_physical", "physical zone", "observed"),
     )
 }

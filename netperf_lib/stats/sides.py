@@ -324,7 +324,19 @@ def _confounded(table: RunsTable, given: Factors, have: Sequence[Rows]) -> list[
         if not any(factor in inside for inside in both) and len(have) == 2:
             one, two = (level_words(factor, table.level_of(factor, rows[0])) for rows in have)
             found.append(f"the sides also differ in {factor} ({one} and {two}): the difference may be due to that")
-    return found
+    return found + _unproven(table, have)
+
+
+def _unproven(table: RunsTable, have: Sequence[Rows]) -> list[str]:
+    """Warn if the virtual function of accelerated networking is the same on two sides that differ in acceleration."""
+    if len(have) != 2 or not {"accelerated", "vf_up"} <= set(table.columns) or not all(rows.size for rows in have):
+        return []
+    switched, functions = ([set(table.levels(f)[0][rows].tolist()) for rows in have] for f in ("accelerated", "vf_up"))
+    up = table.level_of("vf_up", have[0][0])
+    if switched[0] & switched[1] or functions[0] != functions[1] or len(functions[0]) > 1 or up is None:
+        return []
+    state = "a" if up else "no"
+    return [f"the sides differ in accelerated networking, but both had {state} virtual function: it was not switched"]
 
 
 _COUNTS = ("packets_count", "messages_count")

@@ -144,6 +144,22 @@ def test_a_second_difference_between_the_sides_is_named():
     ) in c.warnings
 
 
+@pytest.mark.parametrize("up", [True, False, None])
+def test_what_a_declared_factor_implies_is_its_proof(up: bool | None):
+    runs = table()
+    accelerated = runs["placement"] == "ppg"
+    runs["accelerated"] = pd.array(accelerated, dtype="boolean")
+    runs["placement"] = "same-zone"
+    on_off = {"metric": "latency_oneway_us", "a": {"accelerated": True}, "b": {"accelerated": False}, "margin": 0.1}
+    proven = runs.assign(
+        vf_up=pd.array(accelerated, dtype="boolean"), nic_driver=np.where(accelerated, "mlx5", "netvsc")
+    )
+    assert not any("vf_up" in w or "nic_driver" in w for w in npl.compare(proven, contrasts=[on_off])[0].warnings)
+    unproven = runs.assign(vf_up=pd.array([up] * len(runs), dtype="boolean"))
+    warned = any("it was not switched" in w for w in npl.compare(unproven, contrasts=[on_off])[0].warnings)
+    assert warned == (up is not None)
+
+
 def test_deployments_are_the_replicates_of_a_placement():
     few, enough = npl.compare(table(deployments=3, spread=0.01)), npl.compare(table(deployments=5, spread=0.05))
     assert few[0].scope == "over 3 deployments"
