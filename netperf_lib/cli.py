@@ -547,9 +547,8 @@ lab_folder = click.option(
 
 @lab.command("up")
 @click.argument("experiment", required=False, type=click.Path(path_type=Path))
-@click.option("--realtime", is_flag=True, help="Real-time priority for steadier delays; needs root.")
 @lab_folder
-def lab_up(experiment: Path | None, realtime: bool, folder: Path | None) -> None:
+def lab_up(experiment: Path | None, folder: Path | None) -> None:
     """Run a lab until interrupted: the default lab, or that of an EXPERIMENT."""
     from . import hosts
     from .hosts import lab as source
@@ -559,7 +558,7 @@ def lab_up(experiment: Path | None, realtime: bool, folder: Path | None) -> None
         from .experiment.yaml import load_experiment
 
         options = hosts.options(load_experiment(experiment))
-    source.run_foreground(options.model_copy(update={"realtime": options.realtime or realtime}), folder)
+    source.run_foreground(options, folder)
 
 
 @lab.command("status")

@@ -47,7 +47,7 @@ def declare(folder: Path, rounds: int, **more: Any) -> Path:
     couples = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     experiment = {
         "name": "small",
-        "hosts": {"source": "lab", "options": {"realtime": os.geteuid() == 0}},
+        "hosts": {"source": "lab"},
         "pairs": pairs,
         "tests": [{"tool": "qperf", "test": "tcp_lat", "duration_s": 1}],
         "rounds": rounds,

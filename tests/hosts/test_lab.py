@@ -84,11 +84,10 @@ def test_hosts_are_separate_machines(deployment):
 def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
     assert deployment.notice.startswith("Emulated hosts")
     assert deployment.notice.count(".") == 1, "one sentence"
+    assert "10 times those of a real one" in deployment.notice
     floor = next(p for p in deployment.proofs if "emulation adds" in p.claim)
     assert floor.holds is not None
     assert re.search(r"measured [\d., -]+ µs one way", floor.evidence)
-    if not floor.holds:
-        assert "busy" in deployment.notice
     for host in deployment.hosts[1:]:
         assert any("one way between client and" in p.claim for p in host.proofs), host
 
@@ -114,10 +113,10 @@ def test_delays_are_those_asked_for(deployment):
         us = {host: min(us[host], again[host]) for host in hosts}
     floor = next(p.evidence for p in deployment.proofs if "emulation adds" in p.claim)
     taken_off = float(re.search(r"([\d.]+) µs are taken off every delay", floor)[1])
-    assert us["region"] > 50 * us["ppg"]
+    assert us["region"] > 15 * us["ppg"]
     assert 10_000 - taken_off < us["region"] < 11_000
-    assert 40 < us["plain"] - us["zone"] < 400
-    assert us["ppg"] < us["zone"]
+    assert 400 - taken_off < us["ppg"] < us["zone"] < 900
+    assert 600 < us["plain"] - us["zone"] < 1500
 
 
 def bps(deployment, client, server, arguments):
@@ -231,16 +230,15 @@ def test_two_labs_do_not_meet(tmp_path):
         lab.down(experiment(**SMALL), state=tmp_path / "one")
 
 
-def test_realtime_priority_where_it_is_allowed(tmp_path):
-    try:
-        made = lab.up(experiment(**SMALL, realtime=True), state=tmp_path)
-    except LabError as error:
-        assert "leave the option 'realtime' out" in str(error)  # noqa: PT017  an ordinary user's machine
-        return
-    try:
-        assert "SCHED_RR" in run(made, "client", "chrt -p $$")
-    finally:
-        lab.down(experiment(), state=tmp_path)
+def test_hosts_go_before_other_programs_where_that_is_allowed(deployment):
+    assert ("SCHED_RR" in run(deployment, "client", "chrt -p $$")) == (os.geteuid() == 0)
+
+
+def test_whoever_runs_the_lab_may_set_the_buffers_of_its_hosts(deployment):
+    setting = "/proc/sys/net/ipv4/tcp_rmem"
+    before = run(deployment, "ppg", f"cat {setting}").split()
+    assert run(deployment, "ppg", f"echo 4096 65536 1000000 >{setting}; cat {setting}").split()[-1] == "1000000"
+    run(deployment, "ppg", f"echo {' '.join(before)} >{setting}")
 
 
 def test_up_again_is_the_same_lab_and_other_options_another(tmp_path):

@@ -103,10 +103,10 @@ def cost(experiment: Experiment, *, workload: Workload) -> str:
     return "nothing: the lab is this machine"
 
 
-def check(options: Options | None = None) -> None:
+def check() -> None:
     """Raise LabError, with reason and remedy, if a lab cannot run on this machine. Nothing is started or changed."""
     check_linux()
-    _supervisor(options or Options()).wait()
+    _supervisor(Options()).wait()
 
 
 def start(options: Options, folder: Path, number: int = 1) -> Deployment:

@@ -36,7 +36,7 @@ def main(folder: Path, number: int, caller: int) -> int:
     supervisor = Supervisor(options, folder)
     try:
         try:
-            requirements.check(realtime=options.realtime)
+            requirements.check()
             supervisor.start()
             write(describe(supervisor, number), folder)
         except LabError as error:
@@ -57,7 +57,7 @@ def main(folder: Path, number: int, caller: int) -> int:
 def check() -> int:
     """Report whether a lab could run; return the exit code."""
     try:
-        requirements.check(realtime=_options().realtime)
+        requirements.check()
     except LabError as error:
         _say(1, error=str(error))
         return 1

@@ -17,14 +17,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .cpu_idle import KeepAwake
 from .namespace import VNET_HEADER, exact_timers
 from .topology import Options
 
-_SPIN_NS = 60_000
-"""How long before a deadline to stop sleeping: about as long as a sleep may overrun."""
-_IDLE_S = 0.05
-"""Time without a packet after which the processors may sleep again."""
+_SPIN_NS = 100_000
+"""How long before a deadline to stop sleeping, and how long after a packet to wait for the next one without sleeping:
+longer than a sleep overruns, and than a host needs for an answer."""
 _FRAME_BYTES = VNET_HEADER + 65_536
 _READS_IN_A_ROW, _WRITES_IN_A_ROW = 16, 64
 """Bounds that keep one busy host from starving the others, and reading from starving writing."""
@@ -93,8 +91,6 @@ class Emulator:
         """
         exact_timers()
         gc.disable()  # nothing here makes cycles, and a collection would be a pause of milliseconds
-        awake = KeepAwake()
-        awake.hold()
         count = Counters()
         now, read, write, uniform = time.monotonic_ns, os.read, os.write, random.random
         push, pop = heapq.heappush, heapq.heappop
@@ -102,7 +98,7 @@ class Emulator:
         egress_free_ns = dict.fromkeys(self._tuns, 0)
         waiting: list[tuple[int, int, int, bytes]] = []  # (when due, serial, descriptor, frame): a heap
         serial = 0  # packets due at the same time leave in the order in which they came
-        latest_ns = 0
+        latest_ns = worked_ns = 0
 
         poller = select.epoll()
         for fd in (*self._tuns, stop):
@@ -113,7 +109,6 @@ class Emulator:
             worked = False
             for fd, _ in poll(0):
                 if fd == stop:
-                    awake.close()
                     count.latest_us = latest_ns / 1000
                     return count
                 worked = True
@@ -180,13 +175,13 @@ class Emulator:
                 worked = True
 
             if worked:
+                worked_ns = time_ns
+                continue
+            if time_ns - worked_ns < _SPIN_NS:
                 continue
             # select and not epoll does the sleeping: its time-out is finer than a millisecond
             if not waiting:
-                if not select.select(sleepers, (), (), _IDLE_S)[0]:
-                    awake.release()
-                    select.select(sleepers, (), ())
-                    awake.hold()
+                select.select(sleepers, (), ())
             else:
                 rest_ns = waiting[0][0] - now() - _SPIN_NS
                 if rest_ns > 0:

@@ -14,15 +14,13 @@ _TUN = Path("/dev/net/tun")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
-def check(*, realtime: bool = False) -> None:
-    """Raise LabError, with reason and remedy, if a lab cannot run here (with real-time priority if requested)."""
+def check() -> None:
+    """Raise LabError, with reason and remedy, if a lab cannot run here."""
     check_linux()
     _check_programs()
     _check_user()
     _check_tun()
     _check_namespaces()
-    if realtime:
-        _check_realtime()
 
 
 def check_linux() -> None:
@@ -114,18 +112,3 @@ def _check_namespaces() -> None:
     else:
         remedy = "run the lab with sudo, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
     raise LabError(f"the lab may not create network namespaces here ({why}): {remedy}")
-
-
-def _check_realtime() -> None:
-    """Try it in a child, so that this process stays as it is."""
-    if (child := os.fork()) == 0:
-        code = 1
-        try:
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))
-            code = 0
-        finally:
-            os._exit(code)
-    if os.waitpid(child, 0)[1]:
-        raise LabError(
-            "this system refuses real-time priority: run the lab as root, or leave the option 'realtime' out"
-        )

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from ...errors import LabError
 from . import namespace, requirements
-from .cpu_idle import few_processors
 from .emulator import Emulator
 from .host_process import HOME, SSHD_FOLDER, HostProcess
 from .rtt_probe import one_way_us, receive
@@ -55,9 +54,10 @@ class Calibration:
         return max(0.0, statistics.quantiles(self.floors_us, n=4, method="inclusive")[0])
 
     @property
-    def noisy(self) -> bool:
-        """Whether this machine is too busy for delays of some 50 µs to be trusted."""
-        return self.floor_us > 40 or max(self.floors_us) - min(self.floors_us) > 20
+    def spread_us(self) -> float:
+        """Difference between the upper and the lower quartile of the measurements."""
+        lower, _, upper = statistics.quantiles(self.floors_us, n=4, method="inclusive")
+        return upper - lower
 
 
 class Supervisor:
@@ -77,8 +77,8 @@ class Supervisor:
         """Create everything, and check that it works; LabError if something cannot be created here."""
         sshd = requirements.program("sshd")
         assert sshd is not None, "checked before"
-        few_processors()
         _keygen(self.folder / "id")
+        namespace.keep_awake()
         for host in self.options.hosts:
             self._start_host(host.name, sshd)
         self._write_ssh_files()
@@ -187,8 +187,7 @@ class Supervisor:
             namespace.die_with_parent(supervisor)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
-            if self.options.realtime:
-                os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(2))  # the hosts have 1
+            namespace.realtime(2)  # the hosts have 1
             counters = Emulator(self.options, self._tuns, overhead_us=overhead_us).run(reading)
             log.info("emulator: %s", json.dumps(asdict(counters)))
         except Exception:
@@ -244,7 +243,8 @@ def _sshd_config() -> str:
     return (
         f"HostKey {SSHD_FOLDER}/host_key\n"
         f"AuthorizedKeysFile {SSHD_FOLDER}/authorized_keys\n"
-        f'SetEnv "PATH={path}" HOME={HOME}\n'  # the hosts find the same tools as this process
+        # the hosts find the same tools as this process, and an ordinary user may change the settings of their networks
+        f'SetEnv "PATH={path}" HOME={HOME} NETPERF_OWN_NETWORK=1\n'
         "AuthenticationMethods publickey\n"
         "PermitRootLogin prohibit-password\n"
         "PermitUserRC no\n"
