@@ -24,6 +24,7 @@ from .questions import fleet as fleet
 from .questions.before_after import compare as compare
 from .questions.conditions import levels as levels
 from .questions.export import export as export
+from .questions.observe import observe as observe
 from .reporting import page as page
 from .reporting import report as report
 from .reporting import workshop as workshop

@@ -46,6 +46,13 @@ class Factor:
     """Type of a level."""
     role: Literal["condition", "host", "observed"] = "condition"
     """Part of a condition; a property of one of the two hosts; found while measuring."""
+    splits: Literal["always", "in a round"] | None = None
+    """When another level makes another condition: always; or only where it alone tells two runs of a round apart.
+
+    Default: always, but for what is found while measuring.
+    """
+    null: Literal["default", "none", "unknown"] = "none"
+    """What a null means: the default of the system; that there is none; or nothing, for it is not known."""
     unit: str | None = None
     """Unit of a level as `format_value` writes it."""
     ordinary: Level = None
@@ -60,6 +67,11 @@ class Factor:
     """Factors that determine this one: naming one of them also names this one."""
     applies: Callable[[str, str], bool] = lambda _tool, _test: True
     """Whether the factor applies to a test, from the names of the tool and the test."""
+
+    @property
+    def always_splits(self) -> bool:
+        """Whether another level makes another condition in every case."""
+        return (self.splits or ("in a round" if self.role == "observed" else "always")) == "always"
 
     def level_words(self, level: Any) -> str:
         """Words for a level of this factor: ``16 streams``, ``1 MiB TCP buffer``, ``bitrate 1 Gbit/s``."""
@@ -137,7 +149,10 @@ def _bitrate(level: Any) -> str:
 
 def _pair(name: str, label: str, role: Literal["host", "observed"] = "host") -> list[Factor]:
     """A property of a host: one column for the client, one for the server."""
-    return [Factor(name=f"{side}_{name}", label=f"{side}'s {label}", role=role) for side in ("client", "server")]
+    return [
+        Factor(name=f"{side}_{name}", label=f"{side}'s {label}", role=role, null="unknown")
+        for side in ("client", "server")
+    ]
 
 
 FACTORS: Mapping[str, Factor] = {
@@ -169,6 +184,7 @@ FACTORS: Mapping[str, Factor] = {
             label="parallel streams",
             default="streams",
             kind="integer",
+            null="default",
             words=lambda n: "1 stream" if n == 1 else f"{n:g} streams",
             applies=lambda tool, test: tool.startswith("iperf") and not is_latency(test),
         ),
@@ -176,6 +192,7 @@ FACTORS: Mapping[str, Factor] = {
             name="tcp_buffer_bytes",
             label="TCP buffer",
             kind="integer",
+            null="default",
             unit="bytes",
             words=lambda n: f"{format_value(n, 'bytes')} TCP buffer",
             applies=lambda _tool, test: not is_latency(test),
@@ -196,23 +213,30 @@ FACTORS: Mapping[str, Factor] = {
         Factor(name="zerocopy", label="zero copy", kind="flag", ordinary=False, applies=_iperf),
         Factor(name="reverse", label="server to client", kind="flag", ordinary=False, applies=_iperf),
         Factor(name="bidir", label="both directions", kind="flag", ordinary=False, applies=_iperf),
-        Factor(name="interval_s", label="interval", kind="number", unit="s", applies=_iperf),
+        Factor(name="interval_s", label="interval", kind="number", unit="s", splits="in a round", applies=_iperf),
         Factor(name="full_rtt", label="whole round trips", kind="flag", ordinary=False, applies=_sockperf),
         Factor(name="mps", label="messages per second", applies=_sockperf),
         Factor(name="reply_every", label="one reply every", kind="integer", applies=_sockperf),
         Factor(name="burst", label="messages in a burst", kind="integer", applies=_sockperf),
         Factor(name="samples", label="every packet kept", kind="flag", ordinary=False, applies=_sockperf),
         Factor(name="direction", follows=("reverse", "bidir"), words=str),
-        Factor(name="duration_s", label="duration", kind="number", unit="s"),
-        Factor(name="omit_s", label="omitted start", kind="number", unit="s", ordinary=0),
+        Factor(name="duration_s", label="duration", kind="number", unit="s", splits="in a round"),
+        Factor(name="omit_s", label="omitted start", kind="number", unit="s", ordinary=0, splits="in a round"),
         Factor(name="gateway_sku", label="gateway", words=str),
         # the hosts come last: they name a condition only where nothing else does
-        Factor(name="client"),
-        Factor(name="server"),
+        Factor(name="client", splits="in a round"),
+        Factor(name="server", splits="in a round"),
         *_pair("vm_size", "VM size"),
         *_pair("region", "region"),
         *_pair("zone", "zone"),
-        Factor(name="advertised_bps", label="advertised bandwidth", kind="number", unit="bps", role="host"),
+        Factor(
+            name="advertised_bps",
+            label="advertised bandwidth",
+            kind="number",
+            unit="bps",
+            role="host",
+            splits="in a round",
+        ),
         Factor(name="congestion_control", label="congestion control", role="observed", follows=("congestion",)),
         Factor(
             name="tcp_buffer_default_bytes",

@@ -1,0 +1,527 @@
+"""Which runs make a condition: the one place that decides it.
+
+A question projects the runs on some factors. Whatever else varies is the residue: it splits the conditions, and a note
+says so. Nothing is held at a level or pooled unless ``where`` or ``pool`` says it. The model is the package benchproc
+of golang.org/x/perf (``Projection``, ``Residue``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..errors import UsageError
+from ..experiment.factors import FACTORS, NOT_FACTORS, factor, level_words, plain
+from ..metrics import METRICS, plural
+from ..metrics import metric as metric_of
+from ..stats import level
+
+if TYPE_CHECKING:
+    from ..data.load import Results
+
+Codes: TypeAlias = npt.NDArray[np.int64]
+"""The number of each row's level; -1 stands for null."""
+Data: TypeAlias = "Results | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any] | Observations"
+"""What can be observed: an experiment, runs, a folder; several of them; or names with them, which adds a factor."""
+
+MEASUREMENT = "measurement"
+"""The factor that tells apart the experiments of a mapping, such as before and after."""
+POOLS = {
+    "pairs": ("client", "server", "client_zone", "server_zone", "client_zone_physical", "server_zone_physical"),
+}
+"""Names for several factors that are pooled together."""
+SEVERAL = "(several)"
+"""Stands in `Observations.facts` for a factor that varies within a condition."""
+
+_PROPERTIES = ("vm_size", "region", "zone")
+_MEANS = ("tool", "test", "protocol", "direction")
+_MOST_LEVELS = 12
+"""A column of the user's with more different fractions than this holds measurements, and is no factor."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observations:
+    """What each condition gave in each round.
+
+    Attributes
+    ----------
+    metric : str
+        What was observed.
+    table : DataFrame
+        A row for each condition, unit (an experiment's deployment) and round: ``value`` (null: none), ``state``
+        (``ok``, ``failed``, ``missing``), ``run_id``, ``order`` within the round.
+    conditions : DataFrame
+        A row for each condition, whose name is the index; a column for each factor in `by`.
+    by : tuple of str
+        The factors asked for, and then the residue, which splits.
+    asked : tuple of str
+        The factors asked for.
+    notes : tuple of str
+        What split, what was pooled, and what was left out, computed from the data.
+    facts : DataFrame
+        By condition the level of every factor; ``"(several)"`` where it varies within.
+    declaration : mapping
+        The experiment as declared; empty where there is none.
+    blocked : bool
+        Whether rounds are known, so that conditions can be compared within them.
+    """
+
+    metric: str
+    table: pd.DataFrame
+    conditions: pd.DataFrame
+    by: tuple[str, ...]
+    asked: tuple[str, ...]
+    notes: tuple[str, ...]
+    facts: pd.DataFrame
+    declaration: Mapping[str, Any]
+    blocked: bool
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(str, self.conditions.index[:3])) + (" …" if len(self.conditions) > 3 else "")
+        notes = "".join(f"\n  {note}" for note in self.notes)
+        return f"<{self.metric}: {plural(len(self.conditions), 'condition')} by {', '.join(self.by)} ({names})>{notes}"
+
+
+def observe(
+    data: Data,
+    metric: str,
+    by: str | Sequence[str] = (),
+    *,
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
+) -> Observations:
+    """Project runs on factors: what each condition gave in each round.
+
+    Every factor that varies, and is named neither in `by` nor in `where` nor in `pool`, splits the conditions.
+
+    Parameters
+    ----------
+    data : Results, DataFrame, path, or several of these
+        An experiment, its runs (all, or some of them), or a folder. A mapping of names to these adds the factor
+        ``measurement``, as in ``{"before": "results/may", "after": "results/june"}``.
+    metric : str
+        The metric.
+    by : str or sequence of str
+        The factors that are asked about.
+    where : mapping, optional
+        Factor and level, or a list of levels: only these runs.
+    pool : str or sequence of str
+        Factors that must not split, or ``"pairs"`` for the two hosts and their zones: the runs of a round are merged to
+        their geometric mean.
+
+    Returns
+    -------
+    Observations
+        A row for each condition and round, the conditions, and notes.
+
+    Raises
+    ------
+    UsageError
+        Unknown metric, factor or level, with the nearest ones; a factor that does not vary, with those that do; no
+        complete run has a value.
+
+    Examples
+    --------
+    >>> obs = observe("data/recorded/lab-full", "throughput_bps", by="streams")
+    >>> obs.by
+    ('streams', 'placement', 'tcp_buffer_bytes', 'during')
+    """
+    if isinstance(data, Observations):
+        return data
+    return _Projection(data, metric, _names(by), where or {}, _names(pool)).result()
+
+
+def levels(
+    data: Data,
+    metric: str | None = None,
+    by: str | Sequence[str] = (),
+    *,
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Level of each condition: the median of its observations, with interval, range and counts.
+
+    Parameters
+    ----------
+    data, metric, by, where, pool
+        As `observe` takes them; or the result of `observe` alone.
+    confidence : float
+        Confidence of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        A row for each condition: its levels, ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``,
+        ``confidence`` (the one that the interval really has), ``share_of_limit``, ``failed``, ``missing``. One
+        observation has no interval.
+
+    Raises
+    ------
+    UsageError
+        See `observe`.
+
+    Examples
+    --------
+    >>> table = levels("data/recorded/lab-full", "throughput_bps", by="streams")
+    >>> set(table["n"])
+    {12}
+    """
+    if metric is None and not isinstance(data, Observations):
+        raise UsageError("name a metric, for example levels(exp, 'throughput_bps')")
+    obs = observe(data, metric or "", by, where=where, pool=pool)
+    groups = dict(iter(obs.table.groupby("condition", sort=False)))
+    rows = []
+    for name in obs.conditions.index:
+        complete = groups[name][groups[name]["state"] == "ok"].sort_values(["unit", "round"])
+        x = complete["value"].to_numpy(float)
+        states = groups[name]["state"].value_counts()
+        row: dict[str, Any] = {"n": len(x)}
+        if len(x):
+            one = level(x, confidence, metric=obs.metric, units=complete["unit"])
+            row["median"] = one.median
+            if len(x) > 1:
+                bounds = {"low": one.low, "high": one.high, "smallest": x.min(), "largest": x.max()}
+                row |= bounds | {"confidence": one.confidence}
+        limit = obs.facts["advertised_bps"].get(name) if "advertised_bps" in obs.facts else None
+        if obs.metric.startswith("throughput") and isinstance(limit, float) and len(x):
+            row["share_of_limit"] = row["median"] / limit
+        rows.append(row | {state: int(states.get(state, 0)) for state in ("failed", "missing")})
+    heads = "n median low high smallest largest confidence share_of_limit failed missing".split()
+    table = pd.DataFrame(rows, index=obs.conditions.index).reindex(columns=heads)
+    return pd.concat([obs.conditions, table], axis=1)
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(str(name) for name in names)
+
+
+def _source(data: Any) -> tuple[pd.DataFrame, Mapping[str, Any], int]:
+    """The runs, the experiment as declared, and how many rounds were planned (0: not known)."""
+    from ..data.load import read  # the readers of tables are not needed for runs that are there
+
+    if isinstance(data, Mapping):
+        parts = {str(name): _source(one) for name, one in data.items()}
+        frames = [runs.assign(**{MEASUREMENT: name, "experiment": name}) for name, (runs, _, _) in parts.items()]
+        return pd.concat(frames, ignore_index=True), next(iter(parts.values()))[1], 0
+    if isinstance(data, str | os.PathLike):
+        data = read(data)
+    runs = getattr(data, "runs", data)
+    if isinstance(runs, Sequence):
+        frames = [_source(one)[0] for one in runs]
+        return pd.concat(frames, ignore_index=True), {}, 0
+    if not isinstance(runs, pd.DataFrame):
+        raise UsageError(f"expected an experiment, its runs, a folder, or several of these; got {type(data).__name__}")
+    declared: Mapping[str, Any] = runs.attrs.get("experiment") or {}
+    # a table that was cut by hand, and logs that were imported, miss nothing that was planned
+    complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
+    runs = runs.reset_index(drop=True)
+    runs.attrs = {}  # pandas copies them at each step
+    return runs, declared, int(declared.get("rounds") or 0) if complete else 0
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Say which of the known names were meant, or which there are."""
+    close = [k for k in known if k.endswith(f"_{name}")] or difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known) or 'none'}"
+
+
+def _codes(column: pd.Series) -> Codes | None:
+    """Codes of a column; None where a column of the user's holds lists or measured values."""
+    if column.isna().all():
+        return np.full(len(column), -1)
+    try:
+        codes, found = pd.factorize(column)
+    except TypeError:
+        return None
+    fractions = column.name not in FACTORS and pd.api.types.is_float_dtype(column) and len(found) > _MOST_LEVELS
+    return None if fractions else codes.astype(np.int64)
+
+
+def _joined(size: int, *codes: Codes) -> Codes:
+    """Codes of the combinations of several columns."""
+
+    def join(total: Codes, more: Codes) -> Codes:
+        codes: Codes = pd.factorize(total * (int(more.max(initial=0)) + 2) + more + 1)[0].astype(np.int64)
+        return codes
+
+    return reduce(join, codes, np.zeros(size, np.int64))
+
+
+def _varies(group: Codes, codes: Codes, *, null_is_level: bool) -> bool:
+    """Whether a column has several levels within any group."""
+    rows = slice(None) if null_is_level else codes >= 0
+    groups, held = group[rows], codes[rows]
+    first = np.full(int(groups.max(initial=0)) + 1, -2)
+    first[groups[::-1]] = held[::-1]
+    return bool((first[groups] != held).any())
+
+
+def _rank(name: str) -> tuple[bool, float]:
+    """Order of factors in a name: that of the list, a user's before the hosts; tool and test last."""
+    order = {known: i for i, known in enumerate(FACTORS)}
+    return name in _MEANS, order.get(name, order["client"] - 0.5)
+
+
+class _Projection:
+    """The steps from runs to observations. All arrays have a row for each run that is used."""
+
+    def __init__(
+        self, data: Any, metric: str, asked: tuple[str, ...], where: Mapping[str, Any], pool: tuple[str, ...]
+    ) -> None:
+        metric_of(metric)  # an unknown one is an error with the nearest names
+        self.metric, self.asked, self.notes = metric, asked, list[str]()
+        self.every, self.declared, self.planned = _source(data)
+        self.pooled = tuple(f for p in pool for f in POOLS.get(p, (p,)))
+        columns = [str(c) for c in self.every]
+        self.columns = [c for c in columns if c not in METRICS and c not in NOT_FACTORS and c != "design"]
+        for name in (*asked, *where, *(p for p in pool if p not in POOLS)):
+            if name not in self.columns:
+                raise UsageError(f"no factor {name!r} in these runs; {nearest(name, self.columns)}")
+        number = self._numbers("round")
+        self.blocked = bool(np.isfinite(number).all())
+        every = {c: codes for c in self.columns if (codes := _codes(self.every[c])) is not None}
+        use = self._where(self._comparable(every), where)
+        rows = self.rows = np.flatnonzero(use)
+        units = [self._every_codes(c) for c in ("experiment", "deployment") if c in self.every]
+        self.every_unit = _joined(len(self.every), *units)
+        self.unit, self.round = self.every_unit[rows], (number if self.blocked else np.arange(len(number)) * 1.0)[rows]
+        self.block = _joined(len(rows), self.unit, self._codes_of(self.round))
+        self.value = self._numbers(metric)[rows]
+        self.ok = self._state("ok")[rows] & np.isfinite(self.value)
+        self.codes = {c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()}
+
+    def _numbers(self, name: str) -> npt.NDArray[np.float64]:
+        if name not in self.every:
+            return np.full(len(self.every), np.nan)
+        return pd.to_numeric(self.every[name], errors="coerce").to_numpy(float, na_value=np.nan)
+
+    @staticmethod
+    def _codes_of(values: Any) -> Codes:
+        codes: Codes = pd.factorize(values)[0].astype(np.int64)
+        return codes
+
+    def _every_codes(self, name: str) -> Codes:
+        return self._codes_of(self.every[name])
+
+    def _state(self, status: str) -> npt.NDArray[np.bool_]:
+        if "status" not in self.every:
+            return np.ones(len(self.every), bool)
+        return (self.every["status"] == status).to_numpy(bool)
+
+    # -- which runs ------------------------------------------------------------------------------------------------
+
+    def _comparable(self, codes: Mapping[str, Codes]) -> npt.NDArray[np.bool_]:
+        """Runs of the tests that give the metric: only these can fail at giving it. Repeated attempts count once."""
+        n = len(self.every)
+        ran = self._state("ok")
+        ok = ran & np.isfinite(self._numbers(self.metric))
+        excluded = self.every["excluded"].notna().to_numpy() if "excluded" in self.every else np.zeros(n, bool)
+        fine, coarse = (
+            _joined(n, *(codes[c] for c in names if c in codes))
+            for names in (("tool", "test", "during", "full_rtt"), ("tool", "test"))
+        )
+        gives = np.isin(fine, fine[ok])
+        if not gives.any():
+            known = [m for m in METRICS if m in self.every and self.every[m].notna().any()]
+            raise UsageError(f"no complete run has a value of {self.metric}; {nearest(self.metric, known)}")
+        if dropped := int((excluded & gives).sum()):
+            self.notes.append(f"{plural(dropped, 'excluded run')} left out")
+        use = (gives | (~np.isin(fine, fine[ran]) & np.isin(coarse, coarse[gives]))) & ~excluded
+        self.repeated = np.zeros(n, bool)
+        if (self._numbers("attempt") > 1).any():
+            trial = self.every["run_id"].str.replace(r"-a\d+$", "", regex=True)
+            self.repeated = trial.duplicated(keep=False).to_numpy()
+            use &= ~trial.duplicated(keep="last").to_numpy()
+        return use
+
+    def _where(self, use: npt.NDArray[np.bool_], where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        for name, wish in where.items():
+            known = list(dict.fromkeys(plain(v) for v in self.every[name][use].unique()))
+            wishes = [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
+            if strange := [w for w in wishes if w not in known]:
+                levels_of = ", ".join(map(str, known))
+                raise UsageError(f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {levels_of}")
+            match = self.every[name].isin([w for w in wishes if w is not None]).to_numpy(bool)
+            use = use & (match | (self.every[name].isna().to_numpy() & (None in wishes)))
+        return use
+
+    # -- which conditions ------------------------------------------------------------------------------------------
+
+    def _candidates(self) -> list[tuple[str, ...]]:
+        """Factors that may split, in order; both hosts are one, and so is a property of both."""
+        names = sorted((c for c in self.codes if c not in self.asked and c not in self.pooled), key=_rank)
+        both = [tuple(f"{side}_{what}" for side in ("client", "server")) for what in _PROPERTIES]
+        *properties, hosts = (tuple(c for c in pair if c in names) for pair in (*both, ("client", "server")))
+        alone = [(c,) for c in names if not any(c in pair for pair in (*properties, hosts))]
+        first = [c for c in alone if factor(c[0]).always_splits and c[0] not in _MEANS]
+        means = [c for c in alone if c[0] in _MEANS]
+        last = [c for c in alone if not factor(c[0]).always_splits]
+        return [c for c in (*first, *properties, *means, hosts, *last) if c]
+
+    def _split(self) -> list[str]:
+        """Choose what makes a condition: what was asked for, and then each factor that adds to those chosen."""
+        n = len(self.rows)
+        for name in self.asked:
+            if name not in self.codes:
+                others = sorted((c for c in self.codes if factor(c).always_splits), key=_rank)
+                known = ", ".join(others) or "none"
+                raise UsageError(f"{name} does not vary in runs of {self.metric}; these do: {known}")
+        chosen = list(self.asked)
+        group = _joined(n, *(self.codes[c] for c in (*chosen, *self._spent())))
+        for names in self._candidates():
+            code = _joined(n, *(self.codes[c] for c in names)) if len(names) > 1 else self.codes[names[0]]
+            if self._splits(names, group, code):
+                chosen += names
+                group = _joined(n, group, *(self.codes[c] for c in names))
+            elif factor(names[0]).role == "observed" and _varies(group, code, null_is_level=False):
+                label = (factor(names[0]).label or names[0]).replace("_", " ")
+                self.notes.append(f"{label} changes between rounds of one condition")
+        if self.asked and (residue := [_label(c) for c in chosen[len(self.asked) :]]):
+            verb = "varies" if len(residue) == 1 else "vary"
+            self.notes.append(f"{_listed(residue)} {verb} too: each level is a condition of its own")
+        return chosen
+
+    def _splits(self, names: Sequence[str], group: Codes, code: Codes) -> bool:
+        one = factor(names[0])
+        unknown = one.null == "unknown"
+        if one.always_splits and _varies(group, code, null_is_level=not unknown):
+            return True
+        if not self.blocked:  # without rounds, hosts that come back are pairs
+            returns = names[0] in ("client", "server") and 2 * (int(code.max()) + 1) <= len(self.rows)
+            return returns and _varies(group, code, null_is_level=False)
+        if one.always_splits and not unknown:
+            return False
+        # a null between rounds says nothing; two runs of one round, one of them with a null, are two conditions
+        return _varies(_joined(len(self.rows), group, self.block), code, null_is_level=True)
+
+    def _spent(self) -> list[str]:
+        return [p for p in self.pooled if p in self.codes]
+
+    # -- what they gave --------------------------------------------------------------------------------------------
+
+    def result(self) -> Observations:
+        chosen = self._split()
+        n = len(self.rows)
+        condition = _joined(n, *(self.codes[c] for c in chosen))
+        first = np.unique(condition, return_index=True)[1]
+        held = {c: [plain(v) for v in self.every[c].iloc[self.rows[first]]] for c in self.columns}
+        names: Any = pd.Index(_condition_names(chosen, held, self.codes), name="condition", dtype=object)
+        conditions = pd.DataFrame({c: held[c] for c in chosen}, dtype=object, index=names)
+        table = self._table(condition, names)
+        counts = table["state"].value_counts()
+        states = [f"{plural(int(counts[s]), 'observation')} {s}" for s in ("failed", "missing") if s in counts]
+        unblocked = "rounds are not known: each run is a round of its own, and comparisons are not paired"
+        notes = (*self.notes, *states, *(() if self.blocked else (unblocked,)))
+        for c, codes in self.codes.items():
+            several = np.unique(condition[codes != codes[first][condition]])
+            held[c] = [SEVERAL if i in several else v for i, v in enumerate(held[c])]
+        order = conditions.sort_values(chosen, key=self._sort_key).index if chosen else names
+        facts = pd.DataFrame(held, index=names, dtype=object).loc[order]
+        table["condition"] = pd.Categorical(table["condition"], categories=order, ordered=True)
+        return Observations(
+            self.metric, table, conditions.loc[order], tuple(chosen), self.asked, notes, facts, self.declared,
+            self.blocked,
+        )  # fmt: skip
+
+    def _sort_key(self, column: pd.Series) -> pd.Series:
+        key: Callable[[Any], Any] = factor(str(column.name)).key
+        if column.name == MEASUREMENT:  # as they were named: before comes before after
+            key = list(dict.fromkeys(self.every[MEASUREMENT])).index
+        return column.map(key)
+
+    def _table(self, condition: Codes, names: Any) -> pd.DataFrame:
+        """One observation for each condition and round, and a row for each that is missing."""
+        n, spent = len(self.rows), self._spent()
+        cell = _joined(n, condition, self.block)
+        at, size = np.unique(cell, return_index=True)[1], np.bincount(cell)
+        rows = self.rows[at]
+        failed = np.bincount(cell, weights=~self.ok) > 0
+        value = self.value[at].copy()
+        if size.max() > 1:
+            value = np.where(size == 1, value, self._merged(condition, cell))
+            what = f"pooled: {', '.join(map(_label, spent))}: geometric mean of up to" if spent else "up to"
+            why = "" if spent else " differ in nothing known: their geometric mean counts once"
+            self.notes.append(f"{what} {size.max()} runs of a round{why}")
+        table = pd.DataFrame(
+            {
+                "condition": names.to_numpy(object)[condition[at]],
+                "unit": self.unit[at],
+                "round": self.round[at],
+                "value": np.where(failed & (size == 1), np.nan, value),
+                "state": np.where(failed, "failed", "ok"),
+                "order": self._numbers("order")[rows],
+                "repeated": self.repeated[rows],
+            }
+        )
+        for c in ("run_id", "started_utc", "experiment", "deployment", "client", "server"):
+            table[c] = self.every[c].take(rows).array if c in self.every else None
+        imported = (self.declared.get("hosts") or {}).get("source") == "imported"
+        return table if imported or not self.blocked else self._with_missing(table)
+
+    def _merged(self, condition: Codes, cell: Codes) -> npt.NDArray[np.float64]:
+        """Geometric mean of the runs of a cell; pairs are brought to one level: one that is missing shifts nothing."""
+        x = np.full(len(self.value), np.nan)
+        usable = self.ok & (self.value > 0)
+        x[usable] = np.log(self.value[usable])
+        if spent := self._spent():
+            pair = _joined(len(x), condition, *(self.codes[c] for c in spent))
+            mean = pd.Series(x).groupby(pair).transform("mean")
+            x = x - (mean - mean.groupby(condition).transform("mean")).to_numpy()
+        merged: npt.NDArray[np.float64] = np.exp(pd.Series(x).groupby(cell).mean().to_numpy())
+        return merged
+
+    def _with_missing(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Add a row for each round of a deployment in which a condition that was measured there has no run."""
+        rounds = pd.DataFrame({"unit": self.every_unit, "round": self._numbers("round")})
+        planned = [(u, float(r)) for u in rounds["unit"].unique() for r in range(1, self.planned + 1)]
+        rounds = pd.concat([rounds, pd.DataFrame(planned, columns=["unit", "round"])]).drop_duplicates()
+        shared = ["condition", "unit", "experiment", "deployment", "client", "server"]
+        grid = table[shared].drop_duplicates(["condition", "unit"]).merge(rounds, on="unit")
+        if len(grid) <= len(table):
+            return table
+        key = ["condition", "unit", "round"]
+        absent = grid[~pd.MultiIndex.from_frame(grid[key]).isin(pd.MultiIndex.from_frame(table[key]))]
+        absent = absent.assign(state="missing", repeated=False, value=math.nan, order=math.nan)
+        return pd.concat([table, absent], ignore_index=True)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _label(name: str) -> str:
+    return (factor(name).label or name).replace("_", " ")
+
+
+def _condition_names(by: Sequence[str], held: Mapping[str, list[Any]], codes: Mapping[str, Codes]) -> list[str]:
+    """The one place that names a condition: its levels in words; ordinary ones go unsaid where the rest is unique."""
+    if not by:
+        return [str(held.get("placement", [None])[0] or "all runs")]
+    full, short = [], []
+    for i in range(len(held[by[0]])):
+        words: dict[str, str] = {}
+        always = set[str]()
+        for name in sorted(by, key=_rank):
+            side, _, what = name.partition("_")
+            pair = [f"{s}{'_' + what if what else ''}" for s in ("client", "server")]
+            of_both = all(p in held and (p in by or p not in codes) for p in pair)
+            if side in ("client", "server") and of_both:
+                ends = " → ".join(str(held[p][i] or "unknown") for p in pair)
+                words[pair[1]] = f"{what} {ends}" if what == "zone" else ends
+                always.add(pair[1])
+            else:
+                words[name] = level_words(name, held[name][i])
+        full.append(", ".join(words.values()))
+        needed = [w for c, w in words.items() if c in always or held[c][i] not in (None, factor(c).ordinary)]
+        short.append(", ".join(needed) or full[-1])
+    return [s if short.count(s) == 1 else f for s, f in zip(short, full, strict=True)]

@@ -1,0 +1,200 @@
+"""One projection: what splits, what is pooled, what is missing; on made-up experiments and on the recorded one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+
+import netperf_lib as npl
+from netperf_lib.errors import UsageError
+from netperf_lib.questions.observe import levels, observe
+
+FACTORS: dict[str, list[Any]] = {
+    "placement": ["ppg", "same-zone", "cross-zone"],
+    "accelerated": [True, False],
+    "streams": [1, 16],
+    "tool": ["iperf3", "iperf2"],
+    "mss": [None, 1400],
+    "congestion": ["cubic", "bbr"],
+    "rack": ["a", "b", None],
+    "server_vm_size": ["D8", "D16"],
+    "server": ["h1", "h2"],
+    "during": [None, "iperf3 tcp ×4"],
+    "bitrate": ["1G", None],
+    "server_zone": ["1", "2", None],
+    "tool_version": ["3.9", "3.12"],
+}
+
+
+def experiment(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
+    """Random factors, crossed in each round of one or two deployments, with failures, gaps and repeated attempts."""
+    names = [str(n) for n in rng.choice(list(FACTORS), rng.integers(1, 6), replace=False)]
+    cells: list[tuple[Any, ...]] = [()]
+    for name in names:
+        cells = [(*cell, level) for cell in cells for level in FACTORS[name][: rng.integers(2, 4)]]
+    cells = [cell for cell in cells if rng.random() < 0.8] or cells
+    rows = []
+    for deployment in range(1, rng.integers(2, 4)):
+        for number in range(1, rng.integers(2, 8)):
+            for order, i in enumerate(rng.permutation(len(cells))):
+                row = dict(zip(names, cells[i], strict=True))
+                row |= {"deployment": deployment, "round": number, "order": order, "test": "tcp", "status": "ok"}
+                row |= {"kernel": "6.8" if number < 4 else "6.9", "client": f"c{deployment}"}
+                row["throughput_bps"] = float(1e9 * np.exp(rng.normal()))
+                if rng.random() < 0.05:
+                    row |= {"status": "failed", "throughput_bps": np.nan}
+                if rng.random() > 0.05:
+                    rows.append(row)
+    if not any(row["status"] == "ok" for row in rows):
+        rows.append(row | {"status": "ok", "throughput_bps": 1e9, "round": 9})
+    runs = pd.DataFrame(rows).assign(experiment="x", attempt=1)
+    runs["run_id"] = [f"run{i}-a1" for i in range(len(runs))]
+    again = runs.sample(frac=0.05, random_state=1)
+    again = again.assign(attempt=2, run_id=[f"{run[:-1]}2" for run in again["run_id"]])
+    return pd.concat([runs, again], ignore_index=True), names
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=80)
+def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    runs, names = experiment(rng)
+    varying = [c for c in names if runs.loc[runs["status"] == "ok", c].nunique(dropna=False) > 1]
+    by = [str(b) for b in rng.choice(varying, rng.integers(0, len(varying) + 1), replace=False)] if varying else []
+    obs = observe(runs, "throughput_bps", by=by)
+    last = runs[~runs["run_id"].str.replace(r"-a\d$", "", regex=True).duplicated(keep="last")]
+    size = last.groupby([*obs.by, "deployment", "round"], dropna=False).size()
+    assert size.max() == 1
+    assert not obs.table.duplicated(["condition", "unit", "round"]).any()
+    assert set(by) <= set(obs.by)
+    assert obs.conditions.index.is_unique
+    assert not any("up to" in note for note in obs.notes)
+    # nothing is lost, and nothing is counted twice
+    assert int(levels(obs)["n"].sum()) == int((last["status"] == "ok").sum())
+    if varying:
+        name = str(rng.choice(varying))
+        pooled = observe(runs, "throughput_bps", pool=name)
+        assert name not in pooled.by
+        assert not pooled.table.duplicated(["condition", "unit", "round"]).any()
+        if len(pooled.conditions) < len(obs.conditions):
+            assert any(note.startswith("pooled") for note in pooled.notes) or pooled.table["state"].eq("missing").any()
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Any:
+    return npl.read(npl.recorded())
+
+
+def median(table: pd.DataFrame, **where: Any) -> float:
+    rows = table
+    for name, level in where.items():
+        rows = rows[rows[name].isna()] if level is None else rows[rows[name] == level]
+    assert len(rows) == 1
+    return float(rows["median"].iloc[0])
+
+
+def test_a_placement_is_split_by_what_else_varies(recorded: Any) -> None:
+    table = levels(recorded, "latency_oneway_us", by="placement", where={"tool": "qperf"})
+    runs = recorded.runs[recorded.runs["tool"] == "qperf"]
+    for accelerated in (True, False):
+        there = runs[(runs["placement"] == "same-zone") & (runs["accelerated"] == accelerated)]
+        expected = there["latency_oneway_us"].median()
+        assert median(table, placement="same-zone", accelerated=accelerated) == pytest.approx(expected)
+    assert set(table["n"]) == {runs["round"].nunique()}
+
+
+def test_streams_are_split_by_placement_buffers_and_load(recorded: Any) -> None:
+    obs = observe(recorded, "throughput_bps", by="streams")
+    assert obs.by[0] == "streams"
+    assert {"placement", "tcp_buffer_bytes"} <= set(obs.by)
+    table = levels(obs)
+    runs = recorded.runs
+    plain = runs[(runs["placement"] == "cross-region") & runs["tcp_buffer_bytes"].isna() & (runs["tool"] == "iperf3")]
+    for streams in (1, 16):
+        expected = plain[plain["streams"] == streams]["throughput_bps"].median()
+        where = {"placement": "cross-region", "tcp_buffer_bytes": None, "during": None, "streams": streams}
+        assert median(table, **where) == pytest.approx(expected)
+
+
+def test_only_tests_that_give_a_metric_can_fail_at_it(recorded: Any) -> None:
+    obs = observe(recorded, "throughput_bps", by="placement")
+    assert not obs.table["state"].ne("ok").any()
+    broken = recorded.runs.copy()
+    first = broken.index[broken["tool"] == "qperf"][0]
+    broken.loc[first, "status"] = "failed"
+    assert not observe(broken, "throughput_bps").table["state"].eq("failed").any()
+    assert observe(broken, "latency_oneway_us").table["state"].eq("failed").sum() == 1
+
+
+def test_a_round_that_was_planned_and_not_measured_is_missing(recorded: Any) -> None:
+    runs = recorded.runs
+    gone = runs.index[(runs["tool"] == "qperf") & (runs["placement"] == "ppg")][:2]
+    obs = observe(runs.drop(gone), "latency_oneway_us", where={"tool": "qperf"})
+    assert obs.table["state"].eq("missing").sum() == 2
+    assert "2 observations missing" in obs.notes
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({"metric": "latency_oneway_us", "by": "zone"}, "did you mean client_zone or server_zone?"),
+        ({"metric": "throughput"}, "did you mean throughput_bps"),
+        (
+            {"metric": "latency_oneway_us", "by": "kernel"},
+            "kernel does not vary in runs of latency_oneway_us; these do",
+        ),
+        ({"metric": "latency_oneway_us", "where": {"placement": "vpn"}}, "placement is never 'vpn'"),
+        ({"metric": "jitter_us"}, "no complete run has a value of jitter_us"),
+    ],
+)
+def test_a_name_that_is_not_known_gets_the_nearest(recorded: Any, call: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        observe(recorded, **call)
+    assert words in str(refused.value)
+
+
+def test_everything_that_holds_runs_is_accepted(recorded: Any) -> None:
+    forms = [recorded, recorded.runs, npl.recorded(), str(npl.recorded()), recorded.runs[recorded.runs["round"] > 2]]
+    by = [observe(form, "latency_oneway_us", by="placement").by for form in forms]
+    assert len(set(by)) == 1
+    with pytest.raises(UsageError, match="expected an experiment"):
+        observe(3, "latency_oneway_us")  # type: ignore[arg-type]
+
+
+def test_before_and_after_are_levels_of_a_factor(recorded: Any) -> None:
+    slower = recorded.runs.copy()
+    slower["latency_oneway_us"] *= 1.1
+    both = observe({"before": recorded.runs, "after": slower}, "latency_oneway_us", by="measurement")
+    table = levels(both)
+    assert list(dict.fromkeys(table["measurement"])) == ["before", "after"]
+    for _, rows in table.groupby(list(both.by[1:]), dropna=False):
+        before, after = rows["median"]
+        assert after / before == pytest.approx(1.1)
+
+
+def test_pairs_are_pooled_only_by_name() -> None:
+    rows = [
+        {"run_id": f"r{n}{server}-a1", "experiment": "x", "deployment": 1, "round": n, "status": "ok", "attempt": 1,
+         "placement": "cross-zone", "client": "a", "server": server, "tool": "qperf", "test": "tcp_lat",
+         "latency_oneway_us": us * (1 + n / 100)}
+        for n in range(1, 9)
+        for server, us in (("b", 50.0), ("c", 200.0))
+    ]  # fmt: skip
+    runs = pd.DataFrame(rows)
+    assert list(levels(runs, "latency_oneway_us")["n"]) == [8, 8]
+    pooled = observe(runs, "latency_oneway_us", pool="pairs")
+    assert any("geometric mean of up to 2 runs" in note for note in pooled.notes)
+    assert levels(pooled)["median"].iloc[0] == pytest.approx(100 * 1.045, rel=1e-3)
+
+
+def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
+    runs = recorded.runs.copy()
+    runs["kernel"] = np.where(runs["round"] > 6, "6.9", "6.8")
+    obs = observe(runs, "latency_oneway_us")
+    assert "kernel" not in obs.by
+    assert "kernel changes between rounds of one condition" in obs.notes
