@@ -64,7 +64,7 @@ def experiment(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
 def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> None:
     rng = np.random.default_rng(seed)
     runs, names = experiment(rng)
-    varying = [c for c in names if runs.loc[runs["status"] == "ok", c].nunique(dropna=False) > 1]
+    varying = [c for c in names if runs.loc[runs["status"] == "ok", c].nunique(dropna=False) > 1]  # noqa: PD101  null is a level
     by = [str(b) for b in rng.choice(varying, rng.integers(0, len(varying) + 1), replace=False)] if varying else []
     obs = observe(runs, "throughput_bps", by=by)
     last = runs[~runs["run_id"].str.replace(r"-a\d$", "", regex=True).duplicated(keep="last")]
