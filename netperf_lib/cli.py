@@ -276,6 +276,7 @@ def _levels(_context: click.Context, _option: click.Parameter, given: tuple[str,
 )
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for a spreadsheet.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for the comment of a pull request.")
 @as_json
 def compare(
     folder: str,
@@ -283,6 +284,7 @@ def compare(
     fail_on: tuple[str, ...],
     junit: Path | None,
     as_csv: bool,
+    as_markdown: bool,
     as_json: bool,
     by: str | None,
     where_after: dict[str, str],
@@ -297,6 +299,7 @@ def compare(
     before the data get no verdict.
     """
     from .questions import before_after, gate
+    from .questions import lines as shown
     from .questions.question import Question
     from .stats import Family
 
@@ -310,13 +313,21 @@ def compare(
     if junit is not None:
         junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=2, default=str))
+        summary = shown.counts(c.verdict for c in family)
+        click.echo(json.dumps({"summary": summary, **found.to_dict()}, indent=2, default=str))
     elif as_csv:
         click.echo(found.to_frame().to_csv(index=False), nl=False)
     else:
-        out.print(found.__rich__())
+        two = isinstance(found, before_after.BeforeAfter)
+        write = shown.markdown if as_markdown else shown.text
+        heads = ("before", "after") if two else ("baseline", "condition")
+        notes = found.notes if isinstance(found, before_after.BeforeAfter) else [*family.notes, family.note]
+        if isinstance(found, Question):
+            parts = [(found.levels, found.metric), (found.elsewhere, found.metric)]
+            click.echo("\n\n".join(shown.levels_text(table, name) for table, name in parts if len(table)) + "\n")
+        click.echo(write(shown.lines(found if two else family), heads, notes=list(filter(None, notes))))
     if fail_on:
-        gate.check(family, fail_on)
+        _say(gate.check(family, fail_on))
 
 
 @npl.command()

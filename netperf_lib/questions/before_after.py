@@ -158,19 +158,6 @@ class BeforeAfter:
         table = self.shown()
         return "\n".join([" | ".join(cells) for cells in (table.columns, *table.to_numpy())] + self.notes)
 
-    def __rich__(self) -> Any:
-        """Return the table for the terminal."""
-        from rich.markup import escape
-        from rich.table import Column, Table
-
-        shown = self.shown()
-        verdict = Column("verdict", min_width=len("inconclusive"), no_wrap=True)
-        table = Table(*shown.columns[:-1], verdict, caption="\n".join(map(escape, self.notes)), caption_justify="left")
-        colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
-        for *cells, said in shown.to_numpy():
-            table.add_row(*map(escape, cells), f"[{colour.get(said, 'default')}]{said}[/]")
-        return table
-
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return self.shown().to_html(index=False, border=0) + notes

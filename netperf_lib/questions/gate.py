@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 from ..errors import NetperfError
 from ..stats import Family
+from .lines import counts
 
 FAIL_ON = ("worse", "inconclusive", "no verdict")
 """Verdicts that a gate may refuse."""
@@ -18,10 +19,11 @@ class GateError(NetperfError):
     exit_code = 3
 
 
-def check(family: Family, fail_on: Collection[str]) -> None:
-    """Raise GateError if a comparison has one of these verdicts, or if there is nothing to judge.
+def check(family: Family, fail_on: Collection[str]) -> str:
+    """Say that the gate lets a change pass, and on which verdicts.
 
-    A gate that saw no data must not open.
+    Raises GateError if a comparison has one of the verdicts in `fail_on`, or if there is nothing to judge: a gate that
+    saw no data must not open.
     """
     if not len(family):
         raise GateError("gate: nothing was compared (no data, or no condition that both sides share)")
@@ -31,12 +33,13 @@ def check(family: Family, fail_on: Collection[str]) -> None:
         raise GateError(f"gate: {refused[0].verdict}: {refused[0].words}{rest}")
     if all(c.verdict == "no verdict" for c in family):
         raise GateError(f"gate: no comparison has a verdict; the first: {family[0].words}")
+    return f"gate: passed, none is {' or '.join(fail_on)}; {counts(family.verdicts)}"
 
 
 def junit(family: Family, fail_on: Collection[str] = ("worse",)) -> str:
     """Return the comparisons as JUnit XML: a test case each, failed where its verdict is in `fail_on`.
 
-    A comparison without a verdict is a skipped test case.
+    A comparison that is not decided is a skipped test case.
     """
     suite = ET.Element("testsuite", name=f"netperf_lib {family.experiment}".strip(), tests=str(len(family)))
     failures = skipped = 0
@@ -46,7 +49,7 @@ def junit(family: Family, fail_on: Collection[str] = ("worse",)) -> str:
         if comparison.verdict in fail_on:
             failures += 1
             ET.SubElement(case, "failure", message=comparison.words, type=str(comparison.verdict))
-        elif comparison.verdict == "no verdict":
+        elif not comparison.settled:
             skipped += 1
             ET.SubElement(case, "skipped", message=comparison.words)
         ET.SubElement(case, "system-out").text = comparison.words

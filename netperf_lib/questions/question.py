@@ -21,7 +21,6 @@ from .conditions import (
     condition_factors,
     describe,
     heading,
-    interval_words,
     levels,
     named,
     objects,
@@ -132,26 +131,6 @@ class Question:
         found = [dict(zip(_FIGURES, row, strict=True)) for row in (*_figures(self.levels), *_figures(self.elsewhere))]
         asked = {"factor": self.factor, "metric": self.metric, "words": self.words, "levels": found}
         return {**asked, **self.family.to_dict()}
-
-    def __rich__(self) -> Any:
-        """Return the levels and the ratios for the terminal."""
-        from rich.console import Group
-        from rich.markup import escape
-        from rich.table import Table
-
-        unit, table = metric_of(self.metric).unit, self.levels
-        known = escape(f"Median and {interval_words(table['n'], self.confidence, table.attrs['deployments'])}.")
-        left: dict[str, Any] = {"title_justify": "left", "caption_justify": "left"}
-        what = Table(self.factor, "runs", "median", "interval", title=self.title, caption=known, **left)
-        for name, n, *values in (*_figures(table), *_figures(self.elsewhere)):
-            median, low, high = (format_value(v, unit) for v in values)
-            what.add_row(escape(name), str(n), median, f"{low} to {high}" if values[1] is not None else "–")
-        ratios = Table("", "ratio", "verdict")
-        for c in self.family:
-            ratios.add_row(escape(c.label), c.ratio_words, str(c.verdict))
-        notes = [*self.family.about(lambda c: [c.reason, *c.warnings]), *self.family.warnings]
-        notes += [self.words.replace("**", ""), self.family.note]
-        return Group(what, ratios, *(f"- {escape(n[:1].upper() + n[1:])}" for n in notes))
 
 
 def _figures(table: pd.DataFrame) -> list[tuple[Any, ...]]:

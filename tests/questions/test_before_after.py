@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -13,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from netperf_lib.cli import npl as cli
 from netperf_lib.data.load import Results, read
@@ -22,6 +22,7 @@ from netperf_lib.metrics import format_value
 from netperf_lib.questions import gate
 from netperf_lib.questions.before_after import BeforeAfter, before_after, compare
 from netperf_lib.questions.export import export
+from netperf_lib.questions.lines import lines, markdown, text
 from netperf_lib.stats import Family, judge
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
@@ -116,10 +117,34 @@ def test_one_experiment_gives_its_declared_contrasts() -> None:
     assert [c.metric for c in compare(results)] == [c.metric for c in results.contrasts]
 
 
-def test_no_verdict_is_cut_in_a_narrow_terminal() -> None:
-    console = Console(width=80, file=io.StringIO())
-    console.print(before_after(runs(1), runs(2), margin=0.001).__rich__())
-    assert console.file.getvalue().count("inconclusive") == 2  # type: ignore[attr-defined]  # a StringIO
+def test_thirty_comparisons_fit_on_a_page_of_80_columns() -> None:
+    sides = []
+    for number in (1, 2):
+        parts = [
+            runs(number, scale=1.5 if number == 2 and streams == 3 else 1.0).assign(streams=streams, rack=rack)
+            for rack in ("near the window", "far", "basement of the annex")
+            for streams in (1, 2, 3, 4, 5)
+        ]
+        sides.append(pd.concat(parts, ignore_index=True))
+    changed = before_after(*sides, margin=0.1)
+    assert len(changed) == 30
+    out = text(lines(changed), notes=changed.notes).splitlines()
+    assert out[0] == "30 compared: 3 worse, 0 better, 27 equivalent, 0 not decided"
+    assert len(out) <= 60
+    assert max(map(len, out)) <= 80
+    verdicts = [line.split()[-1] for line in out if line.endswith(("worse", "equivalent"))]
+    assert len(verdicts) == 30
+    assert out.index(next(x for x in out if x.endswith("worse"))) < 6
+    table = markdown(lines(changed))
+    assert table.startswith(f"**{out[0]}**")
+    assert table.count("\n|") == 32
+
+
+def test_what_is_not_decided_says_its_interval_and_how_many_rounds_would_do() -> None:
+    out = text(lines(before_after(runs(1), runs(2), margin=0.001)))
+    assert "2 not decided" in out.splitlines()[0]
+    assert re.search(r"[+−]?\d+ to [+−]?\d+ %  ~ ", out)
+    assert "~: not decided" in out
 
 
 def test_everything_for_a_machine_is_json() -> None:
@@ -146,6 +171,13 @@ def test_junit_has_a_case_for_each_comparison() -> None:
     suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2, scale=1.3), margin=0.1).family, ["worse"]))
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [case.find("failure") is not None for case in suite.iter("testcase")] == [True, False]
+    suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2), margin=0.001).family))
+    assert (suite.get("tests"), suite.get("skipped")) == ("2", "2")  # not decided is not passed
+
+
+def test_a_gate_that_opens_says_what_was_decided() -> None:
+    message = gate.check(before_after(runs(1), runs(2), margin=0.2).family, ["worse"])
+    assert message == "gate: passed, none is worse; 2 compared: 0 worse, 0 better, 2 equivalent, 0 not decided"
 
 
 def test_exit_codes_and_formats(python: str, tmp_path: Path) -> None:

@@ -1,0 +1,189 @@
+"""Comparisons as lines of text: one line a comparison, the worst first, at 80 columns."""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..metrics import METRICS, format_value
+from ..stats.result import quantity
+from .words import effect
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..stats import Comparison, Family, Level
+    from .before_after import BeforeAfter
+
+WIDTH = 80
+_ALIKE = 3
+"""Lines that share a group get a heading of their own from this number on."""
+ORDER = ("worse", "better", "inconclusive", "no verdict", "equivalent")
+"""Verdicts in the order of the lines."""
+WORDS = {"inconclusive": "not decided", "no verdict": "not decided"}
+_INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One comparison; `name` is that of its condition, `group` is said once above all lines that have it."""
+
+    name: str
+    group: str
+    metric: str
+    before: str
+    after: str
+    change: str
+    interval: str
+    verdict: str
+    n: str
+    reason: str
+
+    @property
+    def title(self) -> str:
+        """The name in full."""
+        return ", ".join(filter(None, [self.group, self.name]))
+
+
+def lines(found: Family | BeforeAfter) -> list[Line]:
+    """The comparisons of an experiment, or of two measurements, in their order."""
+    from .before_after import BeforeAfter
+
+    rows = []
+    if isinstance(found, BeforeAfter):
+        for row in found:
+            group, _, name = row.condition.partition(", ")
+            levels = (_level(side, row.metric) for side in (row.before, row.after))
+            n = row.before.n, row.after.n
+            rows.append(_line(name, group, row.comparison, *levels, str(n[0]) if n[0] == n[1] else f"{n[0]}+{n[1]}"))
+    else:
+        for c in found:
+            unit = METRICS[c.metric].unit if c.metric in METRICS else ""
+            limit = [format_value(c.threshold, unit)] if c.threshold is not None else []
+            after, before = (format_value(v, unit) for v in c.medians)
+            rows.append(_line(" / ".join(c.names), c.context, c, *(limit or [before]), after, str(c.n)))
+    return rows
+
+
+def _line(name: str, group: str, c: Comparison, before: str, after: str, n: str) -> Line:
+    bounded = math.isfinite(c.high) and c.low > 0
+    interval = _span(c.low, c.high) if bounded else ""
+    return Line(name, group, c.metric, before, after, effect(c.ratio), interval, str(c.verdict), n, c.reason)
+
+
+def _span(low: float, high: float) -> str:
+    """``−7 to +8 %``, rounded outwards; ``1/3 to ×4`` for what is not said in per cent."""
+    if low > 0.5 and high < 2:
+        return f"{math.floor(100 * (low - 1)):+d} to {math.ceil(100 * (high - 1)):+d} %".replace("-", "−")
+    return f"{effect(low, -1, times=True)} to {effect(high, 1, times=True)}"
+
+
+def _level(level: Level, metric: str) -> str:
+    """``726 Mbit/s ±3%``: the farther end of the interval."""
+    value = format_value(level.median, METRICS[metric].unit)
+    if level.n < 2 or not level.median > 0:
+        return value
+    half = 100 * max(level.high - level.median, level.median - level.low) / level.median
+    return f"{value} ±{half:.0f}%"
+
+
+def counts(verdicts: Iterable[str]) -> str:
+    """``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``."""
+    every = Counter(WORDS.get(v, v) for v in map(str, verdicts))
+    shown = ", ".join(f"{every[v]} {v}" for v in ("worse", "better", "equivalent", "not decided"))
+    return f"{every.total()} compared: {shown}"
+
+
+def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
+    """The lines as text: the counts, a heading for each metric and what its names share, and footnotes."""
+    blocks = [counts(r.verdict for r in rows)]
+    reasons: dict[str, int] = {}
+    rows = sorted(rows, key=lambda r: ORDER.index(r.verdict))
+    for metric in dict.fromkeys(r.metric for r in rows):
+        members = [r for r in rows if r.metric == metric]
+        size = Counter(r.group for r in members)
+        heading = {r: r.group if size[r.group] >= _ALIKE else "" for r in members}
+        for group in dict.fromkeys(heading.values()):
+            some = [r for r in members if heading[r] == group]
+            blocks.append("\n".join(_block(metric, group, some, heads, reasons)))
+    foot = ["~: not decided; the change is the interval"] if any(r.verdict in WORDS for r in rows) else []
+    foot += [_wrapped(f"[{number}] {reason}") for reason, number in reasons.items()]
+    if any(_MORE.fullmatch(r.reason) for r in rows if r.verdict in WORDS):
+        foot.append("(+n): about n more rounds, or runs per side, would decide it")
+    foot += [_wrapped(note) for note in notes]
+    return "\n\n".join([*blocks, *(["\n".join(foot)] if foot else [])])
+
+
+def levels_text(table: pd.DataFrame, metric: str) -> str:
+    """Levels of conditions, a line each: median, interval and runs."""
+    unit = METRICS[metric].unit
+    wide = max((len(str(name)) for name in table["condition"]), default=0)
+    out = [quantity(metric)]
+    for row in table.to_dict("records"):
+        median, low, high = (format_value(row[c], unit) for c in ("median", "low", "high"))
+        span = f"({low} to {high})" if row["n"] > 1 else ""
+        out.append(f"{_INDENT}{str(row['condition']).ljust(wide)}  {median:>11}  {span}  n = {row['n']}".rstrip())
+    return "\n".join(out)
+
+
+_MORE = re.compile(r"about (\d+) more [a-z ]+ would settle it")
+
+
+def _wrapped(words: str) -> str:
+    return textwrap.fill(words, WIDTH, subsequent_indent=_INDENT, break_on_hyphens=False)
+
+
+def _block(metric: str, group: str, rows: Sequence[Line], heads: tuple[str, str], reasons: dict[str, int]) -> list[str]:
+    """The lines of a metric whose names share a group, under a heading."""
+    parts = [(r.name if group else r.title).split(", ") for r in rows]
+    shared = [p for p in parts[0] if len(rows) > 1 and all(p in other for other in parts)]
+    names = [", ".join(p for p in part if p not in shared) for part in parts]
+    if "" in names:
+        shared, names = [], [", ".join(part) for part in parts]
+    n = {r.n for r in rows}
+    title = ", ".join(filter(None, [group, *shared]))
+    title = f"{quantity(metric)}{f': {title}' if title else ''}{f', n = {rows[0].n}' if len(n) == 1 else ''}"
+    cells = [(r.before, r.after, _change(r), _verdict(r, reasons), *([r.n] if len(n) > 1 else [])) for r in rows]
+    head = (*heads, "change", "", *(["n"] if len(n) > 1 else []))
+    widths = [max(len(c[i]) for c in (head, *cells)) for i in range(len(head))]
+    room = max(12, WIDTH - len(_INDENT) - sum(widths) - 2 * len(widths))
+    wide = min(max(map(len, names)), room)
+    out = [title, _row("", head, wide, widths)]
+    for name, cell in zip(names, cells, strict=True):
+        long = len(name) > wide
+        out += [_INDENT + name] if long else []
+        out.append(_row("" if long else name, cell, wide, widths))
+    return out
+
+
+def _change(row: Line) -> str:
+    """The effect where it is decided, else its interval."""
+    return row.interval if row.verdict in WORDS and row.interval else row.change
+
+
+def _verdict(row: Line, reasons: dict[str, int]) -> str:
+    if row.verdict not in WORDS:
+        return row.verdict
+    if more := _MORE.fullmatch(row.reason):
+        return f"~ (+{more[1]})"
+    return f"~ [{reasons.setdefault(row.reason, len(reasons) + 1)}]" if row.reason else "~"
+
+
+def _row(name: str, cells: Sequence[str], wide: int, widths: Sequence[int]) -> str:
+    """A name, right-aligned figures, and the verdict."""
+    words = [c.ljust(w) if i == 3 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]
+    return f"{_INDENT}{name.ljust(wide)}  {'  '.join(words)}".rstrip()
+
+
+def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
+    """The lines as a table of Markdown, for the comment of a pull request."""
+    table = [f"| condition | metric | {heads[0]} | {heads[1]} | change | verdict |", "|---|---|---:|---:|---:|---|"]
+    for r in sorted(rows, key=lambda r: ORDER.index(r.verdict)):
+        cells = (r.title, quantity(r.metric), r.before, r.after, _change(r), WORDS.get(r.verdict, r.verdict))
+        table.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    return "\n".join([f"**{counts(r.verdict for r in rows)}**", "", *table, "", *(f"- {n}" for n in notes)]).rstrip()
