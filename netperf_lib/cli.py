@@ -318,14 +318,15 @@ def compare(
     elif as_csv:
         click.echo(found.to_frame().to_csv(index=False), nl=False)
     else:
-        two = isinstance(found, before_after.BeforeAfter)
         write = shown.markdown if as_markdown else shown.text
-        heads = ("before", "after") if two else ("baseline", "condition")
-        notes = found.notes if isinstance(found, before_after.BeforeAfter) else [*family.notes, family.note]
+        if isinstance(found, before_after.BeforeAfter):
+            rows, heads, notes = shown.lines(found), ("before", "after"), found.notes
+        else:
+            rows, heads, notes = shown.lines(family), ("baseline", "condition"), [*family.notes, family.note]
         if isinstance(found, Question):
             parts = [(found.levels, found.metric), (found.elsewhere, found.metric)]
             click.echo("\n\n".join(shown.levels_text(table, name) for table, name in parts if len(table)) + "\n")
-        click.echo(write(shown.lines(found if two else family), heads, notes=list(filter(None, notes))))
+        click.echo(write(rows, heads, notes=list(filter(None, notes))))
     if fail_on:
         _say(gate.check(family, fail_on))
 

@@ -58,15 +58,16 @@ def lines(found: Family | BeforeAfter) -> list[Line]:
     if isinstance(found, BeforeAfter):
         for row in found:
             group, _, name = row.condition.partition(", ")
-            levels = (_level(side, row.metric) for side in (row.before, row.after))
+            before, after = (_level(side, row.metric) for side in (row.before, row.after))
             n = row.before.n, row.after.n
-            rows.append(_line(name, group, row.comparison, *levels, str(n[0]) if n[0] == n[1] else f"{n[0]}+{n[1]}"))
+            runs = str(n[0]) if n[0] == n[1] else f"{n[0]}+{n[1]}"
+            rows.append(_line(name, group, row.comparison, before, after, runs))
     else:
         for c in found:
             unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-            limit = [format_value(c.threshold, unit)] if c.threshold is not None else []
             after, before = (format_value(v, unit) for v in c.medians)
-            rows.append(_line(" / ".join(c.names), c.context, c, *(limit or [before]), after, str(c.n)))
+            before = format_value(c.threshold, unit) if c.threshold is not None else before
+            rows.append(_line(" / ".join(c.names), c.context, c, before, after, str(c.n)))
     return rows
 
 
