@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from .contents import *  # noqa: F403
     from .details import *  # noqa: F403
     from .history import *  # noqa: F403
+    from .lead import Lead as Lead
+    from .lead import lead_paragraph as lead_paragraph
     from .pairs import *  # noqa: F403
     from .published_figures import *  # noqa: F403
     from .question import *  # noqa: F403
     from .words import *  # noqa: F403
 
-_MODULES = ("question", "contents", "pairs", "history", "details", "conditions", "published_figures", "words")
+_MODULES = ("lead", "question", "contents", "pairs", "history", "details", "conditions", "published_figures", "words")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,211 @@
+"""Which conditions are compared: the declared contrasts, or a family made by a rule from labels alone.
+
+The rule reads no measured value. For each factor that varies and each headline metric, every level is compared with the
+ordinary one, at the ordinary level of every other factor. What is set on hosts (streams, buffers, acceleration) may
+matter on one path only, so it is compared at each placement. All of these comparisons share the 5 %.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..experiment.factors import FACTORS, factor, plain, sort_levels
+from ..experiment.model import Contrast
+from ..metrics import metric as metric_of
+from ..stats import judge
+from .observe import Observations, levels, observe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..stats import Family
+
+ENDS = tuple(tuple(f"{side}{what}" for side in ("client", "server")) for what in ("_vm_size", "_region", "_zone", ""))
+"""Factors that describe the two ends of a path: together they are the factor `PAIR`."""
+PAIR = "pair"
+NEAR = ("same-zone", "same-vnet", "direct", "ppg", "cross-zone", "cross-region")
+"""Placements that the others are compared with, the likeliest first."""
+MARGIN = 0.05
+
+
+def is_label(name: str) -> bool:
+    """Whether a factor is a label of which null means that there is none."""
+    return name != PAIR and factor(name).null == "none" and (name not in FACTORS or name == "gateway_sku")
+
+
+class Measure:
+    """The conditions in which a metric was measured by its main tool, and how they lie to each other.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    name : str
+        The metric.
+    contrasts : sequence of Contrast
+        Declared contrasts: their tool is the main one, and their levels are the ordinary ones.
+
+    Attributes
+    ----------
+    obs : Observations
+    levels : DataFrame
+        A row for each condition: ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``.
+    factors : list of str
+        What splits the conditions; the columns that describe the two ends of a path are one factor, ``pair``.
+    """
+
+    def __init__(self, runs: pd.DataFrame, name: str, contrasts: Sequence[Contrast] = ()) -> None:
+        self.name, self.runs = name, runs
+        self.unit, self.better = metric_of(name).unit, metric_of(name).better
+        self.contrasts = [c for c in contrasts if c.metric == name]
+        self.where: dict[str, Any] = {}
+        self.obs: Observations = observe(runs, name)
+        if "during" in self.obs.by and self.unit == "bps" and None in set(self.obs.conditions["during"]):
+            self._narrow("during", None)  # under load that is the throughput of the load itself
+        for name_of_means in ("tool", "test"):
+            if name_of_means in self.obs.by:
+                sides = [side for c in self.contrasts for side in (c.a, c.b or {})]
+                declared = Counter(side[name_of_means] for side in sides if name_of_means in side)
+                counts = declared or Counter(self.obs.conditions[name_of_means].dropna())
+                self._narrow(name_of_means, counts.most_common(1)[0][0])
+        self.levels = levels(self.obs)
+        ends = [f for f in self.obs.by if any(f in pair for pair in ENDS)]
+        self.factors = [f for f in self.obs.by if f not in ends] + ([PAIR] if ends else [])
+        self._facts = self.obs.facts.to_dict("index")
+        self._rows = self.levels.to_dict("index")
+
+    def _narrow(self, name: str, level: Any) -> None:
+        self.where[name] = level
+        self.obs = observe(self.runs, self.name, where=self.where)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the conditions."""
+        return list(self.levels.index)
+
+    def fact(self, condition: str, name: str) -> Any:
+        """Level of any factor in a condition; None if it is not known."""
+        return plain(self._facts[condition].get(name))
+
+    def value(self, condition: str, column: str = "median") -> float:
+        """A figure of a condition's level."""
+        return float(self._rows[condition][column])
+
+    def at(self, condition: str, name: str) -> Any:
+        """Level of a factor in a condition; a pair is its condition."""
+        return condition if name == PAIR else self._rows[condition][name]
+
+    def other_factors(self, name: str) -> list[str]:
+        """The factors that split besides this one."""
+        return [g for g in self.factors if g not in (name, PAIR)]
+
+    def same(self, one: str, two: str, name: str) -> bool:
+        """Whether two conditions differ in nothing but this factor."""
+        return all(
+            self.at(one, g) == self.at(two, g) or (is_label(g) and self.at(two, g) is None)
+            for g in self.other_factors(name)
+        )
+
+    def ordinary(self, name: str) -> Any:
+        """The level that others are compared with: by its name, else the default, else the first."""
+        present = list(dict.fromkeys(self.at(c, name) for c in self.names))
+        declared = Counter(
+            side[name]
+            for c in self.contrasts
+            for side in (c.a, c.b or {})
+            if side.get(name) in present and name in side
+        )
+        usual = next((p for p in NEAR if p in present), None) if name == "placement" else factor(name).ordinary
+        if usual is not None and usual in present:
+            return usual
+        if None in present:
+            return None
+        return declared.most_common(1)[0][0] if declared else sort_levels(name, present)[0]
+
+    def main(self, name: str, within: Sequence[str] | None = None) -> list[str]:
+        """The conditions at which every other factor is ordinary; a level without such a one keeps those it has."""
+        rows: list[str] = []
+        within = self.names if within is None else within
+        for level in dict.fromkeys(self.at(c, name) for c in within):
+            some = [c for c in within if self.at(c, name) == level]
+            for g in self.other_factors(name):
+                some = [c for c in some if self.at(c, g) == self.ordinary(g)] or some
+            rows += some
+        return [c for c in rows if name != PAIR or "unknown" not in c]
+
+    def is_far(self, condition: str) -> bool:
+        """Whether a path leads to another region: it is compared with the direct way there."""
+        one, two = (self.fact(condition, f"{side}_region") for side in ("client", "server"))
+        return bool(one != two) and self.fact(condition, "placement") != "cross-region"
+
+    def find(self, side: dict[str, Any]) -> str | None:
+        """The one condition that a side of a contrast names; None if there are several or none."""
+        matches = [c for c in self.names if all(self._level(c, f) == factor(f).cast(v) for f, v in side.items())]
+        return matches[0] if len(matches) == 1 else None
+
+    def _level(self, condition: str, name: str) -> Any:
+        return self._rows[condition][name] if name in self.obs.by else self.fact(condition, name)
+
+    def side(self, condition: str) -> dict[str, Any]:
+        """A side of a contrast that names exactly this condition."""
+        return {f: self._rows[condition][f] for f in self.obs.by} | self.where
+
+
+def judge_conditions(
+    measures: Sequence[Measure], rows: Sequence[tuple[Measure, str, str, Contrast]], alpha: float
+) -> Family:
+    """Judge comparisons of conditions together: measure, both conditions, and the contrast with its margin."""
+    import pandas as pd
+
+    frames = []
+    for m in measures:
+        t = m.obs.table[m.obs.table["state"] != "missing"]
+        t = t.assign(
+            status=t["state"],
+            attempt=1 + t["repeated"].astype(int),
+            condition=m.name + "|" + t["condition"].astype(str),
+        )
+        frames.append(t.rename(columns={"value": m.name}).drop(columns=["unit", "state", "repeated"]))
+    runs = pd.concat(frames, ignore_index=True).dropna(axis=1, how="all")
+    runs = runs.drop(columns=[] if "order" not in runs or runs["order"].notna().all() else ["order"])
+    asked = [
+        {"metric": m.name, "margin": c.margin}
+        | {side: {"condition": f"{m.name}|{name}"} for side, name in (("a", a), ("b", b))}
+        for m, a, b, c in rows
+    ]
+    blocked = all(m.obs.blocked for m in measures)
+    family = judge(runs, asked, alpha=alpha, paired=blocked)
+    named = [replace(c, names=(a, b), context="") for c, (_, a, b, _) in zip(family, rows, strict=True)]
+    return replace(family, comparisons=tuple(named), declared=0)
+
+
+def by_rule(measures: Sequence[Measure]) -> list[Contrast]:
+    """The family of an experiment without declared contrasts, from labels alone."""
+    contrasts = []
+    for m in measures:
+        for name in m.factors:
+            on_hosts = name not in ("placement", PAIR) and "placement" in m.factors
+            for placement in sort_levels("placement", m.levels["placement"]) if on_hosts else [None]:
+                main = [c for c in m.names if m.at(c, "placement") == placement] if on_hosts else m.main(name)
+                for g in m.other_factors(name):
+                    held = [c for c in main if m.at(c, g) == m.ordinary(g)]
+                    main = held if len({m.at(c, name) for c in held}) > 1 else main
+                contrasts += _against_the_ordinary(m, name, main)
+    return contrasts
+
+
+def _against_the_ordinary(m: Measure, name: str, conditions: Sequence[str]) -> list[Contrast]:
+    """Each condition against the ordinary one; a far path against the direct way to its region."""
+    if not conditions:
+        return []
+    base = next((c for c in conditions if name == PAIR or m.at(c, name) == m.ordinary(name)), conditions[0])
+    direct = next((c for c in conditions if name == "placement" and m.at(c, name) == "cross-region"), base)
+    sides = [(c, direct if m.is_far(c) else base) for c in conditions]
+    return [
+        Contrast(metric=m.name, a=m.side(a), b=m.side(b), margin=MARGIN)
+        for a, b in sides
+        if a != b and m.same(a, b, name)
+    ]

@@ -1,0 +1,645 @@
+"""The lead paragraph: what was measured in figures, factor by factor, what of it is shown, and what to do.
+
+A sentence of figures for each factor comes first. Then each level has one sentence: what all its metrics show against
+the ordinary level, and one recommendation. Last comes what is not decided. A threshold begins with its count.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from ..experiment.factors import FACTORS, factor
+from ..experiment.model import Contrast
+from ..metrics import format_value, plural
+from ..stats.evidence import rounds_required
+from ..stats.verdict import compare
+from .families import PAIR, Measure, by_rule, is_label, judge_conditions
+from .question import headline_metrics
+from .words import contrasts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..stats import Comparison, Family
+
+ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
+"""Factors in the order of the paragraph; others come after the hosts' own."""
+ALIKE = 1.03
+"""Levels within this ratio are said together, with one figure."""
+OBVIOUS = 10.0
+"""A difference of this size needs no sentence: the figures say it."""
+LONG = 240
+"""Runs of one condition from which on a stretch of time at another level is looked for."""
+SMALL_US = 100.0
+"""A difference of fewer microseconds is also said in microseconds."""
+NOUNS = {
+    "latency_oneway_us": "latency",
+    "rtt_us": "round-trip time",
+    "rtt_p50_us": "round-trip time",
+    "throughput_bps": "throughput",
+    "throughput_sent_bps": "throughput",
+    "transaction_rate_per_s": "transaction rate",
+}
+DO = {
+    "streams": "use several connections for bulk transfers",
+    "tcp_buffer_bytes": "raise the TCP buffer limits on both ends",
+    "accelerated": "keep it on",
+    "gateway_sku": "the gateway is the limit of this path",
+}
+"""What to do where more of a factor is better."""
+GATEWAYS = ("vpn", "expressroute")
+"""Placements whose traffic goes through a gateway, unlike that of the direct path that they are compared with."""
+_KIND = {"better": "good", "worse": "bad", "equivalent": "same", "inconclusive": "open"}
+
+
+def joined(names: Iterable[str]) -> str:
+    """Names as a list in a sentence, each once: ``ppg, same-zone and cross-zone``."""
+    once = list(dict.fromkeys(names))
+    return " and ".join([", ".join(once[:-1]), once[-1]] if len(once) > 1 else once)
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """The lead paragraph of an experiment.
+
+    Attributes
+    ----------
+    lines : tuple of str
+        A line for each factor, then notes on the family.
+    family : Family or tuple
+        The comparisons that it speaks of.
+    contrasts : tuple of Contrast
+        One for each comparison.
+    declared : bool
+        Whether the experiment declares them; if not, they were made by a rule from labels.
+    recommendations : tuple of str
+        What to do about each comparison: the same for all comparisons of a level; may be empty.
+    """
+
+    lines: tuple[str, ...]
+    family: Family | tuple[()]
+    contrasts: tuple[Contrast, ...]
+    declared: bool
+    recommendations: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join(self.lines)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{html.escape(line)}</p>" for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One comparison of two levels of a factor, in the words of the paragraph."""
+
+    measure: Measure
+    condition: str
+    base: str
+    kind: str
+    """``good``, ``bad``, ``same``, ``open`` or ``none``."""
+    ratio: float
+    low: float
+    high: float
+    margin: float
+    level: str
+    base_level: str
+    slice: str
+    """Levels of the other factors."""
+    index: int
+    """Number of the comparison in the family."""
+    where: str
+    """What the slice begins with: a placement (``on``), or other levels (``with``)."""
+
+    @property
+    def size(self) -> float:
+        """How large the effect is, whatever its direction."""
+        return abs(math.log(self.ratio)) if 0 < self.ratio < math.inf else 0.0
+
+    def effect(self, *, with_figures: bool = False) -> str:
+        """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
+        m, r = self.measure, self.ratio
+        short = NOUNS.get(m.name, m.name)
+        times = f"{r:.0f}" if r >= 9.95 else f"{r:.2g}"
+        words = f"{times} times the {short}" if r >= 2.95 else f"{100 * abs(r - 1):.0f} % {_more(r)} {short}"
+        before, after = (m.value(c) for c in (self.base, self.condition))
+        if with_figures:
+            old, new = format_value(before, m.unit), format_value(after, m.unit)
+            same_unit = old.rpartition(" ")[2] == new.rpartition(" ")[2]
+            return f"{words} ({old.rpartition(' ')[0] if same_unit else old} to {new})"
+        if m.unit == "us" and max(before, after) < SMALL_US and r > 1:
+            return f"{words} (+{format_value(after - before, m.unit, 2)})"
+        return words
+
+
+def _more(ratio: float) -> str:
+    return "more" if ratio > 1 else "less"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A comparison and the conditions that it is about; `two` is empty for a threshold."""
+
+    index: int
+    measure: Measure
+    contrast: Contrast
+    result: Comparison
+    one: str
+    two: str
+
+
+@dataclass(slots=True)
+class Paragraph:
+    """What the paragraph has said so far, so that it says it once."""
+
+    measures: list[Measure]
+    judged: list[Judged]
+    lines: list[str] = field(default_factory=list)
+    recommendations: dict[int, str] = field(default_factory=dict)
+    margin_said: bool = False
+    limit_said: bool = False
+
+
+def lead_paragraph(runs: pd.DataFrame, *, alpha: float | None = None, family: Sequence[Contrast] | None = None) -> Lead:
+    """Return the lead paragraph of an experiment.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        The table of runs.
+    alpha : float, optional
+        Share of reports that may hold a false verdict; default: as declared, else 0.05.
+    family : sequence of Contrast, optional
+        The contrasts to judge; default: those declared, else a family by rule (see `netperf_lib.questions.families`).
+
+    Returns
+    -------
+    Lead
+
+    Examples
+    --------
+    >>> print(npl.questions.lead_paragraph(exp.runs))  # doctest: +SKIP
+    """
+    declared = contrasts(runs) if family is None else list(family)
+    names = _metrics(runs)
+    measures = [Measure(runs, name, declared) for name in names]
+    used = declared or by_rule(measures)
+    results = _results(runs, measures, declared, used, alpha)
+    p = Paragraph(measures, _placed(measures, used, results))
+    p.lines += _thresholds(p)
+    for name in sorted({f for m in measures for f in m.factors}, key=_position):
+        p.lines += _of_factor(p, name)
+    p.lines += [_of_one_condition(m) for m in measures if not m.factors]
+    p.lines += _about_the_family(p, len(used), declared=bool(declared))
+    advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
+    return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice)
+
+
+def _results(
+    runs: pd.DataFrame, measures: list[Measure], declared: list[Contrast], used: list[Contrast], alpha: float | None
+) -> Family | tuple[()]:
+    if declared or not used:
+        return compare(runs, contrasts=declared, alpha=alpha) if declared else ()
+    by_name = {m.name: m for m in measures}
+    rows = [(by_name[c.metric], by_name[c.metric].find(c.a), by_name[c.metric].find(c.b or {}), c) for c in used]
+    return judge_conditions(measures, [(m, a or "", b or "", c) for m, a, b, c in rows], alpha or 0.05)
+
+
+def _position(name: str) -> float:
+    return ORDER.index(name) if name in ORDER else 2.5
+
+
+def _metrics(runs: pd.DataFrame) -> list[str]:
+    """Headline metrics, without those that say the same thing twice."""
+    names = headline_metrics(runs)
+    percentile = "rtt_p50_us" in runs and bool(runs["rtt_p50_us"].notna().any())
+    if percentile and not {"rtt_us", "latency_oneway_us"} & set(names):
+        names = ["rtt_p50_us", *names]
+    if "throughput_bps" in names:
+        names = [n for n in names if n != "throughput_sent_bps"]
+    times = any(n.endswith("_us") for n in names)
+    return [n for n in names if not (n == "transaction_rate_per_s" and times)]
+
+
+def _placed(measures: Sequence[Measure], used: Sequence[Contrast], results: Iterable[Comparison]) -> list[Judged]:
+    """Comparisons with the conditions of their sides; one that names no single condition is left to its page."""
+    by_name = {m.name: m for m in measures}
+    rows = []
+    for index, (contrast, result) in enumerate(zip(used, results, strict=True)):
+        m = by_name.get(contrast.metric)
+        one = m.find(contrast.a) if m else None
+        two = m.find(contrast.b) if m and contrast.b is not None else ""
+        if m and one and two is not None:
+            rows.append(Judged(index, m, contrast, result, one, two))
+    return rows
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+def _level_name(m: Measure, condition: str, name: str, among: Sequence[str]) -> str:
+    """A level in the sentence of its factor: ``off``, ``125 MiB``, ``expressroute ErGw1AZ``."""
+    if name == PAIR:
+        return next((w.removeprefix("zone ") for w in condition.split(", ") if "→" in w), condition)
+    level = m.at(condition, name)
+    if isinstance(level, bool):
+        text = "on" if level else "off"
+    elif level is None and name in FACTORS:
+        text = "default"
+    elif is_label(name):
+        text = str(level)
+    else:
+        text = factor(name).level_words(level).replace(f" {factor(name).label}", "")
+    labels = [
+        str(m.at(condition, g))
+        for g in m.other_factors(name)
+        if is_label(g) and m.at(condition, g) is not None and len({m.at(c, g) for c in among}) > 1
+    ]
+    return " ".join([text, *labels])
+
+
+def _slice(m: Measure, condition: str, name: str) -> str:
+    """Levels of the other factors, of those that vary among the conditions in which the factor varies."""
+    wide = [c for c in m.names if any(c != d and m.same(c, d, name) for d in m.names)]
+    varying = [g for g in m.other_factors(name) if len({m.at(c, g) for c in wide}) > 1]
+    shown = [g for g in varying if m.at(condition, g) is not None or len(varying) == 1]
+    return ", ".join(factor(g).level_words(m.at(condition, g)) for g in shown)
+
+
+def _alike(
+    m: Measure, conditions: Sequence[tuple[str, str]], *, ladder: bool
+) -> list[tuple[list[str], list[float], str]]:
+    """Group (name, condition) by like medians: names, medians, and the first condition; each of a ladder by itself."""
+    groups: list[tuple[list[str], list[float], str]] = []
+    for name, condition in conditions:
+        value = m.value(condition)
+        near = [g for g in groups if max(value, *g[1]) <= ALIKE * min(value, *g[1])]
+        if near and not ladder:
+            near[0][0].append(name)
+            near[0][1].append(value)
+        else:
+            groups.append(([name], [value], condition))
+    return groups
+
+
+def _value(m: Measure, values: Sequence[float], condition: str) -> str:
+    """Write like medians as one figure, or as a span; a single run has two digits."""
+    digits = 2 if m.value(condition, "n") == 1 else 3
+    low, high = (format_value(v, m.unit, digits) for v in (min(values), max(values)))
+    if low == high:
+        return low
+    if max(values) <= 1.01 * min(values):
+        return format_value(median(values), m.unit, digits)
+    return f"{low.rpartition(' ')[0]} to {high}"
+
+
+def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *, ladder: bool = False) -> str:
+    """``ppg 39.7 µs, same-zone and cross-zone 57, cross-region 9.85 ms``: a unit is said where it changes."""
+    groups = _alike(m, conditions, ladder=ladder)
+    parts: list[str] = []
+    last_unit = ""
+    top = max(value for _, values, _ in groups for value in values)
+    for names, values, condition in groups:
+        text = _value(m, values, condition)
+        number, _, unit = text.rpartition(" ")
+        share = _share(p, m, condition) if ladder or (max(values) == top and not p.limit_said) else ""
+        if len(groups) == 1 and len(names) > 2:
+            parts.append(f"{text} on all {len(names)}{share}")
+        elif all("→" in name for name in names):
+            parts.append(f"{text} for {joined(names)}{share}")
+        else:
+            parts.append(f"{joined(names)} {number if unit == last_unit else text}{share}")
+        last_unit = unit
+    return ", ".join(parts)
+
+
+def _share(p: Paragraph, m: Measure, condition: str) -> str:
+    """The share of the advertised bandwidth: in full the first time."""
+    limit = m.fact(condition, "advertised_bps")
+    if m.unit != "bps" or not isinstance(limit, int | float) or not limit > 0:
+        return ""
+    share = f"{100 * m.value(condition) / limit:.0f} %"
+    words = share if p.limit_said else f"{share} of the advertised {format_value(limit, 'bps')}"
+    p.limit_said = True
+    return f" ({words})"
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------
+
+
+def _findings(p: Paragraph, name: str) -> list[Finding]:
+    """The comparisons between two levels of a factor; of what is switched on or raised, what more of it does."""
+    rows = []
+    for row in p.judged:
+        m, result, one, two = row.measure, row.result, row.one, row.two
+        if not two or name not in m.factors or m.at(one, name) == m.at(two, name) or not m.same(one, two, name):
+            continue
+        kind, ratio, low, high = _KIND.get(str(result.verdict), "none"), result.ratio, result.low, result.high
+        less = factor(name).key(m.at(one, name)) < factor(name).key(m.at(two, name))
+        if name in ("accelerated", "tcp_buffer_bytes") and less and ratio > 0:
+            one, two = two, one
+            ratio, low, high = 1 / ratio, 1 / high, 1 / low if low > 0 else math.inf
+            kind = {"good": "bad", "bad": "good"}.get(kind, kind)
+        among = m.names if name == "placement" else []
+        level, base_level = (_level_name(m, c, name, among) for c in (one, two))
+        where = "on" if m.other_factors(name)[:1] == ["placement"] else "with"
+        slice_ = _slice(m, one, name)
+        rows.append(
+            Finding(m, one, two, kind, ratio, low, high, result.margin, level, base_level, slice_, row.index, where)
+        )
+    return rows
+
+
+def _best_step(name: str, findings: list[Finding]) -> list[Finding]:
+    """Of a ladder only the first level that gives as much as the best one speaks, and those that are worse."""
+    steps = [x for x in findings if x.kind == "good" and isinstance(x.measure.at(x.condition, name), int)]
+    if name == "accelerated" or len({x.level for x in steps}) < 2:
+        return findings
+    reach = {level: max(x.size for x in steps if x.level == level) for level in dict.fromkeys(x.level for x in steps)}
+    best = next(level for level, size in reach.items() if size >= max(reach.values()) - math.log(ALIKE))
+    return [x for x in findings if x.level == best or (x.kind == "bad" and x.level not in reach)]
+
+
+def _conclusions(p: Paragraph, name: str, findings: list[Finding], *, with_figures: bool) -> list[str]:
+    """A sentence for each level: what its metrics show, and one recommendation; then what is not decided."""
+    sentences: list[str] = []
+    undecided: list[str] = []
+    less: list[Finding] = []
+    base = ""
+    findings = _best_step(name, findings)
+    for level in dict.fromkeys(x.level for x in findings):
+        some = [x for x in findings if x.level == level]
+        undecided += [_open_words(x) for x in some if x.kind == "open"]
+        kinds = {x.kind for x in some}
+        obvious = any(x.kind == "bad" and not 1 / OBVIOUS < x.ratio < OBVIOUS for x in some)
+        if obvious and "good" not in kinds:
+            continue
+        if name == "streams" and kinds == {"bad"}:
+            less += some
+            continue
+        words = _effects(p, some, with_figures=with_figures)
+        only_same = "same" in kinds and not kinds & {"good", "bad"}
+        if not words or (only_same and ("open" in kinds or name != "placement")):
+            continue
+        advice = _recommendation(name, some, findings)
+        p.recommendations |= {x.index: advice[:1].upper() + advice[1:] for x in some if x.kind != "open"}
+        against = "" if some[0].base_level == base or name == "accelerated" else f" against {some[0].base_level}"
+        label = factor(name).label
+        unnamed = level.endswith(("stream", "streams")) or name not in DO or is_label(name)
+        subject = label if name == "accelerated" else level if unnamed else f"{level} {label}"
+        sentences.append(f"{subject}{against}: {joined(words)}{f'; {advice}' if advice else ''}")
+        base = some[0].base_level
+    if less:
+        counts, sizes = [_count(x.level) for x in less], [f"{100 * (1 - x.ratio):.0f} %" for x in less]
+        sentences.append(f"{joined(counts)} streams carry {joined(sizes)} less than {_count(less[0].base_level)}")
+    if name not in ("placement", PAIR):
+        sentences = [s[:1].upper() + s[1:] for s in sentences]
+    return [*sentences, *([f"Not decided: {joined(undecided)}"] if undecided else [])]
+
+
+def _count(level: str) -> str:
+    return level.removesuffix(" streams").removesuffix(" stream")
+
+
+def _open_words(x: Finding) -> str:
+    low, high = (f"{round(100 * (e - 1)) or 0:+d}".replace("-", "−").replace("+0", "0") for e in (x.low, x.high))
+    condition = ", ".join(filter(None, [x.level, x.slice]))
+    return f"{NOUNS.get(x.measure.name, x.measure.name)} of {condition} ({low} to {high} %)"
+
+
+def _effects(p: Paragraph, findings: Sequence[Finding], *, with_figures: bool) -> list[str]:
+    """What a level does to each metric: what is better, what is worse, what is the same."""
+    words: list[str] = []
+    for kind in ("good", "bad", "same"):
+        for metric in dict.fromkeys(x.measure.name for x in findings if x.kind == kind):
+            every = [x for x in findings if x.measure.name == metric]
+            some = sorted((x for x in every if x.kind == kind), key=lambda x: x.size)
+            where = ""
+            if len(some) < len(every) and some[0].slice:
+                where = (
+                    " otherwise" if kind == "same" and words else f" {some[0].where} {joined(x.slice for x in some)}"
+                )
+            if kind == "same":
+                margin = "" if p.margin_said else f" within {100 * some[0].margin:.0f} %"
+                p.margin_said = True
+                size = f"the same {NOUNS.get(metric, metric)}{margin}"
+            else:
+                size = ("" if len(some) == 1 else "up to ") + some[-1].effect(with_figures=with_figures)
+            words.append(size + where)
+    return words
+
+
+def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> str:
+    """The one recommendation for a level, from all its metrics; none that figures outside of the family contradict."""
+    good, bad, same = ([x for x in some if x.kind == kind] for kind in ("good", "bad", "same"))
+    if worse := _contradictions(name, [*good, *same], findings):
+        return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory)"
+    if any(x.kind == "open" for x in some) and not good:
+        return ""
+    better, worse_metrics = (joined(NOUNS.get(x.measure.name, x.measure.name) for x in rows) for rows in (good, bad))
+    if "throughput" in worse_metrics and some[0].level in GATEWAYS:
+        return f"its gateway is the bottleneck{', but ' + better + ' gains' if good else ''}"
+    if good and bad:
+        return f"a choice between {better} and {worse_metrics}"
+    if good and name in DO:
+        where = f" {good[0].where} {joined(x.slice for x in good)}" if same and good[0].slice else ""
+        return DO[name] + where
+    return f"use it where {better} counts" if good else "" if bad else "no cost found"
+
+
+def _contradictions(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
+    """Slices outside of the family in which the level is worse by more than twice the margin."""
+    rows = []
+    for x in some:
+        m = x.measure
+        judged = {y.condition for y in findings if y.measure is m}
+        for c in m.names:
+            for d in m.names:
+                levels_fit = (m.at(c, name), m.at(d, name)) == (m.at(x.condition, name), m.at(x.base, name))
+                if c == d or c in judged or not levels_fit or not m.same(c, d, name):
+                    continue
+                ratio = m.value(c) / m.value(d)
+                if (ratio if m.better == "lower" else 1 / ratio) > 1 + 2 * x.margin:
+                    rows.append(replace(x, condition=c, base=d, ratio=ratio, slice=_slice(m, c, name)))
+    return rows
+
+
+# -- sentences ---------------------------------------------------------------------------------------------------------
+
+
+def _thresholds(p: Paragraph) -> list[str]:
+    """``9 of 9 runs are below 1 ms (largest 411 µs)``: contrasts with one limit are counted together."""
+    groups: dict[tuple[str, str], list[Judged]] = {}
+    for row in p.judged:
+        if not row.two:
+            groups.setdefault((row.contrast.metric, row.result.names[1]), []).append(row)
+    sentences = []
+    for (_, limit), members in groups.items():
+        m, contrast, result = members[0].measure, members[0].contrast, members[0].result
+        conditions = [row.one for row in members]
+        below = contrast.below is not None
+        t = m.obs.table
+        values = t.loc[t["condition"].isin(conditions) & (t["state"] == "ok"), "value"].to_numpy(float)
+        if not values.size:
+            continue
+        hits = int((values < result.threshold).sum() if below else (values >= result.threshold).sum())
+        limit = limit.removeprefix("below ").removeprefix("at least ")
+        limit = f"{contrast.at_least} of {contrast.of}" if contrast.of else limit
+        where = "" if len(m.names) == len(members) else f" on {joined(conditions)}"
+        extreme = format_value(float(values.max() if below else values.min()), m.unit)
+        verb = "are below" if below else "reach"
+        word = "largest" if below else "smallest"
+        sentences.append(f"{hits:,} of {values.size:,} runs{where} {verb} {limit} ({word} {extreme})")
+    return sentences
+
+
+def _shown_conditions(p: Paragraph, m: Measure, name: str, findings: Sequence[Finding]) -> list[str]:
+    """The conditions whose figures the sentence of a factor gives; empty where another sentence has them."""
+    if name in ("placement", PAIR) or "placement" not in m.factors:
+        return m.main(name)
+    decided = [x for x in findings if x.measure is m and x.kind != "same"]
+    if not decided or is_label(name):
+        return []
+    clear = max(decided, key=lambda x: x.size)
+    return [c for c in m.names if c == clear.base or m.same(c, clear.base, name)]
+
+
+def _of_factor(p: Paragraph, name: str) -> list[str]:
+    """The line of a factor: its figures, and what they show."""
+    findings = _findings(p, name)
+    clauses: list[str] = []
+    others = ""
+    with_figures = False
+    for m in (m for m in p.measures if name in m.factors):
+        main = _shown_conditions(p, m, name, findings)
+        if not main:
+            continue
+        decided = [x for x in findings if x.measure is m and x.kind != "same"]
+        if len(main) == 2 and name not in ("placement", PAIR) and decided:
+            with_figures = True  # two levels: the figures stand in the conclusion
+            others = _other_slices(p, m, name, decided[0].condition, findings)
+            continue
+        ladder = len(main) > 3 and name not in ("placement", PAIR) and _is_numeric(m, main, name)
+        main = _steps(m, main) if ladder else main
+        clauses.append(f"{_heading(m, name, main)} {_figures(p, m, _named(m, main, name), ladder=ladder)}")
+    zones = any("client_zone" in m.obs.by for m in p.measures)
+    head = ("Zones" if zones else "Pairs") if name == PAIR else factor(name).label or name.replace("_", " ")
+    line = [f"{head[:1].upper() + head[1:]}: {'; '.join(clauses)}"] if clauses else []
+    conclusions = _conclusions(p, name, findings, with_figures=with_figures)
+    if others and conclusions:
+        conclusions[0] += f" ({others})"
+    return [". ".join(line + conclusions)] if line or conclusions else []
+
+
+def _is_numeric(m: Measure, conditions: Sequence[str], name: str) -> bool:
+    return all(isinstance(m.at(c, name), int | None) for c in conditions)
+
+
+def _steps(m: Measure, conditions: Sequence[str]) -> list[str]:
+    """Of a ladder the first step, the first that gives as much as the best, and the last if it gives less."""
+    top = max(map(m.value, conditions))
+    best = next(c for c in conditions if m.value(c) >= top / ALIKE)
+    return list(
+        dict.fromkeys([conditions[0], best, *(conditions[-1:] if m.value(conditions[-1]) < 0.99 * top else [])])
+    )
+
+
+def _named(m: Measure, conditions: Sequence[str], name: str) -> list[tuple[str, str]]:
+    return [(_level_name(m, c, name, conditions), c) for c in conditions]
+
+
+def _heading(m: Measure, name: str, main: Sequence[str]) -> str:
+    """The metric and the levels at which it is shown: ``throughput (cross-region, 1 stream)``."""
+    held = [
+        g
+        for g in m.other_factors(name)
+        if len({m.at(c, g) for c in m.names}) > 1 and len({m.at(c, g) for c in main}) == 1
+    ]
+    levels = [(g, m.at(main[0], g)) for g in held]
+    words = [
+        str(level) if is_label(g) else factor(g).level_words(level)
+        for g, level in levels
+        if level not in (None, factor(g).ordinary)
+    ]
+    words += [str(m.where["test"])] if "test" in m.where else []
+    return NOUNS.get(m.name, m.name) + (f" ({', '.join(words)})" if words else "")
+
+
+def _other_slices(p: Paragraph, m: Measure, name: str, condition: str, findings: Sequence[Finding]) -> str:
+    """Figures of a level in slices outside of the family: ``125 MiB on cross-region 1.92 Gbit/s``."""
+    judged = {x.condition for x in findings}
+    others = [
+        c
+        for c in m.names
+        if m.at(c, name) == m.at(condition, name)
+        and c not in judged
+        and _slice(m, c, name)
+        and any(d != c and m.same(c, d, name) for d in m.names)
+    ]
+    if not others:
+        return ""
+    return f"{_level_name(m, condition, name, others)} on {_figures(p, m, [(_slice(m, c, name), c) for c in others])}"
+
+
+def _of_one_condition(m: Measure) -> str:
+    row = m.levels.iloc[0]
+    span = ""
+    if row["n"] > 1:
+        low, high = (format_value(float(row[end]), m.unit) for end in ("smallest", "largest"))
+        span = f" ({low.rpartition(' ')[0]} to {high} in {int(row['n']):,} runs)"
+    return f"{m.names[0]}: {NOUNS.get(m.name, m.name)} {format_value(float(row['median']), m.unit)}{span}{_incident(m)}"
+
+
+def _incident(m: Measure) -> str:
+    """The clearest stretch of time at another level, of a long series: the best arc over blocks of ten rounds.
+
+    Olshen et al. 2004, Biostatistics 5(4), against 99 permutations of the blocks.
+    """
+    import numpy as np
+    import pandas as pd
+
+    t = m.obs.table[m.obs.table["state"] == "ok"].sort_values(["unit", "round"])
+    if len(t) < LONG or t["started_utc"].isna().any():
+        return ""
+    blocks = np.array_split(np.arange(len(t)), len(t) // 10)
+    level = np.log([np.median(t["value"].to_numpy(float)[b]) for b in blocks])
+    n, random = len(level), np.random.default_rng(0)
+
+    def best(x: Any) -> tuple[float, int, int]:
+        total, top = np.concatenate([[0], np.cumsum(x - x.mean())]), (0.0, 0, 0)
+        for size in range(4, n - 3):
+            score = (total[size:] - total[:-size]) ** 2 * n / (size * (n - size))
+            top = max(top, (float(score.max()), int(score.argmax()), size))
+        return top
+
+    score, start, size = best(level)
+    if any(best(random.permutation(level))[0] >= score for _ in range(99)):
+        return ""
+    inside = np.isin(np.arange(n), np.arange(start, start + size))
+    if size > n / 2:  # the shorter part is the exception
+        inside, start, size = ~inside, (start + size) % n, n - size
+    ratio = math.exp(np.median(level[inside]) - np.median(level[~inside]))
+    begin, end = (pd.Timestamp(t["started_utc"].iloc[blocks[i % n][0]]) for i in (start, start + size))
+    day = "" if begin.date() == pd.Timestamp(t["started_utc"].iloc[0]).date() else f" on {begin:%-d %B}"
+    higher = "higher" if ratio > 1 else "lower"
+    return f"; from {begin:%H:%M} to {end:%H:%M} UTC{day} {100 * abs(ratio - 1):.0f} % {higher} than before and after"
+
+
+def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:
+    """How many rounds would do where there are too few, and which comparisons were made by rule."""
+    counts = [int(n) for m in p.measures for n in m.levels["n"]]
+    needed = rounds_required(0.05, max(1, size))
+    if counts and max(counts) < needed:
+        n = plural(max(counts), "run") if min(counts) == max(counts) else f"{min(counts)} to {max(counts)} runs"
+        return [f"{n} a condition: figures, no verdicts ({needed} rounds would do)"]
+    if size and not declared:
+        return [f"{plural(size, 'comparison')} by rule: every level against its baseline"]
+    return []

@@ -1,0 +1,139 @@
+"""The lead paragraph says what a study concluded: in figures, factor by factor, and with one recommendation a level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.experiment.model import Contrast
+from netperf_lib.questions.families import Measure, by_rule
+from netperf_lib.questions.lead import lead_paragraph
+from netperf_lib.questions.question import headline_metrics
+from tests.studies.published import STUDIES, measured
+
+CONCLUSIONS = {
+    "study-placement": [
+        "ppg 39.4 µs",
+        "cross-region 9.87 ms",
+        "7.57 Gbit/s",
+        "advertised 12.5 Gbit/s",
+        "less latency and the same throughput within 10 %; use it where latency counts",
+        "3.5 times the throughput",
+        "on cross-region and the same throughput otherwise; use several connections for bulk transfers on cross-region",
+    ],
+    "study-ladder": [
+        "12 of 12 runs on same-vnet, 32 streams reach 90 % of 12 Gbit/s",
+        "(7 %)",
+        "same-vnet and vnet-peering 10.9 to 11.1 Gbit/s (93 % of the advertised 12 Gbit/s)",
+        "ErGw1AZ 1.4",
+        "the gateway is the limit of this path",
+        "64 streams carry",
+        "less than 32",
+    ],
+    "study-paths": [
+        "(+13 µs)",
+        "its gateway is the bottleneck",
+        "Accelerated networking: 73 % less latency",
+        "keep it on",
+        "16 times the throughput (13",
+    ],
+    "study-domains": [
+        "runs are below 1 ms",
+        "113 µs for 3 → 1",
+        "on all 3",
+        "3 runs a condition: figures, no verdicts",
+    ],
+    "study-minute": ["1,320 of 1,320 runs are below 100 µs (largest", "round-trip time 4", "in 1,320 runs"],
+}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], pd.DataFrame]:
+    root = tmp_path_factory.mktemp("studies")
+    return cache(lambda name: npl.load(measured(name, root)))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_paragraph_is_the_conclusion_of_the_study(name: str, study: Callable[[str], pd.DataFrame]) -> None:
+    found = lead_paragraph(study(name))
+    for words in CONCLUSIONS[name]:
+        assert words in str(found), (words, str(found))
+    assert "No verdict" not in str(found)
+    assert found.declared
+    assert len(found.family) == len(found.contrasts) == len(found.recommendations)
+
+
+def table(levels: dict[str, float], rounds: int = 12, metric: str = "latency_oneway_us") -> pd.DataFrame:
+    """Runs of several placements, shared by all rounds, with little noise."""
+    random = np.random.default_rng(3)
+    rows = [
+        {"experiment": "x", "deployment": 1, "round": r, "order": i, "attempt": 1, "status": "ok", "tool": "qperf"}
+        | {"test": "tcp_lat", "run_id": f"{p}-{r}", "placement": p, metric: value * random.lognormal(0, 0.01)}
+        for r in range(1, rounds + 1)
+        for i, (p, value) in enumerate(levels.items())
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_without_a_declaration_the_family_is_made_by_rule_and_judged() -> None:
+    found = lead_paragraph(table({"ppg": 40.0, "same-zone": 57.0, "cross-zone": 57.2}))
+    assert not found.declared
+    assert [(c.a, c.b) for c in found.contrasts] == [
+        ({"placement": "ppg"}, {"placement": "same-zone"}),
+        ({"placement": "cross-zone"}, {"placement": "same-zone"}),
+    ]
+    assert [str(c.verdict) for c in found.family] == ["better", "equivalent"]
+    assert found.lines[-1] == "2 comparisons by rule: every level against its baseline."
+
+
+def test_the_family_by_rule_reads_no_value() -> None:
+    runs = table({"ppg": 40.0, "same-zone": 57.0, "far": 90.0})
+    other = runs.assign(latency_oneway_us=np.random.default_rng(1).permutation(runs["latency_oneway_us"]))
+    one, two = ([c.model_dump() for c in by_rule([Measure(r, "latency_oneway_us")])] for r in (runs, other))
+    assert one == two
+
+
+def test_what_is_set_on_hosts_is_compared_at_each_placement(study: Callable[[str], pd.DataFrame]) -> None:
+    runs = study("study-placement")
+    rule = by_rule([Measure(runs, m) for m in headline_metrics(runs)])
+    streams = [c.a["placement"] for c in rule if c.a.get("streams") != (c.b or {}).get("streams")]
+    assert streams == ["ppg", "same-zone", "cross-zone", "cross-region"]
+
+
+def test_one_recommendation_a_level_from_all_its_metrics(study: Callable[[str], pd.DataFrame]) -> None:
+    found = lead_paragraph(study("study-placement"))
+    by_level: dict[object, set[str]] = {}
+    for contrast, advice in zip(found.contrasts, found.recommendations, strict=True):
+        if advice and contrast.a.get("streams") in (None, 1) and contrast.b and "placement" in contrast.b:
+            by_level.setdefault(contrast.a["placement"], set()).add(advice)
+    assert by_level["ppg"] == {"Use it where latency counts"}
+    assert all(len(advice) == 1 for advice in by_level.values())
+
+
+def test_figures_of_too_few_rounds_come_first_and_say_what_would_do() -> None:
+    found = lead_paragraph(table({"ppg": 40.0, "same-zone": 57.0}, rounds=1))
+    assert str(found).startswith("Placement: latency ppg ")
+    assert "1 run a condition: figures, no verdicts (" in str(found)
+
+
+def test_a_declared_contrast_that_names_no_single_condition_is_left_to_its_page() -> None:
+    contrast = Contrast(metric="latency_oneway_us", a={"placement": "nowhere"}, b={"placement": "ppg"})
+    found = lead_paragraph(table({"ppg": 40.0, "same-zone": 57.0}), family=[contrast])
+    assert str(found).startswith("Placement: latency ppg ")
+    assert found.recommendations == ("",)
+
+
+@pytest.mark.parametrize("factor", [1.18, 1.0])
+def test_a_stretch_of_slow_hours_is_told(factor: float) -> None:
+    runs = table({"ppg": 46.0}, rounds=660)
+    runs["started_utc"] = pd.Timestamp("2026-11-02T06:00Z") + pd.to_timedelta(2 * (runs["round"] - 1), unit="min")
+    slow = runs["started_utc"].dt.hour.between(15, 18)
+    runs["latency_oneway_us"] *= np.where(slow, factor, 1.0)
+    told = "from 15:00 to 19:00 UTC 18 % higher than before and after" in str(lead_paragraph(runs))
+    assert told == (factor > 1), str(lead_paragraph(runs))
+    assert ("UTC" in str(lead_paragraph(runs))) == told
