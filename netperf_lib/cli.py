@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -292,11 +292,11 @@ def compare(
 ) -> None:
     """Print the verdicts of an experiment, or compare two.
 
-    With one folder: the contrasts that it declares. With AFTER: FOLDER against AFTER, condition by condition.
-    FOLDER and AFTER are experiments or raw logs.
+    With one folder: the contrasts that it declares, or, if it declares none, every level of each factor against the
+    ordinary one. With AFTER: FOLDER against AFTER, condition by condition. FOLDER and AFTER are experiments or raw
+    logs.
 
-    --by with one folder prints levels and ratios of a factor, as in the notebooks. Contrasts that were not declared
-    before the data get no verdict.
+    --by with one folder prints levels and ratios of a factor, as in the notebooks.
     """
     from .questions import before_after, gate
     from .questions import lines as shown
@@ -305,7 +305,10 @@ def compare(
 
     factors = by.split(",") if by else []
     found: Family | before_after.BeforeAfter | Question
-    if after is None and len(factors) == 1:
+    lead: Sequence[str] = ()
+    if after is None and not factors:
+        found, lead = before_after.conclude(folder, **options)
+    elif after is None and len(factors) == 1:
         found = before_after.ask(folder, factors[0], **options)
     else:
         found = before_after.compare(folder, after, by=factors or None, where_after=where_after or None, **options)
@@ -314,11 +317,14 @@ def compare(
         junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
         summary = shown.counts(c.verdict for c in family)
-        click.echo(json.dumps({"summary": summary, **found.to_dict()}, indent=2, default=str))
+        click.echo(json.dumps({"summary": summary, "lead": list(lead), **found.to_dict()}, indent=2, default=str))
     elif as_csv:
         click.echo(found.to_frame().to_csv(index=False), nl=False)
     else:
         write = shown.markdown if as_markdown else shown.text
+        if lead:
+            click.echo("\n\n".join(lead) if as_markdown else shown.paragraph(lead), nl=True)
+            click.echo()
         if isinstance(found, before_after.BeforeAfter):
             rows, heads, notes = shown.lines(found), ("before", "after"), found.notes
         else:
@@ -448,6 +454,10 @@ def import_(
     declared = imports.read_contrasts(contrasts) if contrasts else None
     done = imports.import_logs(files, into=into, contrasts=declared, title=title, **options)
     click.echo(f"{imports.usable(done.runs)} in {done.path}")
+    if done.runs["status"].eq("ok").any():
+        from .questions.lead import lead_paragraph
+
+        click.echo("\n".join(["", *lead_paragraph(done.runs).lines]))
     if pdf is not None:
         from .pipeline import report_to
 

@@ -6,7 +6,7 @@ colour-blind readers.
 
 from .figure import Nothing, Plot
 from .places import levels, matrix
-from .ratios import forest, shift
+from .ratios import answers, forest, shift
 from .rounds import drift, intervals, paired, rounds, under_load
 from .tails import ecdf
 from .throughput import roofline, share, streams
@@ -15,6 +15,7 @@ from .time import by_clock, over_time
 __all__ = [
     "Nothing",
     "Plot",
+    "answers",
     "by_clock",
     "drift",
     "ecdf",

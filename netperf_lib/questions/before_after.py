@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..data.imports import are_logs, read_logs
 from ..data.load import Fleet, Results, read
-from ..errors import StatsError
+from ..errors import StatsError, UsageError
 from ..experiment.factors import dimensions, level_words, plain
 from ..metrics import COMPARED, METRICS, format_value, plural
 from ..stats import Comparison, Family, Level, judge, level
@@ -23,8 +23,10 @@ from ..stats.result import plain as as_json
 from ..stats.result import quantity
 from ..stats.verdict import compare as compare_runs
 from .conditions import named
+from .lead import lead_paragraph
 from .question import Question
 from .question import ask as ask_runs
+from .words import contrasts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -388,6 +390,31 @@ def compare(
             raise StatsError("one experiment is compared by one factor; use `where` for the levels of others")
         by = by[0]
     return compare_runs(runs, metric, by=by, **options)
+
+
+def conclude(
+    data: Data,
+    *,
+    metric: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    pattern: str | None = None,
+    margin: float | None = None,
+) -> tuple[Family, tuple[str, ...]]:
+    """The comparisons of one experiment, declared or by rule, and the lines of its lead paragraph; see `compare`.
+
+    Raises UsageError if there is nothing to compare.
+    """
+    results = _read(data, pattern)
+    runs = _runs(results, where, None)
+    declared = [c for c in contrasts(runs) if metric in (None, c.metric)]
+    if declared:
+        family = compare(results, metric=metric, where=where, margin=margin)
+        assert isinstance(family, Family)
+        return family, lead_paragraph(runs, family=declared, judged=family[: len(declared)]).lines
+    lead = lead_paragraph(runs, metric=metric, margin=margin)
+    if not isinstance(lead.family, Family):
+        raise UsageError(f"there is nothing to compare: each metric has one condition. {' '.join(lead.lines)}")
+    return lead.family, lead.lines
 
 
 def ask(

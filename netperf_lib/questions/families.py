@@ -154,11 +154,12 @@ class Measure:
         return {f: self._rows[condition][f] for f in self.obs.by} | self.where
 
 
-def judge_conditions(
-    measures: Sequence[Measure], rows: Sequence[tuple[Measure, str, str, Contrast]], alpha: float
-) -> Family:
-    """Judge comparisons of conditions together: measure, both conditions, and the contrast with its margin."""
+def judge_conditions(measures: Sequence[Measure], contrasts: Sequence[Contrast], alpha: float) -> Family:
+    """Judge contrasts by rule, each of which names two conditions, together."""
     import pandas as pd
+
+    by_name = {m.name: m for m in measures}
+    rows = [(m := by_name[c.metric], m.find(c.a) or "", m.find(c.b or {}) or "", c) for c in contrasts]
 
     frames = []
     for m in measures:
@@ -182,7 +183,7 @@ def judge_conditions(
     return replace(family, comparisons=tuple(named), declared=0)
 
 
-def by_rule(measures: Sequence[Measure]) -> list[Contrast]:
+def by_rule(measures: Sequence[Measure], margin: float = MARGIN) -> list[Contrast]:
     """The family of an experiment without declared contrasts, from labels alone."""
     contrasts = []
     for m in measures:
@@ -193,11 +194,11 @@ def by_rule(measures: Sequence[Measure]) -> list[Contrast]:
                 for g in m.other_factors(name):
                     held = [c for c in main if m.at(c, g) == m.ordinary(g)]
                     main = held if len({m.at(c, name) for c in held}) > 1 else main
-                contrasts += _against_the_ordinary(m, name, main)
+                contrasts += _against_the_ordinary(m, name, main, margin)
     return contrasts
 
 
-def _against_the_ordinary(m: Measure, name: str, conditions: Sequence[str]) -> list[Contrast]:
+def _against_the_ordinary(m: Measure, name: str, conditions: Sequence[str], margin: float) -> list[Contrast]:
     """Each condition against the ordinary one; a far path against the direct way to its region."""
     if not conditions:
         return []
@@ -205,7 +206,7 @@ def _against_the_ordinary(m: Measure, name: str, conditions: Sequence[str]) -> l
     direct = next((c for c in conditions if name == "placement" and m.at(c, name) == "cross-region"), base)
     sides = [(c, direct if m.is_far(c) else base) for c in conditions]
     return [
-        Contrast(metric=m.name, a=m.side(a), b=m.side(b), margin=MARGIN)
+        Contrast(metric=m.name, a=m.side(a), b=m.side(b), margin=margin)
         for a, b in sides
         if a != b and m.same(a, b, name)
     ]

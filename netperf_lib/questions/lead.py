@@ -18,7 +18,7 @@ from ..experiment.model import Contrast
 from ..metrics import format_value, plural
 from ..stats.evidence import rounds_required
 from ..stats.verdict import compare
-from .families import PAIR, Measure, by_rule, is_label, judge_conditions
+from .families import MARGIN, PAIR, Measure, by_rule, is_label, judge_conditions
 from .question import headline_metrics
 from .words import contrasts
 
@@ -37,6 +37,7 @@ LONG = 240
 """Runs of one condition from which on a stretch of time at another level is looked for."""
 SMALL_US = 100.0
 """A difference of fewer microseconds is also said in microseconds."""
+ALPHA = 0.05
 NOUNS = {
     "latency_oneway_us": "latency",
     "rtt_us": "round-trip time",
@@ -168,17 +169,31 @@ class Paragraph:
     limit_said: bool = False
 
 
-def lead_paragraph(runs: pd.DataFrame, *, alpha: float | None = None, family: Sequence[Contrast] | None = None) -> Lead:
+def lead_paragraph(
+    runs: pd.DataFrame,
+    *,
+    metric: str | None = None,
+    alpha: float | None = None,
+    margin: float | None = None,
+    family: Sequence[Contrast] | None = None,
+    judged: Sequence[Comparison] | None = None,
+) -> Lead:
     """Return the lead paragraph of an experiment.
 
     Parameters
     ----------
     runs : DataFrame
         The table of runs.
+    metric : str, optional
+        Only this metric.
     alpha : float, optional
         Share of reports that may hold a false verdict; default: as declared, else 0.05.
     family : sequence of Contrast, optional
         The contrasts to judge; default: those declared, else a family by rule (see `netperf_lib.questions.families`).
+    margin : float, optional
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent; default: as declared, else 0.05.
+    judged : sequence of Comparison, optional
+        The comparisons of `family`, if they are known.
 
     Returns
     -------
@@ -188,11 +203,15 @@ def lead_paragraph(runs: pd.DataFrame, *, alpha: float | None = None, family: Se
     --------
     >>> print(npl.questions.lead_paragraph(exp.runs))  # doctest: +SKIP
     """
-    declared = contrasts(runs) if family is None else list(family)
-    names = _metrics(runs)
-    measures = [Measure(runs, name, declared) for name in names]
-    used = declared or by_rule(measures)
-    results = _results(runs, measures, declared, used, alpha)
+    declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]
+    measures = [Measure(runs, name, declared) for name in ([metric] if metric else _metrics(runs))]
+    used = declared or by_rule(measures, margin or MARGIN)
+    if judged is not None:
+        results: Any = judged
+    elif declared:
+        results = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
+    else:
+        results = judge_conditions(measures, used, alpha or ALPHA) if used else ()
     p = Paragraph(measures, _placed(measures, used, results))
     p.lines += _thresholds(p)
     for name in sorted({f for m in measures for f in m.factors}, key=_position):
@@ -201,16 +220,6 @@ def lead_paragraph(runs: pd.DataFrame, *, alpha: float | None = None, family: Se
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice)
-
-
-def _results(
-    runs: pd.DataFrame, measures: list[Measure], declared: list[Contrast], used: list[Contrast], alpha: float | None
-) -> Family | tuple[()]:
-    if declared or not used:
-        return compare(runs, contrasts=declared, alpha=alpha) if declared else ()
-    by_name = {m.name: m for m in measures}
-    rows = [(by_name[c.metric], by_name[c.metric].find(c.a), by_name[c.metric].find(c.b or {}), c) for c in used]
-    return judge_conditions(measures, [(m, a or "", b or "", c) for m, a, b, c in rows], alpha or 0.05)
 
 
 def _position(name: str) -> float:

@@ -135,6 +135,11 @@ def levels_text(table: pd.DataFrame, metric: str) -> str:
 _MORE = re.compile(r"about (\d+) more [a-z ]+ would settle it")
 
 
+def paragraph(sentences: Sequence[str]) -> str:
+    """A line of the lead paragraph after another, wrapped."""
+    return "\n".join(map(_wrapped, sentences))
+
+
 def _wrapped(words: str) -> str:
     return textwrap.fill(words, WIDTH, subsequent_indent=_INDENT, break_on_hyphens=False)
 

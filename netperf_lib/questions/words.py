@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..experiment.factors import factor
 from ..experiment.model import Contrast
-from ..stats.result import rounded, size_words
+from ..metrics import format_value
+from ..stats.result import rounded, size_words, unit_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,54 +18,6 @@ if TYPE_CHECKING:
 
 MIME = "application/vnd.netperf+json"
 """MIME type under which words, tables and figures carry their data to the report."""
-
-
-ADVICE: dict[str, dict[str, str]] = {
-    "ppg": {
-        "better": "Use a placement group for tiers that talk often; plan for its limits on size and capacity.",
-        "worse": "Do not use the placement group for this.",
-        "equivalent": "Leave the placement group out; it costs flexibility and gives nothing here.",
-    },
-    "cross-zone": {
-        "better": "Spread over zones; it costs nothing here.",
-        "worse": "Spread over zones for safety, and keep chatty tiers in one zone.",
-        "equivalent": "Spread over zones; any cost in the network is within the margin.",
-    },
-    "cross-region": {
-        "better": "Check the measurement: distance should not help.",
-        "worse": "Keep synchronous calls inside a region; replicate asynchronously.",
-        "equivalent": "Regions may be mixed for this metric.",
-    },
-    "placement": {
-        "better": "Prefer this placement where this metric matters.",
-        "worse": "Avoid this placement where this metric matters.",
-        "equivalent": "Choose by other criteria; the network does not decide it.",
-    },
-    "accelerated": {
-        "better": "Keep accelerated networking on everywhere.",
-        "worse": "Check the driver and the virtual function: acceleration should not cost anything.",
-        "equivalent": "Keep it on to relieve the processor; this metric does not show the effect.",
-    },
-    "streams": {
-        "better": "Use several connections for bulk transfers over this path.",
-        "worse": "Use fewer connections; here they slow each other down.",
-        "equivalent": "One connection is enough here.",
-    },
-    "tcp_buffer_bytes": {
-        "better": "Raise the TCP buffer limits on both ends; see the notebook on TCP buffers.",
-        "worse": "Leave the TCP buffers as they are.",
-        "equivalent": "Leave the TCP buffers as they are; they are not the limit here.",
-    },
-    "threshold": {
-        "better": "Count on it for these VMs.",
-        "worse": "Do not count on it; change the design or the requirement.",
-    },
-    "": {
-        "better": "Prefer the first condition where this metric matters.",
-        "worse": "Prefer the second condition where this metric matters.",
-        "equivalent": "Choose by other criteria; the network does not decide it.",
-    },
-}
 
 
 def factor_of(contrast: Contrast) -> str:
@@ -77,8 +29,8 @@ def factor_of(contrast: Contrast) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def advice(comparison: Comparison, contrast: Contrast | None = None) -> str:
-    """What to do about a comparison, in a sentence."""
+def advice(comparison: Comparison, recommendation: str = "") -> str:
+    """What to do about a comparison: what the lead paragraph recommends for its level, or what would decide it."""
     if comparison.verdict == "no verdict":
         return comparison.reason[:1].upper() + comparison.reason[1:] + "." if comparison.reason else "Keep measuring."
     if comparison.verdict == "inconclusive":
@@ -88,15 +40,7 @@ def advice(comparison: Comparison, contrast: Contrast | None = None) -> str:
             if more
             else ("More rounds of this kind will not settle it; look at the scatter.")
         )
-    about, verdict = factor_of(contrast) if contrast else "", str(comparison.verdict)
-    if contrast is not None and contrast.b is None:
-        about = "threshold"
-    elif contrast is not None and contrast.b is not None and about in ("accelerated", "streams", "tcp_buffer_bytes"):
-        key = factor(about).key
-        if key(contrast.a.get(about)) < key(contrast.b.get(about)):  # the advice is on more of it
-            verdict = {"better": "worse", "worse": "better"}.get(verdict, verdict)
-    side = str(contrast.a.get("placement")) if contrast and about == "placement" else ""
-    return ADVICE[side if side and side in ADVICE else about if about in ADVICE else ""][verdict]
+    return f"{recommendation}." if recommendation else ""
 
 
 def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None = None) -> list[Contrast]:
@@ -139,14 +83,20 @@ def span(c: Comparison) -> str:
 
 
 def headline(family: Iterable[Comparison]) -> str:
-    """The headline of a page: the clearest finding of a family, or why there is none."""
+    """The headline of a page: its clearest finding; without a verdict, what was measured."""
     every = list(family)
-    told = [c for c in every if c.verdict in ("better", "worse", "equivalent")]
+    settled = [c for c in every if c.settled]
     if not every:
         return "No contrast was declared for this question: the figures describe the data, without a verdict."
-    if not told:
-        return f"No verdict yet: {every[0].reason or every[0].words}."
-    first = told[0].words
-    rest = len(told) - 1
+    if not settled:
+        levels = {
+            name: format_value(value, unit_of(c.metric))
+            for c in every
+            for name, value in zip(c.names, c.medians, strict=True)
+            if math.isfinite(value)
+        }
+        figures = ", ".join(f"{name} {value}" for name, value in levels.items())
+        return f"{every[0].quantity}: {figures or 'not measured'}. Not decided: {every[0].reason or every[0].words}."
+    rest = len(settled) - 1
     more = f" ({rest} more verdict{'s' if rest > 1 else ''} below.)" if rest else ""
-    return f"{first}.{more}"
+    return f"{settled[0].words}.{more}"

@@ -223,7 +223,7 @@ def _warnings(family: Sequence[Comparison]) -> tuple[list[str], list[str]]:
     return marks, [f"Warning {i}: {w}." for i, w in enumerate(told, 1)]
 
 
-def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None) -> Shown:
+def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, recommendations: Sequence[str] = ()) -> Shown:
     """Show a family of contrasts as the table that a reader acts on.
 
     Parameters
@@ -232,6 +232,8 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None) -> Sho
         As `compare` gives it.
     contrasts : sequence of Contrast, optional
         The contrasts in the same order: their questions go into the table.
+    recommendations : sequence of str, optional
+        What the lead paragraph recommends for each contrast.
     """
     rows = []
     marks, notes = _warnings(family)
@@ -246,7 +248,7 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None) -> Sho
                 question,
                 _sides(c),
                 f"{effect(c.ratio)}\n{span(c)}".removesuffix("\n–"),
-                "\n".join(filter(None, (advice(c, asked), marks[i]))),
+                advice(c, recommendations[i] if recommendations else "") + (f"\n{marks[i]}" if marks[i] else ""),
             ]
         )
     few = " (the range of the rounds: too few for a higher confidence)"

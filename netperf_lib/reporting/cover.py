@@ -49,7 +49,7 @@ def cover(
     runs: pd.DataFrame,
     family: Iterable[Comparison] | None = None,
     *,
-    words: str | None = None,
+    words: str | Iterable[str] | None = None,
     kicker: str = "Network performance report",
 ) -> Shown:
     """Show what the report is based on; in the PDF this is the top of the first page.
@@ -60,8 +60,8 @@ def cover(
         The table of runs.
     family : Family, optional
         Its clearest finding becomes the headline.
-    words : str, optional
-        Headline to use instead.
+    words : str or iterable of str, optional
+        Headline to use instead; several lines are the paragraphs of a lead.
     kicker : str
         The line above the title.
     """
@@ -92,7 +92,9 @@ def cover(
     ]
     if claims := _claims(runs):
         facts.append(["Placement", _proven(claims)])
-    says = words if words is not None else headline(family) if family is not None else None
+    says = headline(family) if words is None and family is not None else words
+    if says is not None and not isinstance(says, str):
+        says = "\n".join(says)
     return Shown(
         "cover",
         html=markup("cover", facts, notice, says, "#0072b2"),
