@@ -14,6 +14,7 @@ from ..experiment.factors import factor
 from ..metrics import format_value, to_bps, to_bytes, to_us
 from ..stats.steady_state import whole
 from .conditions import levels, select
+from .families import Measure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,83 @@ def published(source: str | None = None) -> pd.DataFrame:
     if source is not None and source not in sources:
         raise NothingToReport(f"there is no source {source!r}; the sources are {', '.join(sources)}")
     return figures if source is None else figures[figures["source"] == source]
+
+
+_PATHS = {
+    "direct": "same-zone",
+    "cross-region-pip": "public-ip",
+    "cross-region-vpn": "vpn",
+    "cross-region-peering": "cross-region",
+    "cross-region-er": "expressroute",
+}
+"""A published path whose placement has another name here."""
+_BUFFERS = {"128 MB buffers": 131072000, "buffers of 131072000 bytes": 131072000, "default buffers": None}
+
+
+def published_beside(runs: pd.DataFrame) -> pd.DataFrame:
+    """Published figures and ours, condition by condition.
+
+    A condition matches a figure of the same metric if its placement (or its two hosts), streams, buffers and
+    acceleration are those that the source names.
+
+    Returns
+    -------
+    DataFrame
+        ``condition``, ``metric``, ``source``, ``published``, ``here`` (median with interval), ``here / published``; no
+        rows where nothing matches.
+    """
+    import pandas as pd
+
+    rows = []
+    figures = load_published()
+    for name, ours in METRICS.items():
+        if ours not in runs or not runs[ours].notna().any() or name not in set(figures["metric"]):
+            continue
+        measure = Measure(runs, ours)
+        listed: Any = figures[figures["metric"] == name].itertuples()
+        for figure in listed:
+            value = _number(str(figure.value), str(figure.unit))
+            matches = [c for c in measure.names if _matches(measure, c, figure)] if value else []
+            rows += [_beside(measure, c, figure, sum(value or ()) / 2) for c in matches]
+    heads = ["condition", "metric", "source", "published", "here", "here / published"]
+    return pd.DataFrame(rows, columns=heads)
+
+
+def _beside(m: Measure, condition: str, figure: Any, value: float) -> tuple[str, ...]:
+    median, low, high = (m.value(condition, c) for c in ("median", "low", "high"))
+    here = format_value(median, m.unit)
+    if m.value(condition, "n") > 1:
+        here += f" ({format_value(low, m.unit)} to {format_value(high, m.unit)})"
+    printed = f"{figure.value} {figure.unit}".replace(" us", " µs")
+    return condition, figure.metric, figure.source, printed, here, f"{median / value:.3g}"
+
+
+def _matches(m: Measure, condition: str, figure: Any) -> bool:
+    """Whether a published figure was measured under this condition, as far as the source says."""
+    import pandas as pd
+
+    region = m.fact(condition, "client_region")
+    emulated = (m.obs.declaration.get("hosts") or {}).get("source") == "lab"
+    if region is not None and not emulated and str(figure.source).split("-")[1] not in str(region):
+        return False
+    note = None if pd.isna(figure.condition) else str(figure.condition)
+    ends = tuple(m.fact(condition, side) for side in ("client", "server"))
+    path = _PATHS.get(str(figure.path), str(figure.path))
+    if "-".join(map(str, ends)) != path and m.fact(condition, "placement") != path:
+        return False
+    if note is not None and note not in _BUFFERS and note.lower() not in str(region):
+        return False  # a gateway or circuit that has no name here
+    wish = {
+        "accelerated": None if pd.isna(figure.accelerated) else bool(figure.accelerated),
+        "streams": None if pd.isna(figure.streams) or m.unit == "us" else int(figure.streams),
+        "tcp_buffer_bytes": _BUFFERS.get(note or ""),
+    }
+    for factor_name in ("accelerated", "streams"):
+        level = m.fact(condition, factor_name)
+        if wish[factor_name] is not None and level is not None and level != wish[factor_name]:
+            return False
+    buffer = m.fact(condition, "tcp_buffer_bytes")
+    return m.unit == "us" or buffer == wish["tcp_buffer_bytes"]
 
 
 def published_words(figures: pd.DataFrame) -> str:

@@ -1,0 +1,32 @@
+"""What others published stands beside what was measured, condition by condition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.questions.published_figures import published_beside
+from tests.studies.published import measured
+
+
+@pytest.mark.parametrize(
+    ("study", "sources", "rows"),
+    [("study-placement", {"azure-westeurope-d16v3"}, 4), ("study-domains", {"oci-phoenix-vmstandard2.16"}, 6)],
+)
+def test_each_figure_stands_beside_ours(study: str, sources: set[str], rows: int, tmp_path: Path) -> None:
+    found = published_beside(npl.load(measured(study, tmp_path)))
+    assert set(found["source"]) == sources  # those of another region are other figures
+    assert len(found) == rows
+    assert found["here / published"].astype(float).between(0.95, 1.05).all()
+    assert found["here"].str.contains(" to ").all()
+
+
+def test_buffers_and_acceleration_tell_figures_apart(tmp_path: Path) -> None:
+    found = published_beside(npl.load(measured("study-paths", tmp_path)))
+    beside = dict(zip(found["condition"] + ": " + found["metric"], found["published"], strict=True))
+    assert beside["same-zone, no accelerated networking: one-way latency"] == "146 µs"
+    assert beside["same-zone: one-way latency"] == "40 µs"
+    assert beside["public-ip: throughput at the receiver"] == "131 Mbit/s"
+    assert beside["vpn, 125 MiB TCP buffer: throughput at the receiver"] == "549 Mbit/s"
