@@ -22,12 +22,12 @@ from .pipeline import run as run
 from .pipeline import up as up
 from .questions import fleet as fleet
 from .questions.before_after import compare as compare
-from .questions.conditions import levels as levels
 from .questions.export import export as export
+from .questions.observe import levels as levels
 from .questions.observe import observe as observe
 from .reporting import page as page
 from .reporting import report as report
 from .reporting import workshop as workshop
-from .reporting.panel import explore as explore
+from .reporting.explorer import explore as explore
 
 __version__: str

@@ -524,17 +524,27 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
 
 
 @npl.command()
-@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the page in the browser.")
-@click.option("--port", default=0, help="Port of the page; 0 picks a free one.")
-def explore(folders: tuple[Path, ...], browser: bool, port: int) -> None:
-    """Explore experiments in the browser, without code.
+@click.argument("experiment", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="The file (default: in the experiment's reports)."
+)
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open the file in the browser.")
+def explore(experiment: Path | None, output: Path | None, browser: bool) -> None:
+    """Write one HTML file to look around in an experiment, and open it.
 
-    The default for FOLDERS is the experiment of the lab, or else the recorded one.
+    The file needs no server, no network and no Python: it can be mailed. The default EXPERIMENT is that of the lab, or
+    else the recorded one.
     """
-    from .reporting.panel import serve
+    from .reporting.explorer import explore as make
+    from .reporting.workshop import usual_experiment
 
-    sys.exit(serve(folders, browser=browser, port=port))
+    folder = usual_experiment(experiment)
+    file = output or folder / "reports" / "explorer.html"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    make(folder).save(file)
+    click.echo(file)
+    if browser:
+        click.launch(file.resolve().as_uri())
 
 
 @npl.group()

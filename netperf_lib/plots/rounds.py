@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -9,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..errors import NothingToReport
-from ..experiment.factors import residue
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
-from ..questions.conditions import conditioned, interval_words, label, select
+from ..questions.conditions import interval_words, label, select
+from ..questions.observe import Data, Observations, conditioned
 from ..stats import level, units_of
 from ..stats.steady_state import kept, whole
 from .figure import (
@@ -43,7 +44,12 @@ PAUSE = 10
 
 @drawing
 def rounds(
-    runs: pd.DataFrame, metric: str, *, hue: str | None = None, confidence: float = 0.95, ax: Axes | None = None
+    data: Data,
+    metric: str | None = None,
+    *,
+    hue: str | Sequence[str] = (),
+    confidence: float = 0.95,
+    ax: Axes | None = None,
 ) -> Drawn:
     """Every run in time order, and next to it the median of each condition.
 
@@ -51,12 +57,12 @@ def rounds(
 
     Parameters
     ----------
-    runs : DataFrame
-        The table of runs, or what `select` made of it.
-    metric : str
-        Column on the vertical axis.
-    hue : str, optional
-        Factor whose levels get a colour each; default: every condition.
+    data : Observations, or what `observe` takes
+        What to draw: each condition has a colour.
+    metric : str, optional
+        The metric; observations know theirs.
+    hue : str or sequence of str, optional
+        Factors that are asked about, as ``by`` of `observe`.
     confidence : float
         Of the interval of the median.
     ax : Axes, optional
@@ -64,10 +70,11 @@ def rounds(
 
     Examples
     --------
-    >>> npl.plots.rounds(exp.runs, "latency_oneway_us", hue="placement")
+    >>> npl.plots.rounds(exp, "latency_oneway_us", hue="placement")
     """
-    runs = select(runs, metric, factors=[hue]) if hue else conditioned(runs, metric)
-    merged = residue(runs, ["condition"]) if hue else []
+    metric = data.metric if isinstance(data, Observations) else metric
+    runs = conditioned(data, metric, hue)
+    assert metric is not None, "checked by conditioned"
     runs = runs.assign(condition=runs["condition"].cat.remove_unused_categories())
     names = [str(n) for n in runs["condition"].cat.categories]
     info = metric_of(metric)
@@ -81,7 +88,6 @@ def rounds(
         f"{interval_words((len(v) for v in values.values()), confidence, len(set(units_of(runs))))} (right). "
         f"n = {each(len(v) for v in values.values())} per condition."
         + (" The panels have different scales." if len(groups) > 1 else "")
-        + (f" Runs of one colour differ in {', '.join(merged)}." if merged else "")
     )
     heights = [1.0 + 0.35 * len(g) for g in groups]
     one = len(set(runs["deployment"])) == 1 and runs["round"].notna().all()

@@ -12,7 +12,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ..errors import NothingToReport
 from ..metrics import format_value
-from ..questions.conditions import conditioned, interval_words
+from ..questions.conditions import interval_words
+from ..questions.observe import conditioned
 from ..stats import level, units_of
 from .figure import (
     INK,

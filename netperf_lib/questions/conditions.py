@@ -15,6 +15,7 @@ from ..metrics import metric as metric_of
 from ..stats import Quantiles, level, tails, units_of
 from ..stats.runs_table import HOSTS
 from ..tools.parsed import Percentile
+from .observe import conditioned
 from .words import effect, span
 
 if TYPE_CHECKING:
@@ -218,9 +219,7 @@ def shift_table(quantiles: Quantiles | None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
 
 
-def levels(
-    runs: pd.DataFrame, metric: str, *, by: str | Sequence[str] | None = None, confidence: float = 0.95
-) -> pd.DataFrame:
+def levels(runs: pd.DataFrame, metric: str, *, confidence: float = 0.95) -> pd.DataFrame:
     """Level of every condition: the median of the runs, and its interval with its actual confidence.
 
     Parameters
@@ -229,8 +228,6 @@ def levels(
         The table of runs, or what `select` made of it.
     metric : str
         Column.
-    by : str or sequence of str, optional
-        Factors that make a condition; default: the column ``condition``, else every factor that varies.
     confidence : float
         Confidence wanted for the interval. 95 % needs six runs; with fewer the interval is the range of the runs, and
         ``confidence`` is how often such a range covers the median: 75 % of the time with three runs.
@@ -240,17 +237,11 @@ def levels(
     DataFrame
         ``condition``, ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest`` in the unit of the metric, and
         ``confidence``. A single run has no interval.
-
-    Examples
-    --------
-    >>> npl.levels(exp.runs, "latency_oneway_us", by="placement")
     """
     import math
 
     import pandas as pd
 
-    if by is not None:
-        runs = select(runs, metric, factors=[by] if isinstance(by, str) else by)
     runs = conditioned(runs, metric)
     rows = []
     for name, group in runs.groupby("condition", observed=True, sort=True):
@@ -281,11 +272,6 @@ def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int 
     sure = list(dict.fromkeys(f"{100 * (1 - 0.5 ** (k - 1)):.3g} %" for k in (few[0], few[-1])))
     range_words = f"the range of the runs, which covers the median with {' to '.join(sure)} confidence"
     return f"{usual}, or, below {whole[0]} runs, {range_words}" if whole else range_words
-
-
-def conditioned(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The runs as `select` gives them: a table without a column ``condition`` is selected here."""
-    return runs if "condition" in runs else select(runs, metric)
 
 
 def pooled(runs: pd.DataFrame) -> pd.DataFrame:

@@ -161,9 +161,9 @@ def levels(
     Returns
     -------
     DataFrame
-        A row for each condition: its levels, ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``,
-        ``confidence`` (the one that the interval really has), ``share_of_limit``, ``failed``, ``missing``. One
-        observation has no interval.
+        A row for each condition: its name in ``condition``, its levels, ``n``, ``median``, ``low``, ``high``,
+        ``smallest``, ``largest``, ``confidence`` (the one that the interval really has), ``share_of_limit``,
+        ``failed``, ``missing``. One observation has no interval.
 
     Raises
     ------
@@ -198,7 +198,24 @@ def levels(
         rows.append(row | {state: int(states.get(state, 0)) for state in ("failed", "missing")})
     heads = "n median low high smallest largest confidence share_of_limit failed missing".split()
     table = pd.DataFrame(rows, index=obs.conditions.index).reindex(columns=heads)
-    return pd.concat([obs.conditions, table], axis=1)
+    return pd.concat([obs.conditions, table], axis=1).reset_index()
+
+
+def conditioned(data: Any, metric: str | None = None, by: str | Sequence[str] = ()) -> pd.DataFrame:
+    """The complete runs with the name of their condition in the column ``condition``, for a plot.
+
+    Runs to which `select` gave that column stay as they are; anything else is observed.
+    """
+    if isinstance(data, pd.DataFrame) and "condition" in data and not by:
+        return data
+    if metric is None and not isinstance(data, Observations):
+        raise UsageError("name a metric, for example plots.rounds(exp, 'throughput_bps')")
+    obs = observe(data, metric or "", by)
+    complete = obs.table[obs.table["state"] == "ok"]
+    if isinstance(data, Observations | Mapping):
+        return complete.rename(columns={"value": obs.metric})
+    runs = _source(data)[0].set_index("run_id", drop=False).loc[complete["run_id"]]
+    return runs.reset_index(drop=True).copy().assign(condition=complete["condition"].array)
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

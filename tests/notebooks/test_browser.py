@@ -8,9 +8,8 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,93 +156,6 @@ def kept(page: Any, name: str) -> None:
     if os.access(REPO, os.W_OK):
         SCREENSHOTS.mkdir(exist_ok=True)
         page.screenshot(path=SCREENSHOTS / f"{name}.png")
-
-
-def looked_around(page: Any) -> None:
-    """Use the panel: it follows its controls, a point tells its run, a click opens the log."""
-    points = page.locator("svg [data-run]")
-    points.first.wait_for(state="attached", timeout=720_000)
-    title = points.first.locator("title").text_content()
-    assert re.search(r"round \d+ of deployment 1: client → \w+\n2026-\d\d-\d\d [\d:]+ UTC\n", title), title
-    points.first.dispatch_event("click", {"bubbles": True})
-    page.get_by_text("── ").first.wait_for(timeout=180_000)
-    page.locator(".widget-dropdown select").nth(0).select_option(label="Throughput at the receiver")
-    page.locator("svg text", has_text="Gbit/s").first.wait_for(state="attached", timeout=180_000)
-    page.locator(".widget-dropdown select").nth(1).select_option(label="streams")
-    page.locator("svg text", has_text="16 streams").first.wait_for(state="attached", timeout=180_000)
-    box = page.locator(".widget-text input")
-    for wrong, words in (("no such column > 3", "is not understood"), ("round", "is not a condition")):
-        box.fill(wrong)
-        box.press("Enter")
-        page.get_by_text(words).first.wait_for(timeout=180_000)
-    box.fill("round > 3")
-    box.press("Enter")
-    page.get_by_text("runs.eval('round > 3')").first.wait_for(timeout=180_000)
-    assert {a.get_attribute("download") for a in page.locator("a[download]").all()} == {
-        f"explore.{kind}" for kind in ("png", "svg", "csv")
-    }
-
-
-def as_left(page: Any) -> None:
-    """The panel after it was opened again is as `looked_around` left it."""
-    page.locator("svg text", has_text="16 streams").first.wait_for(state="attached", timeout=720_000)
-    chosen = [
-        s.evaluate("s => s.selectedOptions[0]?.label.replaceAll('\\u00a0', ' ')")
-        for s in page.locator(".widget-dropdown select").all()
-    ]
-    assert chosen == ["Throughput at the receiver", "streams", "none", "the most used"]
-    assert page.locator(".widget-text input").input_value() == "round > 3"
-    page.get_by_text("runs.eval('round > 3')").first.wait_for(timeout=180_000)
-
-
-def test_explore_follows_its_widgets(desk: Any, lab: str) -> None:
-    page = opened(desk, lab, "explore.ipynb")
-    looked_around(page)
-    kept(page, "explore")
-    page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.context.save(); }")
-    page.close()
-    page = desk.new_page()
-    page.goto(f"{lab}lab/tree/explore.ipynb?token=desk&reset", timeout=360_000)
-    as_left(page)
-    kept(page, "explore-again")
-    page.close()
-
-
-def loaded(load: Callable[..., Any], *given: Any) -> None:
-    """Load a page of Voilà. On a busy machine it loses an answer of its kernel once in some thirty loads, and waits."""
-    from playwright.sync_api import TimeoutError as TooLate
-
-    for timeout in (30_000, 60_000, 90_000, 90_000):
-        try:
-            load(*given, timeout=timeout)
-        except TooLate as late:
-            missed = late
-        else:
-            return
-    raise missed
-
-
-def test_explore_is_a_page_without_code(browser: Any, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "netperf_lib", "explore", str(npl.recorded()), "--no-browser"]
-    log = tmp_path / "log"
-    server = subprocess.Popen(words, cwd=tmp_path, start_new_session=True, stderr=log.open("w"))
-    try:
-        for _ in range(600):
-            if address := re.search(r"http://localhost:\d+/", log.read_text()):
-                break
-            assert server.poll() is None
-            time.sleep(0.3)
-        page = browser.new_page(viewport={"width": 1200, "height": 1500})
-        loaded(page.goto, address[0])
-        looked_around(page)
-        assert "import netperf_lib as npl\nnpl.explore" not in page.inner_text("body")
-        kept(page, "explore-page")
-        loaded(page.reload)
-        as_left(page)
-        page.close()
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(30)
 
 
 def test_a_lesson_tells_at_once_whether_an_answer_holds(desk: Any, lab: str) -> None:

@@ -228,10 +228,11 @@ def test_plots_take_the_table_and_axes(lab: Runs) -> None:
     plt.close(figure)
 
 
-def test_a_colour_that_holds_several_conditions_says_so(lab: Runs) -> None:
-    assert "accelerated" in npl.plots.rounds(lab, "latency_oneway_us", hue="placement").caption
-    plain = lab[lab["accelerated"].isna() | lab["accelerated"].eq(True)]
-    assert "accelerated" not in npl.plots.rounds(plain, "latency_oneway_us", hue="placement").caption
+def test_a_colour_is_one_condition(lab: Runs) -> None:
+    drawn = npl.plots.rounds(lab, "latency_oneway_us", hue="placement")
+    assert "same-zone, no accelerated networking" in drawn.alt
+    with pytest.raises(UsageError, match="no factor 'banana'"):
+        npl.plots.rounds(lab, "latency_oneway_us", hue="banana")
 
 
 def test_details_are_drawn_from_the_tables_that_reading_gives() -> None:

@@ -18,7 +18,6 @@ import nbformat
 import pypdf
 import pytest
 from nbclient import NotebookClient
-from nbclient.output_widget import OutputWidget
 from nbval.plugin import IPyNbCell, get_sanitize_patterns, nocolors
 
 import netperf_lib as npl
@@ -163,15 +162,6 @@ def test_every_parameter_takes_a_second_value(name: str, values: dict[str, Any],
     assert "Notinthisexperiment" not in page
     # the summary answers in a table; the figures stand where their evidence is
     assert ("Table1." if name == "summary" else "Figure1.") in page
-
-
-def test_nothing_is_sent_to_a_kernel_whose_answer_is_awaited(again: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As outputs of widgets make nbclient do, which on a busy machine then waits for ever (jupyter/nbclient#312)."""
-    sent: list[Any] = []
-    monkeypatch.setattr(OutputWidget, "send", lambda _, data: sent.append(data))
-    npl.report(again, notebooks=["explore"])
-    assert "npl.plots.rounds(chosen" in (again / "reports" / "explore.ipynb").read_text("utf-8")
-    assert not sent
 
 
 def test_every_notebook_is_given_second_values() -> None:

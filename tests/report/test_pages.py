@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pypdf
 import pytest
@@ -14,12 +13,10 @@ from hypothesis import strategies as st
 
 import netperf_lib as npl
 from netperf_lib.data.layout import Store
-from netperf_lib.errors import UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.words import effect, span
 from netperf_lib.reporting.blocks import CALLOUTS, MARKS
 from netperf_lib.reporting.html import inlined
-from netperf_lib.reporting.panel import View
 from netperf_lib.stats.result import difference, spread
 
 from . import made
@@ -165,48 +162,6 @@ def test_a_point_of_a_page_in_html_tells_its_run(doubted: Any) -> None:
     assert set(told) == set(shown["run_id"])
     first = shown.iloc[0]
     assert f"{first['client']} → {first['server']}" in told[first["run_id"]]
-
-
-@pytest.mark.parametrize(
-    ("where", "kept"),
-    [
-        ("round > 3 and placement == 'ppg'", True),
-        ("(streams in [1, 4]) | (round == -1)", True),
-        ("@pd.io.common.os.system('true')", False),
-        ("placement.map(str) == 'ppg'", False),
-        ("9**9**9 > 1", False),
-        ("round >", False),
-    ],
-)
-def test_a_filter_in_the_address_of_the_page_only_compares(
-    doubted: Any, monkeypatch: pytest.MonkeyPatch, where: str, kept: bool
-) -> None:
-    monkeypatch.setenv("SERVER_SOFTWARE", "voila/0.5.8")
-    monkeypatch.setenv("QUERY_STRING", urlencode({"where": where, "factor": "placement"}))
-    controls = {getattr(c, "description", ""): c for c in npl.explore(doubted).children}
-    assert controls["Filter"].value == (where if kept else "")
-    assert controls["Factor"].value == "placement"
-
-
-def test_a_filter_is_a_condition(doubted: Any) -> None:
-    choice = {"metric": "latency_oneway_us", "factor": "placement", "second": "none", "tool": "the most used"}
-    for wrong in ("round", "nothing > 3", "round +"):
-        with pytest.raises(UsageError, match="filter"):
-            View(doubted, **choice, where=wrong).chosen()
-    with pytest.raises(UsageError, match="no run that the filter 'round > 1000' keeps"):
-        View(doubted, **choice, where="round > 1000").chosen()
-    view = View(doubted, **choice, where="round > 3")
-    chosen = view.chosen()
-    assert (chosen["round"] > 3).all()
-    drawn = [x for line in view.figure(chosen).axes[0].lines for x in line.get_xdata()]
-    assert (min(drawn), max(drawn)) == (chosen["round"].min(), chosen["round"].max())
-    family = npl.compare(chosen, by="condition", metric=choice["metric"])
-    assert {c.verdict for c in family} == {"no verdict"}
-    assert all("declared" in str(c.reason) for c in family)
-    assert not [w for c in family for w in c.warnings if "rounds of" in w], "what a filter leaves out was not lost"
-    names: dict[str, Any] = {}
-    exec(view.code().replace("npl.plots", "shown = npl.plots"), names)
-    assert len(names["chosen"]) == len(view.chosen())
 
 
 def test_the_cover_counts_contrasts_that_were_added_later(doubted: Any) -> None:
