@@ -11,8 +11,8 @@ from matplotlib.ticker import NullFormatter
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.conditions import label
-from ..questions.observe import conditioned
 from ..questions.details import tail_metric
+from ..questions.observe import conditioned
 from ..stats.sides import FEW
 from .figure import MUTE, Drawn, colours, conditions, drawing, each, legend, legend_height, plot, tick_words
 

@@ -161,7 +161,7 @@ def levels(
     Returns
     -------
     DataFrame
-        A row for each condition: its name in ``condition``, its levels, ``n``, ``median``, ``low``, ``high``,
+        A row for each condition, whose name is the index: its levels, ``n``, ``median``, ``low``, ``high``,
         ``smallest``, ``largest``, ``confidence`` (the one that the interval really has), ``share_of_limit``,
         ``failed``, ``missing``. One observation has no interval.
 
@@ -198,7 +198,7 @@ def levels(
         rows.append(row | {state: int(states.get(state, 0)) for state in ("failed", "missing")})
     heads = "n median low high smallest largest confidence share_of_limit failed missing".split()
     table = pd.DataFrame(rows, index=obs.conditions.index).reindex(columns=heads)
-    return pd.concat([obs.conditions, table], axis=1).reset_index()
+    return pd.concat([obs.conditions, table], axis=1)
 
 
 def conditioned(data: Any, metric: str | None = None, by: str | Sequence[str] = ()) -> pd.DataFrame:

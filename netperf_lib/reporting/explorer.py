@@ -23,8 +23,9 @@ import pandas as pd
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
 from ..metrics import HEADLINES, METRICS, WRITTEN
+from ..questions.lead import Lead, lead_paragraph
 from ..questions.observe import Observations, levels, observe
-from ..questions.words import advice, effect
+from ..questions.words import effect
 
 if TYPE_CHECKING:
     from ..data.load import Results
@@ -106,6 +107,7 @@ def _data(exp: Results) -> dict[str, Any]:
     names = [m for m in METRICS if m in runs and ((runs["status"] == "ok") & runs[m].notna()).any()]
     names.sort(key=lambda m: m not in HEADLINES)
     observations = {m: observe(exp, m) for m in names}
+    lead = lead_paragraph(runs)
     factors = {f: None for obs in observations.values() for f in obs.by}
     known = {
         f: sort_levels(f, [v for obs in observations.values() if f in obs.by for v in obs.conditions[f]])
@@ -114,7 +116,7 @@ def _data(exp: Results) -> dict[str, Any]:
     return {
         "name": exp.name,
         "notice": exp.notice,
-        "lead": "",
+        "lead": lead.lines,
         "path": os.path.relpath(exp.path) if Path(exp.path).exists() else exp.path,
         "units": WRITTEN,
         "logs_in_block": LOGS_IN_BLOCK,
@@ -128,7 +130,7 @@ def _data(exp: Results) -> dict[str, Any]:
             for f in factors
         ],
         "metrics": [_metric(obs, list(factors), known, number) for obs in observations.values()],
-        "verdicts": _verdicts(exp, observations),
+        "verdicts": _verdicts(lead, observations),
         "runs": {
             "id": ids,
             "round": [plain(r) for r in runs["round"]],
@@ -142,7 +144,7 @@ def _metric(
 ) -> dict[str, Any]:
     """A metric: its conditions with their levels, and every run of them in the order of time."""
     metric = METRICS[obs.metric]
-    rows = levels(obs).set_index("condition")
+    rows = levels(obs)
     tables = dict(iter(obs.table.sort_values(["unit", "round"]).groupby("condition", sort=False, observed=True)))
     conditions = []
     for index, row in rows.iterrows():
@@ -200,17 +202,13 @@ def _effect(ratio: float, low: float, high: float) -> str:
     return f"{effect(ratio)}{interval}, exploratory"
 
 
-def _verdicts(exp: Results, observations: Mapping[str, Observations]) -> list[dict[str, Any]]:
-    """The declared contrasts: words, advice, and the conditions on each side."""
-    from ..stats.verdict import compare
-
-    if not exp.contrasts:
-        return []
+def _verdicts(lead: Lead, observations: Mapping[str, Observations]) -> list[dict[str, Any]]:
+    """The family of comparisons: words, advice, and the conditions on each side."""
     rows = []
-    for contrast, result in zip(exp.contrasts, compare(exp.runs, contrasts=exp.contrasts), strict=True):
+    for contrast, result, todo in zip(lead.contrasts, lead.family, lead.recommendations, strict=True):
         obs = observations.get(contrast.metric)
         a, b = (_matching(obs, side) if obs else [] for side in (contrast.a, contrast.b or {}))
-        words = {"verdict": str(result.verdict), "words": result.words, "advice": advice(result, contrast)}
+        words = {"verdict": str(result.verdict), "words": result.words, "advice": todo}
         rows.append({"metric": contrast.metric, "question": contrast.question, **words, "a": a, "b": b})
     return rows
 

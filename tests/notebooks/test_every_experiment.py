@@ -15,7 +15,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data.load import Shared
-from netperf_lib.errors import NothingToReport
+from netperf_lib.errors import NothingToReport, UsageError
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
 from tests.conftest import REPO

@@ -66,7 +66,8 @@ def test_a_report_stands_beside_its_executed_notebook(placement: Path) -> None:
 def test_the_verdicts_on_the_page_are_those_of_compare(placement: Path, experiment: Path) -> None:
     page = " ".join(text(placement).split())
     runs = npl.load(experiment)
-    for c in npl.compare(runs, contrasts=npl.questions.contrasts(runs, "placement")):
+    asked = [c for c in npl.questions.contrasts(runs, "placement") if c.metric == "latency_oneway_us"]
+    for c in npl.compare(runs, contrasts=asked):
         assert " ".join(c.words.split()) in page
 
 

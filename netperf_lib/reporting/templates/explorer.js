@@ -77,7 +77,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
     figure: node("figure"), tip: node("div", { class: "tip", role: "status", hidden: true }),
     log: node("section", { class: "log", hidden: true }), code: node("div", { class: "code" }) };
   root.append(node("h1", {}, data.name), data.notice ? node("p", { class: "notice" }, data.notice) : "",
-    data.lead ? node("p", { class: "lead" }, data.lead) : "",
+    ...data.lead.map(line => node("p", { class: "lead" }, line)),
     node("div", { class: "page" }, node("aside", {}, ui.controls, node("details", { open: innerWidth > 700 },
       node("summary", {}, "Levels shown"), ui.filters), ui.verdicts), node("div", { class: "picture" }, ui.note, ui.figure, ui.log, ui.code)), ui.tip);
 
