@@ -259,10 +259,12 @@ def _workload(scheduled: Plan) -> hosts.Workload:
 
 
 def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool) -> Plan:
-    """Return the schedule; the seed of a stored one is reused, so that the order of its trials is kept.
+    """Return the schedule; once there are runs, the rows of a stored one are kept as they are, and its seed reused.
 
     The plan also records whether the data ever decided when to stop: verdicts are then judged more strictly.
     """
+    from .data.layout import trial_of
+
     store.declare(declared)
     kept = store.read_plan()
     stored_seed = int(kept["seed"]) if kept else None
@@ -270,7 +272,13 @@ def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool
         raise UsageError(f"{store.url} was started with seed {stored_seed}; omit --seed, or choose another root")
     scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
     looked = looked or bool(kept and kept.get("looked"))
-    store.write_plan(scheduled.to_dict() | {"looked": looked})
+    measured = {trial_of(run_id) for run_id in store.run_ids()}
+    rows = {row["run_id"]: row for row in (kept or {}).get("trials", ()) if measured}
+    scheduled = scheduled.in_order_of(list(rows.values()))
+    document = scheduled.to_dict()
+    planned = {row["run_id"]: rows.get(row["run_id"], row) for row in document["trials"]}
+    planned |= {run_id: row for run_id, row in rows.items() if run_id in measured}  # also of rounds no longer asked for
+    store.write_plan(document | {"trials": list(planned.values()), "looked": looked})
     return scheduled
 
 

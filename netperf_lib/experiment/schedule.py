@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 from ..errors import UsageError
@@ -37,6 +37,17 @@ class Plan:
     def conditions(self) -> int:
         """How many conditions each round measures."""
         return len({t.condition for t in self.trials})
+
+    def in_order_of(self, rows: Sequence[Mapping[str, Any]]) -> Plan:
+        """Return the plan with the trials of `rows` in the order given there, and the further ones numbered after them.
+
+        For trials that an earlier plan scheduled: what was measured keeps its position when rounds are added, or when
+        another version draws another order.
+        """
+        orders = {row["run_id"]: int(row["order"]) for row in rows}
+        free = count(max(orders.values(), default=-1) + 1)
+        trials = [replace(t, order=orders[t.run_id] if t.run_id in orders else next(free)) for t in self.trials]
+        return replace(self, trials=tuple(sorted(trials, key=lambda t: (t.deployment, t.round, t.order))))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON document."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shlex
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,8 @@ def price_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emul
     emulator = Emulator(Cloud(), tmp_path / "emulator")
     for name, value in emulator.environment("0").items():
         monkeypatch.setenv(name, value)
+    # from Python 3.13 on, the opener of a process reads the certificates once
+    monkeypatch.setattr(urllib.request, "_opener", None)
     yield emulator
     emulator.close()
 

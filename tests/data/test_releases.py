@@ -1,0 +1,58 @@
+"""Experiments that older releases collected: read, extended and verified without loss.
+
+Each archive is one experiment of 12 runs that a release measured on its local lab.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import netperf_lib as npl
+from netperf_lib import pipeline
+from netperf_lib.data.layout import Store
+from netperf_lib.experiment.yaml import load_experiment
+
+ARCHIVES = sorted((Path(__file__).parent / "releases").glob("*.tar.gz"))
+
+
+@pytest.fixture(params=ARCHIVES, ids=lambda p: p.name.removesuffix(".tar.gz"))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    with tarfile.open(request.param) as archive:
+        archive.extractall(tmp_path)  # Python 3.11.2 has no filters
+    return Store(tmp_path, "older")
+
+
+def rows(store: Store) -> dict[str, dict[str, object]]:
+    return {row["run_id"]: row for row in (store.read_plan() or {})["trials"]}
+
+
+def extend(store: Store, rounds: str | int) -> None:
+    declared = load_experiment(store.path / "experiment.yaml", rounds=rounds)
+    pipeline._schedule(store, declared, seed=None, looked=False)
+
+
+def test_it_is_read_and_judged(store: Store) -> None:
+    runs = npl.load(store.path)
+    assert list(runs["status"]) == ["ok"] * 12
+    assert runs["latency_oneway_us"].notna().sum() == runs["throughput_bps"].notna().sum() == 6
+    assert len(npl.compare(runs)) == 1
+    assert npl.verify(store.path) == []
+
+
+def test_rounds_are_added_and_what_was_measured_keeps_its_rows(store: Store) -> None:
+    measured = rows(store)
+    extend(store, "+1")
+    extended = rows(store)
+    assert {run_id: extended[run_id] for run_id in measured} == measured
+    assert sorted(r["order"] for r in extended.values()) == list(range(16))
+    assert npl.verify(store.path) == []
+
+
+def test_fewer_rounds_lose_no_row_that_was_measured(store: Store) -> None:
+    measured = rows(store)
+    extend(store, 2)
+    assert rows(store) == measured
+    assert npl.verify(store.path) == []
