@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .history import *  # noqa: F403
     from .lead import Lead as Lead
     from .lead import lead_paragraph as lead_paragraph
+    from .lead import opening as opening
     from .pairs import *  # noqa: F403
     from .published_figures import *  # noqa: F403
     from .question import *  # noqa: F403

@@ -19,6 +19,8 @@ from .words import contrasts, factor_of
 if TYPE_CHECKING:
     import pandas as pd
 
+LONG_H = 10.0
+"""Hours from which on one measurement is shown over time."""
 SPECIAL = {
     "placement": "01-placement",
     "accelerated": "02-accelerated",
@@ -117,19 +119,25 @@ def pages(runs: pd.DataFrame) -> list[Page]:
         ]
     if "latency_oneway_p99_us" in kept and kept[["latency_oneway_p99_us", "rtt_p99_us"]].notna().any(axis=None):
         found.append(Page("06-tails"))
-    started = kept["started_utc"].dropna()
-    if len(started) > 1 and (started.max() - started.min()).total_seconds() >= 6 * 3600:
+    if _hours(kept) >= 6:
         found += [Page("time", {"metric": m}, heading("Over time", m)) for m in metrics]
     return [*found, Page("07-quality")]
 
 
 def fleet_pages(root: Location) -> list[Page]:
-    """The pages of a data root: each headline metric of each experiment, over the time of all its measurements."""
-    return [
-        Page("time", {"name": name, "metric": metric}, heading(name, metric))
-        for name in dict.fromkeys(map(name_of, experiments(root)))
-        for metric in headline_metrics(load(measurements(root, name)))
-    ]
+    """The pages of a data root: a line for each experiment, and what was measured again, or for long, over time."""
+    names = list(map(name_of, experiments(root)))
+    found = [Page("summary")]
+    for name in dict.fromkeys(names):
+        runs = load(measurements(root, name))
+        if names.count(name) > 1 or _hours(runs) >= LONG_H:
+            found += [Page("time", {"name": name, "metric": m}, heading(name, m)) for m in headline_metrics(runs)]
+    return found
+
+
+def _hours(runs: pd.DataFrame) -> float:
+    started = runs["started_utc"].dropna()
+    return float((started.max() - started.min()).total_seconds()) / 3600 if len(started) > 1 else 0.0
 
 
 def _asked_by_itself(runs: pd.DataFrame, name: str) -> bool:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ..data.files import Location
+from ..data.load import Results, read
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..metrics import format_value, plural
@@ -220,6 +222,31 @@ def lead_paragraph(
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice)
+
+
+def opening(place: Location, *, alpha: float | None = None) -> Lead:
+    """Return the lead paragraph of an experiment; of a data root one line for each of its experiments, worst first.
+
+    An experiment is worse than another one if more of its runs failed, then if it misses more thresholds.
+    """
+    results = read(place)
+    if isinstance(results, Results):
+        return lead_paragraph(results.runs, alpha=alpha)
+    rows = []
+    for one in results:
+        runs = one.runs
+        failed = float((runs["status"] != "ok").mean())
+        if failed == 1:
+            rows.append((1.0, 0, f"{one.name}: no run is complete"))
+            continue
+        found = lead_paragraph(runs, alpha=alpha)
+        missed = sum(c.threshold is not None and c.verdict == "worse" for c in found.family)
+        started = runs["started_utc"].dropna()
+        when = f" ({started.min():%-d %B %Y})" if len(started) else ""
+        share = f"{(runs['status'] != 'ok').sum()} of {plural(len(runs), 'run')} failed. " if failed else ""
+        rows.append((failed, missed, f"{one.name}{when}: {share}{' '.join(found.lines[:2])}"))
+    rows.sort(key=lambda row: (-row[0], -row[1], row[2]))
+    return Lead(tuple(line for _, _, line in rows), (), (), declared=False)
 
 
 def _position(name: str) -> float:

@@ -76,7 +76,8 @@ def cover(
         one_day = first.date() == last.date()
         measured = f"{first:%d %B %Y}" if one_day else f"{first:%d %b} – {last:%d %b %Y}"
     added = runs.attrs.get("added") or 0
-    name = str(experiment.get("name") or _some(_levels(runs, "experiment")))
+    names = _levels(runs, "experiment")
+    name = f"{len(names)} experiments" if len(names) > 1 else str(experiment.get("name") or _some(names))
     sizes = _levels(runs, "client_vm_size", "server_vm_size")
     source = (experiment.get("hosts") or {}).get("source")
     facts = [
@@ -92,6 +93,8 @@ def cover(
     ]
     if claims := _claims(runs):
         facts.append(["Placement", _proven(claims)])
+    if len(names) > 1:  # of these the experiments have different ones
+        facts = [row for row in facts if row[0] not in ("Contrasts", "Rounds")]
     says = headline(family) if words is None and family is not None else words
     if says is not None and not isinstance(says, str):
         says = "\n".join(says)
@@ -125,6 +128,11 @@ def glance(runs: pd.DataFrame) -> list[Any]:
     """
     from .. import plots, questions
 
+    if len(_levels(runs, "experiment")) > 1:  # each has a report of its own
+        counts = runs.assign(ok=runs["status"] == "ok").groupby("experiment", sort=False)
+        found = counts.agg(runs=("ok", "size"), complete=("ok", "sum"), started=("started_utc", "min")).reset_index()
+        found["started"] = found["started"].dt.strftime("%Y-%m-%d %H:%M").fillna("–")
+        return [table(found, "The experiments of this data root.")]
     planned: dict[str, list[str]] = {}
     for page in questions.pages(runs):
         planned.setdefault(page.notebook, []).append(page.parameters.get("metric", ""))

@@ -24,6 +24,7 @@ from netperf_lib.data.layout import Store
 from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.contents import fleet_pages
+from netperf_lib.questions.lead import opening
 from netperf_lib.reporting.execute import _pages, parameters_of, parse_parameters
 from netperf_lib.reporting.kernels import warm_kernels
 
@@ -322,9 +323,11 @@ def test_a_measurement_is_compared_with_the_one_set_aside_before_it(tmp_path: Pa
 def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measurements(tmp_path: Path) -> None:
     for number, name in enumerate(("lab", "lab-20261120T090100", "other")):
         made.experiment(tmp_path, rounds=4, seed=number, name=name)
-    assert [p.key for p in fleet_pages(tmp_path)] == [
-        f"time-{n}-{m}" for n in ("lab", "other") for m in ("latency", "throughput")
-    ]
+    # what was measured once, and for an hour, has no history
+    assert [p.key for p in fleet_pages(tmp_path)] == ["summary", "time-lab-latency", "time-lab-throughput"]
+    lines = opening(tmp_path).lines
+    assert sorted(line.partition(" (")[0] for line in lines) == ["lab", "lab-20261120T090100", "other"]
+    assert all("Placement: latency ppg" in line for line in lines)
     pdf = npl.report(tmp_path, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
     assert pdf == tmp_path / "reports" / "time-lab-throughput.pdf"
     runs = npl.load([tmp_path / "lab", tmp_path / "lab-20261120T090100"])
