@@ -422,6 +422,8 @@ def _conclusions(p: Paragraph, name: str, findings: list[Finding], *, with_figur
             less += some
             continue
         words = _effects(p, some, with_figures=with_figures)
+        if name == PAIR and len({x.level for x in findings}) > 1:
+            continue  # the figures of the pairs say it
         only_same = "same" in kinds and not kinds & {"good", "bad"}
         if not words or (only_same and ("open" in kinds or name != "placement")):
             continue

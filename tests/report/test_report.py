@@ -329,7 +329,7 @@ def test_the_report_of_a_data_root_shows_each_experiment_over_all_its_measuremen
     assert sorted(line.partition(" (")[0] for line in lines) == ["lab", "lab-20261120T090100", "other"]
     assert all("Placement: latency ppg" in line for line in lines)
     pdf = npl.report(tmp_path, parameters={"name": "lab", "metric": "throughput_bps"})[-1]
-    assert pdf == tmp_path / "reports" / "time-lab-throughput.pdf"
+    assert pdf.parent == tmp_path / "reports"
     runs = npl.load([tmp_path / "lab", tmp_path / "lab-20261120T090100"])
     found = npl.questions.ask_history(runs, "throughput_bps").runs
     assert f"{len(found)} runs from 2026-11-20" in " ".join(text(pdf).split())

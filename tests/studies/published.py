@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import run_row, runs_table
 from netperf_lib.experiment.estimate import trial_s
-from netperf_lib.experiment.model import Trial
+from netperf_lib.experiment.model import Experiment, Trial
 from netperf_lib.experiment.schedule import describe, schedule
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.tools.parsed import ParsedRun
@@ -92,17 +92,32 @@ STUDIES: dict[str, Callable[[Trial], Values]] = {
 
 def measured(name: str, root: Path, *, noise: float = 0.01, seed: int = 5) -> Path:
     """Write the table of runs of a study's experiment; return its folder."""
-    experiment = load_experiment(DECLARED / f"{name}.yaml")
+    return planted(load_experiment(DECLARED / f"{name}.yaml"), STUDIES[name], root, noise=noise, seed=seed)
+
+
+def planted(
+    experiment: Experiment,
+    truth: Callable[[Trial], Values],
+    root: Path,
+    *,
+    noise: float = 0.01,
+    seed: int = 5,
+    start: datetime = START,
+    notice: str = NOTICE,
+    change: Callable[[datetime], float] = lambda _: 1.0,
+) -> Path:
+    """Write the table of runs of an experiment, with noise around the truth of each trial, changed by time."""
+    name = experiment.name
     store = Store(root, name)
     store.declare(experiment)
     plan = schedule(experiment, seed=1)
     store.write_plan(plan.to_dict())
     options = experiment.hosts.options
-    at, rows = START, []
+    at, rows = start, []
     for trial in plan.trials:
         # the same noise for a trial wherever the random order puts it
         random = np.random.default_rng([seed, zlib.crc32(trial.run_id.encode())])
-        values = {n: v * math.exp(random.normal(0, noise)) for n, v in STUDIES[name](trial).items()}
+        values = {n: v * change(at) * math.exp(random.normal(0, noise)) for n, v in truth(trial).items()}
         parsed = ParsedRun(tool=trial.test.tool, status="ok", metrics=values, parameters={"protocol": "tcp"})
         limits = {"net.ipv4.tcp_wmem": "4096 16384 4194304", "net.ipv4.tcp_rmem": "4096 131072 6291456"}
         far = trial.pair.placement in ("cross-region", "public-ip", "vpn")
@@ -120,7 +135,7 @@ def measured(name: str, root: Path, *, noise: float = 0.01, seed: int = 5) -> Pa
             "order": trial.order,
             "attempt": 1,
             "status": "ok",
-            "notice": NOTICE,
+            "notice": notice,
             "trial": describe(trial),
             "hosts": dict(zip(("client", "server"), hosts, strict=True)),
             "facts": {side: {"kernel": "6.8.0", "sysctl": limits} for side in ("client", "server")},

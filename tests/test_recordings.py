@@ -1,0 +1,40 @@
+"""The synthetic recordings: made again to the value, small, labelled, and each answers its notebook's question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.questions.lead import opening
+
+from .recordings import FOLDER, NOTICE, write
+
+ANSWERS = {
+    "paths": "standard-lb against same-zone: 33 % more latency (+13 µs)",
+    "zones": "114 to 115 µs for 1 → 3 and 3 → 1",
+    "day": "to 19:00 UTC 17 % higher than before and after",
+    "before": "ppg against same-zone: 32 % less latency",
+    "after": "ppg against same-zone: 32 % less latency",
+}
+
+
+def test_they_are_made_again_to_the_value(tmp_path: Path) -> None:
+    for made in write(tmp_path):
+        pd.testing.assert_frame_equal(npl.load(made), npl.load(FOLDER / made.name))
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_each_is_small_labelled_and_has_its_answer(name: str) -> None:
+    folder = FOLDER / name
+    assert sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) < 300_000
+    assert npl.load(folder).attrs["notice"] == NOTICE
+    assert ANSWERS[name] in str(opening(folder))
+
+
+def test_before_and_after_differ_in_what_was_planted() -> None:
+    changed = npl.compare(FOLDER / "before", FOLDER / "after")
+    worse = [(r.condition.partition(",")[0], r.metric) for r in changed if r.comparison.verdict == "worse"]
+    assert worse == [("cross-zone", "latency_oneway_us")]
