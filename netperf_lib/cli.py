@@ -319,7 +319,9 @@ def compare(
         summary = shown.counts(c.verdict for c in family)
         click.echo(json.dumps({"summary": summary, "lead": list(lead), **found.to_dict()}, indent=2, default=str))
     elif as_csv:
-        click.echo(found.to_frame().to_csv(index=False), nl=False)
+        from .questions.export import as_cells
+
+        click.echo(as_cells(found.to_frame()).to_csv(index=False), nl=False)
     else:
         write = shown.markdown if as_markdown else shown.text
         if lead:

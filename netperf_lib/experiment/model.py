@@ -238,7 +238,7 @@ class Report(_Declared):
     """The contents of a report: notebooks and their parameters."""
 
     notebooks: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] | None = None
-    """Names of notebooks, or paths of your own (`.ipynb`), in this order; null: all that fit the experiment.
+    """Names of notebooks of the library, in this order; null: all that fit. A file is named on the command line.
 
     A notebook about a metric has a page for each metric that was measured."""
     parameters: dict[str, dict[str, str | int | float | bool | None]] = {}

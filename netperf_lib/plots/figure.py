@@ -71,6 +71,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "legend.fontsize": 8.5,
     "lines.linewidth": 1.4,
+    "text.parse_math": False,  # a label may hold a price: $5
     "svg.fonttype": "none",
     "svg.hashsalt": "netperf_lib",
     "figure.facecolor": "white",

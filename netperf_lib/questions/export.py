@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -59,7 +60,7 @@ def export(
     places = []
     for table, frame in tables.items():
         place = folder / f"{name}-{table}.{to}"
-        flat = _flat(frame)
+        flat = as_cells(frame)
         if to == "csv":
             flat.to_csv(place, index=False)
         else:
@@ -86,8 +87,8 @@ def _levels(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*factors, "metric", "median", "low", "high", "confidence", "n"])
 
 
-def _flat(frame: pd.DataFrame) -> pd.DataFrame:
-    """Lists become text, and times lose their zone (they are in UTC), so that every spreadsheet takes them."""
+def as_cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table for any spreadsheet: lists become text, no text is a formula, times are in UTC without a zone."""
     import pandas as pd
 
     flat = frame.copy()
@@ -95,11 +96,26 @@ def _flat(frame: pd.DataFrame) -> pd.DataFrame:
     for column in flat.columns:
         if isinstance(flat[column].dtype, pd.DatetimeTZDtype):
             flat[column] = flat[column].dt.tz_convert("UTC").dt.tz_localize(None)
-        elif flat[column].dtype == object:
+        elif not pd.api.types.is_numeric_dtype(flat[column]):
             flat[column] = [
-                v if v is None or isinstance(v, str | int | float | bool) else _text(v) for v in flat[column]
+                v if v is None or isinstance(v, int | float | bool) or v is pd.NA else as_cell(_text(v))
+                for v in flat[column].astype(object)
             ]
     return flat
+
+
+def as_cell(text: str) -> str:
+    """Text for a cell of a spreadsheet, which takes ``=…``, ``+…``, ``-…`` and ``@…`` for formulas and runs them.
+
+    An apostrophe before it says that it is text; control characters, which a workbook cannot hold, are left out.
+
+    Examples
+    --------
+    >>> as_cell("=HYPERLINK(1)")
+    "'=HYPERLINK(1)"
+    """
+    text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "", text)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 def _text(value: Any) -> str:
@@ -110,9 +126,11 @@ def _workbook(place: Path, tables: dict[str, pd.DataFrame]) -> Path:
     import pandas as pd
 
     try:
-        with pd.ExcelWriter(place, engine="openpyxl") as writer:
+        part = place.with_name(f"{place.stem}.part.xlsx")  # a workbook is there when it is complete
+        with pd.ExcelWriter(part, engine="openpyxl") as writer:
             for table, frame in tables.items():
-                _flat(frame).to_excel(writer, sheet_name=table, index=False)
+                as_cells(frame).to_excel(writer, sheet_name=table, index=False)
+        part.replace(place)
     except ModuleNotFoundError:
         raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or export to csv") from None
     return place

@@ -81,6 +81,16 @@ def _book(name: str) -> Path:
     raise UsageError(f"no notebook {name!r} (known: {', '.join(known)}; or the path of an .ipynb file)")
 
 
+def _refuse_files(declared: Sequence[str]) -> None:
+    """Refuse files that an experiment names: its folder may come from anybody, and a notebook is a program."""
+    known = notebooks()
+    if files := [name for name in declared if name not in known]:
+        raise UsageError(
+            f"experiment.yaml names the notebook {files[0]!r}, which is a program; to run it, name it yourself: "
+            f"npl report FOLDER --notebook {files[0]}"
+        )
+
+
 def _pages(
     found: Sequence[Page],
     wanted: Sequence[PathLike] | None,
@@ -281,6 +291,7 @@ def report(
                 current(store, "runs")
             chosen = (None if store is None or notebooks else store.declared().report) or Report()
             found = [] if notebooks else _asked(place if store is None else store)
+            _refuse_files(chosen.notebooks or ())
             pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
             steps = len(pages) + (len(pages) > 1)
             executed = [

@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import pass_context
 from nbconvert import HTMLExporter
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from .pdf import MARKDOWN, run_pandoc
 
@@ -39,17 +40,13 @@ class PageExporter(HTMLExporter):
         resources = dict(resources or {})
         nb.metadata["title"] = _title(nb) or resources.get("metadata", {}).get("name") or "Report"
         headings: list[str] = []
-
-        def anchored(found: re.Match[str]) -> str:
-            headings.append(found[1].strip())
-            return f'## <a id="part-{len(headings)}"></a>{found[1]}'
-
+        self._parts = self._headings = 0
         for cell in nb.cells:
             for output in cell.get("outputs", ()):
                 if "text/html" in output.get("data", {}):
                     output["data"]["text/html"] = inlined("".join(output["data"]["text/html"]))
             if cell.cell_type == "markdown":
-                cell.source = re.sub(r"(?m)^##\s+(.+)$", anchored, cell.source)
+                headings += re.findall(r"(?m)^##\s+(.+?)\s*$", cell.source)
         resources["contents"] = list(enumerate(headings, 1)) if len(headings) > 2 else []
         resources["page_css"] = (TEMPLATES / "page.css").read_text("utf-8")
         resources["code_css"] = formatter.get_style_defs(".highlight")
@@ -57,20 +54,45 @@ class PageExporter(HTMLExporter):
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
-        """Render the markdown of a cell; pandoc renders what Jupyter leaves to a script (formulas)."""
-        if "$" not in source:
-            return str(super().markdown2html(context, source))
-        return run_pandoc(source, MARKDOWN, to="html")
+        """Render the markdown of a cell; pandoc renders what Jupyter leaves to a script (formulas).
+
+        HTML in it is text: a label may come from anybody.
+        """
+        if "$" in source:
+            return self._anchored(_harmless(run_pandoc(source, MARKDOWN, to="html")))
+        attachments = context.get("cell", {}).get("attachments", {})
+        renderer = IPythonRenderer(
+            escape=True, allow_harmful_protocols=False, exclude_anchor_links=True, attachments=attachments
+        )
+        return self._anchored(_harmless(str(MarkdownWithMath(renderer=renderer).render(source))))
+
+    def _anchored(self, page: str) -> str:
+        """Give every heading an id, to link to: ``part-3`` for the third of the contents, ``part-3-1`` within it."""
+
+        def numbered(tag: re.Match[str]) -> str:
+            if tag[1] == "2":
+                self._parts, self._headings = self._parts + 1, 0
+                return f'<h2 id="part-{self._parts}">'
+            self._headings += 1
+            return f'<h{tag[1]} id="part-{self._parts}-{self._headings}">'
+
+        return re.sub(r"<h([1-6])\b[^>]*>", numbered, page)
 
 
-def inlined(html: str) -> str:
+def _harmless(page: str) -> str:
+    """Leave out pictures from elsewhere and links that are programs, which pandoc passes on: a page loads nothing."""
+    page = re.sub(r'<img\b[^>]*?\bsrc="(?!data:image/)([^"]*)"[^>]*>', r"\1", page)
+    return re.sub(r'(?i)href="\s*(?:javascript|vbscript|data):[^"]*"', 'href="#"', page)
+
+
+def inlined(page: str) -> str:
     """Replace references to pictures with the pictures, whose points show their run under the cursor."""
 
     def picture(found: re.Match[str]) -> str:
         svg = base64.b64decode(found[2]).decode()
         return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{found[1]}"', 1)
 
-    return re.sub(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)">', picture, html)
+    return re.sub(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)">', picture, page)
 
 
 def _title(nb: Any) -> str | None:

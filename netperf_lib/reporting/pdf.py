@@ -28,7 +28,7 @@ from . import fonts, tables
 TEMPLATE = Path(__file__).parent / "templates"
 MARKDOWN = (
     "markdown+alerts+tex_math_dollars+pipe_tables+autolink_bare_uris+lists_without_preceding_blankline+strikeout"
-    "+task_lists+footnotes-smart-citations-implicit_figures-raw_attribute-raw_tex"
+    "+task_lists+footnotes-smart-citations-implicit_figures-raw_attribute-raw_tex-raw_html-native_divs-native_spans"
 )
 LINE = 94
 """Characters of the monospaced font that fit on a line."""

@@ -299,13 +299,9 @@ def test_the_experiment_chooses_notebooks_and_their_parameters(experiment: Path,
             _pages(found, ["03-streams"], wrong, {})
 
 
-def test_a_report_holds_what_the_experiment_asks_for(tmp_path: Path) -> None:
+def test_a_report_holds_the_notebook_that_its_user_names(tmp_path: Path) -> None:
     folder = made.experiment(tmp_path, rounds=6)
-    declared = yaml.safe_load((folder / "experiment.yaml").read_text())
-    mine = str(notebook(tmp_path, "print(limit)"))
-    declared["report"] = {"notebooks": [mine], "parameters": {mine: {"limit": 8}}}
-    (folder / "experiment.yaml").write_text(yaml.safe_dump(declared))
-    (pdf,) = npl.report(folder)
+    (pdf,) = npl.report(folder, notebooks=[notebook(tmp_path, "print(limit)")], parameters={"limit": 8})
     assert pdf.name == "mine.pdf"
     assert "8" in text(pdf)
 

@@ -1,0 +1,136 @@
+"""Labels, folders and declarations of strangers: nothing in a page runs or loads, no cell is a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import openpyxl
+import pandas as pd
+import pytest
+from bs4 import BeautifulSoup
+from click.testing import CliRunner
+
+import netperf_lib as npl
+from netperf_lib.cli import npl as command
+from netperf_lib.errors import UsageError
+from netperf_lib.questions.export import as_cell
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(2)>",
+    "<svg/onload=alert(3)>",
+    "[click](javascript:alert(4))",
+    "![seen](https://example.org/pixel.png)",
+    "<a href='javascript:alert(5)'>x</a>",
+    "=HYPERLINK(\"https://example.org\")",
+    "+cmd|' /C calc'!A0",
+    "@SUM(1)",
+    "$x^{2$ and $5/h vs $6/h",
+    "`code` **bold** | cell",
+    "&lt;script&gt;",
+]  # fmt: skip
+EVENTS = re.compile(r"on[a-z]+", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Logs that are known to be fine, with labels that are not."""
+    folder = tmp_path_factory.mktemp("stranger")
+    logs = folder / "logs"
+    logs.mkdir()
+    text = "tcp_lat:\n    latency  =  {us} us\n"
+    rows = []
+    for i, label in enumerate(HOSTILE):
+        for number in range(1, 3):
+            name = f"{i}-{number}.txt"
+            (logs / name).write_text(text.format(us=50 + i + number))
+            rows.append({"file": name, "placement": label, "rack": HOSTILE[-1 - i], "round": number})
+    pd.DataFrame(rows).to_csv(folder / "labels.csv", index=False)
+    npl.import_logs(logs, labels=folder / "labels.csv", into=folder / "mine")
+    return folder / "mine"
+
+
+@pytest.fixture(scope="module")
+def page(stranger: Path) -> BeautifulSoup:
+    files = npl.report(stranger, notebooks=["01-placement"], to="html")
+    return BeautifulSoup(files[-1].read_text("utf-8"), "html.parser")
+
+
+def test_nothing_in_a_page_is_live(page: BeautifulSoup) -> None:
+    assert not page.find_all(["script", "iframe", "object", "embed", "base", "form"])
+    for tag in page.find_all(True):
+        assert not [name for name in tag.attrs if EVENTS.fullmatch(name)], tag
+        for name in ("href", "src", "xlink:href"):
+            target = str(tag.get(name, ""))
+            assert not target.lower().startswith(("javascript:", "data:text", "vbscript:")), target
+        if tag.name in ("img", "image", "link"):
+            assert str(tag.get("src", tag.get("href", tag.get("xlink:href", "")))).startswith(("data:image", "#"))
+
+
+def test_a_label_is_shown_as_it_is(page: BeautifulSoup) -> None:
+    words = " ".join(page.get_text(" ").split())
+    for label in ("<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "<svg/onload=alert(3)>"):
+        assert label in words
+
+
+def test_the_policy_of_a_page_allows_no_script_and_no_network(page: BeautifulSoup) -> None:
+    policy: Any = page.find("meta", attrs={"http-equiv": "Content-Security-Policy"})
+    assert policy["content"].startswith("default-src 'none';")
+    assert "script" not in policy["content"]
+
+
+def test_every_heading_can_be_linked_to(page: BeautifulSoup) -> None:
+    ids = [tag.get("id") for tag in page.select("main h2, main h3")]
+    assert ids
+    assert None not in ids
+    assert len(set(ids)) == len(ids)
+
+
+def test_no_cell_of_an_export_is_a_formula(stranger: Path, tmp_path: Path) -> None:
+    cells = []
+    for file in npl.export(stranger, into=tmp_path):
+        cells += [cell for row in csv.reader(io.StringIO(file.read_text("utf-8"))) for cell in row]
+    [book] = npl.export(stranger, to="xlsx", into=tmp_path)
+    for sheet in openpyxl.load_workbook(book):
+        values = [cell for row in sheet.iter_rows() for cell in row]
+        assert not [cell.coordinate for cell in values if cell.data_type == "f"]
+        cells += [cell.value for cell in values if isinstance(cell.value, str)]
+    assert any(cell == as_cell("@SUM(1)") for cell in cells)
+    starts = [cell for cell in cells if cell[:1] in ("=", "+", "@")]
+    assert starts == []
+
+
+def test_a_control_character_breaks_no_workbook(tmp_path: Path) -> None:
+    runs = npl.load(npl.recorded()).head(3).assign(rack=["a\x00b", "\x1b[31mred", "c"])
+    exp: Any = type("Cut", (), {"runs": runs})()
+    [book] = npl.export(exp, to="xlsx", into=tmp_path)
+    texts = [cell.value for row in openpyxl.load_workbook(book)["runs"].iter_rows() for cell in row]
+    assert {"ab", "[31mred"} <= set(texts)
+    assert [p.name for p in tmp_path.iterdir()] == [book.name]
+
+
+def test_a_price_in_a_label_is_text_in_a_figure() -> None:
+    exp = npl.read(npl.recorded())
+    runs = exp.runs.assign(placement=exp.runs["placement"].map(lambda p: f"{p} $5/h vs $6^{{2"))
+    assert "$5/h vs $6^{2" in npl.plots.rounds(runs, "latency_oneway_us", hue="placement").svg()
+
+
+def test_a_notebook_that_a_folder_names_is_not_run(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    shutil.copytree(npl.recorded(), folder)
+    mark = tmp_path / "ran"
+    own = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"open({str(mark)!r}, 'w')")])
+    nbformat.write(own, tmp_path / "own.ipynb")
+    declared = folder / "experiment.yaml"
+    declared.write_text(declared.read_text() + f"\nreport: {{notebooks: ['{tmp_path}/own.ipynb']}}\n")
+    with pytest.raises(UsageError, match="is a program; to run it, name it yourself"):
+        npl.report(folder)
+    done = CliRunner().invoke(command, ["report", str(folder)])
+    assert isinstance(done.exception, UsageError)
+    assert not mark.exists()
