@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..data.imports import are_logs, read_logs
 from ..data.load import Fleet, Results, read
+from ..data.shipped import located
 from ..errors import StatsError, UsageError
 from ..experiment.factors import dimensions, level_words, plain
 from ..metrics import COMPARED, METRICS, format_value, plural
@@ -434,7 +435,7 @@ def _read(data: Data, pattern: str | None) -> Results | Fleet | pd.DataFrame:
     """Read an experiment or a data root; logs that are neither are read as they are."""
     if not isinstance(data, str | os.PathLike):
         return data
-    return read_logs(data, pattern=pattern) if are_logs(data) else read(data)
+    return read_logs(data, pattern=pattern) if are_logs(data) else read(located(data)[0])
 
 
 def _runs(data: Data, where: Mapping[str, Any] | None, pattern: str | None) -> pd.DataFrame:
