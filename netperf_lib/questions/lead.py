@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.files import Location
 from ..data.load import Results, read
+from ..data.shipped import located
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..metrics import format_value, plural
@@ -229,7 +230,7 @@ def opening(place: Location, *, alpha: float | None = None) -> Lead:
 
     An experiment is worse than another one if more of its runs failed, then if it misses more thresholds.
     """
-    results = read(place)
+    results = read(located(place)[0])
     if isinstance(results, Results):
         return lead_paragraph(results.runs, alpha=alpha)
     rows = []
