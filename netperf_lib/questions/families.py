@@ -71,7 +71,8 @@ class Measure:
                 declared = Counter(side[name_of_means] for side in sides if name_of_means in side)
                 counts = declared or Counter(self.obs.conditions[name_of_means].dropna())
                 self._narrow(name_of_means, counts.most_common(1)[0][0])
-        self.levels = levels(self.obs)
+        every = levels(self.obs)
+        self.levels = every[every["n"] > 0]  # a condition whose runs all failed has no level
         ends = [f for f in self.obs.by if any(f in pair for pair in ENDS)]
         self.factors = [f for f in self.obs.by if f not in ends] + ([PAIR] if ends else [])
         self._facts = self.obs.facts.to_dict("index")

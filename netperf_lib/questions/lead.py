@@ -34,6 +34,8 @@ ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer
 """Factors in the order of the paragraph; others come after the hosts' own."""
 ALIKE = 1.03
 """Levels within this ratio are said together, with one figure."""
+FEW = 6
+"""Conditions whose figures are listed where no factor has a sentence."""
 OBVIOUS = 10.0
 """A difference of this size needs no sentence: the figures say it."""
 LONG = 240
@@ -220,6 +222,8 @@ def lead_paragraph(
     for name in sorted({f for m in measures for f in m.factors}, key=_position):
         p.lines += _of_factor(p, name)
     p.lines += [_of_one_condition(m) for m in measures if not m.factors]
+    if not p.lines:
+        p.lines += [_plain(p, m) for m in measures]
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice)
@@ -559,7 +563,7 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
     with_figures = False
     for m in (m for m in p.measures if name in m.factors):
         main = _shown_conditions(p, m, name, findings)
-        if not main:
+        if not main or (name not in ("placement", PAIR) and len({m.at(c, name) for c in main}) == 1):
             continue
         decided = [x for x in findings if x.measure is m and x.kind != "same"]
         if len(main) == 2 and name not in ("placement", PAIR) and decided:
@@ -592,7 +596,8 @@ def _steps(m: Measure, conditions: Sequence[str]) -> list[str]:
 
 
 def _named(m: Measure, conditions: Sequence[str], name: str) -> list[tuple[str, str]]:
-    return [(_level_name(m, c, name, conditions), c) for c in conditions]
+    names = [_level_name(m, c, name, conditions) for c in conditions]
+    return [(n if names.count(n) == 1 else c, c) for n, c in zip(names, conditions, strict=True)]
 
 
 def _heading(m: Measure, name: str, main: Sequence[str]) -> str:
@@ -626,6 +631,14 @@ def _other_slices(p: Paragraph, m: Measure, name: str, condition: str, findings:
     if not others:
         return ""
     return f"{_level_name(m, condition, name, others)} on {_figures(p, m, [(_slice(m, c, name), c) for c in others])}"
+
+
+def _plain(p: Paragraph, m: Measure) -> str:
+    """The figures of the first conditions, where no factor has a sentence."""
+    some = [(c, c) for c in m.names[:FEW]]
+    rest = len(m.names) - len(some)
+    words = NOUNS.get(m.name, m.name)
+    return f"{words[:1].upper()}{words[1:]}: {_figures(p, m, some)}{f' and {rest} more conditions' if rest else ''}"
 
 
 def _of_one_condition(m: Measure) -> str:

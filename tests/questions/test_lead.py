@@ -137,3 +137,15 @@ def test_a_stretch_of_slow_hours_is_told(factor: float) -> None:
     told = "from 15:00 to 19:00 UTC 18 % higher than before and after" in str(lead_paragraph(runs))
     assert told == (factor > 1), str(lead_paragraph(runs))
     assert ("UTC" in str(lead_paragraph(runs))) == told
+
+
+def test_a_condition_whose_runs_all_failed_is_no_level() -> None:
+    runs = table({"ppg": 40.0, "same-zone": 57.0, "far": 90.0})
+    runs.loc[runs["placement"] == "far", ["status", "latency_oneway_us"]] = ["failed", None]
+    assert str(lead_paragraph(runs)).startswith("Placement: latency ppg ")
+    assert "far" not in str(lead_paragraph(runs)).partition(". ")[0]
+
+
+def test_an_experiment_without_a_sentence_for_any_factor_lists_its_levels() -> None:
+    runs = table({"a": 40.0, "b": 57.0}).rename(columns={"placement": "note"}).assign(placement=None)
+    assert "40" in str(lead_paragraph(runs))
