@@ -32,6 +32,17 @@ def test_a_workflow_calls_what_exists_and_stores_no_secret(place: Path) -> None:
     assert not re.search(r"(?i)(account_?key|connection_?string|sas|password|token)\s*[:=]\s*[^wr\s]", text)
 
 
+def test_the_tests_run_on_every_supported_system_and_python_with_the_command_of_the_readme() -> None:
+    text = (REPO / ".github/workflows/tests.yml").read_text("utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    assert jobs["system"]["strategy"]["matrix"] == {
+        "image": ["debian:12", "debian:13", "ubuntu:24.04"], "user": ["root", "tester"],
+    }  # fmt: skip
+    assert jobs["python"]["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13", "3.14"]}
+    assert set(re.findall(r"\bmake \w+", text)) == {"make test"}
+    assert all(re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", used) for used in re.findall(r"uses: (\S+)", text))
+
+
 def test_the_report_is_scheduled_and_measures() -> None:
     workflow = yaml.safe_load((REPO / ".github/workflows/report.yml").read_text("utf-8"))
     assert workflow[True]["schedule"][0]["cron"].count(" ") == 4  # True: what yaml makes of "on"
