@@ -75,7 +75,7 @@ def said_where(situation: str, code: str = CHECK, *, user: str = "") -> str:
         mount -t tmpfs none /tmp
         cd /
         {situation}
-        export PYTHONPATH=/mnt/repository:/mnt/site PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+        export PYTHONPATH=/mnt/repository:/mnt/site LD_LIBRARY_PATH=/mnt/python/lib PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
         exec {user} {python} -c {shlex.quote(code)}
     """
     done = subprocess.run(
