@@ -23,6 +23,7 @@ from pyarrow.csv import ReadOptions, read_csv
 from netperf_lib.data import logs, tables
 
 PACKETS = int(float(os.environ.get("PACKETS", "1e7")))
+PERCENTILES = (99.999, 99.99, 99.9, 99, 90, 75, 50, 25)
 HEAD = """------------------------------
 test was performed using the following parameters: --mps=max --burst=1 --reply-every=1 --msg-size=14 --time=600
 ------------------------------
@@ -33,7 +34,7 @@ sockperf: ====> avg-latency={mean:.3f} (std-dev={deviation:.3f})
 sockperf: # dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0
 sockperf: Total {n} observations; each percentile contains {hundredth:.2f} observations
 sockperf: ---> <MAX> observation = {most:8.3f}
-sockperf: ---> percentile 50.000 = {median:8.3f}
+{percentiles}
 sockperf: ---> <MIN> observation = {least:8.3f}
 ------------------------------
 packet, txTime(sec), rxTime(sec), latency(usec)
@@ -46,15 +47,18 @@ def write_log(path: Path, n: int) -> int:
     latency = np.round(20 + rng.gamma(2, 5, n), 3)
     tx = 2.4 + np.cumsum(2e-6 * latency + 5e-6)
     rx = tx + 2e-6 * latency
+    ordered = np.sort(latency)
     head = HEAD.format(
         n=n,
         hundredth=n / 100,
         seconds=tx[-1] - tx[0],
         mean=latency.mean(),
-        deviation=latency.std(),
-        most=latency.max(),
-        median=np.sort(latency)[int(0.5 + 0.5 * n) - 1],
-        least=latency.min(),
+        deviation=latency.std(ddof=1),
+        most=ordered[-1],
+        percentiles="\n".join(
+            f"sockperf: ---> percentile {p:.3f} = {ordered[int(0.5 + n * p / 100) - 1]:8.3f}" for p in PERCENTILES
+        ),
+        least=ordered[0],
     )
     with path.open("w") as f:
         f.write(head)
@@ -74,6 +78,7 @@ def to_parquet(log: str, out: str) -> int:
         for table, rows in tables.detail("bench", "r1", [run]):
             if table == "samples":
                 part.add(rows)
+        part.close({})
     return run.samples_count
 
 

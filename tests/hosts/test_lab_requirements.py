@@ -69,12 +69,12 @@ def said_where(situation: str, code: str = CHECK, *, user: str = "") -> str:
     script = f"""set -e
         mount -t tmpfs -o mode=755 none /mnt
         mkdir /mnt/python /mnt/repository /mnt/site
-        mount --bind {shlex.quote(sys.base_prefix)} /mnt/python
+        {situation}
+        mount --rbind {shlex.quote(sys.base_prefix)} /mnt/python
         mount --bind {shlex.quote(str(REPOSITORY))} /mnt/repository
         mount --bind {shlex.quote(str(site))} /mnt/site
         mount -t tmpfs none /tmp
         cd /
-        {situation}
         export PYTHONPATH=/mnt/repository:/mnt/site LD_LIBRARY_PATH=/mnt/python/lib PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
         exec {user} {python} -c {shlex.quote(code)}
     """

@@ -1,0 +1,35 @@
+"""What `make bench` measures is right: its programs on small sizes, without a clock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from netperf_lib import tools
+
+from . import bench_parse, bench_sockperf, bench_stats
+
+
+@pytest.mark.parametrize("packets", [1_000, 200_000])
+def test_the_log_of_packets_is_read_whole(packets: int, tmp_path: Path) -> None:
+    log, out = tmp_path / "packets.csv", tmp_path / "packets.parquet"
+    offset = bench_sockperf.write_log(log, packets)
+    assert bench_sockperf.to_parquet(str(log), str(out)) == packets
+    assert bench_sockperf.bare(str(log), offset) == pq.read_metadata(out).num_rows == packets
+
+
+@pytest.mark.parametrize("streams", [1, 16])
+def test_the_document_of_iperf3_is_read_without_a_warning(streams: int) -> None:
+    (run,) = tools.parse(bench_parse.iperf3_document(1 << 20, streams))
+    assert (run.status, run.error, list(run.warnings)) == ("ok", None, [])
+    assert len(run.intervals["start_s"]) % (streams + (streams > 1)) == 0  # each stream, and the sum of several
+
+
+def test_percentiles_are_those_of_sorting() -> None:
+    command = [sys.executable, "-c", bench_stats.TAILS, "200000"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert len(out.split()) == 3
