@@ -56,3 +56,9 @@ def test_fewer_rounds_lose_no_row_that_was_measured(store: Store) -> None:
     extend(store, 2)
     assert rows(store) == measured
     assert npl.verify(store.path) == []
+
+
+def test_an_option_of_the_lab_that_was_dropped_does_not_close_an_experiment(store: Store) -> None:
+    place = store.path / "experiment.yaml"
+    place.write_text(place.read_text().replace("  options:\n", "  options:\n    realtime: true\n", 1))
+    assert npl.plan(place, rounds="+1").plan.experiment.rounds == 4

@@ -111,7 +111,9 @@ def test_an_ordinary_user_can_run_it():
     assert said == "it can run\n"
     who, proofs, buffer, udp, left = said_where(f"{somebody()}\n{tun('666')}", LAB, user=AS_SOMEBODY).splitlines()
     assert who == "4321 ['region', '4321', 'eth0', 'lo', '4096', '16384', '2621440']"
-    assert proofs == "[]", "no step of setting the hosts up was refused"
+    # a container may refuse a view of the own processes alone
+    own_view = subprocess.run([*AS_SOMEBODY.split(), "unshare", "-Urpf", "--mount-proc", "true"], capture_output=True)
+    assert proofs == "[]" or (own_view.returncode and "/proc shows" in proofs), "no other step was refused"
     assert buffer == "['1000000']", "the buffers of a trial need no sudo"
     assert udp == "True"
     assert left == "['lab.log', 'lock']"

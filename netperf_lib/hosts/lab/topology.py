@@ -117,6 +117,12 @@ class Options(_Strict):
     def _keep_defaults(cls, links: dict[str, Link]) -> dict[str, Link]:
         return _default_links() | links
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_dropped(cls, options: Any) -> Any:
+        """Ignore `realtime`, which experiments of older releases may name: priority is used where it is permitted."""
+        return {k: v for k, v in options.items() if k != "realtime"} if isinstance(options, dict) else options
+
     @model_validator(mode="after")
     def _names_fit(self) -> Options:
         names = [h.name for h in self.hosts]
