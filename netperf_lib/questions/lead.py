@@ -93,6 +93,11 @@ class Lead:
     declared: bool
     recommendations: tuple[str, ...] = ()
 
+    @property
+    def judged(self) -> bool:
+        """Whether there is a table of answers: what was declared, or any comparison by rule with enough rounds."""
+        return self.declared or any(c.verdict != "no verdict" for c in self.family)
+
     def __str__(self) -> str:
         return " ".join(self.lines)
 
