@@ -13,7 +13,6 @@ import os
 import re
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -299,7 +298,7 @@ def _check_tools(experiment: Experiment) -> None:
     """The hosts share this machine's programs, so a tool missing here is missing there."""
     for name in sorted({test.tool for test in experiment.tests}):
         tool = TOOLS[name]
-        if not shutil.which(tool.VERSION[0]):
+        if not program(tool.VERSION[0]):
             raise LabError(
                 f"the experiment uses {name}, which is not installed here: run 'sudo apt-get install {tool.PACKAGE}'"
             )
