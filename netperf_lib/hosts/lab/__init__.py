@@ -161,7 +161,7 @@ def status(folder: Path | None = None) -> Status | None:
 def ssh_command(host: Host, *command: str) -> list[str]:
     """Return the command line that runs `command`, or else a shell, on a host of the lab."""
     assert host.ssh_config is not None, "every host of a lab has it"
-    return ["ssh", "-F", host.ssh_config, host.name, *command]
+    return [program("ssh") or "ssh", "-F", host.ssh_config, host.name, *command]
 
 
 def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) -> int:
