@@ -157,7 +157,7 @@ class Supervisor:
         for _ in range(2):
             with suppress(subprocess.TimeoutExpired):
                 done = subprocess.run(
-                    ["ssh", "-F", str(self.folder / "ssh_config"), name, "hostname"],
+                    [requirements.program("ssh") or "ssh", "-F", str(self.folder / "ssh_config"), name, "hostname"],
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     text=True,
