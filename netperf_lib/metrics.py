@@ -80,6 +80,8 @@ def _registry() -> dict[str, Metric]:
         Metric("lost_count", "Lost datagrams", "count", "lower"),
         Metric("lost_ratio", "Share of datagrams lost", "ratio", "lower"),
         Metric("lost_reverse_count", "Lost datagrams, reverse", "count", "lower"),
+        Metric("unaccounted_count", "Datagrams neither received nor known to be lost", "count", None),
+        Metric("unaccounted_reverse_count", "Datagrams neither received nor known to be lost, reverse", "count", None),
         Metric("lost_reverse_ratio", "Share of datagrams lost, reverse", "ratio", "lower"),
         Metric("packets_count", "Datagrams or packets", "count", None),
         Metric("packets_reverse_count", "Datagrams or packets, reverse", "count", None),

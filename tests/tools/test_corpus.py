@@ -88,3 +88,18 @@ def test_no_log_of_the_index_is_left_out() -> None:
         listed = {row["path"] for row in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)}
     listed |= {f"failures/{p.name}" for p in (LOGS / "failures").iterdir()}
     assert sorted(listed - set(expectations())) == []
+
+
+@pytest.mark.skipif(not (LOGS / "udp").exists(), reason=f"no collection of logs at {LOGS} (set NETPERF_SHARED)")
+def test_public_documents_over_udp_are_read() -> None:
+    """270 of 270 of the best-known benchmark of container networks were refused once; 30 of them are in the sample."""
+    with (LOGS / "udp" / "INDEX.tsv").open(encoding="utf-8") as table:
+        rows = [
+            row for row in csv.DictReader(table, delimiter="\t") if row["status"] == "ok" and row["tool"] == "iperf3"
+        ]
+    assert len(rows) > 20
+    for row in rows:
+        run = tools.parse((LOGS / "udp" / row["file"]).read_text("utf-8"))[0]
+        assert (run.status, run.error) == ("ok", None), row["file"]
+        for name, figure in re.findall(r"(\w+)=([\d.e+-]+)", row["key_figures"]):
+            assert run.metrics[name] == pytest.approx(float(figure), rel=1e-6), (row["file"], name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -208,3 +209,50 @@ def test_a_rate_too_small_for_the_unit_that_was_asked_for() -> None:
     assert run.metrics["throughput_bps"] == pytest.approx(4.12 * 2**20 * 8 / 8.02)
     (run,) = tools.parse(TITLES + slow.replace("4.12 MBytes", "41.2 GBytes"))
     assert run.status == "partial"
+
+
+def udp_document() -> dict[str, Any]:
+    """A test over UDP as iperf3 3.16 writes it: the sender's and the receiver's sums, and one stream."""
+    sent, lost, block = 60_000, 400, 1448
+    common = {"start": 0, "end": 10.0, "seconds": 10.0, "jitter_ms": 0.005, "lost_packets": lost, "sender": True}
+    common["lost_percent"] = 100 * lost / sent
+    total = common | {"bytes": sent * block, "bits_per_second": sent * block * 0.8, "packets": sent}
+    size = (sent - lost) * block
+    received = common | {"bytes": size, "bits_per_second": size * 0.8, "packets": sent, "sender": False}
+    test = {"protocol": "UDP", "num_streams": 1, "blksize": block, "omit": 0, "duration": 10, "reverse": 0}
+    start = {"version": "iperf 3.16", "connecting_to": {"host": "10.0.0.4", "port": 5201}, "test_start": test}
+    end = {
+        "streams": [{"udp": total | {"out_of_order": 0}}],
+        "sum": total,
+        "sum_sent": total | {"lost_packets": 0, "lost_percent": 0, "jitter_ms": 0},
+        "sum_received": received,
+    }
+    return {"start": start, "intervals": [], "end": end}
+
+
+def receiver_counts(document: dict[str, Any], packets: int) -> dict[str, Any]:
+    received = document["end"]["sum_received"]
+    block = document["start"]["test_start"]["blksize"]
+    size = (packets - received["lost_packets"]) * block
+    received |= {"packets": packets, "bytes": size, "bits_per_second": size * 0.8}
+    return document
+
+
+@pytest.mark.parametrize(("at_the_receiver", "unaccounted"), [(60_000, None), (60_204, None), (59_700, 300)])
+def test_the_two_ends_of_udp_count_at_different_moments(at_the_receiver: int, unaccounted: int | None) -> None:
+    """A few datagrams are under way when the omitted start is over, and a shaper holds many at the end."""
+    [run] = tools.parse(json.dumps(receiver_counts(udp_document(), at_the_receiver)))
+    assert (run.status, run.error) == ("ok", None)
+    assert run.metrics["packets_count"] == 60_000
+    assert run.metrics["lost_count"] == 400
+    assert run.metrics.get("unaccounted_count") == unaccounted
+    assert run.metrics["throughput_bps"] == pytest.approx((at_the_receiver - 400) * 1448 * 0.8)
+
+
+@pytest.mark.parametrize("change", [{"packets": 60_204}, {"lost_packets": 401}, {"packets": 300}, {"packets": None}])
+def test_counts_of_the_receiver_that_its_bytes_contradict_are_damage(change: dict[str, int | None]) -> None:
+    document = udp_document()
+    document["end"]["sum_received"] |= change
+    [run] = tools.parse(json.dumps(document))
+    assert run.status == "partial"
+    assert "packets contradict" in str(run.error)
