@@ -37,6 +37,7 @@ def levels(table: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn
         Where to draw; default: a figure of its own, with a caption.
     """
     table = table if "median" in table else levels_of(conditioned(table, metric), metric)
+    table = table if "condition" in table else table.reset_index()
     info = metric_of(metric)
     names = [str(n) for n in table["condition"]]
     groups = [str(s) for s in table["source"]] if "source" in table else names

@@ -179,6 +179,7 @@ def share(levels: pd.DataFrame, advertised_bps: float | None, *, ax: Axes | None
     """
     if not advertised_bps:
         raise NothingToReport("no advertised bandwidth is known: declare bandwidth_mbps, or give advertised_gbps")
+    levels = levels if "condition" in levels else levels.reset_index()
     names = [str(n) for n in levels["condition"]]
     rows: Any = list(levels.itertuples())
     told = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))

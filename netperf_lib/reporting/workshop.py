@@ -108,8 +108,9 @@ def _verdict(runs: pd.DataFrame, factor: str, a: Any, b: Any) -> str:
 
 
 def _rate(runs: pd.DataFrame) -> Any:
-    """Throughput to the other region with the default buffers, by number of streams."""
+    """Throughput to the other region with the default buffers, by number of streams; not that of a load."""
     kept = ok_runs(runs)
+    kept = kept[kept["during"].isna()]
     kept = kept[
         (kept["placement"] == "cross-region") & kept["tcp_buffer_bytes"].isna() & kept["throughput_bps"].notna()
     ]

@@ -198,3 +198,25 @@ def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
     obs = observe(runs, "latency_oneway_us")
     assert "kernel" not in obs.by
     assert "kernel changes between rounds of one condition" in obs.notes
+
+
+def test_plots_take_the_levels_as_they_come(recorded: Any) -> None:
+    for figure in (
+        npl.plots.levels(levels(recorded, "latency_oneway_us", by="placement"), "latency_oneway_us"),
+        npl.plots.share(levels(recorded, "throughput_bps", by="streams"), 8e9),
+    ):
+        assert figure.axes
+
+
+def test_the_streams_of_the_lesson_are_not_those_of_a_load(recorded: Any) -> None:
+    where = {"placement": "cross-region", "tcp_buffer_bytes": None, "during": None}
+    table = levels(recorded, "throughput_bps", by="streams", where=where)
+    medians = dict(zip(table["streams"], table["median"], strict=True))
+    one_way = float(
+        levels(recorded, "latency_oneway_us", where={"placement": "cross-region", "tool": "qperf", "during": None})[
+            "median"
+        ].iloc[0]
+    )
+    in_flight = medians[1] * 2 * one_way * 1e-6 / 8
+    assert npl.workshop._rate(recorded.runs).to_dict() == pytest.approx(medians)
+    assert npl.workshop._flight(recorded.runs) == pytest.approx(in_flight)
