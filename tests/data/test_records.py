@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -138,8 +139,10 @@ def test_every_run_says_under_which_contrasts_it_was_measured(place: Path) -> No
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A data root as version 0.1 wrote it, with tables of its own kind."""
-    return Path(shutil.copytree(RECORDED, tmp_path / "lab-full", ignore=shutil.ignore_patterns("tables")))
+    """An experiment as version 0.1 collected it; its tables are of its own kind."""
+    with tarfile.open(Path(__file__).parent / "releases" / "0.1.tar.gz") as archive:
+        archive.extractall(tmp_path)  # Python 3.11.2 has no filters
+    return tmp_path / "older"
 
 
 def test_a_root_of_version_0_1_is_read_anew_from_its_raw_logs(old: Path) -> None:
@@ -156,7 +159,7 @@ def test_a_root_of_version_0_1_is_read_anew_from_its_raw_logs(old: Path) -> None
     exp = npl.read(old)
     assert isinstance(exp, Results)
     assert exp.frozen_utc is None
-    assert len(exp.contrasts) == 7
+    assert len(exp.contrasts) == 1
 
 
 def test_a_contrast_added_to_data_of_version_0_1(old: Path) -> None:
