@@ -219,7 +219,7 @@ def test_the_page_in_html_fits_a_phone_in_both_themes(browser: Any, tmp_path: Pa
     page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
     page.goto(place.as_uri())
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
-    box = page.get_by_text("Use a placement group").first.bounding_box()
+    box = page.get_by_text("use it where latency counts").first.bounding_box()
     assert box
     assert box["x"] + box["width"] <= 390
     look = "() => { const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]; }"
