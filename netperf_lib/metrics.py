@@ -106,6 +106,22 @@ PAGES = (*HEADLINES, "throughput_sent_bps", "transaction_rate_per_s")
 COMPARED = tuple(m for m in METRICS if m in {*PAGES, "latency_oneway_loaded_us", "rtt_p99_us"})
 """Metrics that are compared between two measurements by default, if both sides have them."""
 
+EVIDENCE = tuple(
+    f"limit_{name}"
+    for name in (
+        "connections bps delivery_bps bbr_bps busy_ratio receive_window_ratio send_buffer_ratio application_ratio "
+        "unsent_none_ratio sent_again_ratio sent_again_count rtt_us rtt_min_us window_bytes receive_buffer_bytes "
+        "unread_bytes sender_on_ratio sender_waiting_ratio sender_core_ratio sender_softirq_ratio receiver_on_ratio "
+        "receiver_waiting_ratio receiver_core_ratio receiver_softirq_ratio receive_max_bytes send_max_bytes"
+    ).split()
+)
+"""Columns of evidence of what holds a transfer back: the kernel's account of its connections, sampled at both ends.
+
+Ratios are shares of the time after slow start: on a processor, waiting for one, the fullest core and its soft
+interrupts; limited by the receive window or the send buffer; of the samples in which the application was the limit, or
+nothing was left to send. The last two are the largest TCP buffers that the two hosts' settings allow.
+"""
+
 
 def metric(name: str) -> Metric:
     """Look a metric up by name; the UsageError for an unknown one suggests the nearest known ones."""

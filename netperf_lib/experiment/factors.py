@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..metrics import METRICS, format_value, to_bps
+from ..metrics import EVIDENCE, METRICS, format_value, to_bps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -258,7 +258,7 @@ FACTORS: Mapping[str, Factor] = {
 NOT_FACTORS = frozenset(
     "experiment run_id status error round order deployment deployment_id attempt notice command raw_path raw_sha256 "
     "declaration_sha256 parser_version started_utc ended_utc warnings excluded condition".split()
-)
+).union(EVIDENCE)
 """Columns of the table of runs that identify or describe a run and are not dimensions."""
 
 

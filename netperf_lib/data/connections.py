@@ -1,0 +1,178 @@
+"""The kernel's account of a run's connections: samples taken on both hosts while it ran, read into columns.
+
+A file of samples is text, as `netperf_lib.measure.facts.CONNECTIONS` prints it: ``@time``, the lines of ``ss -tinmHO``,
+``=time``, a line ``task id on waiting`` (``/proc/PID/task/ID/schedstat``, nanoseconds) for each thread of the tool, and
+the lines of ``/proc/stat`` for each core. Times of the kernel are cumulative: only differences after slow start count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import mean, median
+from typing import Any
+
+DATA_BYTES = 20_000
+"""A connection that carried fewer bytes is the control connection of a tool."""
+SLOW_START_S = 0.7
+"""The start that is left out, of a run of three seconds or more."""
+_TIMES = re.compile(r"\b(busy|rwnd_limited|sndbuf_limited):(\d+)ms")
+_FIELDS = re.compile(
+    r"\b(cwnd|bytes_acked|bytes_received|data_segs_out|notsent|snd_wnd|mss|minrtt|rtt):([\d.]+)|"
+    r"\b(delivery_rate) (\d+)bps"
+)
+_MEMORY = re.compile(r"skmem:\(r\d+,rb(\d+),")
+_SENT_AGAIN = re.compile(r"retrans:\d+/(\d+)")
+_BBR = re.compile(r"bbr:\(bw:(\d+)bps")
+
+
+@dataclass(slots=True)
+class Sample:
+    """One sample of a host."""
+
+    at_s: float
+    tasks_at_s: float = 0.0
+    sockets: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
+    """Figures of each connection, by its local and peer address."""
+    tasks: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Seconds on a processor, and waiting for one, of each thread."""
+    cores: dict[str, list[int]] = field(default_factory=dict)
+
+
+def _socket(line: str, words: list[str]) -> dict[str, float]:
+    figures = {name: float(value) for m in _FIELDS.finditer(line) for name, value in [(m[1] or m[3], m[2] or m[4])]}
+    figures |= {name: int(value) / 1e3 for name, value in _TIMES.findall(line)}
+    figures |= {"unread": float(words[0]), "app": float(" app_limited" in line), "bbr": float(" bbr " in line)}
+    for name, pattern in (("buffer", _MEMORY), ("again", _SENT_AGAIN), ("bbr_bps", _BBR)):
+        if m := pattern.search(line):
+            figures[name] = float(m[1])
+    return figures
+
+
+def read_samples(text: str) -> list[Sample]:
+    """Read a file of samples; a sample that was cut short keeps what it has, and damaged lines are left out."""
+    samples: list[Sample] = []
+    for line in text.splitlines():
+        words = line.split()
+        try:
+            if line.startswith("@"):
+                samples.append(Sample(float(line[1:])))
+            elif not samples or not words:
+                continue
+            elif line.startswith("="):
+                samples[-1].tasks_at_s = float(line[1:])
+            elif words[0] == "task" and samples[-1].tasks_at_s:
+                samples[-1].tasks[words[1]] = float(words[2]) / 1e9, float(words[3]) / 1e9
+            elif words[0].startswith("cpu"):
+                samples[-1].cores[words[0]] = [int(word) for word in words[1:9]]
+            elif words[0].isdecimal():
+                samples[-1].sockets[words[2], words[3]] = _socket(line, words)
+        except (ValueError, IndexError):
+            continue
+    return samples
+
+
+Series = list[tuple[float, dict[str, float]]]
+
+
+def _flows(samples: Sequence[Sample], bytes_of: str) -> list[Series]:
+    """Samples of each data connection."""
+    flows: dict[tuple[str, str], Series] = {}
+    for sample in samples:
+        for ends, figures in sample.sockets.items():
+            if figures.get(bytes_of, 0) > DATA_BYTES:
+                flows.setdefault(ends, []).append((sample.at_s, figures))
+    return [series for series in flows.values() if len(series) >= 3]
+
+
+def _processor(samples: Sequence[Sample], since: float, until: float) -> tuple[float, float] | None:
+    """Shares of the time on a processor, and waiting for one, of the fullest thread: of the median interval.
+
+    Of the mean, the interval in which the transfer ended would hide a processor at its limit.
+    """
+    rows = [s for s in samples if s.tasks and since <= s.at_s <= until]
+    threads: dict[str, list[tuple[float, float]]] = {}
+    for a, b in pairwise(rows):
+        time_s = b.tasks_at_s - a.tasks_at_s
+        for thread in a.tasks.keys() & b.tasks.keys() if time_s > 0 else ():
+            on, waiting = ((b.tasks[thread][i] - a.tasks[thread][i]) / time_s for i in (0, 1))
+            threads.setdefault(thread, []).append((on, waiting))
+    medians = [sorted(parts, key=sum)[len(parts) // 2] for parts in threads.values()]
+    return max(medians, key=sum) if medians else None
+
+
+def _core(samples: Sequence[Sample], since: float, until: float) -> tuple[float, float] | None:
+    """Busy share of the fullest core, and the share of its time in soft interrupts."""
+    rows = [s for s in samples if s.cores and since <= s.at_s <= until]
+    shares = []
+    for core, ticks in rows[-1].cores.items() if rows else ():
+        moved = [b - a for a, b in zip(rows[0].cores.get(core, []), ticks, strict=False)]
+        if core != "cpu" and len(moved) == 8 and sum(moved) >= 20:
+            shares.append((1 - (moved[3] + moved[4]) / sum(moved), moved[6] / sum(moved)))
+    return max(shares) if shares else None
+
+
+def evidence(sender: str, receiver: str, *, duration_s: float = 10.0, omit_s: float = 0.0) -> dict[str, Any]:
+    """Return the columns of evidence (see `netperf_lib.metrics.EVIDENCE`) of one run.
+
+    Parameters
+    ----------
+    sender, receiver : str
+        Samples of the host that sends the data and of the one that receives them; either may be empty.
+    duration_s, omit_s : float
+        Of the test: its start is left out.
+
+    Returns
+    -------
+    dict
+        What is known: empty without samples of a data connection at the sender.
+    """
+    samples = {"sender": read_samples(sender), "receiver": read_samples(receiver)}
+    sent, received = _flows(samples["sender"], "bytes_acked"), _flows(samples["receiver"], "bytes_received")
+    if not sent:
+        return {}
+    since = min(series[0][0] for series in sent) + omit_s + min(SLOW_START_S, duration_s / 4)
+    until = max(series[-1][0] for series in sent) + 0.1
+    used = [[(t, f) for t, f in series if t >= since] for series in sent]
+    used = [series for series in used if len(series) >= 2]
+    if not used:
+        return {}
+    span = sum(series[-1][0] - series[0][0] for series in used)
+    rows = [f for series in used for _, f in series]
+
+    def grown(name: str) -> float:
+        return sum(series[-1][1].get(name, 0) - series[0][1].get(name, 0) for series in used)
+
+    def column(name: str) -> list[float]:
+        return [f[name] for f in rows if name in f]
+
+    n = len(used)
+    columns: dict[str, Any] = {
+        "limit_connections": n,
+        "limit_bps": grown("bytes_acked") * 8 / (span / n),
+        "limit_busy_ratio": grown("busy") / span,
+        "limit_receive_window_ratio": grown("rwnd_limited") / span,
+        "limit_send_buffer_ratio": grown("sndbuf_limited") / span,
+        "limit_application_ratio": mean(f["app"] for f in rows),
+        "limit_unsent_none_ratio": mean(not f.get("notsent") for f in rows),
+        "limit_sent_again_ratio": grown("again") / max(1.0, grown("data_segs_out")),
+        "limit_sent_again_count": grown("again"),
+        "limit_delivery_bps": median(column("delivery_rate") or [0]) * n,
+        "limit_bbr_bps": median(column("bbr_bps")) * n if column("bbr_bps") else None,
+    }
+    if column("rtt") and column("minrtt"):
+        columns |= {"limit_rtt_us": 1e3 * median(column("rtt")), "limit_rtt_min_us": 1e3 * min(column("minrtt"))}
+    if column("snd_wnd"):
+        columns["limit_window_bytes"] = max(column("snd_wnd"))
+    if theirs := [f for series in received for t, f in series if t >= since]:
+        columns["limit_receive_buffer_bytes"] = max((f["buffer"] for f in theirs if "buffer" in f), default=None)
+        columns["limit_unread_bytes"] = median(f["unread"] for f in theirs)
+    for side, some in samples.items():
+        for names, shares in (
+            (("on", "waiting"), _processor(some, since, until)),
+            (("core", "softirq"), _core(some, since, until)),
+        ):
+            columns |= {f"limit_{side}_{k}_ratio": v for k, v in zip(names, shares or (None, None), strict=True)}
+    return columns

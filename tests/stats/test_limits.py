@@ -1,0 +1,140 @@
+"""What holds a transfer back, judged by runs in which the cause had been planted.
+
+`limits/planted.jsonl.gz` holds samples of real transfers between two namespaces: each with the cause that was planted
+(the lowest of the limits, each measured alone), and some with what came when that cause was raised.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netperf_lib.data.connections import evidence, read_samples
+from netperf_lib.metrics import EVIDENCE
+from netperf_lib.questions.limits import of_run
+from netperf_lib.stats.limits import KINDS, Evidence, Limit, held_back
+
+PAYLOAD_OF_LINK = 0.962
+
+
+@cache
+def planted() -> list[dict[str, Any]]:
+    with gzip.open(Path(__file__).parent / "limits" / "planted.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def limit(run: dict[str, Any], *, cap_bps: float | None = None) -> Limit:
+    columns = evidence(run["sender"], run["receiver"], duration_s=3)
+    row = {
+        **columns,
+        "throughput_bps": columns.get("limit_bps"),
+        "streams": run["streams"],
+        "limit_receive_max_bytes": run["receive_max_bytes"],
+        "limit_send_max_bytes": run["send_max_bytes"],
+        "tcp_buffer_bytes": run["receive_max_bytes"] if run["buffer_set"] else None,
+        "advertised_bps": cap_bps,
+        "bitrate": run["asked_bps"] / run["streams"] or None,
+    }
+    return of_run(row)
+
+
+def test_planted_causes_are_named() -> None:
+    verdicts: Counter[str] = Counter()
+    for run in planted():
+        result = limit(run)
+        right = result.causes[:1] and result.causes[0] in run["truth"]
+        verdicts["right" if right else "wrong" if result.causes else "not known"] += 1
+    assert verdicts["right"] >= 0.93 * verdicts.total()
+    assert verdicts["wrong"] <= 1
+
+
+def test_ceilings_come_true_when_the_cause_is_raised() -> None:
+    errors = [
+        result.ceiling_bps / run["raised_bps"] - 1
+        for run in planted()
+        if "raised" in run
+        and (result := limit(run, cap_bps=PAYLOAD_OF_LINK * run["link_bps"] if "rate" not in run["raised"] else None))
+        and result.ceiling_bps
+    ]
+    assert len(errors) >= 8
+    assert sorted(map(abs, errors))[math.ceil(0.85 * len(errors)) - 1] <= 0.1
+
+
+@pytest.mark.parametrize("cause", ["receiver's CPU", "sender's CPU"])
+def test_a_processor_is_blamed_only_on_the_evidence_of_the_process(cause: str) -> None:
+    run = next(r for r in planted() if r["truth"] == [cause])
+    assert limit(run).cause == "cpu"
+    blind = run | {
+        side: "\n".join(line for line in run[side].splitlines() if not line.startswith("task"))
+        for side in ("sender", "receiver")
+    }
+    assert limit(blind).cause != "cpu"
+
+
+def test_damaged_samples_lose_only_themselves() -> None:
+    run = planted()[0]
+    whole = read_samples(run["sender"])
+    cut = read_samples(run["sender"][: len(run["sender"]) // 2])
+    assert cut[:-1] == whole[: len(cut) - 1]
+    assert read_samples("@abc\nESTAB nonsense\n@1.0\n0 0\ntask 1 x y\ncpu0 a") == read_samples("@1.0")
+    assert evidence("", "") == {}
+    assert evidence("", run["receiver"]) == {}
+    assert set(evidence(run["sender"], run["receiver"])) < set(EVIDENCE)
+
+
+shares = st.none() | st.floats(0, 1)
+sizes = st.none() | st.floats(1e3, 1e9)
+processes = st.none() | st.tuples(st.floats(0, 1), st.floats(0, 1))
+
+
+@given(
+    st.builds(
+        Evidence,
+        bps=st.floats(1e5, 1e11),
+        streams=st.integers(1, 128),
+        asked_bps=st.none() | st.floats(1e5, 1e11),
+        cap_bps=st.none() | st.floats(1e6, 1e11),
+        rtt_us=st.none() | st.floats(10, 1e6),
+        rtt_min_us=st.none() | st.floats(10, 1e6),
+        receive_window_share=shares,
+        send_buffer_share=shares,
+        sent_again_share=shares,
+        window_bytes=sizes,
+        congestion_bytes=sizes,
+        receive_buffer_bytes=sizes,
+        unread_bytes=sizes,
+        sender=processes,
+        receiver=processes,
+        receive_max_bytes=sizes,
+        send_max_bytes=sizes,
+        buffer_set=st.booleans(),
+    )
+)
+def test_any_evidence_gives_an_answer_whose_ceiling_is_not_below_what_was_reached(e: Evidence) -> None:
+    result = held_back(e)
+    assert {KINDS.get(c, c) for c in result.causes} <= {"link", "window", "loss", "cpu", "rate"}
+    assert len(set(result.causes)) == len(result.causes)
+    if result.ceiling_bps is not None:
+        assert result.ceiling_bps >= e.bps
+        assert result.next != result.causes[0]
+    if not result.causes:
+        assert result.ceiling_bps is None
+    assert result.reason
+
+
+def test_a_cap_explains_what_reaches_it_and_the_processor_comes_before_the_queue_that_it_makes() -> None:
+    assert held_back(Evidence(bps=7.7e9, cap_bps=8e9)).name == "link"
+    slow = Evidence(
+        bps=1e9, receive_window_share=0.9, receiver=(0.5, 0.5), rtt_us=30_000, rtt_min_us=10_000, window_bytes=1e6
+    )
+    assert held_back(slow).causes == ("receiver's CPU",)
+    assert held_back(Evidence(bps=1e9)).cause == "not known"
