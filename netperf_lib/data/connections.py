@@ -7,13 +7,18 @@ the lines of ``/proc/stat`` for each core. Times of the kernel are cumulative: o
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+SAMPLES = "-connections.gz"
+"""End of the name of a file of samples, after ``client`` or ``server``."""
 DATA_BYTES = 20_000
 """A connection that carried fewer bytes is the control connection of a tool."""
 SLOW_START_S = 0.7
@@ -175,4 +180,48 @@ def evidence(sender: str, receiver: str, *, duration_s: float = 10.0, omit_s: fl
             (("core", "softirq"), _core(some, since, until)),
         ):
             columns |= {f"limit_{side}_{k}_ratio": v for k, v in zip(names, shares or (None, None), strict=True)}
+    return columns
+
+
+def of_record(place: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of evidence of a run from the files in its folder and its record; what is absent is left out.
+
+    Only the files that the record names are read; ValueError if one was changed after it was measured.
+    """
+    trial = record["trial"]
+    options = {**trial, **(trial.get("options") or {})}
+    ends = ("server", "client") if options.get("reverse") else ("client", "server")
+    texts = {}
+    for host in ends:
+        name = f"{host}{SAMPLES}"
+        data = b""
+        if name in record["files"]:
+            data = (place / name).read_bytes()
+            if hashlib.sha256(data).hexdigest() != record["files"][name]:
+                raise ValueError(f"{name} was changed after it was measured")
+        # a stream that was cut short, as after a crash, keeps what came before
+        texts[host] = zlib.decompressobj(wbits=31).decompress(data).decode("utf-8", "replace")
+    columns = _buffers(record, *ends)
+    if any(texts.values()):
+        times = {name: float(options.get(name) or 0) for name in ("duration_s", "omit_s")}
+        columns |= evidence(texts[ends[0]], texts[ends[1]], **times)
+    return columns
+
+
+def _buffers(record: Mapping[str, Any], sender: str, receiver: str) -> dict[str, Any]:
+    """The largest TCP buffers: what the tool asks for, which the kernel doubles; else the hosts' settings."""
+    command = list(map(str, record["commands"]["client"]))
+    own = next((int(b) for a, b in pairwise(command) if a == "-w" and b.isdecimal()), None)
+    columns: dict[str, Any] = {}
+    for column, host, name, core in (
+        ("limit_send_max_bytes", sender, "tcp_wmem", "net.core.wmem_max"),
+        ("limit_receive_max_bytes", receiver, "tcp_rmem", "net.core.rmem_max"),
+    ):
+        sysctl = ((record.get("facts") or {}).get(host) or {}).get("sysctl") or {}
+        state = ((record.get("counters") or {}).get(host) or {}).get("state") or {}
+        size = str(state.get(name) or sysctl.get(f"net.ipv4.{name}") or "").split()[2:]
+        if own is not None:
+            size = [str(2 * min(own, int(sysctl.get(core) or own)))]
+        if size and size[0].isdecimal():
+            columns[column] = int(size[0])
     return columns

@@ -32,17 +32,19 @@ import pyarrow.parquet as pq
 from ..errors import ParseError, StoreError
 from ..metrics import METRICS
 from ..tools.parsed import ParsedRun
-from . import logs
+from . import connections, logs
 from .files import Location, explained
 from .layout import RECORD, Store, block_of, read_record, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Engine
 
-READER_VERSION = 8
+READER_VERSION = 9
 """Incremented when the same log would give other numbers, so that older tables are rebuilt."""
 
 Progress = Callable[[int, int], None]
 
+RATES = ("throughput_bps", "throughput_sent_bps")
+"""Metrics of runs that something holds back."""
 DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 _SUFFIX = ".parquet"
 _SHORT = 16
@@ -345,6 +347,8 @@ def read_run(
         if (number := (record.get("log") or {}).get("run")) is not None:  # an imported log may hold several runs
             parsed = parsed[number : number + 1]
         row = run_row(record, parsed, unread)
+        if any(row.get(name) is not None for name in RATES):
+            row |= connections.of_record(place, record)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
             raise

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from ..errors import StoreError
 from ..experiment.factors import FACTORS, dimensions, factor, factors_of
-from ..metrics import METRICS
+from ..metrics import EVIDENCE, METRICS
 from ..tools.parsed import ParsedRun
 
 SCHEMA_VERSION = 3
@@ -42,7 +42,7 @@ SCHEMAS: dict[TableName, pa.Schema] = {
         + [(c, pa.int64()) for c in "round order deployment attempt parser_version".split()]
         + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
         + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
-        + [(name, pa.float64()) for name in METRICS]
+        + [(name, pa.float64()) for name in (*METRICS, *EVIDENCE)]
     ),
     "intervals": pa.schema(
         [
@@ -120,7 +120,7 @@ class PartWriter:
         waiting = pa.concat_tables(self._waiting, promote_options="default").unify_dictionaries()
         if self._writer is None:
             unlike = _UNLIKE if self._table == "runs" else ()
-            unsought = (*_UNSOUGHT, *METRICS) if self._table == "runs" else ()
+            unsought = (*_UNSOUGHT, *METRICS, *EVIDENCE) if self._table == "runs" else ()
             text = [f.name for f in waiting.schema if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)]
             place = self._stack.enter_context(self._place())
             self._writer = self._stack.enter_context(

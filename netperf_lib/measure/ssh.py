@@ -265,7 +265,7 @@ class Remote:
 
     def _connected(self) -> asyncssh.SSHClientConnection:
         if self._connection is None:
-            raise UnreachableError(f"{self}: there is no connection")
+            raise UnreachableError(f"{self}: the connection broke; is the machine still running?")
         return self._connection
 
     @contextlib.asynccontextmanager

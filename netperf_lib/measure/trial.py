@@ -7,15 +7,18 @@ once, during waits that are needed anyway.
 from __future__ import annotations
 
 import asyncio
+import gzip
+import io
 import re
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from .. import tools
+from ..data.connections import SAMPLES
 from ..errors import CollectError, ParseError
 from ..experiment.model import Trial
 from ..experiment.schedule import load_trial
@@ -49,6 +52,7 @@ class TrialRun:
     record: dict[str, Any]
     parsed: ParsedRun | None = None
     processes: dict[str, Process] = field(default_factory=dict)
+    samplers: list[Process] = field(default_factory=list)
     files: ExitStack = field(default_factory=ExitStack)
     server: HostSession = field(init=False)
     """The server that answered, as soon as it is known."""
@@ -59,6 +63,11 @@ class TrialRun:
     def file(self, name: str) -> BinaryIO:
         """Open an unbuffered file in the run folder."""
         return self.files.enter_context((self.folder / name).open("wb", buffering=0))
+
+    def _packed(self, name: str) -> BinaryIO:
+        """Open a compressed file in the run folder."""
+        packed = gzip.GzipFile(self.folder / name, "wb", mtime=0)
+        return cast(BinaryIO, self.files.enter_context(packed))
 
     def said(self, side: str) -> str:
         """The last message of one side: from its standard error, else from its log."""
@@ -88,6 +97,7 @@ class TrialRun:
             commands, listeners = await self._serve(asked)
             load = await self._load()
             counted = await before
+            await self._sample(commands)
             if load:
                 await asyncio.sleep(SETTLE_S)
             record["started_utc"] = now()
@@ -101,7 +111,10 @@ class TrialRun:
         finally:
             before.cancel()
             await asyncio.gather(before, return_exceptions=True)
-            stopped = await asyncio.gather(*(p.stop(grace_s=0.5 * p.ends) for p in self.processes.values()))
+            stopped, _ = await asyncio.gather(
+                asyncio.gather(*(p.stop(grace_s=0.5 * p.ends) for p in self.processes.values())),
+                asyncio.gather(*(p.stop() for p in self.samplers)),
+            )
             record["exit"] |= dict(zip(self.processes, stopped, strict=True))
         after = await asyncio.gather(*(h.counters() for h in hosts))
         server = self._answered(counted[1:], after[1:])
@@ -202,6 +215,31 @@ class TrialRun:
             return None
         commands, _ = await self._serve(asked, "-load")
         return await self._start(commands, self.client, "client-load")
+
+    async def _sample(self, commands: tools.Commands) -> None:
+        """Start to sample the connections on both ends of a test that fills the path with TCP.
+
+        Behind a load balancer, where the server is not known yet, only the client is sampled.
+        """
+        test = self.trial.test
+        if "udp" in test.test or test.options.get("protocol") == "udp" or not commands.listens:
+            return
+        if not tools.tool(test.tool).rate_bps(self.trial):
+            return
+        port, every = commands.listens[0][1], facts.sampling_s(test.duration_s)
+        ports = str(port), str(port + PORTS_EACH // 2 - 1)
+        sides = {"client": self.client} | ({} if self.servers[1:] else {"server": self.server})
+        self.samplers += await asyncio.gather(
+            *(
+                session.remote.start(
+                    ["sh", "-c", facts.CONNECTIONS, "sh", *ports, f"{every:g}"],
+                    out=self._packed(f"{side}{SAMPLES}"),
+                    err=io.BytesIO(),
+                    limit_s=commands.timeout_s + 20,
+                )
+                for side, session in sides.items()
+            )
+        )
 
     async def _start(self, commands: tools.Commands, session: HostSession, side: str) -> Process:
         serves = side.startswith("server")

@@ -260,8 +260,11 @@ def _window(e: Evidence) -> Limit | None:
         if standing and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
             return Limit(causes=("link", "send buffer"), reason=text)
         return Limit(causes=("send buffer",), share=send, reason=text)
+    if pauses and standing and e.busy_share >= 0.95 and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
+        return Limit(causes=("link",), reason=f"a queue stands although all data are sent at once; {path}")
     if pauses or e.busy_share < 0.9:
-        return Limit(reason=f"the program pauses ({1 - e.busy_share:.0%} of the time nothing is on its way)")
+        idle_share = max(0.0, 1 - e.busy_share)
+        return Limit(reason=f"the kernel waits for the program, {idle_share:.0%} of the time with nothing on its way")
     if max(receive, send) >= SOME:
         return Limit(reason=f"{receive:.0%} of the time limited by the receive window, {send:.0%} by the send buffer")
     return None

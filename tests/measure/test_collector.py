@@ -32,6 +32,7 @@ from netperf_lib.measure import session, ssh
 from netperf_lib.measure.collector import Tally, collect
 from netperf_lib.measure.progress import Progress
 from netperf_lib.pipeline import decided
+from netperf_lib.questions.limits import of_run
 
 from ..sshd import free_port, wait_until
 
@@ -181,7 +182,8 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(
             assert facts["sysctl"]["net.ipv4.tcp_rmem"].count(" ") == 2
             assert abs(facts["clock_offset_s"]) <= facts["clock_uncertainty_s"] + 0.05
             assert record["counters"][side]["delta"]["Tcp.OutSegs"] > 10
-        assert sorted(record["files"]) == ["client.err", "client.out", "server.err", "server.out"]
+        samples = ["client-connections.gz", "server-connections.gz"] * (record["trial"]["tool"] == "iperf3")
+        assert sorted(record["files"]) == sorted(["client.err", "client.out", "server.err", "server.out", *samples])
         ports = {w for w in record["commands"]["server"] if w.isdigit() and int(w) >= 20_000}
         assert len(ports) == 1
     assert len({r["commands"]["server"][2] + r["commands"]["server"][-1] for r in records(store)}) > 1
@@ -192,6 +194,25 @@ def test_a_run_holds_all_that_is_needed_to_judge_it(
     iperf3 = next(r for r in records(store) if r["trial"]["tool"] == "iperf3")
     assert json.loads((store.path / "raw" / iperf3["run_id"] / "server.out").read_text()).get("error") is None
     assert not tools_running(deployment)
+
+
+def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
+    deployment: Deployment, store: Store
+) -> None:
+    narrow = {"client": "client", "server": "narrow", "placement": "same-zone"}
+    slow = THROUGHPUT | {"duration_s": 2, "options": {"bitrate": "5M"}}
+    measure(experiment(pairs=[narrow], tests=[slow, THROUGHPUT | {"duration_s": 2}]), deployment, store)
+    rows = load(store.location).sort_values("throughput_bps").to_dict("records")
+    assert [of_run(row).cause for row in rows] == ["rate", "link"], [of_run(row) for row in rows]
+    for row in rows:
+        assert row["limit_bps"] == pytest.approx(row["throughput_bps"], rel=0.1)
+        assert 0 < row["limit_sender_on_ratio"] < 1
+        assert 0 < row["limit_receiver_on_ratio"] < 1
+        assert row["limit_receive_max_bytes"] > 1e5
+    path = store.path / "raw" / rows[0]["run_id"] / "client-connections.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    shutil.rmtree(store.path / "tables")
+    assert "changed after it was measured" in load(store.location).set_index("run_id")["error"][rows[0]["run_id"]]
 
 
 def test_what_is_measured_is_not_measured_again(deployment: Deployment, store: Store) -> None:
