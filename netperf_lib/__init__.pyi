@@ -21,7 +21,8 @@ from .pipeline import recorded as recorded
 from .pipeline import run as run
 from .pipeline import up as up
 from .questions import fleet as fleet
-from .questions.before_after import compare as compare
+from .questions.answer import ask as ask
+from .questions.compare import compare as compare
 from .questions.export import export as export
 from .questions.observe import levels as levels
 from .questions.observe import observe as observe

@@ -298,21 +298,25 @@ def compare(
 
     --by with one folder prints levels and ratios of a factor, as in the notebooks.
     """
-    from .questions import before_after, gate
+    from .questions import answer, gate
     from .questions import lines as shown
-    from .questions.question import Question
+    from .questions.before_after import BeforeAfter
+    from .questions.compare import compare as compare_conditions
+    from .questions.lead import conclude
     from .stats import Family
 
     factors = by.split(",") if by else []
-    found: Family | before_after.BeforeAfter | Question
+    found: Family | BeforeAfter | answer.Answer
     lead: Sequence[str] = ()
-    if after is None and not factors:
-        found, lead = before_after.conclude(folder, **options)
-    elif after is None and len(factors) == 1:
-        found = before_after.ask(folder, factors[0], **options)
+    if after is not None:
+        found = compare_conditions(folder, after, by=factors or None, where_after=where_after or None, **options)
+    elif factors:
+        found = answer.ask(folder, by=factors, **options)
     else:
-        found = before_after.compare(folder, after, by=factors or None, where_after=where_after or None, **options)
-    family = found if isinstance(found, Family) else found.family
+        found, lead = conclude(folder, **options)
+    family = (
+        found.verdicts if isinstance(found, answer.Answer) else found if isinstance(found, Family) else found.family
+    )
     if junit is not None:
         junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
@@ -327,13 +331,12 @@ def compare(
         if lead:
             click.echo("\n\n".join(lead) if as_markdown else shown.paragraph(lead), nl=True)
             click.echo()
-        if isinstance(found, before_after.BeforeAfter):
+        if isinstance(found, BeforeAfter):
             rows, heads, notes = shown.lines(found), ("before", "after"), found.notes
         else:
             rows, heads, notes = shown.lines(family), ("baseline", "condition"), [*family.notes, family.note]
-        if isinstance(found, Question):
-            parts = [(found.levels, found.metric), (found.elsewhere, found.metric)]
-            click.echo("\n\n".join(shown.levels_text(table, name) for table, name in parts if len(table)) + "\n")
+        if isinstance(found, answer.Answer):
+            click.echo(shown.levels_text(found.levels.reset_index(), found.metric) + "\n")
         click.echo(write(rows, heads, notes=list(filter(None, notes))))
     if fail_on:
         _say(gate.check(family, fail_on))

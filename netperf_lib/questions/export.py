@@ -13,7 +13,7 @@ from ..errors import StatsError, UsageError, pip_install
 from ..experiment.factors import dimensions, plain
 from ..metrics import COMPARED
 from ..stats import level
-from .before_after import compare
+from .compare import compare
 from .conditions import ok_runs
 
 if TYPE_CHECKING:

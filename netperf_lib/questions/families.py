@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..experiment.factors import FACTORS, factor, plain, sort_levels
 from ..experiment.model import Contrast
 from ..metrics import metric as metric_of
-from ..stats import judge
+from .compare import Pair, judge_pairs
 from .observe import Observations, levels, observe
 
 if TYPE_CHECKING:
@@ -157,31 +157,12 @@ class Measure:
 
 def judge_conditions(measures: Sequence[Measure], contrasts: Sequence[Contrast], alpha: float) -> Family:
     """Judge contrasts by rule, each of which names two conditions, together."""
-    import pandas as pd
-
     by_name = {m.name: m for m in measures}
-    rows = [(m := by_name[c.metric], m.find(c.a) or "", m.find(c.b or {}) or "", c) for c in contrasts]
-
-    frames = []
-    for m in measures:
-        t = m.obs.table[m.obs.table["state"] != "missing"]
-        t = t.assign(
-            status=t["state"],
-            attempt=1 + t["repeated"].astype(int),
-            condition=m.name + "|" + t["condition"].astype(str),
-        )
-        frames.append(t.rename(columns={"value": m.name}).drop(columns=["unit", "state", "repeated"]))
-    runs = pd.concat(frames, ignore_index=True).dropna(axis=1, how="all")
-    runs = runs.drop(columns=[] if "order" not in runs or runs["order"].notna().all() else ["order"])
-    asked = [
-        {"metric": m.name, "margin": c.margin}
-        | {side: {"condition": f"{m.name}|{name}"} for side, name in (("a", a), ("b", b))}
-        for m, a, b, c in rows
-    ]
-    blocked = all(m.obs.blocked for m in measures)
-    family = judge(runs, asked, alpha=alpha, paired=blocked)
-    named = [replace(c, names=(a, b), context="") for c, (_, a, b, _) in zip(family, rows, strict=True)]
-    return replace(family, comparisons=tuple(named), declared=0)
+    rows = [(by_name[c.metric], c) for c in contrasts]
+    chosen = [Pair(m.obs, m.find(c.a) or "", m.find(c.b or {}) or "", c.margin) for m, c in rows]
+    family = judge_pairs(chosen, alpha)
+    named = [replace(c, names=(p.a, p.b), context="") for c, p in zip(family, chosen, strict=True)]
+    return replace(family, comparisons=tuple(named))
 
 
 def by_rule(measures: Sequence[Measure], margin: float = MARGIN) -> list[Contrast]:

@@ -31,7 +31,7 @@ def check(family: Family, fail_on: Collection[str]) -> str:
     if refused:
         rest = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
         raise GateError(f"gate: {refused[0].verdict}: {refused[0].words}{rest}")
-    if all(c.verdict == "no verdict" for c in family):
+    if all(c.verdict in ("no verdict", "exploratory") for c in family):
         raise GateError(f"gate: no comparison has a verdict; the first: {family[0].words}")
     return f"gate: passed, none is {' or '.join(fail_on)}; {counts(family.verdicts)}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 from ..data.files import Location
 from ..data.load import Results, read
 from ..data.shipped import located
+from ..errors import UsageError
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..metrics import format_value, plural
+from ..stats import Family
 from ..stats.evidence import rounds_required
 from ..stats.verdict import compare
+from .compare import Data, read_data, runs_of
+from .compare import compare as compare_conditions
 from .families import MARGIN, PAIR, Measure, by_rule, is_label, judge_conditions
 from .question import headline_metrics
 from .words import contrasts
@@ -28,7 +32,7 @@ from .words import contrasts
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..stats import Comparison, Family
+    from ..stats import Comparison
 
 ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer_bytes")
 """Factors in the order of the paragraph; others come after the hosts' own."""
@@ -96,7 +100,7 @@ class Lead:
     @property
     def judged(self) -> bool:
         """Whether there is a table of answers: what was declared, or any comparison by rule with enough rounds."""
-        return self.declared or any(c.verdict != "no verdict" for c in self.family)
+        return self.declared or any(c.verdict not in ("no verdict", "exploratory") for c in self.family)
 
     def __str__(self) -> str:
         return " ".join(self.lines)
@@ -232,6 +236,31 @@ def lead_paragraph(
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice)
+
+
+def conclude(
+    data: Data,
+    *,
+    metric: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    pattern: str | None = None,
+    margin: float | None = None,
+) -> tuple[Family, tuple[str, ...]]:
+    """The comparisons of one experiment, declared or by rule, and the lines of its lead paragraph; see `compare`.
+
+    Raises UsageError if there is nothing to compare.
+    """
+    results = read_data(data, pattern)
+    runs = runs_of(results, where)
+    declared = [c for c in contrasts(runs) if metric in (None, c.metric)]
+    if declared:
+        family = compare_conditions(results, metric=metric, where=where, margin=margin)
+        assert isinstance(family, Family)
+        return family, lead_paragraph(runs, family=declared, judged=family[: len(declared)]).lines
+    lead = lead_paragraph(runs, metric=metric, margin=margin)
+    if not isinstance(lead.family, Family):
+        raise UsageError(f"there is nothing to compare: each metric has one condition. {' '.join(lead.lines)}")
+    return lead.family, lead.lines
 
 
 def opening(place: Location, *, alpha: float | None = None) -> Lead:

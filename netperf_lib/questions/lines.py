@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 _ALIKE = 3
 """Lines that share a group get a heading of their own from this number on."""
-ORDER = ("worse", "better", "inconclusive", "no verdict", "equivalent")
+ORDER = ("worse", "better", "inconclusive", "no verdict", "exploratory", "equivalent")
 """Verdicts in the order of the lines."""
 WORDS = {"inconclusive": "not decided", "no verdict": "not decided"}
 _INDENT = "  "
@@ -97,7 +97,8 @@ def counts(verdicts: Iterable[str]) -> str:
     """``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``."""
     every = Counter(WORDS.get(v, v) for v in map(str, verdicts))
     shown = ", ".join(f"{every[v]} {v}" for v in ("worse", "better", "equivalent", "not decided"))
-    return f"{every.total()} compared: {shown}"
+    asked = f", {n} exploratory" if (n := every["exploratory"]) else ""
+    return f"{every.total()} compared: {shown}{asked}"
 
 
 def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
@@ -169,7 +170,7 @@ def _block(metric: str, group: str, rows: Sequence[Line], heads: tuple[str, str]
 
 def _change(row: Line) -> str:
     """The effect where it is decided, else its interval."""
-    return row.interval if row.verdict in WORDS and row.interval else row.change
+    return row.interval if row.verdict in (*WORDS, "exploratory") and row.interval else row.change
 
 
 def _verdict(row: Line, reasons: dict[str, int]) -> str:

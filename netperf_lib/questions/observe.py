@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -432,7 +432,7 @@ class _Projection:
         condition = _joined(n, *(self.codes[c] for c in chosen))
         first = np.unique(condition, return_index=True)[1]
         held = {c: [plain(v) for v in self.every[c].iloc[self.rows[first]]] for c in self.columns}
-        names: Any = pd.Index(_condition_names(chosen, held, self.codes), name="condition", dtype=object)
+        names: Any = pd.Index(condition_names(chosen, held, self.codes), name="condition", dtype=object)
         conditions = pd.DataFrame({c: held[c] for c in chosen}, dtype=object, index=names)
         table = self._table(condition, names)
         counts = table["state"].value_counts()
@@ -520,8 +520,23 @@ def _label(name: str) -> str:
     return (factor(name).label or name).replace("_", " ")
 
 
-def _condition_names(by: Sequence[str], held: Mapping[str, list[Any]], codes: Mapping[str, Codes]) -> list[str]:
-    """The one place that names a condition: its levels in words; ordinary ones go unsaid where the rest is unique."""
+def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
+    """What to call each condition by the levels of these factors alone."""
+    unique = obs.conditions[list(names)].drop_duplicates()
+    held = {str(c): [*map(plain, column)] for c, column in obs.facts.loc[unique.index].items()}
+    held |= {c: [*map(plain, unique[c])] for c in names}
+    facts = {str(c): set(map(repr, column)) for c, column in obs.facts.items()}
+    varying = [c for c, levels in facts.items() if len(levels) > 1 or repr(SEVERAL) in levels]
+    words = dict(zip(zip(*(held[c] for c in names), strict=True), condition_names(names, held, varying), strict=True))
+    keys = zip(*(map(plain, obs.conditions[c]) for c in names), strict=True)
+    return dict(zip(map(str, obs.conditions.index), map(words.__getitem__, keys), strict=True))
+
+
+def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varying: Collection[str]) -> list[str]:
+    """The one place that names a condition: its levels in words; ordinary ones go unsaid where the rest is unique.
+
+    `held` has the level of each factor by condition, and `varying` the factors that vary in the data.
+    """
     if not by:
         return [str(held.get("placement", [None])[0] or "all runs")]
     full, short = [], []
@@ -531,7 +546,7 @@ def _condition_names(by: Sequence[str], held: Mapping[str, list[Any]], codes: Ma
         for name in sorted(by, key=_rank):
             side, _, what = name.partition("_")
             pair = [f"{s}{'_' + what if what else ''}" for s in ("client", "server")]
-            of_both = all(p in held and (p in by or p not in codes) for p in pair)
+            of_both = all(p in held and (p in by or p not in varying) for p in pair)
             if side in ("client", "server") and of_both:
                 ends = " → ".join(str(held[p][i] or "unknown") for p in pair)
                 words[pair[1]] = f"{what} {ends}" if what == "zone" else ends

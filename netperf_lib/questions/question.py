@@ -312,10 +312,18 @@ def _family(
         if condition != name_of[base]:
             bases.setdefault(name_of[base], []).append(condition)
     families = [
-        compare(table[table["condition"].isin([base, *others])], metric, by="condition", baseline=base, margin=margin)
+        compare(
+            table[table["condition"].isin([base, *others])],
+            contrasts=[_undeclared(metric, name, base, margin) for name in others],
+        )
         for base, others in bases.items()
     ]
     return dataclasses.replace(families[0], comparisons=tuple(c for f in families for c in f))
+
+
+def _undeclared(metric: str, one: str, base: str, margin: float | None) -> dict[str, Any]:
+    sides = {"a": {"condition": one}, "b": {"condition": base}}
+    return {"metric": metric, **sides, "margin": 0.05 if margin is None else margin, "declared": False}
 
 
 def _baseline(first: pd.DataFrame, about: str, level: Any, levels: Sequence[Any]) -> Any:

@@ -33,6 +33,8 @@ def advice(comparison: Comparison, recommendation: str = "") -> str:
     """What to do about a comparison: what the lead paragraph recommends for its level, or what would decide it."""
     if comparison.verdict == "no verdict":
         return comparison.reason[:1].upper() + comparison.reason[1:] + "." if comparison.reason else "Keep measuring."
+    if comparison.verdict == "exploratory":
+        return "Declare it as a contrast of the next measurement to have a verdict."
     if comparison.verdict == "inconclusive":
         more = comparison.more_rounds
         return (

@@ -193,6 +193,7 @@ MARKS = {
     "worse": ("▼", "#b8420a"),
     "equivalent": ("■", "#0072b2"),
     "inconclusive": ("○", "#8a5a00"),
+    "exploratory": ("·", "#5b6472"),
     "no verdict": ("–", "#5b6472"),
 }
 """Shape and colour of a verdict; white text on each has a contrast above 4.5 : 1."""

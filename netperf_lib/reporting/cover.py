@@ -172,7 +172,9 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
     if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
         lines.append(f"- Assumed: {'; '.join(assumed)}.")
     if added := runs.attrs.get("added"):
-        lines.append(f"- {plural(added, 'contrast')} added after the first run: an interval but no verdict.")
+        lines.append(
+            f"- {plural(added, 'contrast')} added after the first run: exploratory, an interval but no verdict."
+        )
     if unlabelled := int(runs["placement"].isna().sum()):
         lines.append(f"- The placement of {plural(unlabelled, 'run')} is not known: label them, or they count as one.")
     open_ = [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]

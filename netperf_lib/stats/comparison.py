@@ -28,12 +28,16 @@ class About(TypedDict, total=False):
 
 
 class Verdict(StrEnum):
-    """The verdict on A against B, or on A against a threshold (better: the threshold is met)."""
+    """The verdict on A against B, or on A against a threshold (better: the threshold is met).
+
+    Exploratory: asked beyond the family of the report, so there is an estimate with its interval, but no verdict.
+    """
 
     BETTER = "better"
     WORSE = "worse"
     EQUIVALENT = "equivalent"
     INCONCLUSIVE = "inconclusive"
+    EXPLORATORY = "exploratory"
     NONE = "no verdict"
 
 
@@ -65,7 +69,7 @@ class Comparison(Result):
     failed : tuple of int
         Rounds in which A failed (or had to be repeated), and B.
     declared : bool
-        Whether the contrast was declared before the data; if not, there is an interval but no verdict.
+        Whether the contrast belongs to the family of the report; if not, it is exploratory.
     metric, quantity : str
         Name of the metric, and what the sentence calls it.
     names : tuple of str
@@ -142,7 +146,8 @@ class Comparison(Result):
             return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
         ends = f"{spread(self.low, self.high)}, {percent(self.confidence)}" if self._bounded else "no interval"
         found = f"{direction(self.ratio)} in these runs ({ends}){tail}"
-        return f"{a} against {b}: {self.quantity} {found}; no verdict: {self.reason}"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{a} against {b}: {self.quantity} {found}; {self.verdict}{reason}"
 
     def _of_threshold(self, tail: str) -> str:
         a, wanted = self.names
@@ -152,7 +157,7 @@ class Comparison(Result):
             kept = "" if self.verdict == "better" else "not "
             bound = f"at most {high}" if self.high < 1 else f"at least {low}"
             return f"{a}: {self.quantity} {kept}{wanted} ({middle}, {bound}){tail}"
-        sure = f" at {percent(self.confidence)}" if self.verdict == "no verdict" else ""
+        sure = f" at {percent(self.confidence)}" if self.verdict in ("no verdict", "exploratory") else ""
         ends = f"between {low} and {high}{sure}" if self._bounded else "no interval"
         text = f"{a}: {self.quantity} {wanted}? {self.verdict} ({middle}, {ends}){tail}"
         return f"{text}; {self.reason}" if self.reason else text

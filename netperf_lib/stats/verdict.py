@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -13,7 +12,6 @@ import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
-from ..experiment.factors import plain
 from ..experiment.model import Contrast
 from ..metrics import Better, plural
 from .comparison import About, Comparison, Family, Verdict
@@ -73,8 +71,8 @@ def judge(
         As in the yaml: ``{"metric": …, "a": {factor: level}, "b": {factor: level}, "margin": 0.1}``, or against a
         threshold: ``{"metric": …, "a": {…}, "below": "1 ms"}``, ``{"metric": …, "a": {…}, "at_least": "900 Mbit/s"}``,
         ``{"metric": …, "a": {…}, "at_least": "90 %", "of": "10 Gbit/s"}`` (a number is in the unit of the metric).
-        Margin: a share or a percentage, default 0.05. ``"declared": False``: an interval but no verdict; it takes no
-        share of `alpha`.
+        Margin: a share or a percentage, default 0.05. ``"declared": False``: exploratory, an interval but no verdict;
+        it takes no share of `alpha`.
     alpha : float, default 0.05
         Share of reports that may hold a false verdict.
     design : {"fixed", "sequential"}, optional
@@ -299,9 +297,8 @@ def _comparison(
     if m.unblocked is not None:
         warnings.append("unblocked: any drift between the two sides' measurements is part of the difference")
     if not q.declared:
-        refused = verdict == Verdict.NONE and reason and q.better is not None
-        reason = f"{reason}; and it was not declared before the data" if refused else "not declared before the data"
-        verdict, more = Verdict.NONE, 0
+        reason = reason if verdict == Verdict.NONE and q.better is not None else ""
+        verdict, more = Verdict.NONE if estimate is None or not n else Verdict.EXPLORATORY, 0
     if not math.isfinite(low + high) and estimate is not None and n > 1 and m.unblocked is None and len(m.unknown) == 1:
         low, high, confidence = float(m.d.min()), float(m.d.max()), 1 - 2.0 ** (1 - n)
     middle = estimate.middle if estimate is not None and n else math.nan
@@ -452,7 +449,7 @@ def compare_samples(
         False: the values were not measured in common rounds. Any drift between the two sides is then part of the
         difference, and the result says so.
     **about
-        For the words: `declared` (False: found by looking at the data; an interval but no verdict), `metric`,
+        For the words: `declared` (False: exploratory, an interval but no verdict), `metric`,
         `quantity`, `names`, `context`, `scope`; see `Comparison`.
 
     Raises
@@ -519,8 +516,6 @@ def compare(
     runs: pd.DataFrame,
     metric: str | None = None,
     *,
-    by: str | None = None,
-    baseline: Any = None,
     margin: float | None = None,
     contrasts: Iterable[Contrast | Question | Mapping[str, Any]] | None = None,
     where: Factors | None = None,
@@ -530,22 +525,17 @@ def compare(
 ) -> Family:
     """Judge contrasts of an experiment.
 
-    Without `by` and `contrasts`, the contrasts that the experiment declared are judged (those of `metric`, if given).
-    Every declared contrast of the experiment, shown or not, shares `alpha`; a contrast that was not declared gets an
-    interval but no verdict.
+    Without `contrasts`, those that the experiment declared are judged (those of `metric`, if given). Every declared
+    contrast of the experiment, shown or not, shares `alpha`; a contrast that was not declared is exploratory.
 
     Parameters
     ----------
     runs : DataFrame, or the result of `read`
         The table of runs, as `load` returns it; the declared experiment is in ``runs.attrs["experiment"]``.
     metric : str, optional
-        Column to compare; required with `by`.
-    by : str, optional
-        Factor whose levels are compared with each other, for example ``"placement"``.
-    baseline : optional
-        Level of `by` that the others are compared with; without it, all pairs of levels are compared.
+        Only contrasts of this metric.
     margin : float, optional
-        Margin of the contrasts made by `by`; default 0.05, or that of the declared contrast.
+        Margin of all contrasts; default: as declared.
     contrasts : iterable of Contrast or dict, optional
         Contrasts to judge instead. Where the experiment declares none, these are taken as its declaration.
     where : dict, optional
@@ -568,30 +558,23 @@ def compare(
     judge : The function that this one calls.
     """
     runs = getattr(runs, "runs", runs)
-    experiment: Mapping[str, Any] = getattr(runs, "attrs", {}).get("experiment") or {}
+    RunsTable(runs)  # refuses anything else
+    experiment: Mapping[str, Any] = runs.attrs.get("experiment") or {}
     declared = [question(c) for c in experiment.get("contrasts") or ()]
     alpha = alpha if alpha is not None else float(experiment.get("alpha") or 0.05)
-    looked = getattr(runs, "attrs", {}).get("looked") if looked is None else looked
+    looked = runs.attrs.get("looked") if looked is None else looked
     design: Design | None = "sequential" if looked or experiment.get("design") == "sequential" else None
     warnings: list[str] = []
     if contrasts is not None:
         chosen = [question(c) for c in contrasts]
         if not declared and (declared := [q for q in chosen if q.declared]):
             warnings.append("the contrasts were named with the analysis, not declared with the experiment")
-    elif by is not None:
-        if metric is None:
-            raise StatsError(f"compare(runs, by={by!r}) needs a metric, for example metric='throughput_bps'")
-        chosen = _by(RunsTable(runs), metric, by, baseline, dict(where or {}), margin)
     else:
-        RunsTable(runs)  # refuses anything else
         chosen = [q for q in declared if metric is None or q.metric == metric]
         if not chosen:
-            known = ", ".join(sorted({q.metric for q in declared}))
-            raise StatsError(
-                f"the experiment declares no contrast{f' of {metric}' if metric else ''}"
-                f"{f' (declared: {known})' if known else ''}: name a factor, for example "
-                f"compare(runs, {metric or 'throughput_bps'!r}, by='placement')"
-            )
+            known = ", ".join(sorted({q.metric for q in declared})) or "none"
+            of = f" of {metric}" if metric else ""
+            raise StatsError(f"the experiment declares no contrast{of} (declared: {known}); name a factor to compare")
     wanted = {q.key: q for q in declared}
     extra = []
     shown = []
@@ -635,22 +618,3 @@ def _with_claims(c: Comparison, claims: Iterable[Mapping[str, Any]]) -> Comparis
     else:
         told = f"it rests on {len(found)} claims that do not hold: {'; '.join(found)}"
     return dataclasses.replace(c, warnings=(told, *c.warnings))
-
-
-def _by(table: RunsTable, metric: str, by: str, baseline: Any, where: Factors, margin: float | None) -> list[Question]:
-    table.values(metric)
-    codes, names = table.levels(by)
-    use = table.mask(where) & np.isfinite(table.values(metric)) & table.ok
-    here = [level for level, code in names.items() if (codes[use] == code).any()]
-    numeric = all(isinstance(v, int | float) or v is None for v in here)
-    levels = sorted(here, key=lambda v: (v is None, v or 0) if numeric else (v is None, str(v)))
-    if len(levels) < 2:
-        raise StatsError(f"{by} has {plural(len(levels), 'level')} with a value of {metric}: nothing to compare")
-    if baseline is not None and baseline not in levels:
-        known = ", ".join(str(v) for v in levels)
-        raise StatsError(f"no run with a value of {metric} has {by}={baseline!r} (levels: {known})")
-    two = (
-        [(v, baseline) for v in levels if v != baseline] if baseline is not None else itertools.combinations(levels, 2)
-    )
-    size = 0.05 if margin is None else margin
-    return [Question(metric=metric, a={by: plain(a)}, b={by: plain(b)}, margin=size) for a, b in two]

@@ -15,7 +15,8 @@ import pytest
 
 from netperf_lib.data.imports import import_logs, labels_template, overview, understand, usable
 from netperf_lib.errors import StoreError, UsageError
-from netperf_lib.questions.before_after import BeforeAfter, compare
+from netperf_lib.questions.before_after import BeforeAfter
+from netperf_lib.questions.compare import compare
 
 LOGS = Path(__file__).parents[1] / "logs"
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "azure-westeurope-d16v3"
@@ -417,7 +418,7 @@ def test_raw_logs_are_compared_without_an_import(tmp_path: Path) -> None:
     assert "1 worse" in compare(kept, after, pattern=OWN, margin=0.1).words
     assert sorted(p.name for p in tmp_path.iterdir()) == ["after", "before", "kept"]
     both = compare(before, by="rack", metric="latency_oneway_us", pattern=OWN)
-    assert {c.verdict for c in both} == {"no verdict"}
+    assert {c.verdict for c in both} == {"exploratory"}
 
 
 def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_path: Path) -> None:

@@ -66,12 +66,12 @@ def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place: Path) ->
     assert exp.contrasts == before.contrasts
     assert exp.added == (FOUND_LATER,)
     assert exp.runs.attrs["experiment"]["contrasts"] == [c.model_dump(mode="json") for c in before.contrasts]
-    assert {c.verdict for c in npl.compare(exp, contrasts=exp.added)} == {"no verdict"}
+    assert {c.verdict for c in npl.compare(exp, contrasts=exp.added)} == {"exploratory"}
     assert npl.compare(exp).declared == len(before.contrasts)
-    assert [c.verdict for c in npl.compare(exp)][-1] == "no verdict"
+    assert [c.verdict for c in npl.compare(exp)][-1] == "exploratory"
     asked = npl.compare(exp, margin=0.5, where={"tool": "qperf"})  # what is asked of one is asked of all
     assert "qperf" in asked[-1].label
-    assert asked[-1].verdict == "no verdict"
+    assert asked[-1].verdict == "exploratory"
     assert {c.margin for c in asked} == {0.5}
     store.declare(before.model_copy(update={"contrasts": (FOUND_LATER,)}))
     assert len(Store.at(place).declaration().added) == 1  # the same command again adds nothing

@@ -89,9 +89,10 @@ def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict() -> None
     assert found.verdict == "better"
     assert 2.8 < found.ratio < 3.2
     assert not [w for w in found.warnings if "differ" in w or "varies" in w]
-    # and whoever does not say which is told so
-    (mixed,) = npl.compare(runs, "throughput_bps", by="placement")
-    assert any("congestion varies" in w for w in mixed.warnings)
+    # and whoever does not say which compares each with its like
+    by_placement = npl.compare(runs, "throughput_bps", by="placement")
+    assert [c.context for c in by_placement] == ["cubic", "bbr"]
+    assert any("congestion control varies" in note for note in by_placement.warnings)
 
 
 def test_the_congestion_control_of_the_table_is_the_one_that_the_run_used() -> None:

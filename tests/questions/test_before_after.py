@@ -17,10 +17,11 @@ from click.testing import CliRunner
 
 from netperf_lib.cli import npl as cli
 from netperf_lib.data.load import Results, read
-from netperf_lib.errors import StatsError
+from netperf_lib.errors import UsageError
 from netperf_lib.metrics import format_value
 from netperf_lib.questions import gate
-from netperf_lib.questions.before_after import BeforeAfter, before_after, compare
+from netperf_lib.questions.before_after import BeforeAfter, before_after
+from netperf_lib.questions.compare import compare
 from netperf_lib.questions.export import export
 from netperf_lib.questions.lines import lines, markdown, text
 from netperf_lib.stats import Family, judge
@@ -96,9 +97,9 @@ def test_runs_without_rounds_are_each_on_their_own() -> None:
 
 
 def test_nothing_to_compare() -> None:
-    with pytest.raises(StatsError):
+    with pytest.raises(UsageError):
         before_after(runs(1), runs(2).iloc[:0])
-    with pytest.raises(StatsError, match="rack"):
+    with pytest.raises(UsageError, match="rack"):
         before_after(runs(1), runs(2), by=["rack"])
     assert len(before_after(runs(1, protocol="tcp"), runs(2, protocol="udp"), by=["protocol"])) == 0
 
@@ -204,16 +205,16 @@ def test_exit_codes_and_formats(python: str, tmp_path: Path) -> None:
     assert npl("compare", RECORDED, RECORDED, "--where", "deployment").returncode == 2
 
 
-def test_a_factor_nobody_declared_has_levels_and_ratios_and_no_verdict() -> None:
+def test_a_factor_nobody_declared_has_levels_and_ratios_and_is_exploratory() -> None:
     asked = ("compare", RECORDED, "--by", "streams", "--metric", "throughput_bps")
     shown, found = (CliRunner().invoke(cli, [*map(str, asked), *more]).output for more in ([], ["--json"]))
     levels = {row["condition"]: row for row in json.loads(found)["levels"]}
     for streams in (1, 2, 4, 16):
-        row = levels[f"{streams} stream{'s' if streams > 1 else ''}"]
+        row = levels[f"cross-region, {streams} stream{'s' if streams > 1 else ''}"]
         assert row["low"] < row["median"] < row["high"]
         assert format_value(row["median"], "bps") in shown
     assert {c["verdict"] for c in json.loads(found)["comparisons"]} <= {
-        "no verdict",
+        "exploratory",
         "better",
     }  # 16 against 1: declared
 

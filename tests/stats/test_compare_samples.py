@@ -79,11 +79,11 @@ def test_rounds_that_follow_each_other_are_refused():
     assert "not independent" in c.reason
 
 
-def test_an_undeclared_contrast_has_an_interval_and_no_verdict():
+def test_an_undeclared_contrast_is_exploratory():
     a, b = sides(1, 12, 1.2)
     c = stats.compare_samples(a, b, declared=False)
-    assert c.verdict == "no verdict"
-    assert c.reason == "not declared before the data"
+    assert c.verdict == "exploratory"
+    assert c.words.endswith("; exploratory")
     assert 1.1 < c.low < c.ratio < c.high < 1.3
 
 
