@@ -241,22 +241,33 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
 
 
 @drawing
-def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: float | None = None) -> Drawn:
+def intervals(
+    table: pd.DataFrame,
+    runs: Data | None = None,
+    *,
+    hue: str | Sequence[str] = (),
+    cut_s: float | None = None,
+    ax: Axes | None = None,
+) -> Drawn:
     """The seconds within the runs: mean curve of each condition, warm-up shaded, retransmits below.
 
     Parameters
     ----------
     table : DataFrame
         The table of intervals; rows of stream -1 (the sum) are used where there are any.
-    runs : DataFrame, optional
+    runs : what `observe` takes, optional
         The runs whose intervals are drawn. Not needed if `table` has a column ``condition``.
+    hue : str or sequence of str, optional
+        Factors of `runs` that are asked about, as ``by`` of `observe`.
     cut_s : float, optional
         End of the warm-up, as `warmup` finds it.
+    ax : Axes, optional
+        Where to draw the throughput, without the retransmits; default: a figure of its own, with a caption.
     """
     if not len(table):
         raise NothingToReport("no tool reported intervals")
     if runs is not None:
-        table = label(table, conditioned(runs, "throughput_bps"))
+        table = label(table, conditioned(runs, "throughput_bps", hue))
     table = kept(table)
     if not len(table):
         raise NothingToReport("no tool reported intervals of these runs")
@@ -266,7 +277,7 @@ def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: f
     names = conditions(table)
     painted = colours(names)
     counts = runs.groupby("condition", observed=True)["run_id"].nunique()
-    resent = bool(runs["retransmits_count"].notna().any())
+    resent = ax is None and bool(runs["retransmits_count"].notna().any())
     caption = (
         "Throughput within the runs: mean over the runs of a condition (line) and every run (thin). "
         + ("Below: retransmitted segments per interval, mean over the runs. " if resent else "")
@@ -280,7 +291,11 @@ def intervals(table: pd.DataFrame, runs: pd.DataFrame | None = None, *, cut_s: f
         f"{n} {format_value(float(g['throughput_bps'].mean()), 'bps')}"
         for n, g in runs.groupby("condition", observed=True)
     )
-    with plot((3.7 if resent else 2.9) + legend_height(names), caption, f"Means: {told}.", **shape) as (fig, grid):
+    with plot((3.7 if resent else 2.9) + legend_height(names), caption, f"Means: {told}.", ax=ax, **shape) as (
+        fig,
+        grid,
+    ):
+        grid = [[grid]] if ax is not None else grid
         top = grid[0][0]
         for name, (colour, marker) in painted.items():
             mine = runs[runs["condition"].astype(str) == name]

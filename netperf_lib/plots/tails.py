@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
@@ -10,6 +11,8 @@ from matplotlib.ticker import NullFormatter
 
 from ..errors import NothingToReport
 from ..metrics import format_value
+from ..questions.compare import Data as Compared
+from ..questions.compare import runs_of
 from ..questions.conditions import label
 from ..questions.details import tail_metric
 from ..questions.observe import conditioned
@@ -20,20 +23,28 @@ BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loa
 
 
 @drawing
-def ecdf(percentiles: pd.DataFrame, runs: pd.DataFrame | None = None, *, ax: Axes | None = None) -> Drawn:
+def ecdf(
+    percentiles: pd.DataFrame,
+    runs: Compared | None = None,
+    *,
+    hue: str | Sequence[str] = (),
+    ax: Axes | None = None,
+) -> Drawn:
     """Share of packets that are slower, on a log axis: each nine of the percentile takes the same space.
 
     Parameters
     ----------
     percentiles : DataFrame
         The table of percentiles.
-    runs : DataFrame, optional
+    runs : what `observe` takes, optional
         The runs whose percentiles are drawn. Not needed if `percentiles` has a column ``condition``.
+    hue : str or sequence of str, optional
+        Factors of `runs` that are asked about, as ``by`` of `observe`.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
     if runs is not None:
-        percentiles = label(percentiles, conditioned(runs, tail_metric(runs)))
+        percentiles = label(percentiles, conditioned(runs, tail_metric(runs_of(runs)), hue))
     if not len(percentiles):
         raise NothingToReport("no tool reported percentiles")
     basis = "; ".join(BASIS.get(str(b), str(b)) for b in percentiles["basis"].unique())

@@ -124,10 +124,10 @@ def _confounded(pair: Pair) -> list[str]:
         return []
     one, two = (obs.facts.loc[c] for c in (pair.a, pair.b))
     differ = {f for f in obs.by if plain(one[f]) != plain(two[f])}
-    implied = {*obs.by, *HOSTS} | {f for f in obs.facts if differ & set(factor(str(f)).follows)}
+    implied = {*obs.by, *HOSTS} | {f for f in map(str, obs.facts) if differ & set(factor(f).follows)}
     if differ & set(PLACES):
         implied |= {*PLACES, "client_zone_physical", "server_zone_physical"}
-    levels = {str(f): (plain(one[f]), plain(two[f])) for f in obs.facts if f not in implied}
+    levels = {f: (plain(one[f]), plain(two[f])) for f in map(str, obs.facts) if f not in implied}
     return [
         f"the sides also differ in {f} ({level_words(f, a)} and {level_words(f, b)}): the difference may be due to that"
         for f, (a, b) in levels.items()

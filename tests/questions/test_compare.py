@@ -133,3 +133,14 @@ def test_the_command_line_asks_the_same(exp: npl.Results) -> None:
     for name in npl.levels(exp, "throughput_bps", by="placement").index:
         assert str(name) in done.output
     assert max(map(len, done.output.splitlines())) <= 100
+
+
+def test_every_plot_splits_by_the_factors_that_are_asked_about_and_draws_into_given_axes(exp: npl.Results) -> None:
+    percentiles, intervals = exp.percentiles, exp.intervals
+    _, axes = plt.subplots(2)
+    assert npl.plots.ecdf(percentiles, exp, hue="placement", ax=axes[0]) is axes[0]
+    assert npl.plots.intervals(intervals, exp, hue="streams", ax=axes[1]) is axes[1]
+    assert all(ax.lines for ax in axes)
+    for plot, table in ((npl.plots.ecdf, percentiles), (npl.plots.intervals, intervals)):
+        with pytest.raises(UsageError, match="no factor 'banana'"):
+            plot(table, exp, hue="banana")
