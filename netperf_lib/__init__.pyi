@@ -21,7 +21,6 @@ from .pipeline import recorded as recorded
 from .pipeline import run as run
 from .pipeline import up as up
 from .questions import fleet as fleet
-from .questions.answer import ask as ask
 from .questions.compare import compare as compare
 from .questions.export import export as export
 from .questions.observe import levels as levels
@@ -29,6 +28,7 @@ from .questions.observe import observe as observe
 from .reporting import page as page
 from .reporting import report as report
 from .reporting import workshop as workshop
+from .reporting.answer import ask as ask
 from .reporting.explorer import explore as explore
 
 __version__: str

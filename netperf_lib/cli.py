@@ -298,11 +298,12 @@ def compare(
 
     --by with one folder prints levels and ratios of a factor, as in the notebooks.
     """
-    from .questions import answer, gate
+    from .questions import gate
     from .questions import lines as shown
     from .questions.before_after import BeforeAfter
     from .questions.compare import compare as compare_conditions
     from .questions.lead import conclude
+    from .reporting import answer
     from .stats import Family
 
     factors = by.split(",") if by else []

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NothingToReport, UsageError
 from ..metrics import PAGES, format_value
 from ..metrics import metric as metric_of
+from ..questions.compare import Data, compare, read_data
+from ..questions.observe import Observations, levels, observe
 from ..stats import Family
 from ..stats.result import plain as as_json
 from ..stats.result import quantity
-from .compare import Data, compare, read_data
-from .observe import Observations, levels, observe
 
 if TYPE_CHECKING:
     import pandas as pd
