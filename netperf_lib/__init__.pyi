@@ -23,6 +23,7 @@ from .pipeline import up as up
 from .questions import fleet as fleet
 from .questions.compare import compare as compare
 from .questions.export import export as export
+from .questions.limits import limits as limits
 from .questions.observe import levels as levels
 from .questions.observe import observe as observe
 from .reporting import page as page

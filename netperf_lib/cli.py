@@ -309,12 +309,14 @@ def compare(
     factors = by.split(",") if by else []
     found: Family | BeforeAfter | answer.Answer
     lead: Sequence[str] = ()
+    held: Sequence[tuple[str, str]] = ()
     if after is not None:
         found = compare_conditions(folder, after, by=factors or None, where_after=where_after or None, **options)
     elif factors:
         found = answer.ask(folder, by=factors, **options)
     else:
-        found, lead = conclude(folder, **options)
+        found, paragraph = conclude(folder, **options)
+        lead, held = paragraph.lines, paragraph.held
     family = (
         found.verdicts if isinstance(found, answer.Answer) else found if isinstance(found, Family) else found.family
     )
@@ -335,12 +337,26 @@ def compare(
         if isinstance(found, BeforeAfter):
             rows, heads, notes = shown.lines(found), ("before", "after"), found.notes
         else:
-            rows, heads, notes = shown.lines(family), ("baseline", "condition"), [*family.notes, family.note]
+            rows, heads, notes = shown.lines(family, held), ("baseline", "condition"), [*family.notes, family.note]
         if isinstance(found, answer.Answer):
             click.echo(shown.levels_text(found.levels.reset_index(), found.metric) + "\n")
         click.echo(write(rows, heads, notes=list(filter(None, notes))))
     if fail_on:
         _say(gate.check(family, fail_on))
+
+
+@npl.command()
+@click.argument("experiment")
+@as_json
+def limits(experiment: str, as_json: bool) -> None:
+    """Print what holds each condition's throughput back.
+
+    For each the cause (link, window, loss, cpu, rate, or not known), its evidence, and what raising it would bring.
+    """
+    from .questions import limits as questions
+
+    held = questions.limits(experiment)
+    click.echo(json.dumps([one.to_dict() for one in held], indent=2) if as_json else questions.text(held))
 
 
 @npl.command()

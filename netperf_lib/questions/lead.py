@@ -22,10 +22,12 @@ from ..experiment.model import Contrast
 from ..metrics import format_value, plural
 from ..stats import Family
 from ..stats.evidence import rounds_required
+from ..stats.limits import UNKNOWN
 from ..stats.verdict import compare
 from .compare import Data, read_data, runs_of
 from .compare import compare as compare_conditions
 from .families import MARGIN, PAIR, Measure, by_rule, is_label, judge_conditions
+from .limits import Held, of_conditions
 from .question import headline_metrics
 from .words import contrasts
 
@@ -89,6 +91,8 @@ class Lead:
         Whether the experiment declares them; if not, they were made by a rule from labels.
     recommendations : tuple of str
         What to do about each comparison: the same for all comparisons of a level; may be empty.
+    held : tuple of (str, str)
+        What holds each of the two levels of a comparison of throughput back; empty for other metrics.
     """
 
     lines: tuple[str, ...]
@@ -96,6 +100,7 @@ class Lead:
     contrasts: tuple[Contrast, ...]
     declared: bool
     recommendations: tuple[str, ...] = ()
+    held: tuple[tuple[str, str], ...] = ()
 
     @property
     def judged(self) -> bool:
@@ -181,6 +186,16 @@ class Paragraph:
     recommendations: dict[int, str] = field(default_factory=dict)
     margin_said: bool = False
     limit_said: bool = False
+    held: dict[str, dict[str, Held]] = field(init=False)
+    """By metric of throughput and condition, what holds it back."""
+
+    def __post_init__(self) -> None:
+        self.held = {m.name: of_conditions(m.obs, m.runs) for m in self.measures if m.name.startswith("throughput")}
+
+    def cause(self, m: Measure, condition: str) -> str:
+        """What holds a condition back; empty where that is no question."""
+        one = self.held.get(m.name, {}).get(condition)
+        return one.limit.name if one else ""
 
 
 def lead_paragraph(
@@ -233,9 +248,12 @@ def lead_paragraph(
     p.lines += [_of_one_condition(m) for m in measures if not m.factors]
     if not p.lines:
         p.lines += [_plain(p, m) for m in measures]
+    p.lines += [line for m in measures if (line := _held_back(p, m))]
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
-    return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice)
+    sides = {row.index: (p.cause(row.measure, row.one), p.cause(row.measure, row.two)) for row in p.judged}
+    held = tuple(sides.get(i, ("", "")) for i in range(len(used)))
+    return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice, held)
 
 
 def conclude(
@@ -245,8 +263,8 @@ def conclude(
     where: Mapping[str, Any] | None = None,
     pattern: str | None = None,
     margin: float | None = None,
-) -> tuple[Family, tuple[str, ...]]:
-    """The comparisons of one experiment, declared or by rule, and the lines of its lead paragraph; see `compare`.
+) -> tuple[Family, Lead]:
+    """The comparisons of one experiment, declared or by rule, and its lead paragraph; see `compare`.
 
     Raises UsageError if there is nothing to compare.
     """
@@ -256,11 +274,11 @@ def conclude(
     if declared:
         family = compare_conditions(results, metric=metric, where=where, margin=margin)
         assert isinstance(family, Family)
-        return family, lead_paragraph(runs, family=declared, judged=family[: len(declared)]).lines
+        return family, lead_paragraph(runs, family=declared, judged=family[: len(declared)])
     lead = lead_paragraph(runs, metric=metric, margin=margin)
     if not isinstance(lead.family, Family):
         raise UsageError(f"there is nothing to compare: each metric has one condition. {' '.join(lead.lines)}")
-    return lead.family, lead.lines
+    return lead.family, lead
 
 
 def opening(place: Location, *, alpha: float | None = None) -> Lead:
@@ -717,6 +735,24 @@ def _incident(m: Measure) -> str:
     day = "" if begin.date() == pd.Timestamp(t["started_utc"].iloc[0]).date() else f" on {begin:%-d %B}"
     higher = "higher" if ratio > 1 else "lower"
     return f"; from {begin:%H:%M} to {end:%H:%M} UTC{day} {100 * abs(ratio - 1):.0f} % {higher} than before and after"
+
+
+def _held_back(p: Paragraph, m: Measure) -> str:
+    """``Held back by: link on ppg; window on 3 conditions (cross-region, 1 stream: 4 MiB over 20 ms)``."""
+    every = p.held.get(m.name, {})
+    groups: dict[str, list[Held]] = {}
+    for one in every.values():
+        groups.setdefault(one.limit.name, []).append(one)
+    unknown = groups.pop(UNKNOWN, [])
+    clauses = []
+    for name, members in groups.items():
+        shown = joined(one.condition for one in members) if len(members) <= FEW // 2 else f"{len(members)} conditions"
+        first = min(members, key=lambda one: len(one.condition))
+        figures = "; ".join(filter(None, [first.limit.figure, first.ceiling if first.link_known else ""]))
+        example = "" if len(members) == 1 else f"{first.condition}: "
+        clauses.append(f"{name} on {shown}" + (f" ({example}{figures})" if figures else ""))
+    rest = f"; not known on {len(unknown)} of {plural(len(every), 'condition')}" if unknown else ""
+    return f"Held back by: {'; '.join(clauses)}{rest}" if clauses else ""
 
 
 def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:

@@ -2,15 +2,230 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from ..experiment.factors import plain, read_rate
-from ..stats.limits import Evidence, Limit, held_back
+from ..metrics import format_value, plural
+from ..stats.limits import UNKNOWN, Evidence, Limit, held_back
+from .compare import runs_of
+from .observe import Data, Observations, observe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST = 0.6
+"""Share of the runs of a condition that name a cause, from which on it is the condition's."""
+SETTINGS = {
+    "receive window": "the receiver's net.ipv4.tcp_rmem",
+    "send buffer": "the sender's net.ipv4.tcp_wmem",
+}
+"""What bounds a window."""
+STREAMS = 16
+"""Most parallel streams that are recommended."""
 
 SEGMENT = 1448
 """Payload of a segment where the log does not tell, bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What holds a condition back.
+
+    Attributes
+    ----------
+    condition : str
+        Its name.
+    levels : mapping
+        Factor to level.
+    bps : float
+        Median throughput of its runs, bit/s.
+    limit : Limit
+        That of the median run among those that name the cause; without causes where the runs do not agree.
+    streams : float
+        Parallel streams.
+    runs, agree : int
+        Complete runs, and how many of them name this cause.
+    sampled : bool
+        Whether the connections were sampled while they ran; otherwise logs and settings are the only evidence.
+    link_known : bool
+        Whether the bandwidth of the link is known.
+    """
+
+    condition: str
+    levels: Mapping[str, Any]
+    bps: float
+    limit: Limit
+    streams: float
+    runs: int
+    agree: int
+    sampled: bool
+    link_known: bool
+
+    @property
+    def basis(self) -> str:
+        """From what it was judged."""
+        return "connections" if self.sampled else "log"
+
+    @property
+    def ceiling(self) -> str:
+        """What raising the cause brings: ``at most 2.5 Gbit/s, then link``; empty where it is not known."""
+        one = self.limit
+        if one.ceiling_bps is None:
+            return ""
+        link = "" if self.link_known or one.cause == "link" else ", if the link allows"
+        return f"at most {format_value(one.ceiling_bps, 'bps')}, then {one.next}{link}"
+
+    @property
+    def short(self) -> str:
+        """The cause with its figure, as a table has it beside a level: ``link, 98 % of the advertised 8 Gbit/s``."""
+        return self.limit.name + (f", {self.limit.figure}" if self.limit.figure else "")
+
+    @property
+    def recommendation(self) -> str:
+        """What to do about it; nothing where the cause is not known."""
+        one, cause = self.limit, self.limit.causes[:1]
+        if not cause or cause == ("rate",):
+            return ""
+        if one.cause == "window":
+            buffers = SETTINGS.get(cause[0], "the TCP buffers on both ends")
+            if not (one.ceiling_bps and self.link_known):
+                return f"use several streams, or raise {buffers}"
+            several = min(STREAMS, math.ceil(self.streams * one.ceiling_bps / self.bps))
+            return f"use {several} streams, or raise {buffers}" if several > self.streams else f"raise {buffers}"
+        if one.cause == "cpu":
+            return f"a faster, or less busy, core on the {cause[0].partition(chr(39))[0]}"
+        if one.cause == "loss":
+            return "look for the loss on the path; several streams, or BBR, suffer less from it"
+        return "another size of VM" if one.share else "a faster path: neither end is at its limit"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is known as JSON types."""
+        one = self.limit.to_dict()
+        return {
+            "condition": dict(self.levels),
+            "name": self.condition,
+            "throughput_bps": self.bps,
+            "cause": one["cause"],
+            "causes": one["causes"],
+            "share": one["share"],
+            "evidence": one["reason"],
+            "basis": self.basis,
+            "ceiling_bps": one["ceiling_bps"],
+            "next": one["next"],
+            "runs": self.runs,
+            "agree": self.agree,
+            "recommendation": self.recommendation,
+        }
+
+
+def limits(
+    data: Data,
+    by: str | Sequence[str] = (),
+    *,
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
+) -> list[Held]:
+    """Return for each condition what holds its throughput back, with evidence and what raising it would bring.
+
+    Parameters
+    ----------
+    data, by, where, pool
+        As `netperf_lib.observe` takes them.
+
+    Returns
+    -------
+    list of Held
+        One for each condition with a complete run.
+
+    Raises
+    ------
+    UsageError
+        No complete run has a throughput; or see `netperf_lib.observe`.
+
+    Examples
+    --------
+    >>> [one.limit.cause for one in limits("data/recorded/lab-full", where={"tcp_buffer_bytes": 1048576})]
+    ['window']
+    """
+    runs = runs_of(data)
+    name = next((m for m in ("throughput_bps", "throughput_sent_bps") if m in runs and runs[m].notna().any()), None)
+    return list(of_conditions(observe(runs, name or "throughput_bps", by, where=where, pool=pool), runs).values())
+
+
+def text(held: Sequence[Held]) -> str:
+    """The conditions as lines of text: cause, evidence, what raising it brings, and what to do."""
+    blocks = []
+    for one in held:
+        lines = [f"{one.condition}: {format_value(one.bps, 'bps')}, held back by: {one.short}"]
+        lines += [f"  {words}" for words in (one.limit.reason, one.ceiling, one.recommendation) if words]
+        blocks.append("\n".join(lines))
+    return "\n".join([*blocks, "", note(held)])
+
+
+def note(held: Sequence[Held]) -> str:
+    """From what the causes were judged, in a sentence."""
+    sampled = sum(one.sampled for one in held)
+    if sampled == len(held):
+        return "Judged by the kernel's account of the connections, sampled on both hosts while they ran."
+    which = "All" if not sampled else f"{len(held) - sampled} of {plural(len(held), 'condition')}"
+    return f"{which} judged by logs and settings alone, for connections were not sampled: fewer causes can be named."
+
+
+def of_conditions(obs: Observations, runs: pd.DataFrame) -> dict[str, Held]:
+    """Return what holds the conditions of `obs` back, by name; `runs` is the table that was observed."""
+    complete = obs.table[obs.table["state"] == "ok"]
+    rows = dict(zip(runs["run_id"], runs.to_dict("records"), strict=True))
+    idle = _idle_rtt(runs)
+    held: dict[str, Held] = {}
+    groups = dict(iter(complete.groupby("condition", sort=False, observed=True)))
+    for name, group in ((name, groups[name]) for name in obs.conditions.index if name in groups):
+        every = [rows[run_id] for run_id in group["run_id"] if run_id in rows]
+        judged = [(row, of_run(row, rtt_idle_us=idle(row))) for row in every]
+        if not judged:
+            continue
+        counts = Counter(limit.causes[:1] for _, limit in judged)
+        cause, agree = counts.most_common(1)[0]
+        alike = [(row, limit) for row, limit in judged if limit.causes[:1] == cause]
+        row, limit = sorted(alike, key=lambda pair: pair[0].get(obs.metric) or 0)[len(alike) // 2]
+        if agree < MOST * len(judged):
+            shares = ", ".join(f"{(c or (UNKNOWN,))[0]} in {plural(n, 'run')}" for c, n in counts.most_common())
+            limit = Limit(reason=f"its runs differ: {shares}")
+        held[str(name)] = Held(
+            condition=str(name),
+            levels={str(f): plain(level) for f, level in obs.conditions.loc[name].items() if f in obs.by},
+            bps=float(group["value"].median()),
+            limit=limit,
+            streams=_number(row, "limit_connections") or _number(row, "streams") or 1,
+            runs=len(judged),
+            agree=agree,
+            sampled=all(_number(row, "limit_bps") is not None for row in every),
+            link_known=_number(row, "advertised_bps") is not None,
+        )
+    return held
+
+
+def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]:
+    """Return the round-trip time of a run's idle path: measured between its hosts, else on its kind of path."""
+    keys = ("client", "server"), ("placement", "accelerated")
+    idle = runs[(runs["status"] == "ok") & (runs["during"].isna() if "during" in runs else True)]
+    values: dict[tuple[int, Hashable], float] = {}
+    for name, factor in (("latency_oneway_us", 2.0), ("rtt_us", 1.0), ("rtt_p50_us", 1.0)):
+        if name not in idle or not idle[name].notna().any():
+            continue
+        measured = idle[idle[name].notna()]
+        for number, columns in enumerate(keys):
+            for level, group in measured.groupby(list(columns), dropna=False) if set(columns) <= set(runs) else ():
+                values[number, tuple(map(plain, level))] = factor * float(group[name].median())
+
+    def of(row: Mapping[str, Any]) -> float | None:
+        levels = [(number, tuple(plain(row.get(c)) for c in columns)) for number, columns in enumerate(keys)]
+        return next((values[key] for key in levels if key in values and any(v is not None for v in key[1])), None)
+
+    return of
 
 
 def of_run(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Limit:

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..metrics import METRICS, format_value
@@ -43,6 +43,8 @@ class Line:
     verdict: str
     n: str
     reason: str
+    held: str = ""
+    """What holds the two levels of throughput back."""
 
     @property
     def title(self) -> str:
@@ -50,8 +52,11 @@ class Line:
         return ", ".join(filter(None, [self.group, self.name]))
 
 
-def lines(found: Family | BeforeAfter) -> list[Line]:
-    """The comparisons of an experiment, or of two measurements, in their order."""
+def lines(found: Family | BeforeAfter, held: Sequence[tuple[str, str]] = ()) -> list[Line]:
+    """The comparisons of an experiment, or of two measurements, in their order.
+
+    `held` is what holds the condition and its baseline back, for each comparison.
+    """
     from .before_after import BeforeAfter
 
     rows = []
@@ -63,11 +68,12 @@ def lines(found: Family | BeforeAfter) -> list[Line]:
             runs = str(n[0]) if n[0] == n[1] else f"{n[0]}+{n[1]}"
             rows.append(_line(name, group, row.comparison, before, after, runs))
     else:
-        for c in found:
+        for i, c in enumerate(found):
             unit = METRICS[c.metric].unit if c.metric in METRICS else ""
             after, before = (format_value(v, unit) for v in c.medians)
             before = format_value(c.threshold, unit) if c.threshold is not None else before
-            rows.append(_line(" / ".join(c.names), c.context, c, before, after, str(c.n)))
+            causes = " / ".join(dict.fromkeys(filter(None, reversed(held[i])))) if i < len(held) else ""
+            rows.append(replace(_line(" / ".join(c.names), c.context, c, before, after, str(c.n)), held=causes))
     return rows
 
 
@@ -155,8 +161,9 @@ def _block(metric: str, group: str, rows: Sequence[Line], heads: tuple[str, str]
     n = {r.n for r in rows}
     title = ", ".join(filter(None, [group, *shared]))
     title = f"{quantity(metric)}{f': {title}' if title else ''}{f', n = {rows[0].n}' if len(n) == 1 else ''}"
-    cells = [(r.before, r.after, _change(r), _verdict(r, reasons), *([r.n] if len(n) > 1 else [])) for r in rows]
-    head = (*heads, "change", "", *(["n"] if len(n) > 1 else []))
+    own = [_own(r, n=len(n) > 1, held=any(r.held for r in rows)) for r in rows]
+    cells = [(r.before, r.after, _change(r), _verdict(r, reasons), *own[i]) for i, r in enumerate(rows)]
+    head = (*heads, "change", "", *_own(None, n=len(n) > 1, held=any(r.held for r in rows)))
     widths = [max(len(c[i]) for c in (head, *cells)) for i in range(len(head))]
     room = max(12, WIDTH - len(_INDENT) - sum(widths) - 2 * len(widths))
     wide = min(max(map(len, names)), room)
@@ -166,6 +173,11 @@ def _block(metric: str, group: str, rows: Sequence[Line], heads: tuple[str, str]
         out += [_INDENT + name] if long else []
         out.append(_row("" if long else name, cell, wide, widths))
     return out
+
+
+def _own(row: Line | None, *, n: bool, held: bool) -> list[str]:
+    """The cells that not every table has, or their heads."""
+    return [*([row.n if row else "n"] if n else []), *([row.held if row else "held back by"] if held else [])]
 
 
 def _change(row: Line) -> str:

@@ -224,7 +224,12 @@ def _warnings(family: Sequence[Comparison]) -> tuple[list[str], list[str]]:
     return marks, [f"Warning {i}: {w}." for i, w in enumerate(told, 1)]
 
 
-def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, recommendations: Sequence[str] = ()) -> Shown:
+def verdicts(
+    family: Family,
+    contrasts: Sequence[Contrast] | None = None,
+    recommendations: Sequence[str] = (),
+    held: Sequence[tuple[str, str]] = (),
+) -> Shown:
     """Show a family of contrasts as the table that a reader acts on.
 
     Parameters
@@ -235,6 +240,8 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, recomm
         The contrasts in the same order: their questions go into the table.
     recommendations : sequence of str, optional
         What the lead paragraph recommends for each contrast.
+    held : sequence of (str, str), optional
+        What holds the two levels of each contrast of throughput back.
     """
     rows = []
     marks, notes = _warnings(family)
@@ -247,7 +254,7 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, recomm
             [
                 c.verdict,
                 question,
-                _sides(c),
+                _sides(c, held[i] if held else ()),
                 f"{effect(c.ratio)}\n{span(c)}".removesuffix("\n–"),
                 advice(c, recommendations[i] if recommendations else "") + (f"\n{marks[i]}" if marks[i] else ""),
             ]
@@ -270,11 +277,12 @@ def verdicts(family: Family, contrasts: Sequence[Contrast] | None = None, recomm
     return Shown("verdicts", html=html, text=text, caption=caption, columns=columns, rows=rows, notes=notes)
 
 
-def _sides(c: Comparison) -> str:
-    """What was measured on both sides: a ratio without its base says little."""
+def _sides(c: Comparison, held: Sequence[str] = ()) -> str:
+    """What was measured on both sides, and what holds it back: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
+    causes = [f" (held back by {cause})".replace("by not known", "by: not known") if cause else "" for cause in held]
     return "\n".join(
-        f"{name}: {format_value(value, unit)}"
-        for name, value in zip(c.names, c.medians, strict=True)
+        f"{name}: {format_value(value, unit)}{cause}"
+        for name, value, cause in zip(c.names, c.medians, causes or ("", ""), strict=True)
         if math.isfinite(value)
     )

@@ -24,6 +24,7 @@ from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
 from ..metrics import HEADLINES, METRICS, WRITTEN
 from ..questions.lead import Lead, lead_paragraph
+from ..questions.limits import of_conditions
 from ..questions.observe import Observations, levels, observe
 from ..questions.words import effect
 
@@ -129,7 +130,7 @@ def _data(exp: Results) -> dict[str, Any]:
             }
             for f in factors
         ],
-        "metrics": [_metric(obs, list(factors), known, number) for obs in observations.values()],
+        "metrics": [_metric(obs, list(factors), known, number, runs) for obs in observations.values()],
         "verdicts": _verdicts(lead, observations),
         "runs": {
             "id": ids,
@@ -140,12 +141,17 @@ def _data(exp: Results) -> dict[str, Any]:
 
 
 def _metric(
-    obs: Observations, factors: Sequence[str], known: Mapping[str, Sequence[Any]], number: Mapping[str, int]
+    obs: Observations,
+    factors: Sequence[str],
+    known: Mapping[str, Sequence[Any]],
+    number: Mapping[str, int],
+    runs: pd.DataFrame,
 ) -> dict[str, Any]:
     """A metric: its conditions with their levels, and every run of them in the order of time."""
     metric = METRICS[obs.metric]
     rows = levels(obs)
     tables = dict(iter(obs.table.sort_values(["unit", "round"]).groupby("condition", sort=False, observed=True)))
+    held = of_conditions(obs, runs) if metric.name in ("throughput_bps", "throughput_sent_bps") else {}
     conditions = []
     for index, row in rows.iterrows():
         name = str(index)
@@ -160,6 +166,7 @@ def _metric(
                 **{k: _digits(row[k]) for k in ("median", "low", "high", "confidence")},
                 "runs": [number[run_id] for run_id in seen["run_id"]],
                 "values": [_digits(v) for v in seen["value"]],
+                "held": held[name].short if name in held else None,
             }
         )
     return {

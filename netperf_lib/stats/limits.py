@@ -8,12 +8,10 @@ receiver closes its window, and a window fills the queue of a link. Where none h
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from ..metrics import format_value
-
-Cause = Literal["link", "receive window", "send buffer", "loss", "sender's CPU", "receiver's CPU", "rate"]
 
 UNKNOWN = "not known"
 KINDS: dict[str, str] = {
@@ -41,6 +39,8 @@ IN_FLIGHT = {"receive window": 0.94, "send buffer": 0.83}
 """Share of a window that is in flight when it is the limit, measured."""
 PAYLOAD = 0.65
 """Largest share of a receive buffer that holds data."""
+DISPROVED = 0.8
+"""A limit that settings predict below this share of the rate that was reached is none."""
 CLOSE = 1.3
 """Limits within this factor of each other act together."""
 
@@ -101,8 +101,10 @@ class Limit:
         ``receiver's CPU``, ``rate``; several where they act together, the first one first; empty if not known.
     share : float or None
         How full the first one is: of the cap, the core, the time, the rate asked for.
+    figure : str
+        How far the first one is: ``4 MiB over 20 ms``, ``98 % of the advertised 8 Gbit/s``.
     reason : str
-        The figures that it rests on.
+        The evidence.
     ceiling_bps : float or None
         Raising the first cause brings at most this; None where no further limit is known.
     next : str or None
@@ -111,6 +113,7 @@ class Limit:
 
     causes: tuple[str, ...] = ()
     share: float | None = None
+    figure: str = ""
     reason: str = ""
     ceiling_bps: float | None = None
     next: str | None = None
@@ -152,18 +155,34 @@ def held_back(e: Evidence) -> Limit:
     first = _declared(e) or (_processor(e) or _window(e) or _path(e) if sampled else _from_log(e))
     if not first.causes:
         return first
-    roofs = {k: v for k, v in _roofs(e).items() if k != first.causes[0]}
+    first = replace(first, figure=_figure(e, first.causes[0]))
+    # the run itself disproves a limit well below what it reached
+    roofs = {k: v for k, v in _roofs(e).items() if k != first.causes[0] and v >= DISPROVED * e.bps}
     if "window" in first.causes or (e.buffer_set and first.cause == "window"):
         roofs = {k: v for k, v in roofs.items() if KINDS.get(k) != "window"}
     if not roofs:
         return first
     following = min(roofs, key=lambda k: roofs[k])
-    # a limit below the rate that was reached does not bind: the run itself is the better measurement of it
     ceiling = max(roofs[following], e.bps)
     causes = first.causes
     if following not in causes and ceiling < CLOSE * e.bps and sampled:
         causes = (*causes, following)
-    return Limit(causes=causes, share=first.share, reason=first.reason, ceiling_bps=ceiling, next=following)
+    return replace(first, causes=causes, ceiling_bps=ceiling, next=following)
+
+
+def _figure(e: Evidence, cause: str) -> str:
+    """How far a cause is, in a few words."""
+    if cause == "link":
+        return f"{e.bps / e.cap_bps:.0%} of the advertised {format_value(e.cap_bps, 'bps')}" if e.cap_bps else ""
+    if cause == "loss":
+        return f"{e.sent_again_share or 0:.2%} sent again"
+    if KINDS.get(cause) == "window":
+        largest = {"receive window": e.receive_max_bytes, "send buffer": e.send_max_bytes}
+        both = [size for size in largest.values() if size]
+        size = largest.get(cause) or (min(both) if both else e.window_bytes)
+        rtt = e.rtt_min_us or e.rtt_us
+        return f"{format_value(size, 'bytes')} over {format_value(rtt, 'us')}" if size and rtt else ""
+    return ""
 
 
 def _roofs(e: Evidence) -> dict[str, float]:

@@ -172,7 +172,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
         parts.push(node("text", { class: "heading", x: 0, y: y + 16 }, shorten(factors[factorAt(rows)].words[heading], width / 8)));
         last = heading; y += 22;
       }
-      const extra = one.name.length * 7.2 + 130 + (width > 560 ? 130 : 0) > width ? 16 : 0; // a long name has a line of its own
+      const extra = one.name.length * 7.2 + 130 + (width > 560 ? 130 : 0) + (one.held ? 100 + one.held.length * 7.2 : 0) > width ? 16 : 0; // a long name has a line of its own
       parts.push(row(one, y, width, x, extra)); y += 44 + extra;
     }
     const axis = marks.flatMap(value => [node("line", { class: "grid", x1: x(value), x2: x(value), y1: 0, y2: y }),
@@ -190,12 +190,13 @@ function mount(root, data, readLog, start, onChange, saveView) {
     const value = one.n ? format(data.units, one.median, metric.unit) + (width > 560 ? interval : "") : "no value";
     const sure = one.confidence !== null && one.confidence < 0.949 ? `, ${Math.round(100 * one.confidence)} %` : "";
     const effect = base && base !== one ? metric.comparisons[`${one.name}\n${base.name}`] : null;
+    const held = one.held ? `, held back by: ${one.held}` : "";
     const group = node("g", { class: "row", tabindex: 0, role: "img", "data-condition": one.name,
-      "aria-label": `${one.name}: ${value}${interval}, ${one.n} runs${lost ? `, ${lost}` : ""}`, onkeydown: event => keys(event, one), onfocus: () => { pointAt = null; } },
-      node("title", {}, one.name),
+      "aria-label": `${one.name}: ${value}${interval}, ${one.n} runs${lost ? `, ${lost}` : ""}${held}`, onkeydown: event => keys(event, one), onfocus: () => { pointAt = null; } },
+      node("title", {}, one.name + held),
       node("rect", { class: "back", x: 0, y, width, height: 42 + extra }),
       node("text", { class: base === one ? "name base" : "name", x: 4, y: y + 14 }, (base === one ? "▸ " : "") + shorten(one.name, width / 7.2)),
-      node("text", { class: "value", x: width - 4, y: y + 14 + extra, "text-anchor": "end" }, `${effect ? `${effect}; ` : ""}${value}${sure}, n = ${one.n}${lost ? ` (${lost})` : ""}`),
+      node("text", { class: "value", x: width - 4, y: y + 14 + extra, "text-anchor": "end" }, `${effect ? `${effect}; ` : ""}${value}${sure}, n = ${one.n}${lost ? ` (${lost})` : ""}${width > 560 ? held : ""}`),
       node("path", { class: "runs", stroke: ink(one), d: points.map(([px, py]) => `M${px.toFixed(1)} ${py.toFixed(1)}h0`).join("") }),
       one.low === null ? null : node("line", { class: "interval", x1: x(one.low), x2: x(one.high), y1: middle, y2: middle }),
       one.n ? node("line", { class: "median", x1: x(one.median), x2: x(one.median), y1: middle - 9, y2: middle + 9 }) : null);

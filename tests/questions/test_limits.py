@@ -1,0 +1,96 @@
+"""What holds the conditions of an experiment back, and where people meet it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import netperf_lib as npl
+from netperf_lib.cli import npl as command
+from netperf_lib.errors import UsageError
+from netperf_lib.questions.limits import limits
+from netperf_lib.questions.lines import lines, text
+from netperf_lib.reporting.explorer import explore
+
+LAB = Path("data/recorded/lab-full")
+BUFFERS = {1 << 20: "window", 4 << 20: "window"}
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    found: pd.DataFrame = npl.read(LAB).runs
+    return found
+
+
+def row(**changed: object) -> dict[str, object]:
+    """A sampled run of one stream at 1 Gbit/s, held by its receive window."""
+    return {
+        "experiment": "e", "run_id": "r", "status": "ok", "round": 1, "deployment": 1, "placement": "cross-region",
+        "client": "a", "server": "b", "tool": "iperf3", "test": "tcp", "streams": 1, "throughput_bps": 1e9,
+        "limit_bps": 1e9, "limit_connections": 1, "limit_busy_ratio": 1.0, "limit_receive_window_ratio": 0.9,
+        "limit_send_buffer_ratio": 0.0, "limit_rtt_us": 20_000.0, "limit_rtt_min_us": 20_000.0,
+        "limit_window_bytes": 2.5e6, "limit_receive_max_bytes": 4e6, "limit_send_max_bytes": 8e6,
+        "advertised_bps": 8e9, "started_utc": pd.Timestamp("2026-01-01", tz="UTC"),
+    } | changed  # fmt: skip
+
+
+def table(*rows: dict[str, object]) -> pd.DataFrame:
+    return pd.DataFrame([r | {"run_id": f"r{i}", "round": i + 1} for i, r in enumerate(rows)])
+
+
+def test_small_buffers_over_distance_are_named_from_logs_and_settings(runs: pd.DataFrame) -> None:
+    held = {h.levels["tcp_buffer_bytes"]: h for h in limits(runs, where={"tcp_buffer_bytes": list(BUFFERS)})}
+    assert {size: h.limit.cause for size, h in held.items()} == BUFFERS
+    assert not any(h.sampled for h in held.values())
+    assert "TCP buffers" in held[1 << 20].recommendation
+
+
+def test_a_larger_buffer_is_recommended_only_where_a_window_holds() -> None:
+    (window,) = limits(table(*[row()] * 6))
+    assert (window.limit.name, window.sampled) == ("receive window", True)
+    assert window.recommendation == "use 3 streams, or raise the receiver's net.ipv4.tcp_rmem"
+    assert window.ceiling.startswith("at most 2.66 Gbit/s, then send buffer")
+    (link,) = limits(table(*[row(throughput_bps=7.9e9, limit_bps=7.9e9)] * 6))
+    assert (link.limit.cause, link.recommendation) == ("link", "another size of VM")
+    assert link.short == "link, 99% of the advertised 8 Gbit/s"
+    (unknown,) = limits(table(*[row(limit_receive_window_ratio=0.0)] * 6))
+    assert (unknown.limit.cause, unknown.recommendation, unknown.ceiling) == ("not known", "", "")
+
+
+def test_runs_that_do_not_agree_have_no_common_cause() -> None:
+    (one,) = limits(table(*[row()] * 3, *[row(throughput_bps=7.9e9, limit_bps=7.9e9)] * 3))
+    assert one.limit.cause == "not known"
+    assert one.limit.reason == "its runs differ: receive window in 3 runs, link in 3 runs"
+
+
+def test_without_throughput_it_says_so(runs: pd.DataFrame) -> None:
+    with pytest.raises(UsageError, match="throughput_bps"):
+        limits(runs[runs["tool"] == "qperf"])
+
+
+def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> None:
+    lead = npl.questions.lead_paragraph(runs)
+    assert any(line.startswith("Held back by: window on 4 conditions") for line in lead.lines)
+    throughput = [c.metric == "throughput_bps" for c in lead.family]
+    assert [all(sides) for sides in lead.held] == throughput
+    shown = npl.page.verdicts(lead.family, lead.contrasts, lead.recommendations, lead.held)
+    assert "732 Mbit/s (held back by window)" in shown.html
+    rows = text(lines(lead.family, lead.held))
+    assert "held back by" in rows
+    assert "window / not known" in rows
+    assert "window, 1 MiB over 20" in explore(LAB).page
+
+
+def test_the_command_prints_objects_and_lines() -> None:
+    result = CliRunner().invoke(command, ["limits", str(LAB), "--json"])
+    one = next(one for one in json.loads(result.output) if one["condition"]["streams"] == 2)
+    assert one["condition"]["placement"] == "cross-region"
+    assert {"cause", "share", "evidence", "ceiling_bps", "next"} <= set(one)
+    assert one["cause"] == "window"
+    shown = CliRunner().invoke(command, ["limits", str(LAB)]).output
+    assert "held back by: window, 1 MiB over 20.4 ms" in shown
+    assert shown.endswith("fewer causes can be named.\n")
