@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
 from ..stats.limits import UNKNOWN, Evidence, Limit, held_back
-from .compare import runs_of
-from .observe import Data, Observations, observe
+from .compare import Data, runs_of
+from .observe import Observations, observe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,7 @@ def limits(
     Parameters
     ----------
     data, by, where, pool
-        As `netperf_lib.observe` takes them.
+        An experiment, its runs or folder, or raw logs; the others as `netperf_lib.observe` takes them.
 
     Returns
     -------
