@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_SYSTEM_CERTS := 1
 UV := uv==0.13.9
 
-.PHONY: help setup report test soak test-azure validate check bench bench-scale fuzz docs workshop notebooks golden lock clean
+.PHONY: help setup report test soak test-azure validate validate-limits check bench bench-scale fuzz docs workshop notebooks golden lock clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -49,6 +49,9 @@ fuzz: setup ## fuzz the log readers with damaged logs (SECONDS=60); installs ath
 
 validate: setup ## check the statistics on simulations with known true effects (SEED=… repeats one)
 	@$(BIN)/python -m tests.stats.validate $(if $(SEED),--seed $(SEED))
+
+validate-limits: setup ## plant what holds a transfer back in the lab and write into the documentation how often it is named (needs root; 20 min)
+	@$(BIN)/python -m tests.stats.limits_matrix --write
 
 # The command line of Azure, which the tests run against an emulated cloud: large, so apart from .venv, and compiled only
 # where it is used: to compile all of it took 18 s.

@@ -9,7 +9,7 @@ from .places import levels, matrix
 from .ratios import answers, forest, shift
 from .rounds import drift, intervals, paired, rounds, under_load
 from .tails import ecdf
-from .throughput import roofline, share, streams
+from .throughput import roofline, roofs, share, streams, waits
 from .time import by_clock, over_time
 
 __all__ = [
@@ -26,9 +26,11 @@ __all__ = [
     "over_time",
     "paired",
     "roofline",
+    "roofs",
     "rounds",
     "share",
     "shift",
     "streams",
     "under_load",
+    "waits",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from .figure import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ..questions.limits import Held
     from ..stats import Streams
 
 
@@ -204,4 +205,85 @@ def share(levels: pd.DataFrame, advertised_bps: float | None, *, ax: Axes | None
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
         axes.set_xlabel("Share of the advertised bandwidth")
         axes.grid(axis="y", visible=False)
+    return fig
+
+
+TIMES = {"path": INK, "receive window": "#0072b2", "send buffer": "#e69f00", "program": "#cc79a7"}
+
+
+@drawing
+def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
+    """What the sender waited for: the time of each condition as a stacked bar.
+
+    Parameters
+    ----------
+    held : sequence of Held
+        As `netperf_lib.limits` gives them; those without samples are left out.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
+    """
+    rows = [one for one in held if one.times]
+    if not rows:
+        raise NothingToReport("no connection was sampled while it ran: what its sender waited for is not known")
+    alt = "; ".join(f"{h.condition}: " + ", ".join(f"{k} {v:.0%}" for k, v in h.times.items()) for h in rows)
+    caption = (
+        "What the sender waited for, by the kernel's account: for the receiver's window, its own send buffer, or the "
+        "program; the rest of the time data were on the path, or a link or processor held them. Medians of the runs."
+    )
+    with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as (fig, axes):
+        for y, one in enumerate(rows):
+            left = 0.0
+            for name, colour in TIMES.items():
+                axes.barh([y], [one.times[name]], left=left, color=colour, alpha=0.75, height=0.62, lw=0)
+                left += one.times[name]
+        axes.set_yticks(range(len(rows)), [one.condition for one in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(0, 1)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
+        axes.set_xlabel("Share of the time after slow start")
+        axes.grid(axis="y", visible=False)
+        legend(fig, {name: (colour, "s") for name, colour in TIMES.items()})
+    return fig
+
+
+@drawing
+def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
+    """The throughput of each condition, and the rate that each limit allows.
+
+    Parameters
+    ----------
+    held : sequence of Held
+        As `netperf_lib.limits` gives them.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
+    """
+    rows = [one for one in held if one.roofs]
+    if not rows:
+        raise NothingToReport("no limit is known beside the throughput itself")
+    names = list(dict.fromkeys(name for one in rows for name in one.roofs))
+    painted = colours(names)
+    alt = "; ".join(
+        f"{h.condition}: {format_value(h.bps, 'bps')} of "
+        + ", ".join(f"{k} {format_value(v, 'bps')}" for k, v in h.roofs.items())
+        for h in rows
+    )
+    caption = (
+        "Throughput (bar) and the rate that each limit allows (marks), from settings and the run itself: a bar ends at "
+        "the lowest. A link has a mark where its bandwidth is advertised."
+    )
+    with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as (fig, axes):
+        for y, one in enumerate(rows):
+            axes.barh([y], [one.bps], color=MUTE, alpha=0.3, height=0.62, lw=0)
+            for name, rate in one.roofs.items():
+                colour, marker = painted[name]
+                axes.plot([rate], [y], marker, color=colour, ms=6.5, mec="white", mew=0.6)
+        every = [v for one in rows for v in (one.bps, *one.roofs.values())]
+        axes.set_xscale("log")
+        axes.set_xlim(min(every) / 2, max(every) * 1.5)
+        axes.set_yticks(range(len(rows)), [one.condition for one in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        tick_words(axes.xaxis, partial(format_value, unit="bps"), (1, 2, 5) if max(every) < 300 * min(every) else (1,))
+        axes.set_xlabel("Throughput (log scale)")
+        axes.grid(axis="y", visible=False)
+        legend(fig, painted)
     return fig

@@ -17,12 +17,25 @@ if TYPE_CHECKING:
     from .lead import Lead as Lead
     from .lead import lead_paragraph as lead_paragraph
     from .lead import opening as opening
+    from .limits import limits_table as limits_table
+    from .limits import note as note
     from .pairs import *  # noqa: F403
     from .published_figures import *  # noqa: F403
     from .question import *  # noqa: F403
     from .words import *  # noqa: F403
 
-_MODULES = ("lead", "question", "contents", "pairs", "history", "details", "conditions", "published_figures", "words")
+_MODULES = (
+    "lead",
+    "question",
+    "contents",
+    "pairs",
+    "history",
+    "details",
+    "conditions",
+    "limits",
+    "published_figures",
+    "words",
+)
 
 
 def __getattr__(name: str) -> Any:

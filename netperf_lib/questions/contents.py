@@ -117,6 +117,8 @@ def pages(runs: pd.DataFrame) -> list[Page]:
             for m in metrics
             if len(set(kept.loc[kept[m].notna(), "placement"])) > 1
         ]
+    if "limit_bps" in kept and kept["limit_bps"].notna().any():
+        found.append(Page("08-limits"))
     if "latency_oneway_p99_us" in kept and kept[["latency_oneway_p99_us", "rtt_p99_us"]].notna().any(axis=None):
         found.append(Page("06-tails"))
     if _hours(kept) >= 6:

@@ -64,6 +64,11 @@ DO = {
     "gateway_sku": "the gateway is the limit of this path",
 }
 """What to do where more of a factor is better."""
+RAISES = {
+    "streams": ("window", "receive window", "send buffer", "loss", "sender's CPU", "receiver's CPU"),
+    "tcp_buffer_bytes": ("window", "receive window", "send buffer"),
+}
+"""What more of a factor can raise; where something else is known to hold the transfer back, it is not advised."""
 GATEWAYS = ("vpn", "expressroute")
 """Placements whose traffic goes through a gateway, unlike that of the direct path that they are compared with."""
 _KIND = {"better": "good", "worse": "bad", "equivalent": "same", "inconclusive": "open"}
@@ -195,7 +200,7 @@ class Paragraph:
     def cause(self, m: Measure, condition: str) -> str:
         """What holds a condition back; empty where that is no question."""
         one = self.held.get(m.name, {}).get(condition)
-        return one.limit.name if one else ""
+        return one.cause if one else ""
 
 
 def lead_paragraph(
@@ -484,7 +489,7 @@ def _conclusions(p: Paragraph, name: str, findings: list[Finding], *, with_figur
         only_same = "same" in kinds and not kinds & {"good", "bad"}
         if not words or (only_same and ("open" in kinds or name != "placement")):
             continue
-        advice = _recommendation(name, some, findings)
+        advice = _recommendation(name, some, findings, [p.cause(x.measure, x.base) for x in some if x.kind == "good"])
         p.recommendations |= {x.index: advice[:1].upper() + advice[1:] for x in some if x.kind != "open"}
         against = "" if some[0].base_level == base or name == "accelerated" else f" against {some[0].base_level}"
         label = factor(name).label
@@ -532,8 +537,11 @@ def _effects(p: Paragraph, findings: Sequence[Finding], *, with_figures: bool) -
     return words
 
 
-def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> str:
-    """The one recommendation for a level, from all its metrics; none that figures outside of the family contradict."""
+def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Finding], held: Sequence[str]) -> str:
+    """The one recommendation for a level, from all its metrics; none that figures outside of the family contradict.
+
+    `held` is what holds the baselines back: more streams or buffers are advised against what they can raise.
+    """
     good, bad, same = ([x for x in some if x.kind == kind] for kind in ("good", "bad", "same"))
     if worse := _contradictions(name, [*good, *same], findings):
         return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory)"
@@ -544,6 +552,8 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
         return f"its gateway is the bottleneck{', but ' + better + ' gains' if good else ''}"
     if good and bad:
         return f"a choice between {better} and {worse_metrics}"
+    if good and name in RAISES and not any(c in (*RAISES[name], "", UNKNOWN) for h in held for c in h.split(", then ")):
+        return ""
     if good and name in DO:
         where = f" {good[0].where} {joined(x.slice for x in good)}" if same and good[0].slice else ""
         return DO[name] + where
@@ -742,7 +752,7 @@ def _held_back(p: Paragraph, m: Measure) -> str:
     every = p.held.get(m.name, {})
     groups: dict[str, list[Held]] = {}
     for one in every.values():
-        groups.setdefault(one.limit.name, []).append(one)
+        groups.setdefault(one.cause, []).append(one)
     unknown = groups.pop(UNKNOWN, [])
     clauses = []
     for name, members in groups.items():

@@ -6,17 +6,21 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
-from ..stats.limits import UNKNOWN, Evidence, Limit, held_back
+from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs
 from .compare import Data, runs_of
 from .observe import Observations, observe
 
 if TYPE_CHECKING:
     import pandas as pd
 
+GATEWAYS = ("vpn", "expressroute")
+"""Placements whose link is a gateway."""
+TIMES = {"receive window": "limit_receive_window_ratio", "send buffer": "limit_send_buffer_ratio"}
 MOST = 0.6
 """Share of the runs of a condition that name a cause, from which on it is the condition's."""
 SETTINGS = {
@@ -53,6 +57,11 @@ class Held:
         Whether the connections were sampled while they ran; otherwise logs and settings are the only evidence.
     link_known : bool
         Whether the bandwidth of the link is known.
+    times : mapping
+        Shares of the time that the sender waited for the receive window, the send buffer or the program, and the rest,
+        which is the path's: medians over the runs. Empty without samples.
+    roofs : mapping
+        The rate that each limit allows, bit/s, as far as settings and the median run tell.
     """
 
     condition: str
@@ -64,6 +73,14 @@ class Held:
     agree: int
     sampled: bool
     link_known: bool
+    times: Mapping[str, float]
+    roofs: Mapping[str, float]
+
+    @property
+    def cause(self) -> str:
+        """The causes in order; a link through a gateway is called so."""
+        gateway = self.levels.get("gateway_sku") or self.levels.get("placement") in GATEWAYS
+        return self.limit.name.replace("link", "link (gateway)") if gateway else self.limit.name
 
     @property
     def basis(self) -> str:
@@ -82,7 +99,7 @@ class Held:
     @property
     def short(self) -> str:
         """The cause with its figure, as a table has it beside a level: ``link, 98 % of the advertised 8 Gbit/s``."""
-        return self.limit.name + (f", {self.limit.figure}" if self.limit.figure else "")
+        return self.cause + (f", {self.limit.figure}" if self.limit.figure else "")
 
     @property
     def recommendation(self) -> str:
@@ -156,6 +173,18 @@ def limits(
     return list(of_conditions(observe(runs, name or "throughput_bps", by, where=where, pool=pool), runs).values())
 
 
+def limits_table(held: Sequence[Held]) -> pd.DataFrame:
+    """The conditions as a table for a page: throughput, cause, evidence, what raising it brings, what to do."""
+    import pandas as pd
+
+    heads = ["condition", "throughput", "held back by", "evidence", "raising it brings", "what to do"]
+    rows = [
+        (h.condition, format_value(h.bps, "bps"), h.short, h.limit.reason, h.ceiling or "–", h.recommendation or "–")
+        for h in held
+    ]
+    return pd.DataFrame(rows, columns=heads)
+
+
 def text(held: Sequence[Held]) -> str:
     """The conditions as lines of text: cause, evidence, what raising it brings, and what to do."""
     blocks = []
@@ -204,8 +233,21 @@ def of_conditions(obs: Observations, runs: pd.DataFrame) -> dict[str, Held]:
             agree=agree,
             sampled=all(_number(row, "limit_bps") is not None for row in every),
             link_known=_number(row, "advertised_bps") is not None,
+            times=_times(every),
+            roofs=roofs(e) if (e := evidence_of(row, rtt_idle_us=idle(row))) else {},
         )
     return held
+
+
+def _times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What a sender waited for, as shares of the time."""
+    names = {**TIMES, "busy": "limit_busy_ratio"}
+    values = {k: [v for row in rows if (v := _number(row, column)) is not None] for k, column in names.items()}
+    if not all(values.values()):
+        return {}
+    shares = {k: min(1.0, max(0.0, median(v))) for k, v in values.items()}
+    busy = shares.pop("busy")
+    return {**shares, "program": 1 - busy, "path": max(0.0, busy - sum(shares.values()))}
 
 
 def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]:
@@ -229,7 +271,13 @@ def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]
 
 
 def of_run(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Limit:
-    """Return what holds one run of throughput back.
+    """Return what holds one run of throughput back; the parameters are those of `evidence_of`."""
+    evidence = evidence_of(row, rtt_idle_us=rtt_idle_us)
+    return held_back(evidence) if evidence else Limit(reason="there is no throughput")
+
+
+def evidence_of(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Evidence | None:
+    """Return what is known of one run; None if it has no throughput.
 
     Parameters
     ----------
@@ -241,7 +289,7 @@ def of_run(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Limit
     sampled = _number(row, "limit_receive_window_ratio") is not None
     bps = _number(row, "limit_bps") or _number(row, "throughput_bps")
     if bps is None:
-        return Limit(reason="there is no throughput")
+        return None
     streams = _number(row, "limit_connections") or _number(row, "streams") or 1
     rate = read_rate(row["bitrate"]) if plain(row.get("bitrate")) is not None else None
     common = Evidence(
@@ -253,7 +301,7 @@ def of_run(row: Mapping[str, Any], *, rtt_idle_us: float | None = None) -> Limit
         send_max_bytes=_number(row, "limit_send_max_bytes"),
         buffer_set=_number(row, "tcp_buffer_bytes") is not None,
     )
-    return held_back(_from_samples(row, common) if sampled else _from_log(row, common, rtt_idle_us))
+    return _from_samples(row, common) if sampled else _from_log(row, common, rtt_idle_us)
 
 
 def _number(row: Mapping[str, Any], name: str) -> float | None:

@@ -157,13 +157,13 @@ def held_back(e: Evidence) -> Limit:
         return first
     first = replace(first, figure=_figure(e, first.causes[0]))
     # the run itself disproves a limit well below what it reached
-    roofs = {k: v for k, v in _roofs(e).items() if k != first.causes[0] and v >= DISPROVED * e.bps}
+    others = {k: v for k, v in roofs(e).items() if k != first.causes[0] and v >= DISPROVED * e.bps}
     if "window" in first.causes or (e.buffer_set and first.cause == "window"):
-        roofs = {k: v for k, v in roofs.items() if KINDS.get(k) != "window"}
-    if not roofs:
+        others = {k: v for k, v in others.items() if KINDS.get(k) != "window"}
+    if not others:
         return first
-    following = min(roofs, key=lambda k: roofs[k])
-    ceiling = max(roofs[following], e.bps)
+    following = min(others, key=lambda k: others[k])
+    ceiling = max(others[following], e.bps)
     causes = first.causes
     if following not in causes and ceiling < CLOSE * e.bps and sampled:
         causes = (*causes, following)
@@ -185,26 +185,26 @@ def _figure(e: Evidence, cause: str) -> str:
     return ""
 
 
-def _roofs(e: Evidence) -> dict[str, float]:
+def roofs(e: Evidence) -> dict[str, float]:
     """Return the rate that each limit allows, bit/s, where settings or the run itself tell."""
-    roofs: dict[str, float] = {}
+    rates: dict[str, float] = {}
     if e.cap_bps:
-        roofs["link"] = e.cap_bps
+        rates["link"] = e.cap_bps
     if e.asked_bps:
-        roofs["rate"] = e.asked_bps
+        rates["rate"] = e.asked_bps
     if e.rtt_min_us:
         per_window = 8e6 * e.streams / e.rtt_min_us
         if e.receive_max_bytes:
             full = e.window_bytes / e.receive_buffer_bytes if e.window_bytes and e.receive_buffer_bytes else 0.5
-            roofs["receive window"] = (
+            rates["receive window"] = (
                 IN_FLIGHT["receive window"] * min(full, PAYLOAD) * e.receive_max_bytes * per_window
             )
         if e.send_max_bytes:
-            roofs["send buffer"] = IN_FLIGHT["send buffer"] * e.send_max_bytes * per_window
+            rates["send buffer"] = IN_FLIGHT["send buffer"] * e.send_max_bytes * per_window
     for cause, process in (("sender's CPU", e.sender), ("receiver's CPU", e.receiver)):
         if process and process[0] > 0.02:
-            roofs[cause] = e.bps / (sum(process) if sum(process) > FULL_CORE else process[0])
-    return roofs
+            rates[cause] = e.bps / (sum(process) if sum(process) > FULL_CORE else process[0])
+    return rates
 
 
 def _declared(e: Evidence) -> Limit | None:

@@ -85,6 +85,30 @@ def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> Non
     assert "window, 1 MiB over 20" in explore(LAB).page
 
 
+def test_the_page_shows_what_the_sender_waited_for_and_the_roofs() -> None:
+    slow = row(limit_busy_ratio=0.1, limit_receive_window_ratio=0.0, bitrate="1G", streams=1)
+    (held, paced) = limits(table(*[row()] * 6, *[slow] * 6))
+    assert held.times == pytest.approx({"receive window": 0.9, "send buffer": 0.0, "program": 0.0, "path": 0.1})
+    assert (paced.limit.cause, paced.times["program"]) == ("rate", pytest.approx(0.9))
+    assert held.roofs["link"] == 8e9
+    assert "receive window 90%" in npl.plots.waits([held, paced]).alt
+    assert "link 8 Gbit/s" in npl.plots.roofs([held, paced]).alt
+    assert [page.key for page in npl.questions.pages(table(*[row()] * 3)) if page.notebook == "08-limits"]
+
+
+def test_more_streams_are_not_advised_against_a_link() -> None:
+    few = row(throughput_bps=7.9e9, limit_bps=7.9e9, limit_receive_window_ratio=0.0)
+    more = few | {"streams": 4, "advertised_bps": 16e9, "throughput_bps": 15.9e9, "limit_bps": 15.9e9}
+    rows = [r | {"round": i + 1, "run_id": f"{i}-{r['streams']}"} for i in range(12) for r in (few, more)]
+    for i, r in enumerate(rows):
+        r["throughput_bps"] *= 1 + 0.001 * (i % 5)  # type: ignore[operator]
+    lead = " ".join(npl.questions.lead_paragraph(pd.DataFrame(rows)).lines)
+    assert "several connections" not in lead
+    window = {"limit_receive_window_ratio": 0.9, "advertised_bps": 16e9}
+    lead = " ".join(npl.questions.lead_paragraph(pd.DataFrame([r | window for r in rows])).lines)
+    assert "several connections" in lead
+
+
 def test_the_command_prints_objects_and_lines() -> None:
     result = CliRunner().invoke(command, ["limits", str(LAB), "--json"])
     one = next(one for one in json.loads(result.output) if one["condition"]["streams"] == 2)
