@@ -21,6 +21,7 @@ from ..data.shipped import shipped
 from ..errors import LabError, NetperfError, NothingToReport, StoreError, UsageError, pip_install
 from ..experiment.yaml import load_experiment
 from ..questions.conditions import ok_runs, select
+from ..questions.limits import limits
 from ..questions.published_figures import published
 from ..questions.words import contrasts
 from ..stats import rounds_required
@@ -124,6 +125,12 @@ def _flight(runs: pd.DataFrame) -> float:
     return float(_rate(runs).iloc[0] * 2 * _one_way(runs)["cross-region"] * 1e-6 / 8)
 
 
+def _cause(runs: pd.DataFrame) -> str:
+    """What holds a single stream to the other region back, in one word."""
+    held = limits(ok_runs(runs), where={"placement": "cross-region", "streams": 1, "tcp_buffer_bytes": None})
+    return next(one.limit.cause for one in held if one.levels.get("during") is None)
+
+
 def _answered(runs: pd.DataFrame, *verdicts: str) -> int:
     return sum(c.verdict in verdicts for c in compare(runs))
 
@@ -209,6 +216,11 @@ CHECKS: dict[str, Check] = {
         unit="ratio",
         tolerance=0.05,
         mistakes=lambda runs: {"That is the other way round.": _rate(runs).iloc[0] / _rate(runs).iloc[-1]},
+    ),
+    "window.cause": Check(
+        lambda runs: _text(_cause(runs)),
+        "Compare the bytes in flight with the largest buffer, and ask what two streams would change.",
+        "two streams have two windows, and carry twice as much: neither the path nor a processor was full.",
     ),
     "verdict.answered": Check(
         lambda runs: _answered(runs, "better", "worse", "equivalent"),
