@@ -202,7 +202,10 @@ def _row(name: str, cells: Sequence[str], wide: int, widths: Sequence[int]) -> s
 def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
     """The lines as a table of Markdown, for the comment of a pull request."""
     table = [f"| condition | metric | {heads[0]} | {heads[1]} | change | verdict |", "|---|---|---:|---:|---:|---|"]
+    if held := any(r.held for r in rows):
+        table = [f"{table[0]} held back by |", f"{table[1]}---|"]
     for r in sorted(rows, key=lambda r: ORDER.index(r.verdict)):
-        cells = (r.title, quantity(r.metric), r.before, r.after, _change(r), WORDS.get(r.verdict, r.verdict))
+        cells = [r.title, quantity(r.metric), r.before, r.after, _change(r), WORDS.get(r.verdict, r.verdict)]
+        cells += [r.held] if held else []
         table.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
     return "\n".join([f"**{counts(r.verdict for r in rows)}**", "", *table, "", *(f"- {n}" for n in notes)]).rstrip()

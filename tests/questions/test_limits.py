@@ -13,7 +13,7 @@ import netperf_lib as npl
 from netperf_lib.cli import npl as command
 from netperf_lib.errors import UsageError
 from netperf_lib.questions.limits import limits
-from netperf_lib.questions.lines import lines, text
+from netperf_lib.questions.lines import lines, markdown, text
 from netperf_lib.reporting.explorer import explore
 
 LAB = Path("data/recorded/lab-full")
@@ -82,6 +82,9 @@ def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> Non
     rows = text(lines(lead.family, lead.held))
     assert "held back by" in rows
     assert "window / not known" in rows
+    shown_in_markdown = markdown(lines(lead.family, lead.held))
+    assert "| held back by |" in shown_in_markdown
+    assert "| window / not known |" in shown_in_markdown
     assert "window, 1 MiB over 20" in explore(LAB).page
 
 
