@@ -35,6 +35,8 @@ OF_RATE, OF_CAP = 0.97, 0.95
 """Shares of the rate asked for, and of an advertised bandwidth, that count as reached."""
 LOST, LOST_IN_QUEUE = 4e-4, 3e-3
 """Share of segments sent again that makes loss the limit: without a queue; although one is possible."""
+FULL_BUFFER = (0.6, 1.3)
+"""Share of the send buffer in flight when it is full, whose kernel counts overhead in it."""
 IN_FLIGHT = {"receive window": 0.94, "send buffer": 0.83}
 """Share of a window that is in flight when it is the limit, measured."""
 PAYLOAD = 0.65
@@ -279,6 +281,13 @@ def _window(e: Evidence) -> Limit | None:
         if standing and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
             return Limit(causes=("link", "send buffer"), reason=text)
         return Limit(causes=("send buffer",), share=send, reason=text)
+    # over a long path the kernel counts little of that time: the program writes as soon as a part is acknowledged
+    flight = e.bps / e.streams / 8e6 * (e.rtt_us or 0) / e.send_max_bytes if e.send_max_bytes else 0.0
+    lossless = (e.sent_again_share or 0) < LOST
+    if e.application_share >= 0.6 and idle and clear and lossless and FULL_BUFFER[0] <= flight <= FULL_BUFFER[1]:
+        size = format_value(e.send_max_bytes, "bytes")
+        text = f"{flight:.0%} of the send buffer of {size} in flight; {path}"
+        return Limit(causes=("send buffer",), share=min(1.0, flight), reason=text)
     if pauses and standing and e.busy_share >= 0.95 and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
         return Limit(causes=("link",), reason=f"a queue stands although all data are sent at once; {path}")
     if pauses or e.busy_share < 0.9:
