@@ -253,12 +253,13 @@ def lead_paragraph(
     p.lines += [_of_one_condition(m) for m in measures if not m.factors]
     if not p.lines:
         p.lines += [_plain(p, m) for m in measures]
-    p.lines += [line for m in measures if (line := _held_back(p, m))]
+    if held := [clause for m in measures if (clause := _held_back(p, m))]:
+        p.lines[-1:] = [". ".join([*p.lines[-1:], *held])]  # page one has no room for a paragraph of its own
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     sides = {row.index: (p.cause(row.measure, row.one), p.cause(row.measure, row.two)) for row in p.judged}
-    held = tuple(sides.get(i, ("", "")) for i in range(len(used)))
-    return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice, held)
+    causes = tuple(sides.get(i, ("", "")) for i in range(len(used)))
+    return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice, causes)
 
 
 def conclude(
@@ -756,12 +757,13 @@ def _held_back(p: Paragraph, m: Measure) -> str:
     unknown = groups.pop(UNKNOWN, [])
     clauses = []
     for name, members in groups.items():
-        shown = joined(one.condition for one in members) if len(members) <= FEW // 2 else f"{len(members)} conditions"
+        few = len(members) <= FEW // 2
+        shown = joined(one.condition for one in members) if few else f"{len(members)} of {len(every)} conditions"
         first = min(members, key=lambda one: len(one.condition))
         figures = "; ".join(filter(None, [first.limit.figure, first.ceiling if first.link_known else ""]))
         example = "" if len(members) == 1 else f"{first.condition}: "
         clauses.append(f"{name} on {shown}" + (f" ({example}{figures})" if figures else ""))
-    rest = f"; not known on {len(unknown)} of {plural(len(every), 'condition')}" if unknown else ""
+    rest = f"; not known on {len(unknown)}" if unknown else ""
     return f"Held back by: {'; '.join(clauses)}{rest}" if clauses else ""
 
 

@@ -267,10 +267,11 @@ def verdicts(
         f"with its interval at {' to '.join(dict.fromkeys((known[0], known[-1])))}" if known else "without an interval"
     )
     columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
+    held_words = " (what holds it back)" if any(map(any, held)) else ""
     note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
     caption = (
-        f"Verdicts. Measured: the median of the runs of each condition. Effect: the first condition divided by the "
-        f"second, round by round, {interval}. {note}."
+        f"Verdicts. Measured: the median of the runs of each condition{held_words}. Effect: the first condition "
+        f"divided by the second, round by round, {interval}. {note}."
     )
     html = markup("table", columns, rows, caption, [False] * len(columns), MARKS) + markup("notes", notes)
     text = "\n".join([*(c.words for c in family), *notes])
@@ -280,7 +281,7 @@ def verdicts(
 def _sides(c: Comparison, held: Sequence[str] = ()) -> str:
     """What was measured on both sides, and what holds it back: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-    causes = [f" (held back by {cause})".replace("by not known", "by: not known") if cause else "" for cause in held]
+    causes = [f" ({cause})" if cause else "" for cause in held]
     return "\n".join(
         f"{name}: {format_value(value, unit)}{cause}"
         for name, value, cause in zip(c.names, c.medians, causes or ("", ""), strict=True)
