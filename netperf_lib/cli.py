@@ -324,7 +324,11 @@ def compare(
         junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
         summary = shown.counts(c.verdict for c in family)
-        click.echo(json.dumps({"summary": summary, "lead": list(lead), **found.to_dict()}, indent=2, default=str))
+        click.echo(
+            json.dumps(
+                {"summary": summary, "lead": list(lead), "held_back_by": held, **found.to_dict()}, indent=2, default=str
+            )
+        )
     elif as_csv:
         from .questions.export import as_cells
 

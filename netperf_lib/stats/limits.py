@@ -291,8 +291,9 @@ def _window(e: Evidence) -> Limit | None:
     if pauses and standing and e.busy_share >= 0.95 and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
         return Limit(causes=("link",), reason=f"a queue stands although all data are sent at once; {path}")
     if pauses or e.busy_share < 0.9:
-        idle_share = max(0.0, 1 - e.busy_share)
-        return Limit(reason=f"the kernel waits for the program, {idle_share:.0%} of the time with nothing on its way")
+        share = max(e.unsent_none_share, 1 - e.busy_share)
+        text = f"nothing was left to send {share:.0%} of the time, though neither a window nor a processor is full"
+        return Limit(reason=text)
     if max(receive, send) >= SOME:
         return Limit(reason=f"{receive:.0%} of the time limited by the receive window, {send:.0%} by the send buffer")
     return None
