@@ -7,6 +7,7 @@ The cases were recorded from az against a prototype of the emulator; what comes 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -19,7 +20,7 @@ import pytest
 from netperf_lib import cli
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
-from netperf_lib.hosts.azure.failures import AzError
+from netperf_lib.hosts.azure.failures import AzError, error_of, read_failure
 
 from .cloud import BASE, Fault
 from .conftest import World, experiment
@@ -79,6 +80,84 @@ def test_every_recorded_failure_is_reproduced_or_cannot_happen() -> None:
     cases = {*FAILURES, *DEPLOYMENTS, "nobody logged in", "throttled twice", "passing trouble"}
     assert len(RECORDED) == 39
     assert {c for c in RECORDED.values() if not c.startswith(OURS)} <= cases
+
+
+# What az printed for answers that Azure has given (recordings in Azure/azure-cli, MIT), with the true kind of each.
+SEEN = [
+    json.loads(line) for line in (Path(__file__).parent / "recorded_failures.jsonl").read_text("utf-8").splitlines()
+]
+LOST = {
+    # az prints the same few words for a page of 401, 429 and 503: these are all tried again, and a quota told by a 401
+    # without its text can only be taken for a login
+    ("failures/quota-capital-keys-401.json", "group create"): "login",
+    ("failures/quota-capital-keys-401.json", "peering create"): "login",
+    **{
+        (f"failures/{page}.json", command): "unavailable"
+        for page in ("429-plain-text", "401-html")
+        for command in ("group show", "network nic list", "vm list")
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "seen", SEEN, ids=lambda seen: f"{Path(seen['file']).stem}-{seen['command'].replace(' ', '-')}"
+)
+def test_what_azure_has_answered_is_read_as_what_it_means(seen: dict[str, str]) -> None:
+    failure = read_failure("az", 1, seen["stderr"])
+    assert failure.kind == LOST.get((seen["file"], seen["command"]), seen["kind"])
+    assert not set("{}\n") & set(str(failure)), "a sentence, and no document"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        (
+            "InvalidTemplateDeployment",
+            "The requested size is currently not available in location 'westus'.",
+            "capacity",
+        ),
+        (
+            "InvalidTemplateDeployment",
+            "The client 'x' does not have permission to perform action 'y'.",
+            "authorization",
+        ),
+        ("InvalidTemplateDeployment", "The template deployment failed because of policy violation.", "policy"),
+        ("ReferencedResourceNotProvisioned", "Resource is in Updating state", "conflict"),
+        ("ComputeResourceZoneConstraintDoesNotMatchPublicIPAddressZoneConstraint", "a zone constraint", "usage"),
+        ("StandardSkuPublicIPAddressesMustBeStatic", "must have AllocationMethod set to Static", "usage"),
+        (" UnauthorizedForMicrosoftPeering", "not authorized", "authorization"),
+        ("429", "slow down", "throttled"),
+    ],
+)
+def test_a_vague_code_is_read_by_its_sentence(code: str, message: str, kind: str) -> None:
+    assert error_of("az", {"code": code, "message": message}).kind == kind
+
+
+def test_the_login_that_az_asks_for_is_told_word_for_word() -> None:
+    asked = 'az login --tenant "t1" --scope "https://management.core.windows.net//.default" --claims-challenge "e30="'
+    text = f"ERROR: AADSTS50076: you must use multi-factor authentication. Trace ID: 1\nTo log in, run:\n{asked}\n"
+    failure = read_failure("az", 1, text)
+    assert failure.kind == "login"
+    assert asked in str(failure)
+
+
+def test_a_login_that_ends_gives_nothing_up_and_a_passing_conflict_starts_the_same_deployment_again(
+    world: World, tmp_path: Path, canned_preflight: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(az_module.Az.__init__.__kwdefaults__, "patience_s", 0.0)
+    monkeypatch.setattr(azure, "AGAIN_S", (0.0, 0.0))
+    file, root = str(write(experiment(**world.options()), tmp_path)), ("--root", str(tmp_path / "data"))
+    world.cloud.faults.append(
+        once("ExpiredAuthenticationToken", "expired", status=401, match="PUT .*deployments/npl$", times=9)
+    )
+    assert npl(monkeypatch, "up", file, *root) == 1
+    begun = set(world.cloud.groups)
+    assert begun, "the group was made, and stays"
+    world.cloud.faults[:] = [Fault("resource", NSG, 409, "AnotherOperationInProgress", "in progress")]
+    assert npl(monkeypatch, "up", file, *root) == 0
+    assert set(world.cloud.groups) == begun
+    assert npl(monkeypatch, "down", file, *root) == 0
+    assert not world.cloud.groups
 
 
 def once(code: str, message: str, *, status: int, match: str, times: int = 1, **more: Any) -> Fault:

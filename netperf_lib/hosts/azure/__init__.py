@@ -42,6 +42,8 @@ EPHEMERAL = True
 HOLDS = True
 """`npl up` may leave the VMs running: they outlive the process that placed them."""
 CLOCK = Clock()
+AGAIN_S = (30.0, 100.0, 300.0)
+"""Seconds before a deployment that met a passing conflict is started again."""
 GUEST_WAIT_S = 900.0
 Say = Callable[[str], None]
 
@@ -212,6 +214,8 @@ def up(
             except AzError as failure:
                 if before is not None and kept.deployment(number) is not None:
                     raise  # a deployment that was already up stays up
+                if failure.kind == "login":
+                    raise  # nothing is wrong with what was begun: the next `up` goes on with it
                 attempt.abandon()
                 if choice == choices[-1] or failure.kind != "capacity":
                     raise
@@ -370,9 +374,21 @@ class _Attempt:
         kept.note(name, made=True)
         files = kept.file("template.json", template.template_text()), self._parameter_file()
         deadline_s = 60 * (options.deadline_min or (90 if place.gateways else 30))
-        outputs = groups.deploy(az, target, *files, deadline_s=deadline_s, clock=CLOCK, say=self.say)
+        outputs = self._deploy(files, deadline_s)
         access.join_hub(az, target, place, options, self.found.subscription)
         return outputs
+
+    def _deploy(self, files: tuple[Path, Path], deadline_s: float) -> dict[str, Any]:
+        """Deploy; after a passing conflict of one resource the same deployment again: what exists stays as it is."""
+        for pause_s in (*AGAIN_S, None):
+            try:
+                return groups.deploy(self.az, self.target, *files, deadline_s=deadline_s, clock=CLOCK, say=self.say)
+            except AzError as failure:
+                if pause_s is None or failure.kind not in ("conflict", "unavailable"):
+                    raise
+                self.say(f"{self.target.name}: {failure.code}: the same deployment again in {pause_s:g} s")
+                CLOCK.sleep(pause_s)
+        raise AssertionError("the last try returns or raises")
 
     def abandon(self) -> None:
         """Delete a failed attempt, so that it costs nothing while the message is read; `down` verifies the deletion."""

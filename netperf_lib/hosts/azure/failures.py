@@ -22,6 +22,15 @@ WRAPPERS = {
     "ResourceDeploymentFailure",
     "ResourceOperationFailure",
 }
+VAGUE = {*WRAPPERS, "BadRequest", "Conflict", "Forbidden", "Unauthorized"}
+"""Codes that say less than the sentence that comes with them."""
+TEXTS = {
+    # kind -> sentences of Azure that say it, whatever the code
+    "quota": r"\bquota\b",
+    "policy": r"disallowed by policy|policy violation",
+    "authorization": r"authorization failed|not have (permission|authorization)|not authorized to perform",
+    "capacity": r"not available in (location|zone)|capacity restrictions|allocation failed",
+}
 KINDS: dict[str, tuple[str, str]] = {
     # kind -> (pattern of codes, remedy)
     "capacity": (
@@ -33,16 +42,28 @@ KINDS: dict[str, tuple[str, str]] = {
         "ask for more at https://aka.ms/quota (az quota), or declare fewer or smaller VMs",
     ),
     "throttled": (
-        r"TooManyRequests|SubscriptionRequestsThrottled|\w*Throttl\w*",
+        r"429|TooManyRequests|SubscriptionRequestsThrottled|\w*Throttl\w*",
         "Azure asks for fewer requests: wait a few minutes, then try again",
     ),
-    "unavailable": (r"ServerBusy|ServiceUnavailable|ServerTimeout|GatewayTimeout|InternalServerError", "try later"),
+    "unavailable": (
+        (
+            r"5\d\d|BadGateway|ServerBusy|ServiceUnavailable|ServerTimeout|GatewayTimeout|GatewayError|"
+            r"InternalServerError|NoDocument"
+        ),
+        "try later",
+    ),
     "login": (
-        r"ExpiredAuthenticationToken|AuthenticationFailed|InvalidAuthenticationToken\w*|AADSTS\d+|NotLoggedIn",
+        (
+            r"ExpiredAuthenticationToken|AuthenticationFailed|InvalidAuthenticationToken\w*|AADSTS\d+|NotLoggedIn|"
+            r"InteractionRequired|TokenIssuedBeforeRevocationTimestamp|Unauthorized"
+        ),
         "run `az login` (and `az account set --subscription …`), then try again",
     ),
     "authorization": (
-        r"AuthorizationFailed|LinkedAuthorizationFailed|AuthorizationPermissionMismatch",
+        (
+            r"AuthorizationFailed|LinkedAuthorizationFailed|AuthorizationPermissionMismatch|SubscriptionNotAuthorized|"
+            r"UnauthorizedFor\w+|Forbidden"
+        ),
         "ask an owner of the subscription for the role Contributor (az role assignment create), then `az login` again",
     ),
     "policy": (
@@ -61,8 +82,13 @@ KINDS: dict[str, tuple[str, str]] = {
         r"ResourceGroupNotFound|ResourceNotFound|NotFound|DeploymentNotFound|ParentResourceNotFound",
         "see `az resource list`",
     ),
+    "exists": (r"\w+(Already)?Exists", "it is there already: nothing to do"),
+    "guest": (r"VMAgentStatusCommunicationError|OSProvisioning\w+", "see the VM's boot diagnostics, or make it anew"),
     "conflict": (
-        r"ResourceGroupBeingDeleted|DeploymentActive|AnotherOperationInProgress|Conflict|RetryableError",
+        (
+            r"ResourceGroupBeingDeleted|DeploymentActive|AnotherOperationInProgress|Conflict|RetryableError|NicInUse|"
+            r"InUse\w+|\w+CannotBeDeleted|\w+NotProvisioned|ParentResourceIsInFailedState|InternalExecutionError|ResourcesLeft"
+        ),
         "wait until it is done, then try again",
     ),
     "accelerated": (
@@ -70,10 +96,30 @@ KINDS: dict[str, tuple[str, str]] = {
         "choose a size with accelerated networking (az vm list-skus -l REGION --size …), or set accelerated: false",
     ),
     "usage": (
-        r"Invalid(Parameter|Template|RequestFormat|ResourceReference)|Usage|LocationNotAvailable\w+|NonAzSkusNotAllowed\w+",
+        (
+            r"Invalid\w+|Usage|LocationNotAvailable\w+|NonAzSkusNotAllowed\w+|PrincipalNotFound|MustSpecify\w+|"
+            r"\w+(NotSupported|DoesNotMatch|MustBe)\w+"
+        ),
         "correct hosts.options",
     ),
 }  # fmt: skip
+SIGNS = (
+    # what az prints where it lost Azure's answer: pattern, code, sentence ({0}: what the pattern found)
+    (r"subscription '?[^'\n]*'? (?:not found|doesn't exist)", "SubscriptionNotFound", ""),
+    (r"az login", "NotLoggedIn", "nobody is logged in to az"),
+    (r"'registrationState'", "MissingSubscriptionRegistration", "a resource provider is not registered"),
+    (r"Some resources failed to be deleted", "ResourcesLeft", "some resources could not be deleted yet"),
+    (r"invalid status '([\w ]+)'", "{0}", "Azure answered {0} and nothing else"),
+    (
+        r"^ERROR: Not Found\(<|JSON is invalid|Expecting value: line 1",
+        "NoDocument",
+        "the answer is a web page or empty, not Azure's own",
+    ),
+    # az rest: the reason of the status, and what came with it
+    (r"^ERROR: ((?-i:[A-Z]\w+(?: [A-Z]\w+)*))\(<", "{0}", "Azure answered {0} with a web page"),
+    (r"^ERROR: ((?-i:[A-Z]\w+(?: [A-Z]\w+)*))\(", "{0}", ""),
+    (r"response was already consumed", "Hidden", "az lost the error; `az deployment group validate` would show it"),
+)
 STOP = "see https://aka.ms/azure-status and the activity log (az monitor activity-log list)"
 
 
@@ -99,13 +145,17 @@ def waits(failure: AzError, attempt: int) -> float | None:
 
 
 def kind_of(code: str, message: str = "") -> str:
-    """Kind of failure of an error code."""
-    if re.search(r"multi-?factor|\bMFA\b", message, re.I):  # since 2026 refused as if by a policy
+    """Kind of failure of an error code and its sentence."""
+    if re.search(r"multi-?factor|\bMFA\b", message, re.IGNORECASE):  # since 2026 refused as if by a policy
         return "login"
     if code == "OperationNotAllowed":  # one code for quota and many other causes
-        return "quota" if re.search(r"quota|limit", message, re.I) else "other"
+        return "quota" if re.search(r"quota|limit", message, re.IGNORECASE) else "other"
+    if code in VAGUE:
+        for kind, sentence in TEXTS.items():
+            if re.search(sentence, message, re.IGNORECASE):
+                return kind
     for kind, (pattern, _) in KINDS.items():
-        if re.fullmatch(pattern, code):
+        if code not in WRAPPERS and re.fullmatch(pattern, code):
             return kind
     return "other"
 
@@ -119,24 +169,27 @@ def error_of(what: str, error: Any) -> AzError:
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
     """AzError from the standard error of an az command."""
     found = list(_documents(text))
-    found += re.findall(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.M)
-    for shape in (r"^ERROR: \((\w+)\)\s*(.*)", r"(AADSTS\d+): ([^\n]*?)(?: Trace ID.*)?$"):
-        found = found or re.findall(shape, text, re.M)[:1]
+    found += re.findall(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.MULTILINE)
+    found += re.findall(r"Exception Details:\s*\((\w+)\)\s*(.*)", text)
+    for shape in (
+        r'"[Cc]ode": "(\w+)", "[Mm]essage": "([^"]*)',  # a document that was cut
+        r"^(?:ERROR|[\w.]+Error): \((\w+)\)\s*(.*)",
+        r"(AADSTS\d+): ([^\n]*?)(?: Trace ID.*)?$",
+    ):
+        found = found or re.findall(shape, text, re.MULTILINE)[:1]
     if found:
-        return _failure(what, found)
-    code, message = "Unknown", _sentence(text) or f"exit code {exit_code} without a message"
-    if re.search(r"subscription '?[^'\n]*'? (not found|doesn't exist)", text, re.I):
-        code = "SubscriptionNotFound"
-    elif "az login" in text:
-        code, message = "NotLoggedIn", "nobody is logged in to az"
-    elif "content for this response was already consumed" in text:
-        code, message = "Hidden", "az lost the error that Azure gave; `az deployment group validate` would show it"
-    elif exit_code == 2:
-        code = "Usage"
-    return _failure(what, [(code, message)])
+        return _failure(what, found, text)
+    message = _sentence(text) or f"exit code {exit_code} without a message"
+    code = "Usage" if exit_code == 2 else "Unknown"
+    for sign, sign_code, words in SIGNS:
+        if m := re.search(sign, text, re.MULTILINE | re.IGNORECASE):
+            part = m[1] if m.re.groups else ""
+            code, message = sign_code.format(part.replace(" ", "")), words.format(part) or message
+            break
+    return _failure(what, [(code, message)], text)
 
 
-def _failure(what: str, found: list[tuple[str, str]]) -> AzError:
+def _failure(what: str, found: list[tuple[str, str]], text: str = "") -> AzError:
     inner = [f for f in found if f[0] not in WRAPPERS] or found
     # the worst cause first: a permanent failure outranks one that may succeed elsewhere
     stopping = [f for f in inner if kind_of(*f) not in ("capacity", "other")]
@@ -145,6 +198,8 @@ def _failure(what: str, found: list[tuple[str, str]]) -> AzError:
     remedy = KINDS[kind][1] if kind in KINDS else STOP
     if kind == "provider" and (m := re.search(r"namespace '([\w.]+)'", message)):
         remedy = f"run `az provider register --wait --namespace {m[1]}`"
+    if kind == "login" and (m := re.search(r"^\s*(az (?:login|logout)\b.*)$", text, re.MULTILINE)):
+        remedy = f"run `{m[1].strip()}`, then try again"  # as az says it: with a tenant or a challenge
     wait = re.search(r"(?:after|in) '?(\d+)'? seconds", message)
     text = re.sub(r"\s+", " ", message).strip().rstrip(".")
     text = re.split(r"\. (?:Setup Alerts|Read more|Submit a|Find out more|Please read more|For more)", text)[0]
@@ -154,24 +209,27 @@ def _failure(what: str, found: list[tuple[str, str]]) -> AzError:
 
 
 def _documents(text: str) -> Iterator[tuple[str, str]]:
-    decoder = json.JSONDecoder()
-    for m in re.finditer(r"^(?:ERROR: )?(?:\w+\()?(?=\{)", text, re.M):  # az rest: Forbidden({…})
+    """The errors of every JSON document in a text, which may begin anywhere: ``Forbidden({…})``, ``Content: {…}``."""
+    decoder, position = json.JSONDecoder(), 0
+    while (position := text.find("{", position)) >= 0:
         try:
-            document, _ = decoder.raw_decode(text, m.end())
+            document, position = decoder.raw_decode(text, position)
         except ValueError:
-            continue
-        yield from _walk(document)
+            position += 1
+        else:
+            yield from _walk(document)
 
 
 def _walk(node: Any) -> Iterator[tuple[str, str]]:
     """Every (code, message) in an error document, outermost first."""
     if not isinstance(node, dict):
         return
+    node = {str(key)[:1].lower() + str(key)[1:]: value for key, value in node.items()}
     if isinstance(node.get("error"), dict):
         yield from _walk(node["error"])
     elif "code" in node:
         message = str(node.get("message") or "")
-        yield str(node["code"]), message
+        yield str(node["code"]).strip(), message
         if message.lstrip().startswith("{"):  # a resource provider's error, quoted as text
             with contextlib.suppress(ValueError):
                 yield from _walk(json.loads(message))
