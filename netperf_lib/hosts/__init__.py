@@ -27,6 +27,23 @@ if TYPE_CHECKING:
 SOURCES = {"azure": ".azure", "inventory": ".inventory", "lab": ".lab"}
 """Name in an experiment to module; imported on demand."""
 
+__all__ = [
+    "SOURCES",
+    "Source",
+    "Workload",
+    "budget_reached",
+    "cost",
+    "deployed",
+    "experiment_schema",
+    "options",
+    "release",
+    "source",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def source(name: str) -> Source:
     """Return the source called `name`; UsageError with the known names if there is none."""

@@ -34,3 +34,7 @@ __all__ = [
     "under_load",
     "waits",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -46,3 +46,11 @@ def __getattr__(name: str) -> Any:
             if getattr(found, "__module__", "") == f"{__name__}.{module}":  # its own, not what it imports
                 return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    own = set()
+    for module in _MODULES:
+        part = importlib.import_module(f".{module}", __name__)
+        own |= {n for n, v in vars(part).items() if n[0] != "_" and getattr(v, "__module__", "") == part.__name__}
+    return sorted(own)

@@ -26,6 +26,11 @@ from .conditions import objects, ok_runs
 
 __all__ = ["ChangePoint", "Trend", "change_points", "latencies", "series", "trend", "zone_matrix"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 Places = Location | Iterable[Location]
 
 

@@ -45,3 +45,7 @@ __all__ = [
     "until_decided",
     "warmup",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

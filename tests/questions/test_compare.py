@@ -144,3 +144,14 @@ def test_every_plot_splits_by_the_factors_that_are_asked_about_and_draws_into_gi
     for plot, table in ((npl.plots.ecdf, percentiles), (npl.plots.intervals, intervals)):
         with pytest.raises(UsageError, match="no factor 'banana'"):
             plot(table, exp, hue="banana")
+
+
+@pytest.mark.parametrize("part", ["fleet", "hosts", "page", "plots", "questions", "stats", "workshop"])
+def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
+    module = getattr(npl, part)
+    names = dir(module)
+    assert names
+    assert not {"Any", "TYPE_CHECKING", "annotations", "importlib", "np", "pd", "os", "re"} & set(names)
+    for name in names:
+        value = getattr(module, name)
+        assert getattr(value, "__module__", "netperf_lib").startswith("netperf_lib"), f"{name} is another library's"
