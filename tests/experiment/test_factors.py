@@ -91,7 +91,7 @@ def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict() -> None
     assert not [w for w in found.warnings if "differ" in w or "varies" in w]
     # and whoever does not say which compares each with its like
     by_placement = npl.compare(runs, "throughput_bps", by="placement")
-    assert [c.context for c in by_placement] == ["cubic", "bbr"]
+    assert [c.context for c in by_placement] == ["bbr", "cubic"]
     assert any("congestion control varies" in note for note in by_placement.warnings)
 
 
