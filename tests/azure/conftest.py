@@ -183,6 +183,7 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             patch.setenv(name, value)
         sys.addaudithook(watch)  # it stays, and is silent once NETPERF_GUARD is gone
         patch.setattr(azure, "CLOCK", azure.Clock(poll_s=0.2))
+        patch.setattr(azure, "AGAIN_S", (0.0, 0.0))
         patch.setattr(azure, "GUEST_WAIT_S", 5.0)
         imports = "import azure.cli.core.telemetry, azure.cli.core.intercept_survey, requests, msal"
         try:

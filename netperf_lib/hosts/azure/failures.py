@@ -118,7 +118,11 @@ SIGNS = (
     # az rest: the reason of the status, and what came with it
     (r"^ERROR: ((?-i:[A-Z]\w+(?: [A-Z]\w+)*))\(<", "{0}", "Azure answered {0} with a web page"),
     (r"^ERROR: ((?-i:[A-Z]\w+(?: [A-Z]\w+)*))\(", "{0}", ""),
-    (r"response was already consumed", "Hidden", "az lost the error; `az deployment group validate` would show it"),
+    (
+        r"response was already consumed",
+        "Hidden",
+        "az lost the error that Azure gave; `az deployment group validate` would show it",
+    ),
 )
 STOP = "see https://aka.ms/azure-status and the activity log (az monitor activity-log list)"
 
@@ -198,7 +202,7 @@ def _failure(what: str, found: list[tuple[str, str]], text: str = "") -> AzError
     remedy = KINDS[kind][1] if kind in KINDS else STOP
     if kind == "provider" and (m := re.search(r"namespace '([\w.]+)'", message)):
         remedy = f"run `az provider register --wait --namespace {m[1]}`"
-    if kind == "login" and (m := re.search(r"^\s*(az (?:login|logout)\b.*)$", text, re.MULTILINE)):
+    if kind == "login" and (m := re.search(r"^\s*(az login\b.*)$", text, re.MULTILINE)):
         remedy = f"run `{m[1].strip()}`, then try again"  # as az says it: with a tenant or a challenge
     wait = re.search(r"(?:after|in) '?(\d+)'? seconds", message)
     text = re.sub(r"\s+", " ", message).strip().rstrip(".")
