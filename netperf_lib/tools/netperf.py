@@ -22,7 +22,8 @@ MARKS = (" TEST from ", "THROUGHPUT=", "_LATENCY=", "TRANSACTION_RATE=", "establ
 
 _BANNER = re.compile(
     r"(?:^[ \t>]*|(?=MIGRATED ))(?:MIGRATED )?"
-    r"(?P<name>OMNI|(?:TCP|UDP|SCTP|DCCP|UDPLITE|STREAM|DG) (?:STREAM|MAERTS|SENDFILE|BIDIR|"
+    r"(?P<name>OMNI(?: (?:Send|Recv|Receive|Send\|Recv))?|"
+    r"(?:TCP|UDP|SCTP|DCCP|UDPLITE|STREAM|DG) (?:STREAM|MAERTS|SENDFILE|BIDIR|"
     r"UNIDIRECTIONAL SEND|REQUEST/RESPONSE|Connect/Request/Response|Connect/Close)(?: MANY)?) TEST(?:\([^)\n]*\))?"
     r" from \S+ (?:.*\n)??.* to\s(?P<server>\S+)",
     re.MULTILINE,
@@ -266,7 +267,7 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     numeric = [all(re.fullmatch(r"-?\d+(?:\.\d+)?", v) for v in row) for row in rows]
     if not numeric[0]:
         raise Damaged(f"not readable: {told!r}")
-    units = lines[at].strip(" \t>").split()
+    units = lines[at].strip(" \t>").replace("Bytes  /s", "Bytes/s").split()
     unit = next((u for u in units if _UNIT.fullmatch(u)), units[-1])
     kind = "answered" if "REQUEST/RESPONSE" in test.upper() else "datagrams" if _sends_datagrams(test) else "stream"
     by_bits = kind == "answered" and "per sec" not in lines[at]  # -f

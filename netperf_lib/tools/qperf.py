@@ -141,7 +141,7 @@ _UNITS: dict[str, dict[str, float]] = {
 }
 """Kind of figure to its units, in µs, bit/s, 1/s, µs per GB, CPUs, bytes."""
 _ANY_SIZE = {"", "ns", "ns/GB", "bytes", "bytes/sec", "bits/sec", "/sec", "% cpus", "sec", "TB", "TB/sec", "Tb/sec"}
-_ANY_SIZE.add("trillion")
+_ANY_SIZE |= {"trillion", "sec/GB"}
 """The units of ``-uu``, and the largest ones: only with these may a number be above 1000."""
 _KINDS = {
     **dict.fromkeys(("latency", "time", "timeout", "real_time", "cpu_time"), "time"),
@@ -220,7 +220,10 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
     if lacking := _lacking(test, seen):
         raise Damaged(f"the log is cut or damaged: {lacking}")
     # figures of a test with the other number of directions; one direction has a sender and a receiver
-    others = r"(?:loc|rem)_cpus_used" if test.endswith("_bw") else r"(?:send|recv)_(?:cpus_used|cost)"
+    bandwidth = test.endswith("_bw")
+    others = r"(?:loc|rem)_cpus_used" if bandwidth else r"(?:send|recv)_(?:cpus_used|cost)"
+    if bandwidth and not seen & {"send_cpus_used", "recv_cpus_used"}:  # --unify_nodes: named by their ends
+        others = "(?!)"
     if _ONE_WAY.fullmatch(test) and (foreign := next((k for k in seen if re.match(others, k)), None)):
         raise Contradictory(f"{_FOREIGN}: {foreign}")
     if wrong := _contradiction(found):

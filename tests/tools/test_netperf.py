@@ -54,6 +54,28 @@ Final       Final                                             %      Method
     assert run.metrics == {"throughput_bps": 9413250000, "duration_measured_s": 10}
 
 
+def test_omni_names_its_direction() -> None:
+    (run,) = tools.parse(
+        STREAM.replace("MIGRATED TCP STREAM", "OMNI Send") + "Throughput,Throughput Units\n941.25,10^6bits/s\n"
+    )
+    assert run.metrics == {"throughput_bps": 941250000}
+
+
+def test_a_service_demand_is_no_throughput() -> None:
+    """With ``-f M -c -C`` the unit of the throughput has blanks inside, and the last column is in µs per KB."""
+    table = """\
+Recv   Send    Send                          Utilization       Service Demand
+Socket Socket  Message  Elapsed              Send     Recv     Send    Recv
+Size   Size    Size     Time     Throughput  local    remote   local   remote
+bytes  bytes   bytes    secs.    MBytes  /s  % S      % S      us/KB   us/KB
+
+131072  16384  16384    1.00      5460.93   51.50    51.50    0.184   0.184
+"""
+    (run,) = tools.parse(STREAM + table)
+    assert run.metrics["throughput_bps"] == pytest.approx(5460.93 * 2**20 * 8)
+    assert run.metrics["cpu_client_ratio"] == pytest.approx(0.515)
+
+
 def test_names_that_come_again_are_another_run() -> None:
     one = "MEAN_LATENCY={}\nTHROUGHPUT={}\nTHROUGHPUT_UNITS=Trans/s\n"
     runs = tools.parse(one.format("20.50", "48700.10") + one.format("31.25", "31900.20"))

@@ -87,14 +87,24 @@ class _Stream:
         if not self.rows or self.rows[-1][0].start_s > 0:
             return None
         last, details = self.rows[-1]
-        if len(self.rows) == 1 and not self.report:
-            # A single row over the first second, or ending exactly on a second where TCP's clock is printed to 0.1 ms,
-            # is the first interval of a test that has no result.
-            fine = len(last.text.partition(" sec")[0].rpartition(".")[2].strip()) >= 4
-            dot = last.end_s == int(last.end_s) or abs(last.end_s - 1) < 0.001
-            if (fine and "lost" not in details and dot) or last.end_s == 1:
-                return None
+        if len(self.rows) == 1 and not self.report and self.sent is None and _is_interval(last, "lost" in details):
+            return None
         return self.rows[-1]
+
+
+def _is_interval(alone: Row, datagrams: bool) -> bool:
+    """Return whether a row that stands alone is the first interval of a test that has no result.
+
+    Intervals end exactly on the clock of ``-i``. The result of TCP does not where times are printed to 0.1 ms. Where
+    they are printed to 0.1 s, and for datagrams, only intervals of one second and less are known as such.
+    """
+    if alone.end_s == 1 or alone.end_s < 0.95:
+        return True
+    return not datagrams and _decimals(alone) >= 4 and abs(10 * alone.end_s - round(10 * alone.end_s)) < 1e-6
+
+
+def _decimals(line: Row) -> int:
+    return len(line.text.partition(" sec")[0].rpartition(".")[2].strip())
 
 
 @dataclass
@@ -130,6 +140,7 @@ class Log:
     """Protocols that the banners name."""
     udp: bool = False
     bounceback: bool = False
+    connect_only: bool = False
     streams: dict[str, _Stream] = field(default_factory=dict)
     sums: dict[str, _Stream] = field(default_factory=dict)
     """[SUM] rows (forward), [FD…] rows (both directions)."""
@@ -222,7 +233,7 @@ def _connection(log: Log, m: re.Match[str]) -> None:
     if not program.end_known and "5001" in (m["here"], m["there"]):
         program.serving, program.end_known = m["here"] == "5001", True
     name, ports = m["id"].strip("* "), (m["here"], m["there"])
-    if log.ports.setdefault(name, ports) != ports:
+    if log.ports.setdefault(name, ports) != ports and not log.connect_only:
         log.damaged(Contradictory(f"{_PROCESSES}two connections of stream {name}"))
     log.hosts[name] = m["host"], m["peer"]
     program.accepting |= program.serving and m["here"] in program.listening
@@ -260,6 +271,8 @@ def _context(log: Log, line: str) -> None:
             parameters["tcp_buffer_bytes"] = int(float(size) * BYTES[unit])
     elif m := _MESSAGE.search(line):
         parameters["message_bytes"] = int(m[1])
+    elif "three-way-handshake (3WHS) only" in line:
+        log.connect_only = True
     elif any(map(line.__contains__, _TROUBLE)) and (m := ERROR.search(line)):
         log.errors.append(m["text"].strip())
 
@@ -386,7 +399,9 @@ def read_log(log: Log) -> ParsedRun:
     if fatal := [e for e in log.errors if not e.startswith(("listener", "WARNING"))]:
         error = "; ".join(fatal)
     draft.warnings += [e for e in log.errors if e.startswith("listener")]
-    if error is None and rows:
+    if error is None and log.connect_only and not rows and log.connect_mean_us is not None:
+        draft.metrics["connect_us"] = log.connect_mean_us
+    elif error is None and rows:
         try:
             _metrics(log)
         except Damaged as e:
@@ -395,7 +410,7 @@ def read_log(log: Log) -> ParsedRun:
         error = "; ".join(log.errors) or "the test did not run: there are no rows"
     draft.intervals = _intervals(log, salvage=error is not None)
     if rows or any(v is not None for v in draft.parameters.values()):
-        draft.test = "bounceback" if log.bounceback else "udp" if log.udp else "tcp"
+        draft.test = _test_name(log)
     if rows:
         ways = [s.reverse for s in rows]
         both = "bidir" if len(set(ways)) > 1 else "reverse" if ways[0] else "forward"
@@ -408,6 +423,18 @@ def read_log(log: Log) -> ParsedRun:
     return draft.run("ok" if error is None else "partial" if rows else "failed", error)
 
 
+def _bounces(stream: _Stream) -> bool:
+    return any("bounces" in details for _, details in stream.rows)
+
+
+def _test_name(log: Log) -> str:
+    """Return the name of the test; round trips beside a load (``--bounceback-congest``) are one of its own."""
+    if log.bounceback:
+        alone = all(_bounces(s) for s in log.streams.values() if s.rows)
+        return "bounceback" if alone else "bounceback-congest"
+    return "connect" if log.connect_only else "udp" if log.udp else "tcp"
+
+
 def _metrics(log: Log) -> None:
     if not log.program.end_known:
         raise Damaged("the log does not say whether it is the client's or the server's: its head is missing")
@@ -416,6 +443,8 @@ def _metrics(log: Log) -> None:
     for reverse in sorted(ways):
         word = "_reverse" if reverse and len(ways) > 1 else ""
         streams = {k: s for k, s in log.streams.items() if s.reverse == reverse and (s.rows or s.report)}
+        if log.bounceback:
+            streams = {k: s for k, s in streams.items() if _bounces(s)} or streams
         # A TCP client knows what it sends, and with -R what it receives.
         here_receives = log.program.serving != reverse
         rate, size, length = _total(log, streams, reverse)
@@ -450,13 +479,16 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
     if len(rows) < sum(1 for s in streams.values() if s.rows) or not rows or (not log.full_duplex and fewer):
         raise Damaged("the test has no result: the log ends before the row over the whole test")
     _refuse_gaps(streams)
+    alone = [s.rows[0][0] for s in streams.values() if len(s.rows) == 1 and not s.report and s.sent is None]
+    if not log.csv and any(r.end_s == int(r.end_s) for r in alone):
+        log.draft.warnings.append("each stream has one row: the result, or the first interval of a log that was cut")
     both = any(s.reverse != reverse for s in log.streams.values() if s.rows)
-    summed = log.sums.get("SUM") if both or not reverse else None
+    summed = log.sums.get("SUM") if (both or not reverse) and not log.bounceback else None
     sizes, lengths = [r.size_bytes for r in rows], [r.length_s for r in rows]
     tolerance = 2 * max(r.tolerance for r in rows)
     warnings = log.draft.warnings
     if len(rows) == 1:
-        other = summed.total if summed and not both else None
+        other = summed.rows[-1] if summed and not both and summed.rows[-1][0].start_s == 0 else None
         if other and not consistent(other[0].size_bytes, sizes, tolerance):
             if log.csv:
                 raise Damaged("rows of a stream are missing: the sum is of more than one")
@@ -471,7 +503,8 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
     t = sums[-1] if sums and summed and (both or sums[-1] is summed.rows[-1][0]) else None
     # 2.2 sometimes counts the last write of a stream a second late; the sum is then as long as another stream
     if t is None or all(abs(t.length_s - length) > 0.1 * length + 0.1 for length in lengths):
-        if max(lengths) - min(lengths) > 1 or log.csv:
+        # the CSV of 2.0 has a row of the sum; that of 2.1, which counts its streams from 1, has none
+        if max(lengths) - min(lengths) > 1 or (log.csv and "1" not in log.streams):
             raise Damaged("the row of the sum of the result is missing")
         if summed is not None or not reverse:
             warnings.append("there is no row [SUM] of the result; the streams are added")

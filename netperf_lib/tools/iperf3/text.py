@@ -89,7 +89,11 @@ def read_text(text: str) -> list[ParsedRun]:
     lines = text.split("\n")
     rule = False
     previous: Row | None = None
+    of_server = False
     for index, line in enumerate(lines):
+        if of_server:  # it ends at an empty line; with --bidir rows of the result follow
+            of_server = bool(line.strip(" >"))
+            continue
         if "[" in line or " sec " in line:
             if "datagrams received out-of-order" in line and (m := _DISORDER.search(line)):
                 log.disorder[m["id"]] = int(m["count"])
@@ -118,7 +122,8 @@ def read_text(text: str) -> list[ParsedRun]:
             rule = True
         elif stripped == "Server output:" or "Server output:" in stripped[-20:]:
             if log.sides or log.intervals or log.parameters:
-                break
+                of_server = True
+                continue
             log.warnings.append("what the client printed is missing: only the server's output is there")
         elif stripped.endswith("iperf Done."):
             log.closed = True
