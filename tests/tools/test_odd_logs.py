@@ -398,6 +398,20 @@ def test_a_total_of_nothing_is_told() -> None:
     assert any("0 bytes" in w for w in run.warnings)
 
 
+@pytest.mark.parametrize("name", ["iperf3/bidir-get-server-output.txt", "iperf3/gen-3.12-title.txt"])
+def test_a_result_that_the_caller_prints_again_is_no_run(name: str) -> None:
+    log = (LOGS / name).read_text().rstrip() + "\n"
+    (truth,) = tools.parse(log)
+    row = next(line for line in log.splitlines() if line.endswith("receiver"))
+    runs = tools.parse((log + f"PASS: {row}\n") * 3)
+    assert [(r.status, r.metrics) for r in runs] == [("ok", truth.metrics)] * 3
+
+
+def test_a_result_of_pscheduler_is_no_damaged_document_of_iperf3() -> None:
+    stream = '{"throughput-bits": 41800959.9, "throughput-bytes": 5225632, "start": 0, "end": 1.0}'
+    assert read('{"intervals": [{"streams": [' + stream + '], "summary": ' + stream + "}]}") == []
+
+
 # --- two processes in one file ----------------------------------------------------------------------------------------
 
 RR = """TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 (10.0.0.2) port 0 AF_INET

@@ -59,6 +59,8 @@ def sightings(text: str) -> Iterator[int]:
     """Yield the offsets where a run starts."""
     if not any(map(text.__contains__, _STRONG)) and "connected with" in text:
         return  # rows of iperf 2
+    if '"throughput-bits"' in text and '"bits_per_second"' not in text:
+        return  # the result of pScheduler (perfSONAR), which has a form of its own
     begun, kind = -1, ""
     for m in _START.finditer(text):
         now = m.lastgroup or ""
@@ -87,13 +89,14 @@ def sightings(text: str) -> Iterator[int]:
                 continue  # not a line of the program: a text about it, or the version in a document
             ahead = text[line : line + 600]
             new = "\nConnecting to" in ahead or "\nServer listening" in ahead
-            now = "banner" if new else kind
+            waits = "\nServer listening" in ahead.partition("\nConnecting to")[0]
+            now = ("listening" if waits else "banner") if new else kind
         elif now == "client":
             above_at = text.rfind("\n", 0, max(line - 1, 0)) + 1
             new, place = kind != "banner", above_at if "--sctp" in text[above_at:line] else line
         elif now == "server":
             inside = kind in _CLIENT and "Server listening on" not in text[begun:at]
-            new = kind != "nested" and not inside
+            new = kind not in ("nested", "listening") and not inside
             now = kind if inside else now
         elif now == "nested":
             new = not kind  # without a client before it
@@ -122,11 +125,15 @@ def sightings(text: str) -> Iterator[int]:
             new = kind not in _TEXT or (kind != "nested" and _RESULT.search(text, begun, at) is not None)
             now = "fragment" if new else kind
         else:
-            new, now = "connected with" not in text[:at], "fragment"
+            # what ran iperf3 may repeat the row of the result
+            repeated = now == "result" and text[text.rfind("[", line, at) : m.end()].rstrip() in text[begun:line]
+            new, now = "connected with" not in text[:at] and not repeated, "fragment"
+            if repeated:
+                continue
         if new:
             begun, kind = place, now
             yield place
-        elif now in ("", "client"):
+        elif now in ("", "client") or kind == "listening":
             kind = now
 
 

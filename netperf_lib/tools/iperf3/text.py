@@ -104,6 +104,8 @@ def read_text(text: str) -> list[ParsedRun]:
                 log.damaged(e)
                 continue
             if found is not None:
+                if log.closed and _is_repeated(log, found):
+                    continue  # by what ran iperf3
                 if previous is not None and found.text.strip() == previous.text.strip() and not log.finished:
                     log.warnings.append("an interval is printed twice; counted once")
                 else:
@@ -115,6 +117,8 @@ def read_text(text: str) -> list[ParsedRun]:
                 log.udp |= "Datagrams" in line or "Jitter" in line
                 log.old = "Bandwidth" in line
                 log.windows |= "Cwnd" in line
+                # before 3.7 a server does not print "Reverse mode": that it sends shows in the columns only
+                log.reverse |= log.serving and not log.sides and "Retr" in line and "[Role]" not in line
                 rule = False
                 continue
         stripped = line.strip(" >")
@@ -131,6 +135,7 @@ def read_text(text: str) -> list[ParsedRun]:
             continue
         elif stripped and not stripped.startswith("-"):
             _context(log, line)  # a host may also be called iperf3
+            rule = rule and "Accepted connection" not in line  # the rules above it frame the port, not a result
     return [_run(log)]
 
 
@@ -176,6 +181,11 @@ def _context(log: _Log, line: str) -> None:
             log.parameters["duration_s"] = int(m["seconds"])
     elif "snd_tcp_congestion " in line and (m := _CONGESTION.search(line)):
         log.parameters["congestion_control"] = m[1]
+
+
+def _is_repeated(log: _Log, found: Row) -> bool:
+    rows = [r for side in log.sides.values() for r in (*side.streams.values(), side.total) if r is not None]
+    return any(found.text.strip().endswith(r.text.strip()) for r in rows)
 
 
 def _direction(log: _Log, found: Row) -> str:
