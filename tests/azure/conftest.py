@@ -28,7 +28,7 @@ from .guard.sitecustomize import watch
 from .machines import Machines, possible, private_network
 
 PRICES = {
-    "Standard_D4s_v5": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2, "disk StandardSSD_LRS": 0.0,
+    "Standard_D4s_v5": 0.2, "Standard_D4s_v4": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2, "disk StandardSSD_LRS": 0.0,
     "public address": 0.0, "nat gateway": 0.0, "load balancer": 0.0,
 }  # fmt: skip
 AZ = Path(__file__).resolve().parents[2] / ".venv-azure" / "bin" / "az"
@@ -46,19 +46,21 @@ def here() -> dict[str, str]:
 def experiment(
     *pairs: str, name: str = "probe", budget: float | None = None, deployments: int = 1, **options: Any
 ) -> Experiment:
-    """An experiment whose pairs are given as "client server placement [off]"."""
-    declared = []
+    """An experiment whose pairs are given as "client server placement [off]", with a size that can be without."""
+    declared, plain = [], {}
     for text in pairs or ("a b same-zone",):
         client, server, placement, *more = text.split()
         declared.append({"client": client, "server": server, "placement": placement, "accelerated": more != ["off"]})
+        plain |= dict.fromkeys([client, server] if more else [], {"vm_size": "Standard_D4s_v4"})
     options = {
         "region": "westeurope",
         "remote_region": "northeurope",
         "vm_size": "Standard_D4s_v5",
         "allow_from": ["192.0.2.7"],
-        "bandwidth_mbps": {"Standard_D4s_v5": 12500, "Standard_D2s_v5": 12500},
+        "bandwidth_mbps": {"Standard_D4s_v5": 12500, "Standard_D4s_v4": 10000, "Standard_D2s_v5": 12500},
         "prices": PRICES,
         **options,
+        "vms": plain | options.get("vms", {}),
     }
     return Experiment.model_validate(
         {

@@ -45,7 +45,9 @@ class Emulator:
         self.cloud, self.folder, self.lock = cloud, folder, threading.RLock()
         self.after: Callable[[], None] = lambda: None
         """Called after every request to the resource manager."""
-        self.prices: dict[str, float] | None = {"Standard_D4s_v5": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.361}
+        self.prices: dict[str, float] | None = {
+            "Standard_D4s_v5": 0.2, "Standard_D4s_v4": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.361,
+        }  # fmt: skip
         self.listed: Callable[[str], list[dict[str, Any]]] | None = None
         """What of the price list fits a filter, where more than `prices` is asked for."""
         folder.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,8 @@ SIZES = {
     "Standard_D4s_v5": ("standardDSv5Family", 4, True, None, None),
     "Standard_D8s_v5": ("standardDSv5Family", 8, True, None, None),
     "Standard_D16s_v5": ("standardDSv5Family", 16, True, None, None),
+    "Standard_D4s_v4": ("standardDSv4Family", 4, True, None, None),
+    "Standard_D8s_v4": ("standardDSv4Family", 8, True, None, None),
     "Standard_D2s_v3i": ("standardDSv3Family", 2, True, None, None),
     "Standard_B2s": ("standardBSFamily", 2, False, None, None),
     "Standard_F72s_v2": ("standardFSv2Family", 72, True, {"1"}, None),

@@ -85,6 +85,28 @@ def test_accelerated_networking_off_needs_hosts_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "instead"),
+    [
+        ("Standard_D8s_v5", "Standard_D8s_v4"), ("Standard_E16ads_v6", "Standard_E16ads_v4"),
+        ("Standard_D4ps_v5", "Standard_D8s_v4"), ("Standard_F8as_v6", "Standard_D8s_v4"),
+        ("Standard_D8s_v4", None), ("Standard_F8s_v2", None), ("Standard_DC4as_v5", None), ("Standard_B2s", None),
+    ],
+)  # fmt: skip
+def test_a_size_that_is_always_accelerated_is_refused_where_it_should_not_be(size: str, instead: str | None) -> None:
+    place(experiment("a b same-zone", vm_size=size))
+    for declared in (
+        experiment("a b same-zone off", vms={"a": {"vm_size": size}}),
+        experiment("a b same-zone off", vm_size="Standard_D8s_v3", vms={"a": {}}, alternative_sizes=[size]),
+    ):
+        if instead is None:
+            place(declared)
+            continue
+        said = f"host 'a'.*{size}.* is always accelerated.*for example {instead}"
+        with pytest.raises(ExperimentError, match=said):
+            place(declared)
+
+
+@pytest.mark.parametrize(
     ("pairs", "options", "said"),
     [
         (["a b basic-lb"], {}, "retired the basic load balancer on 2025-09-30.*use standard-lb"),

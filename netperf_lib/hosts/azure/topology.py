@@ -46,6 +46,9 @@ NEAR = {"vnet-peering": "peered", "nva": "nva"}
 ALSO_NEAR = ("public-ip", "nat-gateway", "expressroute")
 """Far paths that can also lead from network to network within one region."""
 GATEWAYS = {"vpn": "Vpn", "expressroute": "ExpressRoute"}
+ALWAYS_ACCELERATED = re.compile(r"Standard_(?!DC|EC)[A-Z].*_v([5-9]|\d\d)")
+"""Sizes that Azure runs with accelerated networking whatever the interface asks for: from version 5 on, except for
+confidential ones (https://learn.microsoft.com/azure/virtual-network/manage-accelerated-networking)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +223,21 @@ def topology(experiment: Experiment, options: Options, *, attempt: int = 0) -> T
     vms = tuple(vm for name, wish in wishes.items() for vm in _vms(name, wish, options))
     if twice := [name for name, n in Counter(v.name for v in vms).items() if n > 1]:
         raise ExperimentError(f"{experiment.name}: {twice[0]!r} would also be the name of a backend; rename the host")
+    _refuse_always_accelerated(experiment, options, vms)
     return _joined(experiment, options, vms, wishes)
+
+
+def _refuse_always_accelerated(experiment: Experiment, options: Options, vms: tuple[Vm, ...]) -> None:
+    for vm in vms:
+        sizes = (vm.size, *(options.alternative_sizes if vm.size == options.vm_size else ()))
+        for size in () if vm.accelerated else sizes:
+            if ALWAYS_ACCELERATED.fullmatch(size):
+                older = re.fullmatch(r"(Standard_[DE]\d+a?d?s)_v\d+", size)
+                raise ExperimentError(
+                    f"{experiment.name}: host {vm.name!r} should have accelerated networking off, but size {size} "
+                    f"is always accelerated; choose a size of version 4 or 3, for example "
+                    f"{older[1] if older else 'Standard_D8s'}_v4, for all hosts that are compared"
+                )
 
 
 def alternatives(options: Options) -> list[Options]:
