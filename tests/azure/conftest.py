@@ -28,8 +28,8 @@ from .guard.sitecustomize import watch
 from .machines import Machines, possible, private_network
 
 PRICES = {
-    "Standard_D4s_v5": 0.2, "Standard_D4s_v4": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2, "disk StandardSSD_LRS": 0.0,
-    "public address": 0.0, "nat gateway": 0.0, "load balancer": 0.0,
+    "Standard_D4s_v5": 0.2, "Standard_D4s_v4": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2,
+    "disk StandardSSD_LRS": 0.0, "public address": 0.0, "nat gateway": 0.0, "load balancer": 0.0,
 }  # fmt: skip
 AZ = Path(__file__).resolve().parents[2] / ".venv-azure" / "bin" / "az"
 
@@ -51,7 +51,7 @@ def experiment(
     for text in pairs or ("a b same-zone",):
         client, server, placement, *more = text.split()
         declared.append({"client": client, "server": server, "placement": placement, "accelerated": more != ["off"]})
-        plain |= dict.fromkeys([client, server] if more else [], {"vm_size": "Standard_D4s_v4"})
+        plain |= {name: {"vm_size": "Standard_D4s_v4"} for name in (client, server) if more}
     options = {
         "region": "westeurope",
         "remote_region": "northeurope",
