@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .errors import NetperfError, ReportError, explain
+from .errors import NetperfError, ReportError, explain, visible
 
 out = Console()
 err = Console(stderr=True)
@@ -70,8 +70,13 @@ def measuring(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _echo(text: object = "", *, nl: bool = True) -> None:
+    """Print to standard output: the one way there, since labels and names of files come from others."""
+    click.echo(visible(str(text)), nl=nl)
+
+
 def _say(text: str) -> None:
-    err.print(text, markup=False, highlight=False, soft_wrap=True)
+    err.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,7 +91,9 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(text)
-        yield lambda done, total, name=text: bar.update(task, completed=done, total=total, description=name)
+        yield lambda done, total, name=text: bar.update(
+            task, completed=done, total=total, description=escape(visible(name))
+        )
 
 
 def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
@@ -94,7 +101,7 @@ def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
     for name in rows[0] if rows else ():
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*("–" if v is None else escape(str(v)) for v in row.values()))
+        table.add_row(*("–" if v is None else escape(visible(str(v))) for v in row.values()))
     return table
 
 
@@ -106,7 +113,7 @@ def doctor(as_json: bool) -> None:
 
     findings = look()
     if as_json:
-        click.echo(json.dumps([asdict(f) for f in findings], indent=2))
+        _echo(json.dumps([asdict(f) for f in findings], indent=2))
     else:
         rows = [
             {"": "ok" if f.ok else "missing", "what": f.what, "for": f.needed_for, "found": f.found} for f in findings
@@ -114,7 +121,7 @@ def doctor(as_json: bool) -> None:
         out.print(_table(rows))
         for f in findings:
             if f.remedy:  # on a line of its own, so that it can be copied whole
-                click.echo(f"{f.what} ({f.needed_for}): {f.remedy}")
+                _echo(f"{f.what} ({f.needed_for}): {f.remedy}")
     if not all(f.ok for f in findings if f.needed_for != "Azure"):
         sys.exit(1)
 
@@ -135,7 +142,7 @@ def plan(as_json: bool, **options: Any) -> None:
     from .pipeline import plan as do
 
     found = do(**options)
-    click.echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))
+    _echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))
 
 
 @npl.command()
@@ -161,7 +168,7 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
     number = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
     file.write_text(starter(name, chosen, asked, number), "utf-8")
-    click.echo(f"{file}: edit it, then `npl plan {file}`")
+    _echo(f"{file}: edit it, then `npl plan {file}`")
 
 
 @npl.command()
@@ -169,7 +176,7 @@ def schema() -> None:
     """Print the JSON Schema of experiment files, for editors."""
     from .hosts import experiment_schema
 
-    click.echo(json.dumps(experiment_schema(), indent=2))
+    _echo(json.dumps(experiment_schema(), indent=2))
 
 
 @npl.command()
@@ -181,7 +188,7 @@ def run(**options: Any) -> None:
     from .pipeline import run as do
 
     for place in do(**options, say=_say):
-        click.echo(place)
+        _echo(place)
 
 
 @npl.command()
@@ -190,7 +197,7 @@ def collect(**options: Any) -> None:
     """Measure an experiment, or resume an interrupted measurement."""
     from .pipeline import collect as do
 
-    click.echo(do(**options, say=_say).url)
+    _echo(do(**options, say=_say).url)
 
 
 @npl.command()
@@ -206,7 +213,7 @@ def ingest(folder: str, **options: Any) -> None:
 
     with _progress("reading") as progress:
         n = do(folder, progress, **options)
-    click.echo(f"{n} runs read")
+    _echo(f"{n} runs read")
 
 
 @npl.command()
@@ -226,7 +233,7 @@ def synth(root: str, **options: Any) -> None:
 
     with _progress("writing") as progress:
         do(root, progress=progress, **options)
-    click.echo(f"{options['runs']} runs under {root}; the true effects are in {root}/truth.json")
+    _echo(f"{options['runs']} runs under {root}; the true effects are in {root}/truth.json")
 
 
 @npl.command()
@@ -244,9 +251,9 @@ def verify(folder: str, as_json: bool, **options: Any) -> None:
     with _progress("checking") as progress:
         found = do(folder, progress, **options)
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        _echo(json.dumps(found, indent=2))
     else:
-        click.echo("\n".join(found) or "no problems found")
+        _echo("\n".join(found) or "no problems found")
     if found:
         sys.exit(1)
 
@@ -324,7 +331,7 @@ def compare(
         junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
         summary = shown.counts(c.verdict for c in family)
-        click.echo(
+        _echo(
             json.dumps(
                 {"summary": summary, "lead": list(lead), "held_back_by": held, **found.to_dict()}, indent=2, default=str
             )
@@ -332,19 +339,19 @@ def compare(
     elif as_csv:
         from .questions.export import as_cells
 
-        click.echo(as_cells(found.to_frame()).to_csv(index=False), nl=False)
+        _echo(as_cells(found.to_frame()).to_csv(index=False), nl=False)
     else:
         write = shown.markdown if as_markdown else shown.text
         if lead:
-            click.echo("\n\n".join(lead) if as_markdown else shown.paragraph(lead), nl=True)
-            click.echo()
+            _echo("\n\n".join(lead) if as_markdown else shown.paragraph(lead), nl=True)
+            _echo()
         if isinstance(found, BeforeAfter):
             rows, heads, notes = shown.lines(found), ("before", "after"), found.notes
         else:
             rows, heads, notes = shown.lines(family, held), ("baseline", "condition"), [*family.notes, family.note]
         if isinstance(found, answer.Answer):
-            click.echo(shown.levels_text(found.levels.reset_index(), found.metric) + "\n")
-        click.echo(write(rows, heads, notes=list(filter(None, notes))))
+            _echo(shown.levels_text(found.levels.reset_index(), found.metric) + "\n")
+        _echo(write(rows, heads, notes=list(filter(None, notes))))
     if fail_on:
         _say(gate.check(family, fail_on))
 
@@ -360,7 +367,7 @@ def limits(experiment: str, as_json: bool) -> None:
     from .questions import limits as questions
 
     held = questions.limits(experiment)
-    click.echo(json.dumps([one.to_dict() for one in held], indent=2) if as_json else questions.text(held))
+    _echo(json.dumps([one.to_dict() for one in held], indent=2) if as_json else questions.text(held))
 
 
 @npl.command()
@@ -374,7 +381,7 @@ def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None
     from .questions.export import export as do
 
     for place in do(folder, to, into or Path()):
-        click.echo(place)
+        _echo(place)
 
 
 @npl.command()
@@ -401,10 +408,10 @@ def report(
             options |= {"notebooks": list(notebooks) or None, "parameters": parse_parameters(parameters)}
             made = do(folder, progress=progress, **options)
     except ReportError as error:
-        click.echo("\n".join(map(str, error.made)))
+        _echo("\n".join(map(str, error.made)))
         raise
     for place in made:
-        click.echo(place)
+        _echo(place)
 
 
 @npl.command()
@@ -423,10 +430,10 @@ def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_
     with _progress("logs") as progress:
         runs, errors = parse_files(files, tables=tables, workers=workers, progress=progress)
     if as_json:
-        click.echo(json.dumps(runs, indent=2))
+        _echo(json.dumps(runs, indent=2))
     else:
         for run in runs:
-            click.echo(_read(run))
+            _echo(_read(run))
     for error in errors:
         _say(error)
     if errors:
@@ -467,27 +474,27 @@ def import_(
     from .data import imports
 
     if labels_template:
-        click.echo(imports.labels_template(files), nl=False)
+        _echo(imports.labels_template(files), nl=False)
         return
     if dry_run:
         shown = imports.overview(imports.understand(files, **options))
         equal = [c for c in shown.columns[2:] if len(shown) > 1 and shown[c].nunique(dropna=False) == 1]
-        click.echo(shown.drop(columns=equal).to_string(index=False, na_rep="–"))
-        click.echo("".join(f"\nall runs: {name}: {shown[name].iloc[0]}" for name in equal))
+        _echo(shown.drop(columns=equal).to_string(index=False, na_rep="–"))
+        _echo("".join(f"\nall runs: {name}: {shown[name].iloc[0]}" for name in equal))
         return
     if into is None:
         raise click.UsageError("no folder given: use --into results/NAME (or --dry-run, or --labels-template)")
     declared = imports.read_contrasts(contrasts) if contrasts else None
     done = imports.import_logs(files, into=into, contrasts=declared, title=title, **options)
-    click.echo(f"{imports.usable(done.runs)} in {done.path}")
+    _echo(f"{imports.usable(done.runs)} in {done.path}")
     if done.runs["status"].eq("ok").any():
         from .questions.lead import lead_paragraph
 
-        click.echo("\n".join(["", *lead_paragraph(done.runs).lines]))
+        _echo("\n".join(["", *lead_paragraph(done.runs).lines]))
     if pdf is not None:
         from .pipeline import report_to
 
-        click.echo(report_to(done.path, pdf)[-1])
+        _echo(report_to(done.path, pdf)[-1])
 
 
 def _read(run: dict[str, Any]) -> str:
@@ -516,14 +523,14 @@ def up(experiment: Path, root: str, dry_run: bool, check: bool) -> None:
     from .pipeline import up as do
 
     if dry_run:
-        click.echo(show(experiment))
+        _echo(show(experiment))
         return
     if check:
         text, fine = preflight(experiment)
-        click.echo(text)
+        _echo(text)
         sys.exit(0 if fine else 1)
     for deployment in do(experiment, root=root):
-        click.echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
+        _echo(f"{deployment.deployment_id}: {', '.join(h.name for h in deployment.hosts)}")
 
 
 @npl.command()
@@ -544,7 +551,7 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
         return
     found = azure.leftovers(expired=expired)
     for group in found:
-        click.echo(f"{group.group}: {group.experiment}, created {group.created_utc}, expires {group.expires_utc}")
+        _echo(f"{group.group}: {group.experiment}, created {group.created_utc}, expires {group.expires_utc}")
     if found and (yes or click.confirm("Delete these resource groups?", err=True)):
         azure.down_all(found)
 
@@ -568,7 +575,7 @@ def explore(experiment: Path | None, output: Path | None, browser: bool) -> None
     file = output or folder / "reports" / "explorer.html"
     file.parent.mkdir(parents=True, exist_ok=True)
     make(folder).save(file)
-    click.echo(file)
+    _echo(file)
     if browser:
         click.launch(file.resolve().as_uri())
 
@@ -587,7 +594,7 @@ def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bo
     """Copy the lessons into FOLDER and open JupyterLab there, with the lab running."""
     from .reporting.workshop import start
 
-    sys.exit(start(folder, experiment=experiment, browser=browser, lab=lab, say=click.echo))
+    sys.exit(start(folder, experiment=experiment, browser=browser, lab=lab, say=_echo))
 
 
 @npl.group()
@@ -630,11 +637,11 @@ def lab_status(folder: Path | None, as_json: bool) -> None:
     deployment = running.deployment if running else None
     if as_json:
         found = asdict(deployment) if deployment else None
-        click.echo(json.dumps({"pid": running.pid if running else None, "deployment": found}, indent=2))
+        _echo(json.dumps({"pid": running.pid if running else None, "deployment": found}, indent=2))
     elif running is None:
-        click.echo(f"no lab is running in {folder or source.default_folder()}")
+        _echo(f"no lab is running in {folder or source.default_folder()}")
     elif deployment is None:
-        click.echo(f"process {running.pid} is starting a lab in {running.folder}")
+        _echo(f"process {running.pid} is starting a lab in {running.folder}")
     else:
         shown = ("name", "data_address", "region", "zone", "ppg", "accelerated", "port")
         out.print(_table([{k: getattr(h, k) for k in shown} for h in deployment.hosts], deployment.notice))
@@ -649,7 +656,7 @@ def lab_down(folder: Path | None) -> None:
     """Stop the lab, even if another process started it."""
     from .hosts import lab as source
 
-    click.echo("stopped" if source.stop(folder) else "no lab was running")
+    _echo("stopped" if source.stop(folder) else "no lab was running")
 
 
 @lab.command("shell", context_settings={"ignore_unknown_options": True})

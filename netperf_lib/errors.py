@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shlex
 import sys
 from typing import TYPE_CHECKING
@@ -10,6 +11,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+
+CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+"""Characters that a terminal acts on or cannot show: controls (but tab and line feed), overrides of the direction of
+writing, halves of surrogates."""
+
+
+def visible(text: str) -> str:
+    """Show control characters as escapes (ESC as ``\\x1b``), so that a terminal does not act on them."""
+    return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def explain(error: Exception) -> str | None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ..errors import NetperfError, ParseError, StoreError, UsageError, pip_install
+from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, pip_install, visible
 from ..experiment.factors import FACTORS, is_reserved
 from ..experiment.model import Contrast, Experiment
 from ..metrics import metric, plural, to_bytes
@@ -192,6 +192,9 @@ def understand(
     used: set[str] = set()
     found: list[LoggedRun] = []
     for name, path in named:
+        if not is_one_line(name):
+            problems.append(f"{name!a}: the name of this log has control characters; rename it")
+            continue
         try:
             parsed = logs.parse(path)
         except ParseError as error:
@@ -352,6 +355,9 @@ def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
 def _typed(given: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[str, Any]:
     typed: dict[str, Any] = {}
     for column, (where, value) in given.items():
+        if not is_one_line(f"{column}{value}"):
+            problems.append(f"{where}: {column} is {str(value)!a}; remove the control characters")
+            continue
         try:
             typed[column] = _value(COLUMNS.get(column, "text"), value)
         except ValueError:
@@ -361,6 +367,11 @@ def _typed(given: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[st
     if (mbps := typed.pop("bandwidth_mbps", None)) is not None:
         typed.setdefault("advertised_bps", mbps * 1e6)
     return typed
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a label or name holds only characters that can be shown, without breaks of lines."""
+    return not CONTROL.search(text) and len(text.splitlines()) <= 1
 
 
 def _value(kind: str, value: Any) -> Any:
@@ -394,7 +405,7 @@ def _said(run: ParsedRun) -> dict[str, Any]:
     said |= dict(run.parameters)
     if run.tool not in PEERS:  # a tool's log contains much that is not a condition: ports, window sizes, units
         said = {k: v for k, v in said.items() if k in COLUMNS}
-    return {k: v for k, v in said.items() if v is not None}
+    return {k: visible(v) if isinstance(v, str) else v for k, v in said.items() if v is not None}
 
 
 def _agree(column: str, label: Any, said: Any) -> bool:

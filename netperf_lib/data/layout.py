@@ -32,7 +32,7 @@ from uuid import uuid4
 import orjson
 import yaml
 
-from ..errors import StoreError
+from ..errors import StoreError, visible
 from ..experiment.model import Contrast, Deployment, Experiment
 from .files import Location, explained, folder, is_alive, is_url, split, status_of
 
@@ -459,7 +459,7 @@ class Store:
         """Ids of the complete runs, sorted; `warn` about anything else in ``raw/``."""
         complete = self._files.names("raw", complete_with=RECORD)
         if warn and (others := sorted(set(self._files.names("raw")) - set(complete))):
-            some = ", ".join(others[:3]) + (" …" if len(others) > 3 else "")
+            some = visible(", ".join(others[:3])) + (" …" if len(others) > 3 else "")
             warnings.warn(
                 f"{self.url}/raw: {len(others)} without {RECORD} ignored ({some}): stray files or half-copied runs",
                 stacklevel=2,

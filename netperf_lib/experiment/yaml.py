@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from .. import tools
-from ..errors import ExperimentError, UsageError
+from ..errors import CONTROL, ExperimentError, UsageError
 from .contrasts import expand, problems
 from .factors import FACTORS, is_reserved
 from .model import Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
@@ -162,7 +162,7 @@ def _bounded(node: yaml.Node | None, file: str) -> None:
                 raise ExperimentError(
                     f"{where}: a number of {len(node.value):,} digits; at most {MOST_DIGITS} are allowed"
                 )
-            if re.search("[\\x00-\\x08\\x0b-\\x1f\\x7f\\ud800-\\udfff]", node.value):
+            if CONTROL.search(node.value):
                 raise ExperimentError(
                     f"{where}: {node.value[:60]!a} contains control or invalid characters; remove them"
                 )

@@ -11,6 +11,7 @@ from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.table import Table
 
+from ..errors import visible
 from ..experiment.estimate import clock
 from ..experiment.model import Trial
 from ..metrics import METRICS, format_value
@@ -62,7 +63,7 @@ class LineProgress(Progress):
 
     def say(self, text: str) -> None:
         """Print a line."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class LiveProgress(Progress):
@@ -105,7 +106,7 @@ class LiveProgress(Progress):
 
     def say(self, text: str) -> None:
         """Print a line above the display."""
-        self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.live.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         """Remove the display."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from xml.etree import ElementTree as ET
 
-from ..errors import NetperfError
+from ..errors import NetperfError, visible
 from ..stats import Family
 from .lines import counts
 
@@ -56,4 +56,4 @@ def junit(family: Family, fail_on: Collection[str] = ("worse",)) -> str:
     suite.set("failures", str(failures))
     suite.set("skipped", str(skipped))
     ET.indent(suite)
-    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    return visible(ET.tostring(suite, encoding="unicode", xml_declaration=True)) + "\n"

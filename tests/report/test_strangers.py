@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ from bs4 import BeautifulSoup
 from click.testing import CliRunner
 
 import netperf_lib as npl
+from netperf_lib import cli
 from netperf_lib.cli import npl as command
-from netperf_lib.errors import UsageError
+from netperf_lib.errors import CONTROL, NetperfError, UsageError
+from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.questions.export import as_cell
 
 HOSTILE = [
@@ -134,3 +138,76 @@ def test_a_notebook_that_a_folder_names_is_not_run(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["report", str(folder)])
     assert isinstance(done.exception, UsageError)
     assert not mark.exists()
+
+
+ESCAPES = "\x1b[31mred\x1b]0;title\x07\x1b[2J\x9b31m\u202edetrevni\ud800"
+
+
+@pytest.mark.parametrize("character", ["\x1b[2J", "\x07", "\x9b", "\u202e", "\n", "\x85"])
+def test_a_label_with_control_characters_is_refused_with_its_row(tmp_path: Path, character: str) -> None:
+    (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n")
+    labels = pd.DataFrame({"file": ["a.txt"], "placement": ["ppg"], "rack": [f"a{character}b"]})
+    with pytest.raises(UsageError, match=r"labels:2: rack is .* remove the control characters"):
+        npl.import_logs(tmp_path / "a.txt", labels=labels, into=tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_declaration_with_control_characters_is_refused_with_its_line() -> None:
+    with pytest.raises(UsageError, match=r"experiment:2: .* contains control or invalid characters"):
+        read_experiment('name: a\ntitle: "\\u202e"\n')
+
+
+@pytest.fixture(scope="module")
+def escapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose records were written by others, with what the import would have refused."""
+    folder = tmp_path_factory.mktemp("escapes")
+    for i, label in enumerate(("ppg", "zone")):
+        for number in range(1, 4):
+            file = folder / f"logs/{label}/r{number}.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"tcp_lat:\n    latency  =  {50 + 20 * i + number} us\n")
+    mine = Path(npl.import_logs(folder / "logs", pattern="{placement}/r{round}.txt", into=folder / "mine").path)
+    for record in mine.glob("raw/*/run.json"):
+        written = json.loads(record.read_bytes())
+        if written["trial"]["placement"] == "zone":
+            written["trial"]["placement"] = ESCAPES[:-1]
+            record.write_text(json.dumps(written))
+    shutil.rmtree(mine / "tables", ignore_errors=True)
+    (mine / "raw" / ESCAPES[:-1]).mkdir()
+    return mine
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "{}"],
+        ["compare", "{}", "--by", "placement"],
+        ["compare", "{}", "--markdown"],
+        ["compare", "{}", "--csv"],
+        ["compare", "{}", "--json"],
+        ["compare", "{}", "--by", "placement", "--where", "placement=x"],
+        ["compare", "{}", "--junit", "{}/junit.xml"],
+        ["verify", "{}"],
+        ["import", "--dry-run", "{}/../" + ESCAPES],
+        ["parse", "{}/../" + ESCAPES],
+        ["plan", "{}/../" + ESCAPES],
+        ["export", "{}", "--into", "{}/../out"],
+    ],
+    ids=lambda words: "-".join(word for word in words if word.isalpha()),
+)
+def test_no_command_prints_what_a_terminal_acts_on(
+    escapes: Path, words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = escapes.parent / ESCAPES.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
+    file.write_text("no log")
+    words = [word.replace("{}", str(escapes)).replace(ESCAPES, file.name) for word in words]
+    with suppress(SystemExit):
+        try:
+            cli.npl.main(words, standalone_mode=False)
+        except NetperfError as error:
+            cli._say(str(error))
+    printed = "".join(capfd.readouterr())
+    assert "title" in printed or words[0] == "export"
+    assert not CONTROL.search(printed), printed
+    for written in (escapes / "junit.xml", *escapes.parent.glob("out/*.csv")):
+        assert not written.exists() or not CONTROL.search(written.read_text("utf-8"))
