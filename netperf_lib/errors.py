@@ -19,7 +19,7 @@ writing, halves of surrogates."""
 
 
 def visible(text: str) -> str:
-    """Show control characters as escapes (ESC as ``\\x1b``), so that a terminal does not act on them."""
+    """Show control characters as escapes, so that a terminal does not act on them."""
     return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 

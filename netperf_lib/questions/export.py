@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..data.load import Fleet, Results, read
-from ..errors import StatsError, UsageError, pip_install
+from ..errors import CONTROL, StatsError, UsageError, pip_install
 from ..experiment.factors import dimensions, plain
 from ..metrics import COMPARED
 from ..stats import level
@@ -114,7 +113,7 @@ def as_cell(text: str) -> str:
     >>> as_cell("=HYPERLINK(1)")
     "'=HYPERLINK(1)"
     """
-    text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "", text)
+    text = CONTROL.sub("", text)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
