@@ -28,9 +28,12 @@ _BITS_S = {("bits", prefix): to_bps(1, prefix, "bit") for prefix in _PREFIXES}
 _BITS_S |= {("Bytes", prefix): to_bps(1, f"{prefix}i" if prefix else "", "byte") for prefix in _PREFIXES}
 LOSS = (
     r"\s+(?P<jitter>\d+(?:\.\d+)?) ms\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+"
-    r"\((?P<percent>\d+(?:\.\d+)?(?:e[-+]?\d+)?|-?nan)%\)"
+    r"\((?P<percent>-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|-?nan)%\)"
 )
-"""Jitter, lost datagrams, all datagrams, and the share, as both programs print them."""
+"""Jitter, lost datagrams, all datagrams, and the share, as both programs print them.
+
+More received than sent is printed as a loss of 2^64 - n and a negative share.
+"""
 _TRACES = (
     re.compile(r"\[\s*[^\]\[\s][^\]\[]{0,20}\]"),
     re.compile(r"\d\.\d*\s*-\s*\d+\.\d"),

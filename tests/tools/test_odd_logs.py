@@ -398,6 +398,45 @@ def test_a_total_of_nothing_is_told() -> None:
     assert any("0 bytes" in w for w in run.warnings)
 
 
+SERVER = """Accepted connection from 10.0.0.2, port 50000
+[  5] local 10.0.0.1 port 5201 connected to 10.0.0.2 port 50001
+"""
+
+
+def test_the_interval_after_omitted_ones_costs_no_server_its_result() -> None:
+    log = (
+        SERVER
+        + """[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-1.00   sec  2.30 GBytes  19.8 Gbits/sec                  (omitted)
+[  5]   0.01-0.99   sec  2.28 GBytes  19.5 Gbits/sec
+[  5]   0.99-2.00   sec  2.33 GBytes  19.8 Gbits/sec
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate
+[  5]   0.01-2.00   sec  4.59 GBytes  19.8 Gbits/sec                  receiver
+"""
+    )
+    run = only(log)
+    assert (run.status, run.metrics["throughput_bps"]) == ("ok", 19.8e9)
+    assert "the first interval after omitted ones is left out" in run.warnings[0]
+    # the row of the result must agree
+    assert only(log.replace("4.59 GBytes", "4.95 GBytes")).status == "partial"
+
+
+def test_more_received_than_sent_in_an_interval_costs_no_run() -> None:
+    log = (
+        SERVER
+        + """[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams
+[  5]   0.00-1.00   sec   483 MBytes  4.05 Gbits/sec  0.012 ms  120/350000 (0.034%)
+[  5]   1.00-1.00   sec  2.10 MBytes  3.95 Gbits/sec  7.220 ms  18446744073709551544/174 (-41%)
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams
+[  5]   0.00-1.00   sec   485 MBytes  4.07 Gbits/sec  0.012 ms  48/350174 (0.014%)  receiver
+"""
+    )
+    run = only(log)
+    assert (run.status, run.metrics["lost_count"]) == ("ok", 48)
+
+
 @pytest.mark.parametrize("name", ["iperf3/bidir-get-server-output.txt", "iperf3/gen-3.12-title.txt"])
 def test_a_result_that_the_caller_prints_again_is_no_run(name: str) -> None:
     log = (LOGS / name).read_text().rstrip() + "\n"

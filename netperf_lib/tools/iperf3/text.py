@@ -21,6 +21,8 @@ _UDP = re.compile(LOSS + r"\s*$")
 _DISORDER = re.compile(
     r"\[\s*(?P<id>\w+)\s*\]\s*[\d.]+-\s*[\d.]+\s+sec\s+(?P<count>\d+) datagrams received out-of-order"
 )
+_AFTER_OMITTED = re.compile(r"\]\s+0\.0[1-9]-\d+\.\d\d\s+sec ")
+"""With ``-O`` a server prints other times for this row than those that its rate is computed from (seen with 3.16)."""
 _WRAPPED = re.compile(r"(/sec[^\n]*?)[ \t]*\n[> \t]*(sender|receiver)[ \t]*$", re.MULTILINE)
 """A row of the result whose last word was wrapped by a mail program."""
 _VERSION = re.compile(r"(?:^|\s)iperf (3\.\S+)\s*$")
@@ -101,7 +103,10 @@ def read_text(text: str) -> list[ParsedRun]:
             try:
                 found = row(line, index)
             except Damaged as e:
-                log.damaged(e)
+                if log.serving and not rule and _AFTER_OMITTED.search(line):
+                    log.warnings.append(f"{e}: the first interval after omitted ones is left out")
+                else:
+                    log.damaged(e)
                 continue
             if found is not None:
                 if log.closed and _is_repeated(log, found):
