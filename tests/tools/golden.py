@@ -7,8 +7,10 @@ against the log before it is committed.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import math
+import numbers
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 from netperf_lib import tools
 from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
+from netperf_lib.tools.parsed import ParsedRun
 
 ROOT = Path(__file__).parents[1] / "logs"
 
@@ -31,12 +34,31 @@ def expectation(log: Path) -> Path:
 def read(log: Path) -> list[dict[str, Any]] | str:
     """What the library says of a log: its runs, or that it refuses."""
     try:
-        found = [logs.to_json(r) for r in tools.parse(log.read_bytes())]
+        runs = tools.parse(log.read_bytes())
     except ParseError:
         return "no run of a known tool"
-    for run in found:
-        del run["file"]
-    return found
+    return [_complete(run) for run in runs]
+
+
+def _complete(run: ParsedRun) -> dict[str, Any]:
+    """Everything that a reader says about a run; tables with their columns and a digest of their values."""
+    plain = logs.to_json(run) | {"parameters": {k: run.parameters[k] for k in sorted(run.parameters)}}
+    del plain["file"]
+    for name, batches in (("intervals", [run.intervals] if run.intervals else []), ("samples", run.samples())):
+        digest, columns = hashlib.sha256(), ""
+        for batch in batches:
+            columns = ", ".join(sorted(batch))
+            for column in sorted(batch):
+                digest.update("\n".join(map(_text, batch[column])).encode() + b"\0")
+        if columns:
+            plain |= {f"{name}_columns": columns, f"{name}_digest": digest.hexdigest()[:16]}
+    return plain
+
+
+def _text(value: Any) -> str:
+    """Nine digits of a number: the last ones depend on the version of numpy."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return f"{float(value):.9g}" if number else str(value)
 
 
 def same(a: Any, b: Any) -> bool:
