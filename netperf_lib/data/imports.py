@@ -29,8 +29,8 @@ from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, 
 from ..experiment.factors import FACTORS, is_reserved
 from ..experiment.model import Contrast, Experiment
 from ..metrics import metric, plural, to_bytes
+from ..tools import READERS
 from ..tools.parsed import ParsedRun
-from ..tools.peers import PEERS
 from . import logs
 from .files import Location, is_url
 from .layout import Store, experiments, new_record
@@ -403,7 +403,9 @@ def _value(kind: str, value: Any) -> Any:
 def _said(run: ParsedRun) -> dict[str, Any]:
     said = {"tool": run.tool, "test": run.test, "started_utc": run.parameters.get("started_local")}
     said |= dict(run.parameters)
-    if run.tool not in PEERS:  # a tool's log contains much that is not a condition: ports, window sizes, units
+    if not getattr(
+        READERS.get(run.tool), "STATES_CONDITIONS", False
+    ):  # a tool's log contains much that is not a condition: ports, window sizes, units
         said = {k: v for k, v in said.items() if k in COLUMNS}
     return {k: visible(v) if isinstance(v, str) else v for k, v in said.items() if v is not None}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from .draft import Draft
 from .parsed import ParsedRun
@@ -29,6 +29,8 @@ class Peer:
     """Strings that all occur in its files."""
     documents: Callable[[list[dict[str, Any]]], list[ParsedRun]]
     """Reads the decoded JSON documents of a file."""
+    STATES_CONDITIONS: ClassVar[bool] = True
+    """The parameters of its runs are conditions that somebody chose, not whatever a log contains."""
 
     def sightings(self, text: str) -> Iterator[int]:
         """Offset of the first document."""
