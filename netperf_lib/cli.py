@@ -62,10 +62,12 @@ until_decided = click.option(
 )
 anew = click.option("--anew", is_flag=True, help="First set aside a complete or different measurement of this name.")
 
+anyway = click.option("--anyway", is_flag=True, help="Measure even if the proofs contradict a declared factor.")
+
 
 def measuring(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options shared by the commands that measure, named after the parameters of the function called."""
-    for option in (until_decided, until_precise, install, anew, seed, duration, rounds, root, experiment_file):
+    for option in (anyway, until_decided, until_precise, install, anew, seed, duration, rounds, root, experiment_file):
         command = option(command)
     return command
 

@@ -145,6 +145,7 @@ def collect(
     install: bool = False,
     until_precise: float | None = None,
     until_decided: bool = False,
+    anyway: bool = False,
     say: Callable[[str], None] = print,
 ) -> Store:
     """Measure an experiment, or resume an interrupted measurement.
@@ -170,11 +171,15 @@ def collect(
     until_decided : bool
         Stop after the round in which every declared contrast is settled, or futile within the rounds declared. The
         verdicts are then those of a sequential design, which stay valid however often the data are examined.
+    anyway : bool
+        Measure even if a declared factor, such as the placement, is proven false; the report says so.
     say : callable
         Called with each progress message.
 
     Raises
     ------
+    HostError
+        The hosts cannot be reached or placed, or a declared factor is proven false.
     CollectError
         Some trials have no good run after all attempts; everything else was measured.
     """
@@ -200,6 +205,14 @@ def collect(
                 store.write_deployment(number, deployment)
                 if deployment.notice:
                     say(deployment.notice)
+                if false := deployment.contradictions():
+                    say(f"Proven false: {'; '.join(false)}")
+                    if not anyway:
+                        raise HostError(
+                            f"{declared.name}: nothing was measured, since it is proven false that {false[0]}"
+                            f"{f' and {len(false) - 1} more' if false[1:] else ''}: change the declaration, or measure "
+                            "--anyway"
+                        )
                 spent = partial(_spent, declared, store, scheduled)
                 tally = measure(
                     scheduled, deployment, store, number=number, install=install, enough=enough, spent=spent

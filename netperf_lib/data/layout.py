@@ -316,9 +316,9 @@ class Store:
         return [self._read_json(f"hosts/{n}") for n in names]
 
     def claims(self) -> list[dict[str, Any]]:
-        """Claims about the hosts: ``deployment``, ``host`` (None: of all), ``claim``, ``holds``, ``evidence``."""
+        """Claims about the hosts: each a `Proof` with ``deployment`` and ``host`` (None: of all)."""
         return [
-            {"evidence": None, **proof, "host": host, "deployment": kept.get("deployment_id")}
+            {"evidence": None, "factor": False, **proof, "host": host, "deployment": kept.get("deployment_id")}
             for kept in self.deployments()
             for host, proofs in [(None, kept.get("proofs")), *((h["name"], h.get("proofs")) for h in kept["hosts"])]
             for proof in proofs or ()

@@ -336,6 +336,9 @@ def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
         host = record.get("hosts", {}).get(side) or {}
         found |= {f"{side}_{name}": host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
         found |= {f"{side}_{name}": level for name, level in (host.get("labels") or {}).items()}
+    ends = [(record.get("hosts", {}).get(side) or {}).get("accelerated") for side in ("client", "server")]
+    if found.get("accelerated") is not None and None not in ends:
+        found["accelerated"] = all(ends)  # as the guests prove it, which may differ from what was declared
     return {name: plain(level) for name, level in found.items()}
 
 

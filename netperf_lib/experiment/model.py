@@ -333,6 +333,8 @@ class Proof:
     holds: bool | None
     """True, False, or None if it could not be determined."""
     evidence: str = ""
+    factor: bool = False
+    """Whether a declared factor, such as the placement, rests on it: nothing is measured if it is false."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,6 +396,11 @@ class Deployment:
             if h.name == name:
                 return h
         raise KeyError(f"no host {name!r} (known: {', '.join(h.name for h in self.hosts)})")
+
+    def contradictions(self) -> list[str]:
+        """Claims that declared factors rest on and that are proven false, with the evidence."""
+        claims = [(f"{h.name}: ", p) for h in self.hosts for p in h.proofs] + [("", p) for p in self.proofs]
+        return [f"{host}{p.claim} ({p.evidence})" for host, p in claims if p.factor and p.holds is False]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,22 +171,29 @@ def _facts(text: str) -> dict[str, Any]:
     return facts
 
 
+def accelerated(guest: Mapping[str, Any] | str) -> bool | None:
+    """Whether a virtual function is up in the guest; None if its interfaces are not known."""
+    if isinstance(guest, str) or not guest["nic"]:
+        return None
+    return any(driver in VF_DRIVERS and state == "up" for _, driver, state in guest["nic"])
+
+
 def guest_proofs(
-    accelerated: bool | None, guest: Mapping[str, Any] | str, versions: Mapping[str, str] = MappingProxyType({})
+    requested: bool | None, guest: Mapping[str, Any] | str, versions: Mapping[str, str] = MappingProxyType({})
 ) -> list[Proof]:
-    """Proofs from one guest's facts; `versions` are those requested, exact or with a final ``*``."""
+    """Proofs from one guest's facts: accelerated networking as `requested`, `versions` exact or with a final ``*``."""
     if isinstance(guest, str):
         return [Proof("facts of the guest", None, guest)]
     functions = [n for n in guest["nic"] if n[1] in VF_DRIVERS]
     shown = ", ".join(" ".join(n) for n in guest["nic"]) or "no interface with a driver"
     out = []
-    if accelerated is True:
+    if requested is True:
         kinds = ", ".join(dict.fromkeys(VF_DRIVERS[n[1]] for n in functions))
-        holds = any(n[2] == "up" for n in functions) if guest["nic"] else None
         claim = "virtual function present and up in the guest"
-        out.append(Proof(claim, holds, f"{shown} ({kinds})" if kinds else shown))
-    elif accelerated is False:
-        out.append(Proof("no virtual function in the guest", not functions if guest["nic"] else None, shown))
+        out.append(Proof(claim, accelerated(guest), f"{shown} ({kinds})" if kinds else shown, factor=True))
+    elif requested is False:
+        holds = not functions if guest["nic"] else None
+        out.append(Proof("no virtual function in the guest", holds, shown, factor=True))
     hyperv = guest.get("hyperv")
     out.append(Proof("Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"))
     out.append(Proof("kernel", True, f"{guest.get('kernel')} ({guest.get('system')})"))

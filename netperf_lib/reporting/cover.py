@@ -177,6 +177,10 @@ def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
         )
     if unlabelled := int(runs["placement"].isna().sum()):
         lines.append(f"- The placement of {plural(unlabelled, 'run')} is not known: label them, or they count as one.")
+    if false := [
+        f"{c['host'] or c['deployment']}: {c['claim']}" for c in _stored(runs) if c["factor"] and c["holds"] is False
+    ]:
+        lines.append(f"- Measured although declared factors are proven false: {'; '.join(false)}.")
     open_ = [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]
     if open_:
         lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
@@ -198,12 +202,16 @@ HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
 
 
 def _claims(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
-    """Claims about the hosts: where, what, whether it holds, and the evidence; a table made by hand has none."""
+    """Claims about the hosts: where, what, whether it holds, and the evidence."""
+    return [(c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "") for c in _stored(runs)]
+
+
+def _stored(runs: pd.DataFrame) -> list[dict[str, Any]]:
+    """Claims about the hosts as they are stored; a table made by hand has none."""
     try:
-        kept = Store.at(runs.attrs["path"]).claims()
+        return Store.at(runs.attrs["path"]).claims()
     except (KeyError, StoreError):
         return []
-    return [(c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "") for c in kept]
 
 
 def _proven(claims: list[tuple[str, str, str, str]]) -> str:

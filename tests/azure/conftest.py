@@ -26,6 +26,7 @@ from .direct import Clock, DirectAz
 from .emulator import Emulator, login, logout
 from .guard.sitecustomize import watch
 from .machines import Machines, possible, private_network
+from .rules import accelerated
 
 PRICES = {
     "Standard_D4s_v5": 0.2, "Standard_D4s_v4": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2,
@@ -114,8 +115,8 @@ def az(cloud: Cloud, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> DirectAz:
         out = {}
         for host in hosts:
             kind = "Microsoft.Network/networkInterfaces"
-            nics = cloud.get(kind, next(n for n in cloud.names(kind) if n.endswith(f"-{host.name}")))["properties"]
-            out[host.name] = GUEST | {"nic": GUEST["nic"] if nics["enableAcceleratedNetworking"] else GUEST["nic"][:1]}
+            nic = cloud.get(kind, next(n for n in cloud.names(kind) if n.endswith(f"-{host.name}")))["properties"]
+            out[host.name] = GUEST | {"nic": GUEST["nic"] if accelerated(cloud, nic) else GUEST["nic"][:1]}
         return out
 
     monkeypatch.setattr(az_module, "Az", lambda *_, **__: direct)

@@ -25,6 +25,7 @@ import yaml
 
 from . import balancer
 from .cloud import Cloud
+from .rules import accelerated
 
 CLONE_NEWNET = 0x40000000
 NETWORKS = ("127.0.0.1/8", "203.0.113.1/24", "10.77.0.1/16", "10.1.0.1/24")
@@ -178,7 +179,7 @@ class Machines:
         config += [f"ListenAddress {address}:22", f"HostKey {key}"]
         (home / "sshd_config").write_text("\n".join(config) + "\n", "utf-8")
         drivers = {"eth0": "hv_netvsc"}
-        if nic["enableAcceleratedNetworking"] and profile["computerName"] not in self.without_vf:
+        if accelerated(self.cloud, nic) and profile["computerName"] not in self.without_vf:
             drivers["enP30832s1"] = "mlx5_core"
         for name, driver in drivers.items():
             device = home / "net" / name / "device"

@@ -127,6 +127,12 @@ def _plain(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     """Nothing to check."""
 
 
+def accelerated(cloud: Cloud, nic: Resource) -> bool:
+    """Whether the guest of an interface gets a virtual function: newer sizes do whatever the interface asks for."""
+    size = cloud.resources[nic["virtualMachine"]["id"].lower()]["properties"]["hardwareProfile"]["vmSize"]
+    return bool(nic["enableAcceleratedNetworking"] or re.search(r"_v[5-9]$", size))
+
+
 def _ppg(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     sizes = new["properties"].get("intent", {}).get("vmSizes", [])
     for zone in new.get("zones", []):

@@ -28,6 +28,7 @@ from netperf_lib.hosts import azure, inventory
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import template
 from netperf_lib.hosts.azure.topology import PLACEMENTS
+from netperf_lib.reporting.cover import caveats
 
 from . import test_real
 from .cloud import BASE, OTHER, SUBSCRIPTION, Fault
@@ -185,7 +186,7 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
         ),
     )
     world.machines.without_vf.add("z3")
-    store = pipeline.collect(write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3)
+    store = pipeline.collect(write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3, anyway=True)
     assert json.dumps(world.cloud.resources, sort_keys=True) == before
     assert set(world.cloud.groups) == {"net"}
     runs = load(tmp_path / "data" / "probe")
@@ -194,6 +195,7 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
     assert logical == {f"{a}→{b}" for a in zones for b in zones if a != b}
     assert set(runs["server_zone_physical"]) == {f"westeurope-az{z}" for z in zones}
 
+    assert "z3: virtual function present" in caveats(runs, ()).data
     (pdf,) = npl.report(tmp_path / "data" / "probe", notebooks=["07-quality"])
     page = " ".join(" ".join(p.extract_text() for p in pypdf.PdfReader(pdf).pages).split())
     (deployment,) = store.deployments()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import stat
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from netperf_lib.errors import AzureError
+from netperf_lib import pipeline
+from netperf_lib.errors import AzureError, HostError
+from netperf_lib.experiment.factors import factors_of
 from netperf_lib.experiment.model import Host
 from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure.failures import AzError
@@ -196,6 +201,30 @@ def test_a_claim_that_does_not_hold_is_flagged(
     assert b["Hyper-V host"] is None
     assert c["facts of the guest"] is None
     assert any("b: NOT TRUE: virtual function" in line for line in said)
+
+
+def test_what_the_guest_contradicts_is_not_measured(
+    az: DirectAz, cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A size that nobody knew to be always accelerated: the interface says off, the guest has a virtual function."""
+    monkeypatch.setattr(
+        importlib.import_module("netperf_lib.hosts.azure.topology"), "ALWAYS_ACCELERATED", re.compile("none")
+    )
+    declared = experiment("a b same-zone off", vms={name: {"vm_size": "Standard_D4s_v5"} for name in "ab"})
+    made = azure.up(declared, number=1, state=tmp_path / "state")
+    assert [h.accelerated for h in made.hosts] == [True, True]
+    (record,) = ({"trial": {"accelerated": False}, "hosts": {s: asdict(made.hosts[0])}} for s in ["client"])
+    assert factors_of(record)["accelerated"] is False
+    record["hosts"]["server"] = asdict(made.hosts[1])
+    assert factors_of(record)["accelerated"] is True
+    azure.down(declared, state=tmp_path / "state")
+    said: list[str] = []
+    file = tmp_path / "probe.yaml"
+    file.write_text(json.dumps(declared.model_dump(mode="json", exclude_defaults=True)), "utf-8")
+    with pytest.raises(HostError, match=r"nothing was measured, .* a: no virtual function .* measure --anyway"):
+        pipeline.collect(file, root=tmp_path / "data", say=said.append)
+    assert "b: no virtual function in the guest (eth0 hv_netvsc up, enP1s1 mlx5_core up)" in said[0]
+    assert not cloud.groups
 
 
 def test_rarest_size_of_a_placement_group_goes_first(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Host, Proof
-from ..guests import guest_proofs
+from ..guests import accelerated, guest_proofs
 from . import az as az_module
 from .az import Clock, Runs, Zones, locations
 from .failures import AzError
@@ -101,7 +101,8 @@ def proven(
         if vm is None:
             proofs = [Proof("the VM exists", False, f"the cloud does not list {host.name}")]
         else:
-            host = replace(host, **facts_of(vm))
+            # what the interface asks for is not what the guest gets: newer sizes are accelerated whatever it says
+            host = replace(host, **facts_of(vm) | {"accelerated": accelerated(guest)})
             proofs = cloud_proofs(asked, vm, options.bandwidth_mbps.get(vm.size))
         if not isinstance(guest, str):
             proofs.append(Proof("host key", True, "made here and given to the VM: another one would have been refused"))
@@ -124,7 +125,7 @@ def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None = None) -> lis
     """Proofs from the cloud's description; without `asked`, facts only, since nothing was requested."""
 
     def claim(text: str, said: Any, wanted: Any, evidence: str) -> Proof:
-        return Proof(text, None if said is None else asked is None or said == wanted, evidence)
+        return Proof(text, None if said is None else asked is None or said == wanted, evidence, factor=True)
 
     wanted = asked or vm
     out = [claim(f"region {wanted.region}", vm.region, wanted.region, f"Azure: {vm.region}")]
@@ -147,7 +148,7 @@ def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None = None) -> lis
     if wanted.ppg:
         out.append(claim(f"member of {wanted.ppg}", vm.ppg or "", wanted.ppg, f"Azure: {vm.ppg or 'none'}"))
         holds = {"aligned": True, "unknown": None}.get(vm.colocation.rsplit("/", 1)[-1].lower(), False)
-        out.append(Proof(f"{wanted.ppg} keeps its members together", holds, f"colocation {vm.colocation}"))
+        out.append(Proof(f"{wanted.ppg} keeps its members together", holds, f"colocation {vm.colocation}", factor=True))
     elif asked is not None:
         out.append(claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}"))
     return out
@@ -164,7 +165,7 @@ def joined(
             found = networks.get(f"vnet-{prefix}{a}", {}).get("virtualNetworkPeerings") or []
             state = next((p.get("peeringState") for p in found if p["name"] == f"to-{prefix}{b}"), None)
             holds = None if state is None else state == "Connected"
-            out.append(Proof(f"network {a} is peered with {b}", holds, f"peering {state or 'not listed'}"))
+            out.append(Proof(f"network {a} is peered with {b}", holds, f"peering {state or 'not listed'}", factor=True))
     end = clock.now() + wait_s
     for a, b in topology.connections:
         name = prefix + connection_name(a, b)
@@ -178,7 +179,8 @@ def joined(
                 break
             clock.sleep(clock.poll_s)
         holds = {"Connected": True, "NotConnected": False, "Connecting": False}.get(status)
-        out.append(Proof(f"gateway {a} is connected with {b or 'the circuit'}", holds, f"connection {status}"))
+        text = f"gateway {a} is connected with {b or 'the circuit'}"
+        out.append(Proof(text, holds, f"connection {status}", factor=True))
     out += [Proof(f"gateway of {g.network} ({g.kind})", True, f"SKU {g.sku}") for g in topology.gateways]
     return tuple(out)
 
@@ -219,7 +221,7 @@ def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], pr
             continue
         block, hop, via = _route(table, data[server])
         evidence = f"effective route {block} by {hop}{f' {via}' if via else ''}"
-        out.append(Proof(claim, hop in wanted if hop else None, evidence))
+        out.append(Proof(claim, hop in wanted if hop else None, evidence, factor=True))
     return tuple(out)
 
 
@@ -252,7 +254,7 @@ def path_proofs(topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, 
         if topology.vm(client).accelerated:
             holds = None if vf is None or not sent else vf >= sent / 2
             words = f"vf_tx_packets +{vf} for {sent} packets sent" if vf is not None else "no such counter"
-            out.append(Proof(f"traffic from {way} takes the virtual function", holds, words))
+            out.append(Proof(f"traffic from {way} takes the virtual function", holds, words, factor=True))
     return tuple(out)
 
 
