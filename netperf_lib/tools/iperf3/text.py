@@ -301,6 +301,7 @@ def _metrics(log: _Log) -> dict[str, float]:
     found: dict[str, float] = {}
     directions = sorted({d for d, _ in log.sides})
     gaps = _gaps(log)
+    both_printed = log.old and not log.udp and log.reverse  # also by a server, before it printed "Bitrate"
     if log.bidir and len(directions) == 1:
         raise Damaged(f"the result is of one direction only ({directions[0]}): the log is cut short or damaged")
     if directions and (lost := {i.direction for i in log.intervals} - set(directions)):
@@ -318,9 +319,9 @@ def _metrics(log: _Log) -> dict[str, float]:
             # before 3.2 UDP has one result row: the sender's rate, the receiver's loss and jitter
             sent, received = (None, plain) if log.serving else (plain, None)
             loss: Row | None = plain
-        elif received is None and not log.serving:
+        elif received is None and (not log.serving or both_printed):
             raise Damaged("the receiver's row of the result is missing: the log is cut short or damaged")
-        elif sent is None and not log.serving:
+        elif sent is None and (not log.serving or both_printed):
             raise Damaged("the sender's row of the result is missing: the log is cut short or damaged")
         else:
             loss = received
