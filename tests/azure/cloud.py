@@ -343,10 +343,12 @@ class Cloud:
         """Quota of addresses."""
         kinds = (r for r in self.resources.values() if r["type"].lower() == "microsoft.network/publicipaddresses")
         used = sum(r["location"] == region for r in kinds)
-        limit = self.limits.get((region, "PublicIPAddresses"), 1000)
-        name = {"value": "PublicIPAddresses", "localizedValue": "Public IP Addresses"}
-        entry = {"id": f"{BASE}/usages/x", "unit": "Count", "currentValue": used, "limit": limit, "name": name}
-        return Answer(200, {"value": [entry]})
+        entries = [
+            {"id": f"{BASE}/usages/{name}", "unit": "Count", "currentValue": used,
+             "limit": self.limits.get((region, name), 1000), "name": {"value": name, "localizedValue": name}}
+            for name in ("PublicIPAddresses", "StandardSkuPublicIpAddresses", "IPv4StandardSkuPublicIpAddresses")
+        ]  # fmt: skip
+        return Answer(200, {"value": entries})
 
     @route(
         "GET",

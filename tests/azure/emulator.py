@@ -16,7 +16,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -50,6 +50,7 @@ class Emulator:
         }  # fmt: skip
         self.listed: Callable[[str], list[dict[str, Any]]] | None = None
         """What of the price list fits a filter, where more than `prices` is asked for."""
+        self.page = 1000
         folder.mkdir(parents=True, exist_ok=True)
         certificate(folder)
         emulator = self
@@ -104,7 +105,7 @@ class Emulator:
         if low == "/metadata/endpoints":
             return Answer(200, self._metadata())
         if low == "/prices":
-            return self._prices(query.get("$filter", ""))
+            return self._prices(query.get("$filter", ""), int(query.get("$skip", 0)))
         if low == "/address":
             return Answer(200, CALLER)
         if not authorized:
@@ -143,11 +144,13 @@ class Emulator:
             "suffixes": {"storage": "core.windows.net"},
         }
 
-    def _prices(self, wanted: str) -> Answer:
+    def _prices(self, wanted: str, skip: int) -> Answer:
         if self.prices is None:
             return Answer(503, {"error": "down"})
         if self.listed is not None:
-            return Answer(200, {"Items": self.listed(wanted), "NextPageLink": None})
+            rows, end = self.listed(wanted), skip + self.page
+            link = f"{self.base}/prices?{urlencode({'$filter': wanted, '$skip': end})}" if rows[end:] else None
+            return Answer(200, {"Items": rows[skip:end], "NextPageLink": link})
         sku = re.search(r"(?:armSkuName|skuName) eq '([^']+)'", wanted)
         price = self.prices.get(sku[1] if sku else "")
         items = []

@@ -14,7 +14,10 @@ import pytest
 
 from netperf_lib import hosts
 from netperf_lib.errors import AzureError
+from netperf_lib.experiment import estimate
 from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.schedule import schedule
+from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure import access, prices
 from netperf_lib.hosts.azure import az as az_module
@@ -22,6 +25,7 @@ from netperf_lib.hosts.azure.failures import error_of
 from netperf_lib.hosts.azure.state import State
 from netperf_lib.hosts.azure.topology import topology
 
+from ..conftest import REPO
 from .cloud import BASE, OTHER, SUBSCRIPTION, Cloud, Fault
 from .conftest import PRICES, experiment
 from .direct import DirectAz
@@ -168,10 +172,10 @@ CLOSE = {"vms": {"b": {"region": "westeurope"}}}
 @pytest.mark.parametrize(
     ("path", "options", "price"),
     [
-        ("ppg", {}, 0.0), ("cross-zone", {}, 0.02), ("vnet-peering", {}, 0.02),
+        ("ppg", {}, 0.0), ("cross-zone", {}, 0.0), ("vnet-peering", {}, 0.02),
         ("nva", {"hub": f"{NETWORK}/hub", "next_hop": "10.200.0.4"}, 0.04),
         ("standard-lb", {}, 0.005), ("cross-region", {}, 0.07), ("vpn", {}, 0.035), ("vpn", CLOSE, 0.0),
-        ("public-ip", {}, 0.087), ("nat-gateway", NEAR, 0.045),
+        ("public-ip", {}, 0.05), ("nat-gateway", NEAR, 0.045),
         ("expressroute", {"expressroute_circuit": CIRCUIT}, None),
     ],
 )  # fmt: skip
@@ -184,7 +188,8 @@ def test_transfer_has_the_prices_of_the_list(
         ("Virtual Network Peering", "Intra-Region Egress", "1 GB", 0.01),
         ("Virtual Network Peering", "Intra-Region Ingress", "1 GB", 0.01),
         ("VPN Gateway Bandwidth", "Inter-Virtual Network Data Transfer Out", "1 GB", 0.035),
-        ("Bandwidth", "Inter Continent Data Transfer Out", "1 GB", 0.087),
+        ("Bandwidth", "Intra Continent Data Transfer Out", "1 GB", 0.02),
+        ("Bandwidth", "Inter Continent Data Transfer Out - NAM or EU To Any", "1 GB", 0.05),
     )  # fmt: skip
     services = {"'NAT": 0.045, "'Load": 0.005}
 
@@ -195,6 +200,37 @@ def test_transfer_has_the_prices_of_the_list(
     price_list.listed = answered
     found = listed_costs(price_list, f"a b {path}", **options)
     assert found[f"transfer {path}"] == (None if price is None else pytest.approx(price))
+
+
+def test_every_page_of_the_price_list_is_read_and_the_price_is_that_of_the_region(price_list: Emulator) -> None:
+    rates = {"eastus": 0.01, "westeurope": 0.025, "northeurope": 0.02}
+    (row,) = listed(("Load Balancer", "Standard Included LB Rules and Outbound Rules", "1 Hour", 0.0))
+    answer = [{**row, "armRegionName": region, "retailPrice": price} for region, price in rates.items()]
+    price_list.listed, price_list.page = lambda _: answer, 1
+    assert listed_costs(price_list, "a b standard-lb")["load balancer in westeurope"] == 0.025
+
+
+@pytest.mark.parametrize("path", sorted((REPO / "data" / "experiments").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_shipped_experiment_is_planned_within_its_own_budget(path: Path) -> None:
+    """With today's public rates in the regions of the experiments, rounded up."""
+    declared = load_experiment(path)
+    if declared.hosts.source != "azure":
+        return
+    vcpu_h, cores = 0.06, {"Standard_D16s_v5": 16, "Standard_D8s_v4": 8, "Standard_D4s_v5": 4, "Standard_D2s_v5": 2}
+    rates = {size: vcpu_h * n for size, n in cores.items()}
+    rates |= {"VpnGw1AZ": 0.361, "disk StandardSSD_LRS": 0.0035, "public address": 0.005, "load balancer": 0.025}
+    far = (0.125, 0.12, 0.09) if declared.hosts.options["region"] == "eastasia" else (0.07, 0.05, 0.035)
+    sent = dict(zip(("cross-region", "public-ip", "vpn"), far, strict=True)) | {
+        "vnet-peering": 0.02,
+        "standard-lb": 0.005,
+    }
+    declared.hosts.options["prices"] = rates | {f"transfer {way}": price for way, price in sent.items()}
+    plan = schedule(declared)
+    workload = Workload(measuring_s=estimate.duration_s(plan), traffic=estimate.traffic(plan))
+    assert declared.budget is not None
+    words = hosts.cost(declared, workload=workload)
+    assert words.startswith("about "), words
+    assert "ABOVE" not in words, words
 
 
 @pytest.mark.parametrize(
@@ -408,6 +444,11 @@ def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:
     cloud.limits["westeurope", "PublicIPAddresses"] = 1
     (problem,) = azure.preflight(experiment()).problems
     assert "2 public addresses needed, 1 free" in problem
+    cloud.limits["westeurope", "PublicIPAddresses"] = -1
+    assert not azure.preflight(experiment()).problems
+    cloud.limits["westeurope", "IPv4StandardSkuPublicIpAddresses"] = 1
+    (problem,) = azure.preflight(experiment()).problems
+    assert "quota of IPv4StandardSkuPublicIpAddresses in westeurope: 2 public addresses needed, 1 free" in problem
 
 
 def test_a_login_that_may_end_on_the_way_is_told_before(

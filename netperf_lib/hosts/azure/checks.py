@@ -215,8 +215,8 @@ def _quota(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
         if need:
             _free(az("vm", "list-usage", "--location", region), need, region, "vCPUs", found)
         if addresses := topology.public_addresses(options.management).count(region):
-            # the second counts only those that a region's first does not distinguish
-            wanted = Counter({"publicipaddresses": addresses, "standardskupublicipaddresses": addresses})
+            names = ("publicipaddresses", "standardskupublicipaddresses", "ipv4standardskupublicipaddresses")
+            wanted = Counter(dict.fromkeys(names, addresses))
             _free(az("network", "list-usages", "--location", region), wanted, region, "public addresses", found)
 
 
@@ -224,7 +224,7 @@ def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, 
     for usage in usages or ():
         name = usage["name"]["value"]
         free = int(usage["limit"]) - int(usage["currentValue"])
-        if need[name.lower()] > max(free, 0):
+        if need[name.lower()] > max(free, 0) and int(usage["limit"]) != -1:  # unlimited
             found.problems.append(
                 f"quota of {name} in {region}: {need[name.lower()]} {what} needed, {free} free of {usage['limit']}; "
                 "ask for more at https://aka.ms/quota, or declare fewer or smaller VMs"

@@ -155,8 +155,8 @@ def _price(what: str, region: str, kind: str, options: Options) -> float | None:
             where = {"serviceName": "Virtual Network", "productName": "IP Addresses", **at}
             return _hour(options, "Standard IPv4 Static Public IP", **where)
         case "nat":
-            return _hour(options, "Standard Gateway", serviceName="NAT Gateway")
-    return _hour(options, "Standard Included LB Rules and Outbound Rules", serviceName="Load Balancer")
+            return _hour(options, "Standard Gateway", near=region, serviceName="NAT Gateway")
+    return _hour(options, "Standard Included LB Rules and Outbound Rules", near=region, serviceName="Load Balancer")
 
 
 def _transfer(path: str, here: str, there: str, options: Options) -> float | None:
@@ -167,11 +167,8 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
     ends = {"cross-region": (here, there), "global-peering": (here, there), "vpn": (here,) if here != there else ()}
     meters: list[tuple[str, dict[str, str]]]
     match path:
-        case "ppg" | "same-zone" | "other-subnet":
+        case "ppg" | "same-zone" | "other-subnet" | "cross-zone":  # zones: free since 2024, although meters are listed
             meters = []
-        case "cross-zone":
-            meter = "Standard Inter-Availability Zone Data Transfer"
-            meters = [(f"{meter} {way}", {"serviceName": "Bandwidth", "armRegionName": here}) for way in ("Out", "In")]
         case "standard-lb":
             meters = [("Standard Data Processed", {"serviceName": "Load Balancer"})]
         case "vnet-peering" | "nva":  # into the hub and out of it; the price of an appliance is unknown
@@ -180,7 +177,7 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
         case "cross-region" | "global-peering" | "vpn":
             meters = [(far, {"serviceName": "VPN Gateway", "armRegionName": zone_of(end)}) for end in ends[path]]
         case "public-ip" | "nat-gateway":
-            out = ("Int(er|ra) Continent Data Transfer Out", {"serviceName": "Bandwidth", "armRegionName": here})
+            out = ("Int(er|ra)[ -]Continent Data Transfer Out.*", {"serviceName": "Bandwidth", "armRegionName": here})
             meters = [out] if here != there else []
             meters += [("Standard Data Processed", {"serviceName": "NAT Gateway"})] if path == "nat-gateway" else []
         case _:
@@ -200,19 +197,33 @@ def zone_of(region: str) -> str:
     return "Zone 3" if ZONE_3.search(region) else "Zone 1" if ZONE_1.search(region) else "Zone 2"
 
 
-def _hour(options: Options, meter: str, *, unit: str = "1 Hour", **where: str) -> float | None:
-    found = _listed(options, where, unit, meter)
+def _hour(options: Options, meter: str, *, unit: str = "1 Hour", near: str = "", **where: str) -> float | None:
+    found = _listed(options, where, unit, meter, near)
     return min((price for price, first in found if price > 0 and first), default=None)
 
 
-def _listed(options: Options, where: Mapping[str, str], unit: str, meter: str) -> list[tuple[float, bool]]:
-    """Matching prices from the list, and whether each applies from the first unit on."""
+def _listed(
+    options: Options, where: Mapping[str, str], unit: str, meter: str, near: str = ""
+) -> list[tuple[float, bool]]:
+    """Matching prices from all pages of the list, and whether each applies from the first unit on.
+
+    Meters that have a price everywhere or in each region are not asked for by region: those of region `near` count, if
+    there are any.
+    """
     wanted = " and ".join(f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items())
     query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": wanted})
-    answer = _cached(f"{options.prices_url}?{query}") or {}
+    url: str | None = f"{options.prices_url}?{query}"
+    items: list[dict[str, Any]] = []
+    while url:
+        page = _cached(url)
+        if page is None:
+            return []  # half a list may lack the price that applies
+        items += page.get("Items", [])
+        url = page.get("NextPageLink")
+    items = [i for i in items if near and i.get("armRegionName") == near] or items
     return [
         (float(i["retailPrice"]), not float(i.get("tierMinimumUnits") or 0))
-        for i in answer.get("Items", [])
+        for i in items
         if i.get("unitOfMeasure") == unit and re.fullmatch(meter, str(i.get("meterName"))) and _plain(i)
     ]
 
