@@ -240,14 +240,17 @@ def synth(root: str, **options: Any) -> None:
 
 @npl.command()
 @click.argument("folder")
+@click.option("--root", metavar="DIGEST", help="The root digest that a report printed: is it of this folder?")
 @workers
 @scheduler
 @as_json
 def verify(folder: str, as_json: bool, **options: Any) -> None:
     """Check that raw runs are unchanged and the tables agree.
 
-    Changes nothing. The exit code is 1 if a problem was found.
+    Changes nothing. The exit code is 1 if a problem was found. The root digest, which is printed too, stands for
+    everything that was declared and measured: who knows it can prove later that nothing was changed.
     """
+    from .data.layout import stores
     from .data.verify import verify as do
 
     with _progress("checking") as progress:
@@ -256,6 +259,8 @@ def verify(folder: str, as_json: bool, **options: Any) -> None:
         _echo(json.dumps(found, indent=2))
     else:
         _echo("\n".join(found) or "no problems found")
+        for store in stores(folder):
+            _echo(f"root {store.root_digest()}  {store.url}")
     if found:
         sys.exit(1)
 

@@ -79,11 +79,11 @@ def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small: Path, t
 def test_hosts_are_not_placed_again_where_nothing_is_left_to_measure(small: Path, tmp_path: Path) -> None:
     said: list[str] = []
     store = npl.collect(small, root=tmp_path, say=said.append)
-    (placed,) = store.deployments()
+    (placed,) = store.deployments().values()
     assert "1 of 1 trials measured." in said
     npl.collect(small, root=tmp_path, say=said.append)
     assert said[-1] == "Deployment 1: nothing is left to measure."
-    assert store.deployments() == [placed]  # with the keys and ports of the first time
+    assert store.deployments() == {1: placed}  # with the keys and ports of the first time
     npl.collect(small, root=tmp_path, rounds="+1", say=said.append)
     assert said[-1] == "1 of 2 trials measured, 1 measured before."
 

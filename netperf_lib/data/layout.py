@@ -46,6 +46,7 @@ FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
 """Fields that may change after the first run, since they change no condition. (Contrasts are frozen separately.)"""
 
 _CLAIM = "collector.json"
+_DEPLOYMENT = re.compile(r"deployment-(\d+)\.json")
 _AT_ONCE = 1000
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -206,8 +207,10 @@ class Store:
         kept = list(plan.get("added", []))
         now = _now()
         kept += [{"utc": now, "contrast": _dump(c)} for c in experiment.contrasts if _same(c) not in seen]
-        self._write_declared(experiment.model_copy(update={"contrasts": known.experiment.contrasts}))
-        self._write_json("plan.json", plan | {"added": kept})
+        declared = experiment.model_copy(update={"contrasts": known.experiment.contrasts})
+        if declared.model_dump() != known.experiment.model_dump():
+            self._write_declared(declared)
+        self._write_json("plan.json", plan | ({"added": kept} if kept else {}))
 
     def _write_declared(self, experiment: Experiment) -> None:
         document = experiment.model_dump(mode="json", exclude_unset=True)
@@ -310,16 +313,16 @@ class Store:
         """Store where the hosts of deployment `number` were placed, and the proofs."""
         self._write_json(f"hosts/deployment-{number:02d}.json", asdict(deployment))
 
-    def deployments(self) -> list[dict[str, Any]]:
-        """Return every stored deployment, in order."""
-        names = [n for n in self._files.names("hosts") if re.fullmatch(r"deployment-\d+\.json", n)]
-        return [self._read_json(f"hosts/{n}") for n in names]
+    def deployments(self) -> dict[int, dict[str, Any]]:
+        """Return every stored deployment by its number, in order."""
+        names = [n for n in self._files.names("hosts") if _DEPLOYMENT.fullmatch(n)]
+        return {int(_DEPLOYMENT.sub(r"\1", n)): self._read_json(f"hosts/{n}") for n in names}
 
     def claims(self) -> list[dict[str, Any]]:
         """Claims about the hosts: each a `Proof` with ``deployment`` and ``host`` (None: of all)."""
         return [
             {"evidence": None, "factor": False, **proof, "host": host, "deployment": kept.get("deployment_id")}
-            for kept in self.deployments()
+            for kept in self.deployments().values()
             for host, proofs in [(None, kept.get("proofs")), *((h["name"], h.get("proofs")) for h in kept["hosts"])]
             for proof in proofs or ()
         ]
@@ -333,6 +336,23 @@ class Store:
 
     def _write_json(self, name: str, value: Any) -> None:
         self._files.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+    def root_digest(self) -> str:
+        """Return the SHA-256 that stands for all that was declared, scheduled, placed, measured and excluded.
+
+        It is that of the list that ``sha256sum`` prints for ``experiment.yaml plan.json exclusions.json
+        hosts/deployment-*.json excluded/*.json digests/*.sha256`` as far as they exist, and for the ``run.json`` of
+        each run without a digest (version 0.1), sorted by name. The files in ``digests`` fix every record, and a
+        record every log.
+        """
+        known = self.digests()
+        names = [n for n in ("experiment.yaml", "plan.json", "exclusions.json") if self._files.exists(n)]
+        names += [f"hosts/{n}" for n in self._files.sizes("hosts") if _DEPLOYMENT.fullmatch(n)]
+        names += [f"{part}/{n}" for part in ("excluded", "digests") for n in self._files.sizes(part)]
+        names += [f"raw/{run_id}/{RECORD}" for run_id in self.run_ids() if run_id not in known]
+        contents = self._files.each(self._files.read, sorted(names))
+        lines = [f"{hashlib.sha256(c).hexdigest()}  {n}\n" for n, c in zip(sorted(names), contents, strict=True)]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     # -- the collector's claim ---------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import NetperfError, StoreError
+from ..errors import NetperfError, StoreError, UsageError
 from .files import Location, explained
 from .ingest import DETAIL, Part, Progress, Tables, make_part
 from .layout import RECORD, Store, read_record, stores, trial_of
@@ -29,22 +30,51 @@ def verify(
     path: Location | Iterable[Location],
     progress: Progress | None = None,
     *,
+    root: str | None = None,
     workers: int = 1,
     scheduler: str | None = None,
     executor: Executor | None = None,
 ) -> list[str]:
     """Check that raw runs are unchanged and that the tables equal a fresh ingest; changes nothing.
 
-    The name of the folder is not a measured value: a renamed or copied experiment passes.
+    The name of the folder is not a measured value: a renamed or copied experiment passes. What was changed everywhere
+    at once (a log, its record and its digest) or is fixed nowhere else (the title) is found by comparison with a `root`
+    that was noted before; every report prints it.
+
+    Parameters
+    ----------
+    path : path, URL or several
+        An experiment, several, or a data root.
+    progress : callable, optional
+        Called with (runs checked, runs to check).
+    root : str, optional
+        The root digest that the experiment must have, or its first 8 or more digits; see `Store.root_digest`.
+    workers, scheduler, executor
+        As in `netperf_lib.ingest`.
 
     Returns
     -------
     list of str
         The problems, one sentence each: a record, log, plan or deployment that was changed, removed or added; a table
         that differs from the logs.
+
+    Raises
+    ------
+    UsageError
+        `root` is shorter than 8 digits.
     """
+    if root is not None and not re.fullmatch("[0-9a-f]{8,64}", root):
+        raise UsageError(f"root {root!r}: write the 64 digits that a report prints, or at least the first 8")
     with Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
-        return [wrong for store in stores(path) for wrong in _verify(store, progress, engine)]
+        return [wrong for store in stores(path) for wrong in (*_root(store, root), *_verify(store, progress, engine))]
+
+
+def _root(store: Store, root: str | None) -> Iterator[str]:
+    if root is not None and not (actual := store.root_digest()).startswith(root):
+        yield (
+            f"{store.url}: the root digest is {actual}, not {root}: the declaration, plan, deployments, exclusions or "
+            "runs are not those of that report"
+        )
 
 
 def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str]:
@@ -76,13 +106,15 @@ def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str
     with _collecting([]):  # its problems were reported above
         plan = store.read_plan() or {}
     trials = {t["run_id"]: t for t in plan.get("trials", ()) if isinstance(t, dict) and "run_id" in t}
+    seed = plan.get("seed")
     blocks = {block: {trial_of(i) for i in some} for block, some in tables.blocks.items()}
     tasks = [
-        (store, block, some, block not in tables.behind, {i: trials[i] for i in blocks[block] if i in trials})
+        (store, block, some, block not in tables.behind, {i: trials[i] for i in blocks[block] if i in trials}, seed)
         for block, some in tables.blocks.items()
     ]
+    found += _foreign(tables, digests)
     done = 0
-    for (_, _, some, _, _), wrong in engine.each(_verify_block, tasks):
+    for (_, _, some, *_), wrong in engine.each(_verify_block, tasks):
         found += wrong
         done += len(some)
         if progress:
@@ -125,26 +157,34 @@ def _plan(store: Store, plan: Mapping[str, Any], digest: str | None) -> Iterator
     where = f"{store.url}/plan.json"
     if (plan.get("frozen") or {}).get("sha256") != digest:
         yield f"{where}: the frozen contrasts were changed (their digest differs)"
-    trials = {t.get("run_id"): t for t in plan.get("trials", ()) if isinstance(t, dict)}
+    trials = {str(t.get("run_id")): t for t in plan.get("trials", ()) if isinstance(t, dict)}
     if "trials" in plan and trials:
-        strangers = sorted({trial_of(i) for i in store.run_ids()} - set(trials))
+        measured = {trial_of(i) for i in store.run_ids()}
+        last = max((t.get("round", 0) for i, t in trials.items() if i in measured), default=0)
+        open_rounds = plan.get("looked")  # the data decided when to stop
+        missing = [i for i, t in trials.items() if i not in measured and not (open_rounds and t.get("round", 0) > last)]
+        if measured and missing:
+            yield (
+                f"{where}: {len(missing)} of {len(trials)} planned trials have no run ({', '.join(missing[:3])}); "
+                "they were not measured yet (then collect again), or removed"
+            )
+        strangers = sorted(measured - set(trials))
         if strangers:
             yield f"{where}: {len(strangers)} measured trials are not in the plan ({', '.join(strangers[:3])})"
 
 
 def _verify_block(
-    store: Store, block: str, run_ids: list[str], ingested: bool, trials: Mapping[str, Mapping[str, Any]]
+    store: Store, block: str, run_ids: list[str], ingested: bool, trials: Mapping[str, Mapping[str, Any]], seed: Any
 ) -> list[str]:
     """Problems of these runs and, if they are in the tables, of the block's parts."""
     found: list[str] = []
     digests = store.digests(block)
     frozen: str | None = None
-    hosts: dict[tuple[int, str], Mapping[str, Any]] = {}
+    placed: Mapping[int, Mapping[str, Any]] = {}
     with _collecting([]):
         frozen = store.declaration().digest
     with _collecting([]):
-        for number, deployment in enumerate(store.deployments(), 1):
-            hosts |= {(number, h["name"]): h for h in deployment.get("hosts", ())}
+        placed = store.deployments()
     for run_id in run_ids:
         with store.raw(run_id) as place:
             try:
@@ -154,7 +194,7 @@ def _verify_block(
                 continue
             wrong = [
                 *_digest(place, record, digests.get(run_id)),
-                *_record(run_id, record, frozen, trials.get(trial_of(run_id)), hosts),
+                *_record(run_id, record, frozen, trials.get(trial_of(run_id)), placed, seed),
                 *_files(place, record.get("files")),
             ]
             found += [f"{store.url}/raw/{run_id}: {w}" for w in wrong]
@@ -174,7 +214,8 @@ def _record(
     record: Mapping[str, Any],
     frozen: str | None,
     trial: Mapping[str, Any] | None,
-    hosts: Mapping[tuple[int, str], Mapping[str, Any]],
+    placed: Mapping[int, Mapping[str, Any]],
+    seed: Any,
 ) -> Iterator[str]:
     """Problems of a record, compared with the plan and the deployment."""
     if missing := [key for key in _REQUIRED if key not in record]:
@@ -191,8 +232,16 @@ def _record(
     said = {**record["trial"], **{k: record[k] for k in ("deployment", "round", "order")}}
     if differ := sorted(k for k in said.keys() & (trial or {}).keys() if said[k] != (trial or {})[k]):
         yield f"{RECORD} and plan.json differ in {', '.join(differ)}"
+    if None not in (seed, record.get("seed")) and record["seed"] != seed:
+        yield f"{RECORD} and plan.json differ in the seed"
+    deployment = placed.get(record["deployment"])
+    if deployment is None and record.get("deployment_id") is not None:
+        yield f"the file of its deployment (hosts/deployment-{record['deployment']:02d}.json) is missing"
+    if deployment is not None and record.get("notice") and not deployment.get("notice"):
+        yield f"{RECORD} carries a notice, but the deployment's file does not"
+    hosts = {h["name"]: h for h in (deployment or {}).get("hosts", ())}
     for side, host in record["hosts"].items():
-        known = hosts.get((record["deployment"], str(host.get("name")))) if isinstance(host, Mapping) else None
+        known = hosts.get(host.get("name")) if isinstance(host, Mapping) else None
         if known and (differ := [k for k in _PLACED if host.get(k) != known.get(k)]):
             yield f"{RECORD} and the deployment's file differ in {', '.join(differ)} of the {side}"
 
@@ -203,6 +252,8 @@ def _files(place: Path, files: Any) -> Iterator[str]:
         yield f"{RECORD}: files are damaged"
         return
     for name, digest in files.items():
+        if place.is_symlink() or (place / name).is_symlink():
+            yield f"{name} is a link to elsewhere"
         try:
             with (place / name).open("rb") as file:
                 actual = hashlib.file_digest(file, "sha256").hexdigest()
@@ -214,6 +265,22 @@ def _files(place: Path, files: Any) -> Iterator[str]:
     for file in sorted(place.iterdir()):
         if file.name != RECORD and file.name not in files:
             yield f"{file.name} was added after it was measured; it is not read"
+
+
+def _foreign(tables: Tables, digests: Mapping[str, set[str]]) -> Iterator[str]:
+    """Parts out of date that no ingest of these runs leaves: they hold other runs, or lack the table of runs."""
+    runs = tables.parts("runs")
+    details = {block for table in DETAIL for block in tables.parts(table)}
+    for block in tables.behind:
+        known: dict[str, str] = runs[block].footer().get("runs", {}) if block in runs else {}
+        other = [
+            i
+            for i, d in known.items()
+            if not d.startswith("!") and not any(x.startswith(d) for x in digests.get(i, ()))
+        ]
+        wrong = f"has {len(other)} runs that are not in raw" if other else "is missing"
+        if other or (block not in runs and block in details):
+            yield f"{tables.store.url}: table runs, {block}: {wrong}; remove the tables; they are rebuilt"
 
 
 def _tables(store: Store, block: str, run_ids: list[str]) -> list[str]:

@@ -93,6 +93,8 @@ def cover(
     ]
     if claims := _claims(runs):
         facts.append(["Placement", _proven(claims)])
+    if root := _root(runs):
+        facts.append(["Root digest", root[:16]])
     if len(names) > 1:  # of these the experiments have different ones
         facts = [row for row in facts if row[0] not in ("Contrasts", "Rounds")]
     says = headline(family) if words is None and family is not None else words
@@ -214,6 +216,14 @@ def _stored(runs: pd.DataFrame) -> list[dict[str, Any]]:
         return []
 
 
+def _root(runs: pd.DataFrame) -> str | None:
+    """The digest that ties this page to a folder, for `npl verify --root`; a table made by hand has none."""
+    try:
+        return Store.at(runs.attrs["path"]).root_digest()
+    except (KeyError, StoreError):
+        return None
+
+
 def _proven(claims: list[tuple[str, str, str, str]]) -> str:
     """How many claims about the hosts are proven, and how many are not."""
     count = Counter(holds for _, _, holds, _ in claims)
@@ -250,6 +260,7 @@ def provenance(runs: pd.DataFrame) -> Shown:
         ["seed of the order", str(kept.get("seed", experiment.get("seed") or "not kept"))],
         ["measured", f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC" if len(started) else "–"],
         ["SHA-256 of all raw logs", hashlib.sha256(hashes.encode()).hexdigest()],
+        ["root digest", _root(runs) or "–"],
         ["version of the parser", _some(_levels(runs, "parser_version"))],
     ]
     failures = [

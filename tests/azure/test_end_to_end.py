@@ -113,7 +113,7 @@ def test_servers_behind_one_frontend_are_all_served_and_the_one_that_answers_is_
     file = write(declared, tmp_path)
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text("utf-8")) | {"tests": tests}), "utf-8")
     store = pipeline.collect(file, root=tmp_path / "data", rounds=1, duration_s=1)
-    (made,) = store.deployments()
+    (made,) = store.deployments().values()
     hosts = {h["name"]: h for h in made["hosts"]}
     assert list(hosts) == ["c", "l", "l-2", "l-3", "s"]
     assert len({hosts[n]["data_address"] for n in ("l", "l-2", "l-3")}) == 1
@@ -198,7 +198,7 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
     assert "z3: virtual function present" in caveats(runs, ()).data
     (pdf,) = npl.report(tmp_path / "data" / "probe", notebooks=["07-quality"])
     page = " ".join(" ".join(p.extract_text() for p in pypdf.PdfReader(pdf).pages).split())
-    (deployment,) = store.deployments()
+    (deployment,) = store.deployments().values()
     claims = [p for h in deployment["hosts"] for p in h["proofs"]]
     (flagged,) = (p for p in claims if not p["holds"])
     assert flagged["claim"] == "virtual function present and up in the guest"

@@ -24,7 +24,7 @@ import netperf_lib as npl
 from netperf_lib.data import files
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import Fleet, Results
-from netperf_lib.data.synth import synth
+from netperf_lib.data.synth import NOTICE, synth
 from netperf_lib.errors import NetperfError, StoreError
 from netperf_lib.experiment.model import Contrast, Deployment, Host
 
@@ -43,7 +43,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Host(name=n, address="192.0.2.1", data_address="10.0.0.4", region="r", zone=None, accelerated=True)
         for n in ("a", "b")
     ]
-    store.write_deployment(1, Deployment(deployment_id="1", source="azure", hosts=tuple(hosts)))
+    store.write_deployment(1, Deployment(deployment_id="1", source="azure", hosts=tuple(hosts), notice=NOTICE))
     npl.ingest(root)
     return store.path
 
@@ -195,7 +195,9 @@ def forged_log(place: Path) -> None:
     log.write_text(log.read_text().replace("1", "2"))
     record(place, files__client=None)
     found = json.loads((run(place) / "run.json").read_text())
-    found["files"] = {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in run(place).glob("*.out")}
+    found["files"] = {
+        f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in run(place).iterdir() if f.name != "run.json"
+    }
     (run(place) / "run.json").write_text(json.dumps(found))
 
 
@@ -288,6 +290,120 @@ TAMPERED: dict[str, Callable[[Path], object]] = {
     "an exclusion of no run": lambda p: (p / "exclusions.json").write_text('{"nosuch": "typo"}'),
     "the exclusions damaged": lambda p: (p / "exclusions.json").write_text("{"),
 }
+
+
+def without_digest(place: Path) -> None:
+    name = run(place).name
+    shutil.rmtree(run(place))
+    for file in place.glob("digests/*"):
+        file.write_text("".join(line for line in file.read_text().splitlines(True) if name not in line))
+
+
+def linked(place: Path) -> None:
+    log = run(place) / "client.out"
+    shutil.move(log, place.parent / "elsewhere")
+    log.symlink_to(place.parent / "elsewhere")
+
+
+def forged(place: Path) -> None:
+    """A log, its hash, its record and the digest are changed together."""
+    file = run(place) / "run.json"
+    old = hashlib.sha256(file.read_bytes()).hexdigest()
+    forged_log(place)
+    new = hashlib.sha256(file.read_bytes()).hexdigest()
+    for digests in place.glob("digests/*"):
+        digests.write_text(digests.read_text().replace(old, new))
+    shutil.rmtree(place / "tables")
+
+
+def deployment(place: Path, **changes: Any) -> None:
+    file = place / "hosts" / "deployment-01.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def declared(place: Path, text: str) -> None:
+    (place / "experiment.yaml").write_text((place / "experiment.yaml").read_text() + text)
+
+
+def part_of_another(place: Path) -> None:
+    other = synth_root(place)
+    shutil.copy(next((other / "tables" / "runs").iterdir()), next((place / "tables" / "runs").iterdir()))
+
+
+def synth_root(place: Path) -> Path:
+    synth(place.parent / "other", runs=24, samples=20, seed=7)
+    npl.ingest(place.parent / "other")
+    return place.parent / "other" / "fleet-0001"
+
+
+TAMPERED |= {
+    "a run and its digest removed": without_digest,
+    "a log that is a link": linked,
+    "the notice of a deployment removed": lambda p: deployment(p, notice=None),
+    "a part of the table of runs removed": lambda p: next((p / "tables" / "runs").iterdir()).unlink(),
+    "a part of another experiment": part_of_another,
+}
+EVERYWHERE: dict[str, Callable[[Path], object]] = {
+    "a log, its record and its digest": forged,
+    "the title": lambda p: declared(p, "title: Azure production\n"),
+    "the alpha": lambda p: declared(p, "alpha: 0.4\n"),
+    "the notebooks": lambda p: declared(p, "report: {notebooks: [summary]}\n"),
+    "an exclusion": lambda p: Store.at(p).exclude(run(p).name, "looks odd"),
+    "a run, its digest and its trial": lambda p: (
+        plan(
+            p,
+            lambda found: found["trials"].remove(
+                next(t for t in found["trials"] if run(p).name.startswith(t["run_id"]))
+            ),
+        ),
+        without_digest(p),
+        shutil.rmtree(p / "tables"),
+    ),
+}
+"""What is consistent in itself, and found by who noted the root digest."""
+
+
+def test_another_seed_and_a_deployment_removed_are_found(tmp_path: Path) -> None:
+    place = Path(shutil.copytree(RECORDED, tmp_path / "lab", ignore=shutil.ignore_patterns("tables")))
+    (place / "hosts" / "deployment-01.json").unlink()
+    plan(place, lambda found: found.update(seed=1))
+    seed, missing = npl.verify(place)[:2]
+    assert "run.json and plan.json differ in the seed" in seed
+    assert "hosts/deployment-01.json) is missing" in missing
+
+
+@pytest.mark.parametrize("kind", EVERYWHERE)
+def test_what_was_changed_everywhere_is_found_by_the_root_digest(place: Path, kind: str) -> None:
+    root = Store.at(place).root_digest()
+    assert npl.verify(place, root=root[:16]) == []
+    EVERYWHERE[kind](place)
+    assert npl.verify(place) == []
+    [problem] = npl.verify(place, root=root[:16])
+    assert "root digest" in problem
+
+
+def test_the_root_digest_is_what_sha256sum_prints_and_survives_a_copy_and_a_second_start(place: Path) -> None:
+    root = Store.at(place).root_digest()
+    names = sorted(
+        str(f.relative_to(place)) for part in ("*.yaml", "plan.json", "hosts/*", "digests/*") for f in place.glob(part)
+    )
+    listed = subprocess.run(["sha256sum", *names], cwd=place, capture_output=True, check=True).stdout
+    assert hashlib.sha256(listed).hexdigest() == root
+    store = Store.at(shutil.copytree(place, place.with_name("copy")))
+    store.declare(store.declared())
+    store.write_plan(store.read_plan() or {})
+    assert store.root_digest() == root
+    with pytest.raises(NetperfError, match="at least the first 8"):
+        npl.verify(place, root="3f9a")
+
+
+def test_rounds_that_the_data_made_unnecessary_are_not_missing(place: Path) -> None:
+    last = max(t["round"] for t in (Store.at(place).read_plan() or {})["trials"])
+    more = lambda found: found["trials"].append({**found["trials"][-1], "run_id": "later", "round": last + 1})  # noqa: E731
+    plan(place, more)
+    assert "1 of 25 planned trials has no run" in " ".join(npl.verify(place)).replace("trials have", "trials has")
+    plan(place, lambda found: found.update(looked=True))
+    assert npl.verify(place) == []
 
 
 def test_what_was_not_touched_verifies(place: Path) -> None:

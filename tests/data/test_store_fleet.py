@@ -279,7 +279,7 @@ def test_a_scheduler_that_is_not_there() -> None:
 def test_verify_checks_runs_that_are_not_in_the_tables_yet(fresh: Path) -> None:
     store = Store(fresh, "fleet-0001")
     (store.path / "raw" / store.run_ids()[0] / "client.out").write_text("changed")
-    assert len(npl.verify(store.path)) == 1
+    assert "client.out was changed" in npl.verify(store.path)[-1]
     assert not (store.path / "tables").exists()  # it changes nothing
 
 
