@@ -18,15 +18,17 @@ from typing import Any
 import pytest
 
 from netperf_lib import cli
+from netperf_lib.errors import AzureError
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
+from netperf_lib.hosts.azure import groups
 from netperf_lib.hosts.azure.failures import AzError, error_of, read_failure
 
 from .cloud import BASE, Fault
 from .conftest import World, experiment
 from .emulator import logout
 from .test_end_to_end import write
-from .test_place import NSG, VM
+from .test_place import NSG, VM, outside
 
 pytestmark = pytest.mark.slow
 
@@ -158,6 +160,21 @@ def test_a_login_that_ends_gives_nothing_up_and_a_passing_conflict_starts_the_sa
     assert set(world.cloud.groups) == begun
     assert npl(monkeypatch, "down", file, *root) == 0
     assert not world.cloud.groups
+
+
+def test_a_conflict_in_a_shared_group_is_waited_for_and_the_reason_of_a_refusal_is_told(world: World) -> None:
+    outside(world.cloud)
+    where = f"{BASE}/resourceGroups/net/providers/{NSG}/nsg-d1"
+    world.cloud.put(where, {"location": "westeurope", "tags": {groups.TAG: "d1"}, "properties": {}})
+    az, target, clock = az_module.Az(), groups.Target(name="d1", shared="net"), azure.Clock(poll_s=0.1)
+    world.cloud.faults.append(once("ScopeLocked", "The scope is locked", status=409, match="DELETE .*nsg-d1$"))
+    with pytest.raises(AzureError, match="ScopeLocked: The scope is locked; a policy or lock forbids it"):
+        groups.remove(az, [target], clock=clock, say=str)
+    in_use = "Network security group nsg-d1 cannot be deleted because it is in use by: nic-a"
+    fault = once("InUseNetworkSecurityGroupCannotBeDeleted", in_use, status=400, match="DELETE .*nsg-d1$", times=2)
+    world.cloud.faults.append(fault)
+    groups.remove(az, [target], clock=clock, say=str)
+    assert NSG.lower() not in {r["type"].lower() for r in world.cloud.resources.values()}
 
 
 def once(code: str, message: str, *, status: int, match: str, times: int = 1, **more: Any) -> Fault:

@@ -119,7 +119,8 @@ class Az:
 
         AzError if it failed: `code` and `kind` give the reason, the text what to do.
         """
-        command = [self.path, *arguments, "--output", "json", "--only-show-errors"]
+        quiet = () if "--verbose" in arguments else ("--only-show-errors",)
+        command = [self.path, *arguments, "--output", "json", *quiet]
         if self.subscription and arguments[0] not in ("account", "rest") and "--subscription" not in arguments:
             command += ["--subscription", self.subscription]
         waited, attempt, renewed = 0.0, 0, False

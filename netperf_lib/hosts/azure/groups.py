@@ -225,8 +225,8 @@ def _delete(az: Runs, target: Target) -> None:
         for resource in (r for kind in kinds for r in by_kind.get(kind, ())):
             by_version.setdefault(api_version(resource["type"]), []).append(resource["id"])
         for version, ids in by_version.items():
-            # az would look up the version, which needs rights on the subscription
-            az("resource", "delete", "--ids", *ids, *(("--api-version", version) if version else ()))
+            # az would look up the version, which needs rights on the subscription, and without --verbose it hides why
+            az("resource", "delete", "--ids", *ids, *(("--api-version", version) if version else ()), "--verbose")
         if by_version:
             return
 
