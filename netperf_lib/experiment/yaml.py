@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -308,14 +308,22 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
     for trial in conditions(experiment):
         pair, spec, condition = trial.pair, trial.test, trial.condition
         loc: _Loc = ("tests", number_of[id(spec)])
-        yield from ((loc, message) for message in _unrunnable(trial))
+        yield from ((loc, message) for message in _unrunnable(trial, _address(experiment, pair.server)))
         if condition in seen:
             what = f"{spec.tool} {spec.test} from {pair.client} to {pair.server}"
             yield loc, f"{what} is declared twice with equal factors; remove one"
         seen.add(condition)
 
 
-def _unrunnable(trial: Trial) -> Iterator[str]:
+def _address(experiment: Experiment, host: str) -> str:
+    """Return the address that tests with a host use, if it is declared; else one for documentation (RFC 5737)."""
+    declared = experiment.hosts.options.get("hosts")
+    options = declared.get(host) if isinstance(declared, Mapping) else None
+    address = (options.get("data_address") or options.get("address")) if isinstance(options, Mapping) else None
+    return str(address or "192.0.2.1")
+
+
+def _unrunnable(trial: Trial, server_address: str) -> Iterator[str]:
     """Errors that the tools themselves find in a trial and in its load."""
     for one in filter(None, (trial, load_trial(trial))):
         module = tools.tool(one.test.tool)
@@ -323,6 +331,6 @@ def _unrunnable(trial: Trial) -> Iterator[str]:
             yield f"{one.test.test!r} is not a test of {one.test.tool}; legal are {', '.join(module.TESTS)}"
         else:
             try:
-                module.commands(one, "192.0.2.1", 20_000)
+                module.commands(one, server_address, 20_000)
             except UsageError as error:
                 yield str(error)

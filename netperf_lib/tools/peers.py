@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from statistics import fmean
 from typing import Any, ClassVar
 
-from .draft import Draft
-from .parsed import ParsedRun
+from .draft import Draft, interval_columns
+from .parsed import Columns, ParsedRun
 
 
 @dataclass(frozen=True)
@@ -79,23 +81,23 @@ _PINGS = ("Ping (ms) avg", "Ping (ms) ICMP", "Ping (ms) UDP")
 
 
 def _flent(document: Mapping[str, Any]) -> ParsedRun:
+    """Read one test: round trips before the traffic are idle ones, those until its end are under load."""
     meta, series = document.get("metadata") or {}, document.get("results") or {}
 
-    def mean(*names: str) -> float | None:
-        for name in names:
-            values = [v for v in map(_number, series.get(name) or ()) if v is not None]
-            if values:
-                return fmean(values)
-        return None
+    def values(*names: str) -> list[float | None]:
+        each = ([_number(v) for v in series.get(name) or ()] for name in names)
+        return next((row for row in each if any(v is not None for v in row)), [])
 
-    up = mean("TCP upload sum", "TCP upload", "TCP upload BE", "UDP upload")
-    down = mean("TCP download sum", "TCP download", "TCP download BE", "UDP download")
-    ping = mean(*_PINGS, *(name for name in series if name.startswith("Ping (ms)")))
-    loaded = up is not None or down is not None
+    up = values("TCP upload sum", "TCP upload", "TCP upload BE", "UDP upload")
+    down = values("TCP download sum", "TCP download", "TCP download BE", "UDP download")
+    pings = values(*_PINGS, *(name for name in series if name.startswith("Ping (ms)")))
+    busy = sorted(i for row in (up, down) for i, v in enumerate(row) if v is not None)
+    first, last = (busy[0], busy[-1]) if busy else (len(pings), -1)
     metrics = {
-        "throughput_bps": None if up is None else up * 1e6,
-        "throughput_reverse_bps": None if down is None else down * 1e6,
-        "rtt_loaded_us" if loaded else "rtt_us": None if ping is None else ping * 1e3,
+        "throughput_bps": _mean(up, 1e6),
+        "throughput_reverse_bps": _mean(down, 1e6),
+        "rtt_us": _mean(pings[:first], 1e3),
+        "rtt_loaded_us": _mean(pings[first : last + 1], 1e3),
     }
     flows = [n for n in series if re.fullmatch(r"TCP upload(?: \w+)?", n) and n.split()[-1] not in ("sum", "avg")]
     parameters = {
@@ -105,10 +107,32 @@ def _flent(document: Mapping[str, Any]) -> ParsedRun:
         "started_utc": meta.get("T0") or meta.get("TIME"),
         "title": meta.get("TITLE"),
         "streams": len(flows) or None,
-        "protocol": "tcp" if loaded and flows else None,
+        "protocol": "tcp" if busy and flows else None,
     }
     note = "averages over the time of the test, as flent keeps them"
-    return _run("flent", str(meta.get("NAME")), metrics, parameters, meta.get("FLENT_VERSION"), note)
+    run = _run("flent", str(meta.get("NAME")), metrics, parameters, meta.get("FLENT_VERSION"), note)
+    return replace(run, intervals=_series(document.get("x_values") or [], up, pings, range(first, last + 1)))
+
+
+def _mean(values: list[float | None], factor: float) -> float | None:
+    measured = [v for v in values if v is not None]
+    return fmean(measured) * factor if measured else None
+
+
+def _series(times: list[float], up: list[float | None], pings: list[float | None], busy: range) -> Columns:
+    """Return throughput and round trips against time; samples outside of the traffic are marked as omitted."""
+    rows = [
+        (i, v if v is None else v * 1e6, p if p is None else p * 1e3)
+        for i, (v, p) in enumerate(zip_longest(up, pings))
+        if i + 1 < len(times) and (v is not None or p is not None)
+    ]
+    return interval_columns(
+        [times[i] for i, _, _ in rows],
+        [times[i + 1] for i, _, _ in rows],
+        omitted=[i not in busy for i, _, _ in rows],
+        throughput_bps=[v for _, v, _ in rows],
+        rtt_loaded_us=[p for _, _, p in rows],
+    )
 
 
 # -- PerfKit Benchmarker -----------------------------------------------------------------------------------------------
@@ -131,24 +155,49 @@ _PING = {"Min Latency": "min", "Average Latency": "", "Max Latency": "max", "Lat
 def _perfkit(documents: list[dict[str, Any]]) -> list[ParsedRun]:
     """Read samples. Those of one run are adjacent; a repeated metric, or other labels, begin the next run."""
     runs: list[tuple[tuple[object, ...], dict[str, Any], dict[str, float | None]]] = []
+    unread: Counter[str] = Counter()
     for sample in documents:
         labels = sample.get("metadata") or dict(_LABEL.findall(str(sample.get("labels") or "")))
         named = _perfkit_metric(str(sample.get("test")), str(sample.get("metric")), str(sample.get("unit")))
         value = _number(sample.get("value"))
         if named is None or value is None:
+            unread[f"{sample.get('test')} {sample.get('metric')}"] += 1
             continue
         test, metric, factor = named
         shared = {new: labels[old] for old, new in _PERFKIT_LABELS.items() if old in labels}
         key = (sample.get("test"), sample.get("run_uri"), test, *sorted(map(str, shared.items())))
         if not runs or runs[-1][0] != key or metric in runs[-1][2]:
             numbers = {k: int(v) for k, v in shared.items() if re.fullmatch(r"\d{1,9}", str(v))}
-            parameters = shared | numbers | {"benchmark": sample.get("test")}
+            parameters = shared | numbers | {"benchmark": sample.get("test")} | _placement(shared)
             stamp = _number(sample.get("timestamp"))
             if stamp is not None:
                 parameters["started_utc"] = datetime.fromtimestamp(stamp, UTC).isoformat()
             runs.append((key, {"test": test} | parameters, {}))
         runs[-1][2][metric] = value * factor
-    return [_run("perfkit", str(p.pop("test")), metrics, p) for _, p, metrics in runs]
+    said = "; ".join(f"{count} of {name}" for name, count in sorted(unread.items()))
+    notes = [f"samples without a counterpart here are not read: {said}"] if said else []
+    return [
+        _run("perfkit", str(p.pop("test")), metrics, p, None, *(notes if i == 0 else ()))
+        for i, (_, p, metrics) in enumerate(runs)
+    ]
+
+
+_IN_REGION = re.compile(r"-\d$|-[a-z]$|(?<=\d)[a-z]$")
+"""What follows the region in the name of a zone: eastus-1, us-central1-a, us-east-1a."""
+
+
+def _placement(labels: Mapping[str, Any]) -> dict[str, str]:
+    """Return where the hosts were to each other, if their zones are known."""
+    zones = [str(labels[end]) for end in ("client_zone", "server_zone") if labels.get(end)]
+    if len(zones) < 2:
+        return {}
+    one, other = zones
+    if one == other:
+        return {"placement": "same-zone"}
+    regions = {_IN_REGION.sub("", zone) for zone in zones}
+    if regions & set(zones):
+        return {}  # not a known form of names
+    return {"placement": "cross-zone" if len(regions) == 1 else "cross-region"}
 
 
 def _perfkit_metric(benchmark: str, name: str, unit: str) -> tuple[str, str, float] | None:

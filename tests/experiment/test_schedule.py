@@ -176,6 +176,16 @@ def test_every_error_has_its_line_and_what_is_legal(old: str, new: str, line: in
     assert str(error.value).startswith(f"x.yaml:{line}: ")
 
 
+def test_an_address_that_a_tool_cannot_use_is_refused_when_planned() -> None:
+    hosts = "  source: inventory\n  options: {hosts: {a: {}, b: {address: 'fd00::5'}, c: {}}}\n"
+    text = GOOD.replace("  source: inventory\n", hosts)
+    assert read_experiment(text).pairs[0].server == "b"  # qperf and iperf3 can
+    text = text.replace("tool: qperf, test: tcp_lat", "tool: sockperf, test: ping-pong")
+    text = text.replace("latency_oneway_us", "throughput_bps")
+    with pytest.raises(ExperimentError, match=r"11: .*sockperf cannot use an IPv6 address \(fd00::5\)"):
+        read_experiment(text, file="x.yaml")
+
+
 def test_all_errors_are_told_at_once() -> None:
     with pytest.raises(ExperimentError) as error:
         read_experiment(GOOD.replace("tool: iperf3", "tool: x").replace("client: a\n", "client: ''\n"), file="x.yaml")

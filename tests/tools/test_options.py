@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import socket
+import subprocess
+import time
 from typing import Any
 
 import jsonschema
 import pytest
 
 from netperf_lib.experiment.model import Load, Pair, TestSpec, Trial
-from netperf_lib.tools import TOOLS
+from netperf_lib.tools import TOOLS, parse
 from netperf_lib.tools.options import Option, bits_per_second, json_schema
 
 PAIR = Pair(client="a", server="b", placement="ppg")
@@ -67,3 +70,29 @@ def test_the_schema_and_the_check_agree(tool: str) -> None:
 def test_rates() -> None:
     assert [bits_per_second(r) for r in (1000, "1000", "1k", "2.5G", "10M/32")] == [1000, 1000, 1000, 2.5e9, 1e7]
     assert Option("x", "rate", "").problem("fast") is not None
+
+
+@pytest.mark.parametrize("program", ["iperf2", "iperf3", "qperf"])
+def test_the_commands_of_a_trial_use_ipv6(program: str) -> None:
+    test = "tcp_lat" if program == "qperf" else "tcp"
+    spec = TestSpec(tool=program, test=test, duration_s=1)
+    with socket.socket(socket.AF_INET6) as free:
+        try:
+            free.bind(("::1", 0))
+        except OSError as e:
+            pytest.skip(f"no IPv6 here: {e}")
+        port = free.getsockname()[1]
+    one = Trial(deployment=1, round=1, order=0, pair=PAIR, test=spec, streams=1)
+    commands = TOOLS[program].commands(one, "::1", port)
+    assert commands.server is not None
+    with subprocess.Popen(commands.server, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+        try:
+            for _ in range(50):
+                log = subprocess.run(commands.client, capture_output=True, check=False)
+                if log.returncode == 0 and b"refused" not in log.stdout + log.stderr:
+                    break
+                time.sleep(0.1)
+        finally:
+            server.terminate()
+    (run,) = parse(log.stdout + log.stderr)
+    assert run.status == "ok", run.error

@@ -47,6 +47,46 @@ def test_a_ping_without_traffic_is_not_under_load() -> None:
     assert dict(run.metrics) == {"rtt_us": 2000.0}
 
 
+def test_the_idle_time_around_the_traffic_is_not_under_load() -> None:
+    """As in RRUL: five samples before the traffic and after it, twelve with it."""
+    idle, busy = [11.4, 11.6, 11.5, 11.3, 11.7], [36.0, 37.0] * 6
+    document = FLENT | {
+        "x_values": [float(i) for i in range(23)],
+        "results": {
+            "TCP upload sum": [*[None] * 5, *[90.0] * 12, *[None] * 5],
+            "Ping (ms) avg": [*idle, *busy, *idle],
+        },
+    }
+    (run,) = tools.parse(json.dumps(document))
+    assert dict(run.metrics) == pytest.approx({"throughput_bps": 90e6, "rtt_us": 11500.0, "rtt_loaded_us": 36500.0})
+    assert list(run.intervals["omitted"]) == [True] * 5 + [False] * 12 + [True] * 5
+    assert run.intervals["rtt_loaded_us"][5] == 36000.0
+    assert run.intervals["start_s"][5] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "placement"),
+    [
+        ("eastus-1", "eastus-1", "same-zone"),
+        ("eastus-1", "eastus-2", "cross-zone"),
+        ("eastus-1", "westus-1", "cross-region"),
+        ("us-central1-a", "us-central1-b", "cross-zone"),
+        ("us-east-1a", "us-east-1b", "cross-zone"),
+        ("us-east-1a", "us-east-2a", "cross-region"),
+        ("eastus", "westus", None),
+    ],
+)
+def test_zones_of_perfkit_give_the_placement(client: str, server: str, placement: str | None) -> None:
+    zones = {"sending_zone": client, "receiving_zone": server}
+    lines = [
+        sample("TCP_RR_Transaction_Rate", 9000.0, "transactions_per_second", **zones),
+        *[sample("packets_per_second", 1.0, "pps", "iperf", **zones)] * 8,
+    ]
+    (run,) = tools.parse("\n".join(map(json.dumps, lines)))
+    assert run.parameters.get("placement") == placement
+    assert run.warnings == ("samples without a counterpart here are not read: 8 of iperf packets_per_second",)
+
+
 def test_perfkit_samples_of_one_run_are_one_run() -> None:
     zones = {"ip_type": "internal", "sending_zone": "z1", "receiving_zone": "z2"}
     lines = [

@@ -32,6 +32,8 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
         raise UsageError("iperf2 cannot leave out the first seconds; set omit_s to 0, or measure with iperf3")
     # -f k: without it, figures are cut to three digits
     both = ["-p", str(port), "-e", "-f", "k", "-i", f"{float(given.get('interval_s', 1)):g}"]
+    if ":" in server_address:
+        both.append("-V")  # IPv6; without it the server listens on IPv4 only
     client = ["iperf", "-c", server_address, *both, "-t", f"{spec.duration_s:g}"]
     server = ["iperf", "-s", *both]
     client += levels(trial, streams="-P", buffer="-w", message="-l")

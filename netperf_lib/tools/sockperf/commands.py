@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ...errors import UsageError
 from ..interface import Commands
 from ..options import Option, arguments, checked, levels
 
@@ -31,6 +32,8 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     """Return the commands of both ends of one trial."""
     spec = trial.test
     given = checked(spec, TESTS, OPTIONS)
+    if ":" in server_address:
+        raise UsageError(f"sockperf cannot use an IPv6 address ({server_address}); use one of IPv4, or qperf")
     protocol = given.get("protocol", "udp")
     both = ["-i", server_address, "-p", str(port)]
     if protocol == "tcp":
