@@ -1122,6 +1122,11 @@ class Cloud:
             resource["type"].lower().endswith("proximityplacementgroups")
             and query.get("includeColocationStatus", "").lower() == "true"
         ):
+            out["properties"]["virtualMachines"] = [
+                {"id": r["id"]}
+                for r in self.resources.values()
+                if (r["properties"].get("proximityPlacementGroup") or {}).get("id", "").lower() == where.lower()
+            ]
             code = "ColocationStatus/NotAligned" if self.scattered else "ColocationStatus/Aligned"
             out["properties"]["colocationStatus"] = {
                 "code": code,

@@ -18,6 +18,7 @@ from netperf_lib.experiment.factors import factors_of
 from netperf_lib.experiment.model import Host
 from netperf_lib.hosts import Workload, azure
 from netperf_lib.hosts.azure.failures import AzError
+from netperf_lib.hosts.azure.proof import observe
 
 from .cloud import BASE, Cloud, Fault
 from .conftest import PRICES, experiment
@@ -225,6 +226,33 @@ def test_what_the_guest_contradicts_is_not_measured(
         pipeline.collect(file, root=tmp_path / "data", say=said.append)
     assert "b: no virtual function in the guest (eth0 hv_netvsc up, enP1s1 mlx5_core up)" in said[0]
     assert not cloud.groups
+
+
+def test_a_vm_that_others_made_is_described_by_its_primary_interface(
+    az: DirectAz, cloud: Cloud, tmp_path: Path
+) -> None:
+    """Two interfaces, two pools of one balancer, an image of a gallery, and an empty group that Azure calls aligned."""
+    group = azure.up(experiment("a b ppg", "a l standard-lb"), number=1, state=tmp_path).deployment_id
+    vm, nic = (cloud.resources[cloud.get(kind, name)["id"].lower()] for kind, name in ((VM, "l"), (NIC, "nic-l")))
+    first = {"id": cloud.get(NIC, "nic-b")["id"], "properties": {"primary": False}}
+    vm["properties"]["networkProfile"]["networkInterfaces"] = [
+        first,
+        {"id": nic["id"], "properties": {"primary": True}},
+    ]
+    gallery = "/SharedGalleries/g/Images/i"
+    vm["properties"]["storageProfile"]["imageReference"] = {"sharedGalleryImageId": gallery, "exactVersion": "1.1.2"}
+    address = nic["properties"]["ipConfigurations"][0]["properties"]
+    address["loadBalancerBackendAddressPools"] *= 2
+
+    def empty(*words: str) -> Any:
+        return az(*words) | {"virtualMachines": []} if words[0] == "ppg" else az(*words)
+
+    placed = observe(empty, group, {})
+    assert placed["l"].private == address["privateIPAddress"]
+    assert placed["l"].balancer == "l"
+    assert placed["l"].image == f"{gallery}/versions/1.1.2"
+    assert placed["a"].colocation == "unknown"
+    assert observe(az, group, {})["a"].colocation == "ColocationStatus/Aligned"
 
 
 def test_rarest_size_of_a_placement_group_goes_first(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:

@@ -55,14 +55,21 @@ def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, P
     for vm in az("vm", "list", "--resource-group", group) or ():
         if not vm["name"].startswith(prefix):
             continue
-        nic = listed["nic"].get(vm["networkProfile"]["networkInterfaces"][0]["id"].lower(), {})
-        address = (nic.get("ipConfigurations") or [{}])[0]
+        nic = listed["nic"].get(_primary(vm["networkProfile"]["networkInterfaces"])["id"].lower(), {})
+        address = _primary(nic.get("ipConfigurations") or [{}])
         public = ((address.get("publicIPAddress") or {}).get("id") or "").lower()
         image = (vm.get("storageProfile") or {}).get("imageReference") or {}
-        parts = [*map(image.get, ("publisher", "offer", "sku")), image.get("exactVersion") or image.get("version")]
+        version = image.get("exactVersion") or image.get("version")
+        parts = [*map(image.get, ("publisher", "offer", "sku")), version]
+        stored = str(image.get("id") or image.get("sharedGalleryImageId") or image.get("communityGalleryImageId") or "")
+        if version and stored and "/versions/" not in stored.lower():
+            stored += f"/versions/{version}"
         ppg = (vm.get("proximityPlacementGroup") or {}).get("id")
         if ppg and ppg not in colocation:  # it may be in another resource group
-            status = az("ppg", "show", "--include-colocation-status", "--ids", ppg).get("colocationStatus") or {}
+            group_of = az("ppg", "show", "--include-colocation-status", "--ids", ppg)
+            status = (
+                group_of.get("colocationStatus") or {} if group_of.get("virtualMachines") else {}
+            )  # empty: "Aligned"
             colocation[ppg] = str(status.get("code") or status.get("displayStatus") or "unknown")
         name, zone = vm["name"].removeprefix(prefix), (vm.get("zones") or [None])[0]
         vms[name] = Placed(
@@ -72,19 +79,26 @@ def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, P
             zone=zone,
             zone_physical=zones.get(vm["location"], {}).get(zone or ""),
             size=vm["hardwareProfile"]["vmSize"],
-            image=":".join(map(str, parts)) if parts[0] else image.get("id"),
+            image=":".join(map(str, parts)) if parts[0] else stored or None,
             ppg=ppg.rsplit("/", 1)[1].removeprefix(prefix) if ppg else None,
             colocation=colocation.get(ppg or "", "unknown"),
             accelerated=nic.get("enableAcceleratedNetworking"),
             balancer=", ".join(
-                p["id"].split("/")[8].removeprefix(f"lb-{prefix}")
-                for p in address.get("loadBalancerBackendAddressPools") or ()
+                dict.fromkeys(
+                    p["id"].split("/")[8].removeprefix(f"lb-{prefix}")
+                    for p in address.get("loadBalancerBackendAddressPools") or ()
+                )
             ),
             private=address.get("privateIPAddress"),
             public=listed["public-ip"].get(public, {}).get("ipAddress"),
             tags=vm.get("tags") or {},
         )
     return vms
+
+
+def _primary(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the primary one of several interfaces or addresses, or the first."""
+    return next((p for p in parts if p.get("primary") or (p.get("properties") or {}).get("primary")), parts[0])
 
 
 def proven(
