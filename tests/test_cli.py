@@ -63,6 +63,16 @@ def test_a_plan_says_what_it_costs_and_where_the_spread_of_its_outlook_comes_fro
     assert npl("plan", RECORDED / "experiment.yaml", "--pilot", tmp_path).returncode == 1
 
 
+def test_a_plan_says_that_an_ssh_config_can_run_programs(tmp_path: Path) -> None:
+    declared = yaml.safe_load((RECORDED / "experiment.yaml").read_text("utf-8"))
+    names = {name for pair in declared["pairs"] for name in (pair["client"], pair["server"])}
+    machines = {name: {"address": "192.0.2.1"} for name in names}
+    declared["hosts"] = {"source": "inventory", "options": {"ssh_config": "theirs", "hosts": machines}}
+    (tmp_path / "theirs").write_text("")
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(declared), "utf-8")
+    assert "theirs can run programs on this machine" in npl("plan", tmp_path / "e.yaml").stdout
+
+
 VM, DISK, ADDRESS = "Standard_D2s_v5", "disk StandardSSD_LRS", "public address"
 
 

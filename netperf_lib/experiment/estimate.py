@@ -93,6 +93,10 @@ class Preview:
         """Warnings before the start: factors that do not apply, and rounds that cannot decide anything."""
         e = self.plan.experiment
         found = notes(e) + undeclared(e)
+        found += [
+            f"ssh_config {file} can run programs on this machine (ProxyCommand, Match exec): read it if it is not yours"
+            for file in _ssh_configs(e.hosts.options)
+        ]
         if e.contrasts and e.deployments == 1 and e.rounds < (fewest := fewest_rounds(e)):
             found.append(
                 f"{e.rounds} rounds give no verdict, however clear the difference: a family of {len(e.contrasts)} "
@@ -120,6 +124,14 @@ class Preview:
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])
 
     __repr__ = __str__  # what a notebook shows
+
+
+def _ssh_configs(options: Any) -> list[str]:
+    """Every ssh_config that the options of the hosts name."""
+    if not isinstance(options, dict):
+        return []
+    own = [str(options["ssh_config"])] if options.get("ssh_config") else []
+    return list(dict.fromkeys([*own, *(file for part in options.values() for file in _ssh_configs(part))]))
 
 
 def clock(seconds: float) -> str:
