@@ -11,6 +11,7 @@ Permission problems are `PermissionError` on both kinds, missing files `FileNotF
 from __future__ import annotations
 
 import errno
+import hashlib
 import inspect
 import json
 import logging
@@ -115,6 +116,22 @@ def status_of(pid: int, field: int) -> str | None:
         return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[field]
     except (OSError, IndexError):
         return None
+
+
+_HASHES: dict[tuple[int, ...], str] = {}
+
+
+def sha256_of(place: Path) -> str:
+    """SHA-256 of a file; one with several names (an imported log of many runs) is read once."""
+    at = place.stat()
+    key = (at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+    if key not in _HASHES:
+        with place.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if at.st_nlink < 2:
+            return digest
+        _HASHES[key] = digest
+    return _HASHES[key]
 
 
 class Folder:

@@ -17,9 +17,10 @@ import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -85,11 +86,19 @@ class LoggedRun:
     @cached_property
     def digest(self) -> str:
         """Digest of the log and of the run's position in it."""
-        return hashlib.blake2s(self.path.read_bytes() + str(self.index).encode(), digest_size=6).hexdigest()
+        state = _hashed(self.path).copy()
+        state.update(str(self.index).encode())
+        return state.hexdigest()
 
     def get(self, column: str) -> Any:
         """Return the value of a column: from the log, else from its label, else None."""
         return self.said.get(column, self.labels.get(column))
+
+
+@lru_cache(maxsize=1)
+def _hashed(path: Path) -> hashlib.blake2s:
+    """State of a digest that has read a file; the runs of a log come one after another."""
+    return hashlib.blake2s(path.read_bytes(), digest_size=6)
 
 
 class Labels:
@@ -540,12 +549,23 @@ def import_logs(
     store.declare(declared)
     if store.read_plan() is None:
         store.write_plan({"imported": True, "trials": []})
+    stored: dict[Path, Path] = {}
     order = len(store.run_ids())
     for position, (run_id, run) in enumerate(new, order):
         with store.new_run(run_id) as folder:
-            shutil.copyfile(run.path, folder / "client.out")
+            _store_log(run.path, folder / "client.out", stored.get(run.path))
             store.write_record(folder, _record(name, run_id, run, position))
+        stored[run.path] = store.path / "raw" / run_id / "client.out"
     return Results(store)
+
+
+def _store_log(log: Path, target: Path, stored: Path | None) -> None:
+    """Put a log into the folder of a run: another name of the stored copy where the file system has such links."""
+    if stored is not None:
+        with suppress(OSError):
+            os.link(stored, target)
+            return
+    shutil.copyfile(log, target)
 
 
 def are_logs(place: Location) -> bool:

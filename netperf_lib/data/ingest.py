@@ -33,7 +33,7 @@ from ..errors import ParseError, StoreError
 from ..metrics import METRICS
 from ..tools.parsed import ParsedRun
 from . import connections, logs
-from .files import Location, explained
+from .files import Location, explained, sha256_of
 from .layout import RECORD, Store, block_of, read_record, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Engine
@@ -47,6 +47,7 @@ RATES = ("throughput_bps", "throughput_sent_bps")
 """Metrics of runs that something holds back."""
 DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 _SUFFIX = ".parquet"
+_MOST_LOGS = 16
 _SHORT = 16
 """Digits of a digest in a footer, which does not compress well; column ``raw_sha256`` has all."""
 
@@ -337,15 +338,17 @@ def read_run(
         record = read_record(data)
         files = record["files"]
         unread = None
+        number = (record.get("log") or {}).get("run")  # an imported log may hold several runs
         for name in sorted(n for n in files if n.startswith("client") and n.endswith(".out")):
             server = name.replace("client", "server", 1)
             ends = [place / _as_measured(place, end, files) for end in (name, server) if end in files]
             try:
-                parsed += logs.parse_ends(ends[0], ends[-1] if len(ends) > 1 else place / "no-server")
+                if number is None:
+                    parsed += logs.parse_ends(ends[0], ends[-1] if len(ends) > 1 else place / "no-server")
+                else:
+                    parsed += _imported(ends[0], files[name])[number : number + 1]
             except ParseError as e:
                 unread = str(e).replace(str(place), f"raw/{run_id}")
-        if (number := (record.get("log") or {}).get("run")) is not None:  # an imported log may hold several runs
-            parsed = parsed[number : number + 1]
         row = run_row(record, parsed, unread)
         if any(row.get(name) is not None for name in RATES):
             row |= connections.of_record(place, record)
@@ -360,13 +363,28 @@ def read_run(
     return row, parsed, refused
 
 
+_LOGS: dict[str, list[ParsedRun]] = {}
+"""The runs of the imported logs that were read last, by the digest of the log."""
+
+
+def _imported(place: Path, digest: str) -> list[ParsedRun]:
+    """Read a log that several runs share once."""
+    if digest not in _LOGS:
+        runs = logs.parse_ends(place, place.with_name("no-server"))
+        if len(runs) < 2:
+            return runs
+        if len(_LOGS) >= _MOST_LOGS:
+            del _LOGS[next(iter(_LOGS))]
+        _LOGS[digest] = runs
+    return _LOGS[digest]
+
+
 def _as_measured(place: Path, name: str, files: Mapping[str, str]) -> str:
     """Return the name of a file that is unchanged since it was measured; ValueError otherwise."""
     if Path(name).name != name:
         raise ValueError(f"{name!r} is not a plain file name")
-    with (place / name).open("rb") as opened:
-        if hashlib.file_digest(opened, "sha256").hexdigest() != files[name]:
-            raise ValueError(f"{name} was changed after it was measured")
+    if sha256_of(place / name) != files[name]:
+        raise ValueError(f"{name} was changed after it was measured")
     return name
 
 

@@ -34,7 +34,7 @@ import yaml
 
 from ..errors import StoreError, visible
 from ..experiment.model import Contrast, Deployment, Experiment
-from .files import Location, explained, folder, is_alive, is_url, split, status_of
+from .files import Location, explained, folder, is_alive, is_url, sha256_of, split, status_of
 
 RECORD = "run.json"
 """The file that makes a run complete."""
@@ -454,7 +454,7 @@ class Store:
 
     def write_record(self, folder: Path, record: Mapping[str, Any]) -> None:
         """Write the record of a run into its folder, with the hash of every file in it."""
-        files = {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(folder.iterdir()) if f.is_file()}
+        files = {f.name: sha256_of(f) for f in sorted(folder.iterdir()) if f.is_file()}
         added = {"schema": RECORD_SCHEMA, "declaration": self.freeze() or None, "files": files}
         (folder / RECORD).write_bytes(orjson.dumps({**record, **added}))
 

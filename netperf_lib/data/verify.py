@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import NetperfError, StoreError, UsageError
-from .files import Location, explained
+from .files import Location, explained, sha256_of
 from .ingest import DETAIL, Part, Progress, Tables, make_part
 from .layout import RECORD, Store, read_record, stores, trial_of
 from .tables import SCHEMAS
@@ -255,8 +255,7 @@ def _files(place: Path, files: Any) -> Iterator[str]:
         if place.is_symlink() or (place / name).is_symlink():
             yield f"{name} is a link to elsewhere"
         try:
-            with (place / name).open("rb") as file:
-                actual = hashlib.file_digest(file, "sha256").hexdigest()
+            actual = sha256_of(place / name)
         except OSError:
             yield f"{name} is missing"
             continue

@@ -13,10 +13,13 @@ import pandas as pd
 import pypdf
 import pytest
 
+import netperf_lib as npl
+from netperf_lib.data import logs
 from netperf_lib.data.imports import import_logs, labels_template, overview, understand, usable
 from netperf_lib.errors import StoreError, UsageError
 from netperf_lib.questions.before_after import BeforeAfter
 from netperf_lib.questions.compare import compare
+from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs"
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "azure-westeurope-d16v3"
@@ -428,3 +431,24 @@ def test_an_import_says_how_many_runs_are_usable_and_why_the_others_are_not(tmp_
     assert usable(runs).startswith("3 runs, 1 usable; 1 not: ")
     assert "busy" in usable(runs)
     assert usable(runs[runs["status"] == "ok"]) == "1 run, all usable"
+
+
+def test_a_log_of_many_runs_is_stored_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "all.txt"
+    log.write_text("".join(f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(40)))
+    reads: list[Path] = []
+    real = logs.parse_ends
+
+    def counted(client: Path, server: Path) -> list[ParsedRun]:
+        reads.append(client)
+        return real(client, server)
+
+    monkeypatch.setattr(logs, "parse_ends", counted)
+    mine = npl.import_logs(log, into=tmp_path / "mine")
+    assert sorted(mine.runs["latency_oneway_us"]) == [50.0 + i for i in range(40)]
+    assert len(reads) == 1
+    assert len({f.stat().st_ino for f in Path(mine.path).glob("raw/*/client.out")}) == 1
+    assert npl.verify(mine.path) == []
+    changed = next(Path(mine.path).glob("raw/*/client.out"))
+    changed.write_bytes(changed.read_bytes().replace(b"50", b"10"))
+    assert len(npl.verify(mine.path)) == 40
