@@ -38,6 +38,7 @@ class DirectAz:
         self.user = {"name": "tester", "type": "user"}  # who is logged in
         self.interrupt_at: int | None = None
         self.interrupt_after = False
+        self.extensions: list[str] = []
 
     def __call__(self, *words: str) -> Any:
         index = len(self.commands)
@@ -81,6 +82,9 @@ class DirectAz:
         if wanted not in (SUBSCRIPTION, "emulated"):
             raise AzError("no such subscription", code="SubscriptionNotFound", kind="subscription")
         return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": self.user}
+
+    def _extension_list(self, o: dict[str, list[str]]) -> Any:
+        return [{"name": name} for name in self.extensions]
 
     def _rest(self, o: dict[str, list[str]]) -> Any:
         answer = self.cloud.request(o["method"][0].upper(), o["url"][0].partition("?")[0])

@@ -485,6 +485,7 @@ RULES: dict[str, Callable[[Any, Resource, Resource | None], None]] = {
     "microsoft.network/routetables": _plain,
     "microsoft.network/connections": _connection,
     "microsoft.network/expressroutecircuits": _plain,
+    "microsoft.network/bastionhosts": _plain,
     "microsoft.network/loadbalancers": _balancer,
     "microsoft.network/natgateways": _nat_gateway,
     "microsoft.network/networkinterfaces": _nic,

@@ -327,6 +327,7 @@ def test_zones_are_those_of_the_subscription_asked_for_and_not_of_the_selected_o
     zones = az_module.locations(az, asked["id"])["westeurope"]
     assert zones == {z: f"westeurope-az{z}" for z in "123"}
     assert az_module.locations(az, OTHER)["westeurope"] != zones
+    assert az("extension", "list") == []  # it has no --subscription
 
 
 def test_az_is_told_apart_from_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -426,6 +426,9 @@ def test_the_way_to_private_vms_is_written_for_ssh(
     assert set(lines[0].split()) == {"Host", *(h.address for h in made.hosts)}
     assert lines[1].split() == ["ProxyJump", "me@jump.example:2222"]
     bastion = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/bastionHosts/b1"
+    outside(cloud)
+    cloud.put(bastion, {"location": "westeurope", "properties": {"enableTunneling": True}})
+    az.extensions.append("bastion")
     made = azure.up(experiment(bastion=bastion, **private), number=1, state=tmp_path / "b")
     text = Path(made.hosts[0].ssh_config or "").read_text("utf-8")
     assert f"{bastion} " in text
@@ -436,6 +439,21 @@ def test_the_way_to_private_vms_is_written_for_ssh(
 
 
 # before it costs
+
+
+def test_a_bastion_is_looked_at_before_vms_are_paid_for(az: DirectAz, cloud: Cloud) -> None:
+    outside(cloud)
+    where = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/bastionHosts/b1"
+    declared = experiment(management="private", bastion=where)
+    missing, without = azure.preflight(declared).problems
+    assert "az extension add --name bastion" in missing
+    assert "bastionHosts/b1 does not exist" in without
+    az.extensions.append("bastion")
+    cloud.put(where, {"location": "westeurope", "sku": {"name": "Standard"}, "properties": {}})
+    (problem,) = azure.preflight(declared).problems
+    assert "bastionHosts/b1 has native client support off" in problem
+    cloud.put(where, {"location": "westeurope", "properties": {"enableTunneling": True}})
+    assert not azure.preflight(declared).problems
 
 
 def test_quota_counts_what_is_needed(az: DirectAz, cloud: Cloud) -> None:

@@ -278,19 +278,27 @@ def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
 def _existing(az: Runs, looks: Runs, options: Options, topology: Topology, found: Preflight) -> None:
     """Existing resources to build on: creating a gateway would take most of an hour before one is found missing."""
     circuit = options.expressroute_circuit if any(g.kind == "ExpressRoute" for g in topology.gateways) else None
+    bastion = f"{options.bastion}?api-version=2023-09-01" if options.bastion else ""
     subnets = [n.subnet_id for n in topology.networks if n.subnet_id]
     wanted = [
         *((f"existing subnet {s}", "network vnet subnet show --ids", s) for s in subnets),
         (f"hub {options.hub}", "network vnet show --ids", options.hub or ""),
         (f"resource group {options.resource_group}", "group show --name", options.resource_group or ""),
         (f"circuit {circuit}", "network express-route show --ids", circuit or ""),
+        (f"bastion {options.bastion}", "rest --method get --url", bastion),
     ]
+    if bastion and "bastion" not in {extension["name"] for extension in az("extension", "list")}:
+        found.problems.append("az cannot open tunnels through a bastion: run `az extension add --name bastion`")
     for what, command, where in wanted:
         shown = find(az, *command.split(), where) if where else {}
         if shown is None:
             found.problems.append(f"{what} does not exist: correct the id in hosts.options")
         elif (state := shown.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
             found.problems.append(f"{what} is {state}: its provider has to provision it before it can be connected")
+        elif where and what.startswith("bastion") and not (shown.get("properties") or {}).get("enableTunneling"):
+            found.problems.append(
+                f"{what} has native client support off: `az network bastion update --enable-tunneling`"
+            )
     if options.shutdown:
         shown = looks("provider", "show", "--namespace", "Microsoft.DevTestLab")
         if shown and (state := shown.get("registrationState")) != "Registered":
