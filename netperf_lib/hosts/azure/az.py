@@ -121,7 +121,11 @@ class Az:
         """
         quiet = () if "--verbose" in arguments else ("--only-show-errors",)
         command = [self.path, *arguments, "--output", "json", *quiet]
-        if self.subscription and arguments[0] not in ("account", "extension", "rest") and "--subscription" not in arguments:
+        if (
+            self.subscription
+            and arguments[0] not in ("account", "extension", "rest")
+            and "--subscription" not in arguments
+        ):
             command += ["--subscription", self.subscription]
         waited, attempt, renewed = 0.0, 0, False
         while True:
