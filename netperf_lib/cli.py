@@ -350,7 +350,7 @@ def compare(
     else:
         write = shown.markdown if as_markdown else shown.text
         if lead:
-            _echo("\n\n".join(lead) if as_markdown else shown.paragraph(lead), nl=True)
+            _echo("\n\n".join(map(shown.as_markdown, lead)) if as_markdown else shown.paragraph(lead), nl=True)
             _echo()
         if isinstance(found, BeforeAfter):
             rows, heads, notes = shown.lines(found), ("before", "after"), found.notes

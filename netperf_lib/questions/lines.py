@@ -199,6 +199,11 @@ def _row(name: str, cells: Sequence[str], wide: int, widths: Sequence[int]) -> s
     return f"{_INDENT}{name.ljust(wide)}  {'  '.join(words)}".rstrip()
 
 
+def as_markdown(text: str) -> str:
+    """Text in Markdown: a label is no link, picture, code, tag or border of a cell."""
+    return re.sub(r"([\\`\[\]<|])", r"\\\1", " ".join(text.split()))
+
+
 def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
     """The lines as a table of Markdown, for the comment of a pull request."""
     table = [f"| condition | metric | {heads[0]} | {heads[1]} | change | verdict |", "|---|---|---:|---:|---:|---|"]
@@ -207,5 +212,7 @@ def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"),
     for r in sorted(rows, key=lambda r: ORDER.index(r.verdict)):
         cells = [r.title, quantity(r.metric), r.before, r.after, _change(r), WORDS.get(r.verdict, r.verdict)]
         cells += [r.held] if held else []
-        table.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
-    return "\n".join([f"**{counts(r.verdict for r in rows)}**", "", *table, "", *(f"- {n}" for n in notes)]).rstrip()
+        table.append("| " + " | ".join(map(as_markdown, cells)) + " |")
+    return "\n".join(
+        [f"**{counts(r.verdict for r in rows)}**", "", *table, "", *(f"- {as_markdown(n)}" for n in notes)]
+    ).rstrip()

@@ -18,13 +18,17 @@ import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings, strategies
+from markdown_it import MarkdownIt
 
 import netperf_lib as npl
 from netperf_lib import cli
 from netperf_lib.cli import npl as command
-from netperf_lib.errors import CONTROL, NetperfError, UsageError
+from netperf_lib.data.imports import read_logs
+from netperf_lib.errors import CONTROL, NetperfError, UsageError, visible
 from netperf_lib.experiment.yaml import read_experiment
-from netperf_lib.questions.export import as_cell
+from netperf_lib.questions import lines
+from netperf_lib.questions.export import as_cell, as_cells
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -40,6 +44,20 @@ HOSTILE = [
     "`code` **bold** | cell",
     "&lt;script&gt;",
 ]  # fmt: skip
+SHOWN = strategies.characters(
+    blacklist_categories=("Cc", "Cs", "Zl", "Zp"),
+    blacklist_characters="\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
+)
+LABEL = (
+    strategies.one_of(
+        strategies.text(SHOWN, min_size=1, max_size=20),
+        strategies.lists(
+            strategies.sampled_from([*HOSTILE, "|", "\\", "`", "[", "]", "<", "x"]), min_size=1, max_size=3
+        ).map("".join),
+    )
+    .map(str.strip)
+    .filter(bool)
+)
 EVENTS = re.compile(r"on[a-z]+", re.IGNORECASE)
 
 
@@ -216,3 +234,29 @@ def test_no_command_prints_what_a_terminal_acts_on(
     assert not CONTROL.search(printed), printed
     for written in (escapes / "junit.xml", *escapes.parent.glob("out/*.csv")):
         assert not written.exists() or not CONTROL.search(written.read_text("utf-8"))
+
+
+@given(strategies.lists(LABEL, min_size=4, max_size=4, unique_by=lambda label: label.casefold()))
+@settings(max_examples=125, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_generated_labels_are_text_in_every_format(escapes: Path, labels: list[str]) -> None:
+    """500 labels of any Unicode that can be shown, in the words of a comparison and in cells."""
+    folder = escapes.parent
+    runs = read_logs(folder / "logs", pattern="{placement}/r{round}.txt")
+    several = pd.concat([runs.assign(placement=label) for label in labels], ignore_index=True)
+    family = npl.compare(several, by="placement", metric="latency_oneway_us")
+    rows = lines.lines(family)
+    shown = visible(lines.text(rows))
+    assert not CONTROL.search(shown)
+    table = MarkdownIt("commonmark").enable("table").parse(lines.markdown(rows, notes=labels))
+    kinds = {child.type for token in table for child in token.children or ()}
+    assert not kinds & {"html_inline", "image", "link_open", "code_inline"}, kinds
+    assert "html_block" not in {token.type for token in table}
+    assert len([t for t in table if t.type == "td_open"]) == 6 * len(rows)
+    assert json.loads(json.dumps(family.to_dict()))
+    flat = as_cells(pd.DataFrame({"label": labels}))
+    again = pd.read_csv(io.StringIO(flat.to_csv(index=False)), dtype=str, keep_default_na=False)["label"]
+    assert [cell.removeprefix("'") for cell in again] == [label.removeprefix("'") for label in labels]
+    book = io.BytesIO()
+    flat.to_excel(book, index=False, engine="openpyxl")
+    cells = [row[0] for row in openpyxl.load_workbook(book).active.iter_rows(min_row=2)]
+    assert not [cell for cell in cells if cell.data_type == "f"]
