@@ -152,7 +152,10 @@ class Comparison(Result):
     def _of_threshold(self, tail: str) -> str:
         a, wanted = self.names
         unit, limit = unit_of(self.metric), self.threshold or math.nan
-        middle, low, high = (value_words(v * limit, unit) for v in (self.ratio, self.low, self.high))
+        # shares of the threshold; those of zero are stored as a very small one
+        middle, low, high = (
+            value_words(v * limit if v > 1e-4 else 0.0, unit) for v in (self.ratio, self.low, self.high)
+        )
         if self.settled:
             kept = "" if self.verdict == "better" else "not "
             bound = f"at most {high}" if self.high < 1 else f"at least {low}"

@@ -19,6 +19,8 @@ from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable, Values
 
 WORST = 12.0
 """Log ratio of a failed run: farther than any measured one."""
+TINY = 1e-300
+"""Stands for zero where logs are taken."""
 FEW = 10
 """A percentile with fewer packets beyond it is not yet a property of the network."""
 
@@ -33,6 +35,7 @@ class Side:
     rows: Rows
     several: bool
     nonpositive: int
+    zeros: int
     step: float
     median: float
     key: frozenset[tuple[str, Any]]
@@ -75,14 +78,14 @@ class Sides:
         gives = np.isin(giving, np.unique(giving[t.ok & np.isfinite(values)]))  # other tests have no such metric
         mask = t.mask(factors) & (gives if gives.any() else True)
         good = mask & t.ok & np.isfinite(values)
-        nonpositive = int((good & (values <= 0)).sum())
-        good &= values > 0
+        nonpositive, zeros = int((good & (values < 0)).sum()), int((good & (values == 0)).sum())
+        good &= values >= 0
         log = np.full(self.blocks, np.nan)
         failed = np.zeros(self.blocks, dtype=bool)
         bad = mask & ((t.failed & ~t.excluded) | t.retried | (t.ok & ~np.isfinite(values) & ~t.superseded))
         failed[t.block[bad]] = True
         rows = np.flatnonzero(good)
-        block, x = t.block[rows], np.log(values[rows])
+        block, x = t.block[rows], np.log(np.maximum(values[rows], TINY))
         several = rows.size > np.unique(block).size
         if several:
             x, short = self._levelled(block, t.condition[rows], x)
@@ -99,6 +102,7 @@ class Sides:
             rows,
             several,
             nonpositive,
+            zeros,
             _step(values[rows]),
             # of several pairs, their geometric mean in each round, as in their level
             math.nan if not rows.size else float(np.median(np.exp(log[size > 0]) if several else values[rows])),
@@ -186,6 +190,8 @@ class Measured:
         fa, fb = a.failed, np.zeros_like(a.failed) if b is None else b.failed
         have_b = np.isfinite(a.log) if b is None else np.isfinite(b.log)
         ok = np.isfinite(a.log) & have_b
+        if b is not None:  # zero has no ratio to another value; it has one to a threshold
+            ok &= np.minimum(a.log, b.log) > math.log(TINY) / 2
         apart = b is not None and (not paired or "round" not in t.columns or not (a.present & b.present).any())
         # a deployment (or an experiment) in which a side never ran is not part of it
         asked = np.isin(sides.deployment, np.unique(sides.deployment[a.present]))
@@ -211,7 +217,7 @@ class Measured:
             asked=q,
             a=a,
             b=b,
-            d=a.log[ok] - (math.log(q.threshold or 1) if b is None else b.log[ok]),
+            d=np.maximum(a.log[ok] - math.log(q.threshold or 1), -WORST) if b is None else a.log[ok] - b.log[ok],
             block=block,
             code=code,
             unit_name="experiment" if several else "deployment",
@@ -259,7 +265,7 @@ class Measured:
                 self.warnings += _mixed(t, named, side, name)
         if all(rows.size for rows in have):
             self.warnings += _confounded(t, named, have)
-        below = self.a.nonpositive + (self.b.nonpositive if self.b is not None else 0)
+        below = self.a.nonpositive + (0 if self.b is None else self.a.zeros + self.b.nonpositive + self.b.zeros)
         if below:
             self.refusal = self.refusal or f"{plural(below, 'value')} of zero or less: there is no ratio"
         self.refusal = self.refusal or _few_packets(t, q, have, names)

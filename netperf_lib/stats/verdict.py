@@ -281,7 +281,8 @@ def _comparison(
     elif code == OPEN:
         verdict, more = Verdict.INCONCLUSIVE, more_rounds(n, estimate.middle, (high - low) / 2, q.edge)
         many = more > 300
-        reason = f"about {float(f'{more:.1e}') if many else more:,.0f} more {unit}s{side} would settle it"
+        units = unit if more == 1 else f"{unit}s"
+        reason = f"about {float(f'{more:.1e}') if many else more:,.0f} more {units}{side} would settle it"
         reason += ": find what makes the runs vary first" if many else ""
     elif q.better is None:
         reason = "it differs, but neither direction is better"
@@ -301,6 +302,8 @@ def _comparison(
         verdict, more = Verdict.NONE if estimate is None or not n else Verdict.EXPLORATORY, 0
     if not math.isfinite(low + high) and estimate is not None and n > 1 and m.unblocked is None and len(m.unknown) == 1:
         low, high, confidence = float(m.d.min()), float(m.d.max()), 1 - 2.0 ** (1 - n)
+    if m.a.zeros and m.b is None and m.d.size:  # widening counts from the middle, which is far from zero in logs
+        low, high = max(low, float(m.d.min())), min(high, float(m.d.max()))
     middle = estimate.middle if estimate is not None and n else math.nan
     if m.refusal and not math.isfinite(middle):
         low, high, confidence = -math.inf, math.inf, 0.0

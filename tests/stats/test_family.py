@@ -259,3 +259,19 @@ def test_a_wrong_question_gets_one_sentence(call, text):
     with pytest.raises(UsageError, match=text) as error:
         call(table(rounds=2))
     assert "\n" not in str(error.value)
+
+
+def lossy(*lost: float) -> npl.stats.Comparison:
+    runs = pd.DataFrame({"round": range(1, len(lost) + 1), "placement": "ppg", "status": "ok", "lost_ratio": lost})
+    (c,) = npl.stats.judge(runs, [{"metric": "lost_ratio", "a": {"placement": "ppg"}, "below": "0.1 %"}]).comparisons
+    return c
+
+
+def test_rounds_without_loss_count_against_a_threshold() -> None:
+    """Six good rounds with losses of 0.744 % and five times 0 were once one round of 0.744 %, five missing."""
+    one = lossy(0.00744, 0, 0, 0, 0, 0)
+    assert (one.n, one.dropped) == (6, 0)
+    assert "inconclusive (0 %, between 0 % and 0.744 %)" in one.words
+    assert lossy(*[0] * 8).verdict == "better"
+    assert lossy(0.00744, *[0] * 11).verdict == "better"
+    assert lossy(*[0.006, 0.007, 0.008, 0.009] * 3).verdict == "worse"
