@@ -195,7 +195,7 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
     assert logical == {f"{a}→{b}" for a in zones for b in zones if a != b}
     assert set(runs["server_zone_physical"]) == {f"westeurope-az{z}" for z in zones}
 
-    assert "z3: virtual function present" in caveats(runs, ()).data
+    assert "z3: virtual function present" in caveats(runs, ()).text
     (pdf,) = npl.report(tmp_path / "data" / "probe", notebooks=["07-quality"])
     page = " ".join(" ".join(p.extract_text() for p in pypdf.PdfReader(pdf).pages).split())
     (deployment,) = store.deployments().values()
