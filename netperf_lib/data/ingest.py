@@ -38,7 +38,7 @@ from .layout import RECORD, Store, block_of, read_record, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Engine
 
-READER_VERSION = 10
+READER_VERSION = 11
 """Incremented when the same log would give other numbers, so that older tables are rebuilt."""
 
 Progress = Callable[[int, int], None]
