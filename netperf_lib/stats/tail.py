@@ -28,7 +28,7 @@ Samples = npt.ArrayLike | Callable[[], Iterable[npt.ArrayLike]]
 
 
 def percentiles(samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99.9, 99.99)) -> tuple[Percentile, ...]:
-    """Percentiles of latencies, without a sorted copy of them.
+    """Percentiles of latencies; needs the memory of one copy of them.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ def percentiles(samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99
     x = np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
     if not x.size:
         return ()
-    wrong = int((~(np.isfinite(x) & (x >= 0))).sum())
-    if wrong:
+    x.sort()  # faster than a partition at many positions; the negative come first, infinity and NaN last
+    if x[0] < 0 or not np.isfinite(x[-1]):
+        wrong = int((~(np.isfinite(x) & (x >= 0))).sum())
         raise StatsError(f"{plural(wrong, 'sample')} negative or not finite: latencies must be numbers from 0 up")
     place = np.array([(x.size - 1) * p / 100 for p in percentiles])
     below = np.floor(place).astype(np.int64)
-    x.partition(np.unique(np.concatenate([below, np.minimum(below + 1, x.size - 1)])))
     made = []
     for p, at, k in zip(percentiles, place, below, strict=True):
         low, high = float(x[k]), float(x[min(k + 1, x.size - 1)])
