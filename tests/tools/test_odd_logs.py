@@ -257,6 +257,10 @@ def test_a_log_cut_after_its_first_interval_has_no_result(row: str) -> None:
     assert "the log ends before the row over the whole test" in (run.error or "")
 
 
+def test_a_test_of_less_than_a_second_has_a_result() -> None:
+    assert only(CUT + "[  1] 0.0000-0.2013 sec   366 MBytes  15.3 Gbits/sec\n").status == "ok"
+
+
 def test_one_row_in_tenths_of_a_second_is_the_result_with_a_warning() -> None:
     """Nothing in it tells ``-t 5`` from the first interval of ``-i 5``."""
     run = only(CUT + "[  1]  0.0- 5.0 sec  8.94 GBytes  15.4 Gbits/sec\n")

@@ -98,9 +98,11 @@ def _is_interval(alone: Row, datagrams: bool) -> bool:
     Intervals end exactly on the clock of ``-i``. The result of TCP does not where times are printed to 0.1 ms. Where
     they are printed to 0.1 s, and for datagrams, only intervals of one second and less are known as such.
     """
-    if alone.end_s == 1 or alone.end_s < 0.95:
-        return True
-    return not datagrams and _decimals(alone) >= 4 and abs(10 * alone.end_s - round(10 * alone.end_s)) < 1e-6
+    if _decimals(alone) < 4:
+        return alone.end_s <= 1
+    step = 0.005 if alone.end_s < 1 else 0.1
+    on_clock = abs(alone.end_s / step - round(alone.end_s / step)) < 1e-6
+    return on_clock and (not datagrams or alone.end_s <= 1)
 
 
 def _decimals(line: Row) -> int:
