@@ -96,13 +96,13 @@ def _is_interval(alone: Row, datagrams: bool) -> bool:
     """Return whether a row that stands alone is the first interval of a test that has no result.
 
     Intervals end exactly on the clock of ``-i``. The result of TCP does not where times are printed to 0.1 ms. Where
-    they are printed to 0.1 s, and for datagrams, only intervals of one second and less are known as such.
+    they are printed to 0.1 s, and for datagrams, only an interval of one second (or less, of TCP) is known as such.
     """
     if _decimals(alone) < 4:
         return alone.end_s <= 1
-    step = 0.005 if alone.end_s < 1 else 0.1
+    step = 0.05 if alone.end_s < 1 else 0.1
     on_clock = abs(alone.end_s / step - round(alone.end_s / step)) < 1e-6
-    return on_clock and (not datagrams or alone.end_s <= 1)
+    return alone.end_s == 1 or (on_clock and not datagrams)
 
 
 def _decimals(line: Row) -> int:
