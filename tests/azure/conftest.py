@@ -31,6 +31,7 @@ from .rules import accelerated
 PRICES = {
     "Standard_D4s_v5": 0.2, "Standard_D4s_v4": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.2, "ErGw1AZ": 0.2,
     "disk StandardSSD_LRS": 0.0, "public address": 0.0, "nat gateway": 0.0, "load balancer": 0.0,
+    "transfer public-ip": 0.0, "transfer standard-lb": 0.0, "transfer vpn": 0.0,
 }  # fmt: skip
 AZ = Path(__file__).resolve().parents[2] / ".venv-azure" / "bin" / "az"
 

@@ -266,7 +266,8 @@ def path_proofs(topology: Topology, seen: Mapping[tuple[str, str], Mapping[str, 
         words = f"{hops or 'unknown number of'} hops, MTU {mtu or 'unknown'}"
         out.append(Proof(f"path from {way}", True if hops else None, words))
         if topology.vm(client).accelerated:
-            holds = None if vf is None or not sent else vf >= sent / 2
+            share = None if vf is None or not sent else vf / sent
+            holds = None if share is None or 0.1 <= share < 0.5 else share >= 0.5
             words = f"vf_tx_packets +{vf} for {sent} packets sent" if vf is not None else "no such counter"
             out.append(Proof(f"traffic from {way} takes the virtual function", holds, words, factor=True))
     return tuple(out)
