@@ -20,8 +20,7 @@ from ..errors import UsageError
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..metrics import format_value, plural
-from ..stats import Family
-from ..stats.evidence import rounds_required
+from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.verdict import compare
 from .compare import Data, read_data, runs_of

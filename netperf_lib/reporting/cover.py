@@ -15,7 +15,7 @@ from ..errors import StoreError
 from ..metrics import plural
 from ..questions.conditions import given, status_counts
 from ..questions.words import headline
-from ..stats.evidence import DEPLOYMENTS
+from ..stats.intervals import DEPLOYMENTS
 from .blocks import Shown, markup, say, table
 
 if TYPE_CHECKING:

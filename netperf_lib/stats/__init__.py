@@ -6,15 +6,16 @@ here is pure: arrays or tables in, frozen results out, each with its words, inte
 
 from .comparison import Comparison, Family, Verdict
 from .diagnostics import Diagnosis, diagnose
-from .evidence import rounds_required
+from .intervals import rounds_required
 from .median_ci import Level, level
 from .power import Progress, RoundsNeeded, rounds_needed, until_decided
 from .runs_table import by_round, units_of
+from .samples import Sample, compare_samples, judge_samples
 from .scaling import Streams, streams
 from .steady_state import Warmup, warmup
 from .tail import Quantiles, percentiles, tails
 from .tcp_window import BufferAdvice, Buffers, buffer_needed, buffers
-from .verdict import compare_samples, judge
+from .verdict import judge
 
 __all__ = [
     "BufferAdvice",
@@ -26,6 +27,7 @@ __all__ = [
     "Progress",
     "Quantiles",
     "RoundsNeeded",
+    "Sample",
     "Streams",
     "Verdict",
     "Warmup",
@@ -35,6 +37,7 @@ __all__ = [
     "compare_samples",
     "diagnose",
     "judge",
+    "judge_samples",
     "level",
     "percentiles",
     "rounds_needed",

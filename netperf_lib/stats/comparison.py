@@ -63,7 +63,7 @@ class Comparison(Result):
     better : {"higher", "lower"} or None
         Which direction of the metric is good.
     unit : str
-        What `n` counts: "round", "run", "deployment" or "experiment".
+        What `n` counts: "round", "hour", "run", "deployment" or "experiment".
     dropped : int
         Rounds in which a side had no value.
     failed : tuple of int
@@ -80,6 +80,11 @@ class Comparison(Result):
         What the statement applies to, for example "for these VMs".
     medians : tuple of float
         Median of the runs of A and of B, in the unit of the metric; NaN where there are none.
+    slow, runs : tuple of int
+        Runs of A and of B that lie far from the others on the bad side; and how many runs there are.
+    other_hours : tuple of float
+        From 20 rounds: the interval, widened for rounds that resemble their neighbours, for other hours than those
+        measured; NaN where there is none.
     hosts : tuple of str
         Hosts that the sides were measured on.
     estimand : str
@@ -111,6 +116,9 @@ class Comparison(Result):
     context: str = ""
     scope: str = ""
     medians: tuple[float, float] = (math.nan, math.nan)
+    slow: tuple[int, int] = (0, 0)
+    runs: tuple[int, int] = (0, 0)
+    other_hours: tuple[float, float] = (math.nan, math.nan)
     hosts: tuple[str, ...] = ()
     estimand: str = ""
     question: str = ""

@@ -13,7 +13,7 @@ import scipy
 from ..experiment.model import Contrast
 from ..metrics import plural
 from .comparison import Family, Verdict
-from .evidence import rounds_required
+from .intervals import rounds_required
 from .rank_tests import signed_rank_cut, walsh
 from .result import Shown, check_share, percent
 from .verdict import judge

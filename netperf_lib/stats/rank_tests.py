@@ -18,13 +18,13 @@ _SLACK = 1e-12
 
 
 @lru_cache(maxsize=512)
-def _signed_rank_cdf(n: int) -> Floats:
-    """P(T <= t) of Wilcoxon's signed-rank statistic without ties, t = 0 … n(n+1)/2."""
-    p = np.zeros(n * (n + 1) // 2 + 1)
+def _signed_rank_cdf(n: int, cap: int) -> Floats:
+    """P(T <= t) of the signed-rank statistic with scores min(rank, cap), without ties."""
+    p = np.zeros(1)
     p[0] = 1.0
-    for k in range(1, n + 1):  # each rank is in the sum, or not, with probability one half
-        p[k:] += p[:-k].copy()
-        p /= 2
+    for k in range(1, n + 1):  # each score is in the sum, or not, with probability one half
+        score = min(k, cap)
+        p = (np.pad(p, (0, score)) + np.pad(p, (score, 0))) / 2
     return np.cumsum(p)
 
 
@@ -45,16 +45,69 @@ def _rank_sum_cdf(n: int, m: int) -> Floats:
 
 
 @lru_cache(maxsize=4096)
-def signed_rank_cut(n: int, tail: float) -> tuple[int, float]:
-    """Largest k with P(T <= k) <= `tail`, and that probability; k is -1 where there is none."""
+def signed_rank_cut(n: int, tail: float, cap: int | None = None) -> tuple[int, float]:
+    """Largest k with P(T <= k) <= `tail`, and that probability; k is -1 where there is none.
+
+    T is the sum of the scores min(rank, cap) of the positive differences: Wilcoxon's statistic for a cap of n (the
+    default), that of the sign test for 1.
+    """
     if n > EXACT:
-        k = math.floor(
-            n * (n + 1) / 4 + float(scipy.special.ndtri(tail)) * math.sqrt(n * (n + 1) * (2 * n + 1) / 24) - 0.5
-        )
+        scores = np.minimum(np.arange(1.0, n + 1), cap or n)
+        k = math.floor(scores.sum() / 2 + float(scipy.special.ndtri(tail)) * math.sqrt((scores**2).sum()) / 2 - 0.5)
         return (k, tail) if k >= 0 else (-1, 0.0)
-    cdf = _signed_rank_cdf(n)
+    cdf = _signed_rank_cdf(n, min(cap or n, n))
     k = int(np.searchsorted(cdf, tail + _SLACK, side="right")) - 1
     return k, float(cdf[k]) if k >= 0 else 0.0
+
+
+def signed_rank_interval(d: Floats, tail: float, cap: int | None = None) -> tuple[float, float, float]:
+    """The interval that inverts the signed-rank test with scores min(rank, cap), and its actual tail on each side.
+
+    It never leaves the range of the values; infinite where no interval reaches `tail`. Its ends are Walsh averages,
+    at which alone the statistic changes (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, section 3.3).
+    """
+    n = d.size
+    k, real = signed_rank_cut(n, tail, cap) if tail > 0 and n else (-1, 0.0)
+    if k < 0:
+        return -math.inf, math.inf, 0.0
+    if n <= EXACT:
+        w = walsh(d[None, :])[0]
+        if cap is None or cap >= n:
+            return float(w[k]), float(w[-1 - k]), real
+        return _first_beyond(d, w, k, cap), -_first_beyond(-d, -w[::-1], k, cap), real
+    return _lower_end(d, k, cap or n), -_lower_end(-d, k, cap or n), real
+
+
+def _scores_below(d: Floats, at: float, cap: int) -> int:
+    """Sum of the scores of the values below `at`."""
+    left = d - at
+    order = np.abs(left).argsort()
+    return int(np.minimum(np.flatnonzero(left[order] < 0) + 1, cap).sum())
+
+
+def _first_beyond(d: Floats, w: Floats, k: int, cap: int) -> float:
+    """Smallest of the sorted Walsh averages `w` just above which the values below have a sum of scores beyond k."""
+    low, high = 0, w.size - 1
+    while low < high:
+        j = (low + high) // 2
+        later = int(np.searchsorted(w, w[j], side="right"))
+        between = w[j] + (w[later] - w[j]) / 2 if later < w.size else math.inf
+        if _scores_below(d, between, cap) > k:
+            high = j
+        else:
+            low = j + 1
+    return float(w[low])
+
+
+def _lower_end(d: Floats, k: int, cap: int) -> float:
+    """The same for many values, by halving the range: their Walsh averages are too many to make."""
+    low, high = float(d.min()), float(np.median(d))
+    while low < (t := low + (high - low) / 2) < high and high - low > 1e-9 * abs(high):
+        if _scores_below(d, t, cap) > k:
+            high = t
+        else:
+            low = t
+    return high
 
 
 @lru_cache(maxsize=4096)
@@ -84,10 +137,10 @@ def walsh(d: Floats) -> Floats:
 def hodges_lehmann(x: Floats) -> float:
     """Median of the Walsh averages (Hodges and Lehmann, Ann. Math. Statist. 34 (1963) 598-611).
 
-    Beyond some thousand values the averages are counted, not made: their number grows with the square.
+    Beyond some hundred values the averages are counted, not made: their number grows with the square.
     """
     n = x.size
-    if n <= 2000:
+    if n <= EXACT:
         return float(np.median(walsh(x[None, :])[0]))
     s = np.sort(x)
     half = (n * (n + 1) // 2 + 1) // 2

@@ -63,6 +63,7 @@ class RunsTable:
         """Rounds of different deployments or experiments are different blocks."""
         self.condition = self.codes(*self.factors)
         """What distinguishes the runs of a round."""
+        self.conditions = np.unique(self.condition).size
         self.trial = self.codes("experiment", "deployment", "round", *self.factors)
         self.superseded, self.retried = self._attempts()
         self.ok &= ~self.superseded
@@ -114,20 +115,23 @@ class RunsTable:
                     found = found * (len(names) + 1) + codes + 1
         return np.unique(found, return_inverse=True)[1].astype(np.intp)
 
-    def before(self) -> Rows:
-        """Condition of the run that was measured just before, in the same deployment; -1: none, or no order known."""
-        if "order" not in self.columns or not np.isfinite(self.values("order")).all():
-            return np.full(len(self.runs), -1, dtype=np.intp)
-        found = np.concatenate([[-1], self.condition[:-1]])
-        found[np.concatenate([[True], self.deployment[1:] != self.deployment[:-1]])] = -1
-        return found
+    def hour(self, rows: Rows) -> Rows | None:
+        """Hour in which each of these runs began; None where that is not known of all."""
+        import pandas as pd
 
-    def place(self) -> Values:
-        """Place of each run in its round, from 0; NaN where no order is known."""
+        if "started_utc" not in self.columns:
+            return None
+        started = pd.to_datetime(self.runs["started_utc"].iloc[rows], utc=True, errors="coerce")
+        if started.isna().any():
+            return None
+        return np.asarray((started - pd.Timestamp(0, tz="UTC")) // pd.Timedelta(hours=1), dtype=np.intp)
+
+    def unchained(self) -> bool:
+        """Whether most rounds began with another condition than the one that ended the round before."""
         if "order" not in self.columns or not np.isfinite(self.values("order")).all():
-            return np.full(len(self.runs), np.nan)
-        start = np.concatenate([[True], self.block[1:] != self.block[:-1]])
-        return np.asarray(np.arange(start.size) - np.flatnonzero(start)[np.cumsum(start) - 1], dtype=float)
+            return False
+        start = np.flatnonzero((self.block[1:] != self.block[:-1]) & (self.deployment[1:] == self.deployment[:-1])) + 1
+        return start.size > 1 and float((self.condition[start] != self.condition[start - 1]).mean()) > 0.5
 
     def levels(self, factor: str) -> tuple[Rows, dict[Hashable, int]]:
         """Codes of a column's levels, and the code of each level; null is the level None."""

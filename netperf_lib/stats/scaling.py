@@ -11,8 +11,7 @@ import numpy as np
 
 from ..errors import StatsError
 from ..metrics import plural
-from .dependence import dependence
-from .evidence import Rounds, autocorrelation_factor, rounds_required
+from .intervals import Rounds, rounds_required
 from .median_ci import Level, level
 from .result import Floats, Result, check_share, percent, value_words
 
@@ -83,14 +82,9 @@ def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, i
     tail = alpha / max(1, levels - 1)
 
     def enough(k: int) -> bool:
-        others = [j for j in range(levels) if j != k]
-        ratios = [logs[:, k] - logs[:, j] for j in others]
-        # dependent rounds: the worst of the ratios decides
-        factor = autocorrelation_factor(dependence(logs).rho)
-        return all(Rounds(d, factor).ends(tail)[0] > math.log(share) for d in ratios)
+        ratios = (logs[:, k] - logs[:, j] for j in range(levels) if j != k)
+        return all(Rounds(d).ends(2 * tail)[0] > math.log(share) for d in ratios)
 
-    if levels > 1 and dependence(logs).alarm:
-        return None, best
     return next((k for k in range(levels) if enough(k)), None), best
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,9 @@ from ..experiment.factors import level_words
 from ..metrics import plural
 from .contrasts import Question, side_key
 from .result import Floats
-from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable, Values
+from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable
+from .samples import TINY, Sample, half_step
 
-WORST = 12.0
-"""Log ratio of a failed run: farther than any measured one."""
-TINY = 1e-300
-"""Stands for zero where logs are taken."""
 FEW = 10
 """A percentile with fewer packets beyond it is not yet a property of the network."""
 
@@ -37,8 +34,12 @@ class Side:
     nonpositive: int
     zeros: int
     step: float
-    median: float
     key: frozenset[tuple[str, Any]]
+
+    @property
+    def value(self) -> Floats:
+        """Value by block (NaN: none)."""
+        return np.where(self.log > math.log(TINY) / 2, np.exp(self.log), np.where(np.isnan(self.log), np.nan, 0.0))
 
 
 class Sides:
@@ -51,6 +52,8 @@ class Sides:
         self.deployment = table.deployment[first]
         self.experiment = table.experiment[first]
         self.absent = self._absent(first, rounds)
+        self.hour = table.hour(first)
+        self.unchained = table.unchained()
         self._made: dict[tuple[str, frozenset[tuple[str, Any]]], Side] = {}
 
     def _absent(self, first: Rows, rounds: int | None) -> dict[int, int]:
@@ -103,9 +106,7 @@ class Sides:
             several,
             nonpositive,
             zeros,
-            _step(values[rows]),
-            # of several pairs, their geometric mean in each round, as in their level
-            math.nan if not rows.size else float(np.median(np.exp(log[size > 0]) if several else values[rows])),
+            half_step(values[rows]),
             key,
         )
 
@@ -121,160 +122,95 @@ class Sides:
         return x, np.asarray(seen.any(axis=1) & ~seen[:, usual].all(axis=1))
 
 
-def _step(x: Values) -> float:
-    """Half a step of values that take only one or two steps of the tool's resolution, as a share; else 0."""
-    levels = np.unique(x)
-    if levels.size > 2 or x.size < 3:
-        return 0.0
-    if levels.size == 2:
-        return float((levels[1] - levels[0]) / 2 / levels.mean())
-    value = float(levels[0])
-    digits = f"{value:.12g}".lower().partition("e")[0]
-    whole, _, part = digits.partition(".")
-    step = 10.0 ** -len(part) if part else 10.0 ** (len(whole) - len(whole.rstrip("0")))
-    return step / 2 / value if value and step < value else 0.0
+def sample(sides: Sides, q: Question, paired: bool) -> Sample:
+    """What the table has for a question."""
+    t = sides.table
+    t.values(q.metric)
+    a = sides.side(q.metric, q.a)
+    b = None if q.b is None else sides.side(q.metric, q.b)
+    both = [a] if b is None else [a, b]
+    apart = b is not None and (not paired or "round" not in t.columns or not (a.present & b.present).any())
+    # a deployment (or an experiment) in which a side never ran is not part of it
+    asked = np.isin(sides.deployment, np.unique(sides.deployment[a.present]))
+    if b is not None and not apart:
+        asked &= np.isin(sides.deployment, np.unique(sides.deployment[b.present]))
+    for side in both:  # a run that was excluded for a recorded cause has not failed
+        asked &= np.isfinite(side.log) | side.failed | ~side.present
+    several = np.unique(sides.experiment[asked]).size > 1
+    code = sides.experiment if several else sides.deployment
+    names, context = _names(t, q, [side.rows for side in both])
+    refusal, warnings = _premises(t, q, both, names)
+    common: dict[str, Any] = {
+        "margin": q.margin,
+        "better": q.better,
+        "threshold": q.threshold,
+        "limit": q.limit.replace("_", " "),
+        "declared": q.declared,
+        "moved": b is not None and _other_hosts(t, q, (a.rows, b.rows)),
+        "unit_name": "experiment" if several else "deployment",
+        "step": sum(side.step for side in both),
+        "refusal": refusal,
+    }
+    about = {
+        "names": (names[0], names[1] if b is not None else q.wanted),
+        "metric": q.metric,
+        "context": context,
+        "hosts": _hosts(t, both),
+        "question": q.question,
+    }
+    placed = any(c in t.columns for c in ("deployment", "experiment", *HOSTS))
+    count = np.unique(code[asked]).size
+    about["scope"] = f"over {count} {common['unit_name']}s" if count > 1 else "for these VMs" if placed else ""
+    if apart and b is not None:
+        (x, y), means = _apart(sides, a, b)
+        lost = [np.arange(v.size) < side.failed.sum() for v, side in zip((x, y), both, strict=True)]
+        return Sample(
+            a=np.exp(x), b=np.exp(y), failed_a=lost[0], failed_b=lost[1], paired=False, unit_means=means,
+            warnings=tuple(warnings), about=about, **common
+        )  # fmt: skip
+    absent = np.repeat(*np.array([(code[sides.deployment == d][0], n) for d, n in sides.absent.items()]).T)
+    absent = absent[np.isin(absent, code[asked])]
+    if b is not None and sides.unchained and t.conditions <= 3:
+        warnings.append("rounds were not chained: what one condition leaves behind for the next does not cancel")
+
+    def padded(v: Any, missing: Any) -> Any:
+        return np.concatenate([v[asked], np.full(absent.size, missing)])
+
+    return Sample(
+        a=padded(a.value, np.nan),
+        b=None if b is None else padded(b.value, np.nan),
+        failed_a=padded(a.failed, False),
+        failed_b=None if b is None else padded(b.failed, False),
+        unit=np.concatenate([code[asked], absent]),
+        hour=None if sides.hour is None else padded(sides.hour, -1),
+        warnings=tuple(warnings),
+        about=about,
+        **common,
+    )
 
 
-@dataclass(slots=True)
-class Measured:
-    """A contrast and what was measured for it."""
+def _premises(t: RunsTable, q: Question, both: Sequence[Side], names: tuple[str, str]) -> tuple[str, list[str]]:
+    """What rules out a verdict, and what the reader must know."""
+    rows = [side.rows for side in both]
+    named = {**q.a, **(q.b or {})}
+    refusal, warnings = "", []
+    for side, name in zip(both, names, strict=False):
+        if not side.rows.size:
+            refusal = refusal or f"no run of {name} has a value of {q.metric}"
+        warnings += _mixed(t, named, side, name)
+    if all(r.size for r in rows):
+        warnings += _confounded(t, named, rows)
+    below = sum(side.nonpositive + (side.zeros if len(both) > 1 else 0) for side in both)
+    if below:
+        refusal = refusal or f"{plural(below, 'value')} of zero or less: there is no ratio"
+    return refusal or _few_packets(t, q, rows, names), warnings
 
-    asked: Question
-    a: Side
-    b: Side | None
-    d: Floats
-    """Log ratios by block, in time order, of the blocks that have both sides."""
-    block: Rows
-    code: Rows
-    """Unit (deployment, or experiment where there are several) of every block of the table."""
-    unit_name: str
-    unknown: dict[int, int]
-    """Rounds of each unit of which neither side is known."""
-    gone: tuple[Mask, Mask]
-    """Blocks in which A failed or is missing, and B."""
-    failed: tuple[int, int]
-    scheduled: int
-    moved: bool
-    unblocked: tuple[Floats, Floats] | None = None
-    unit_means: bool = False
-    """Whether `unblocked` holds one value a deployment."""
-    refusal: str = ""
-    warnings: list[str] = field(default_factory=list)
-    names: tuple[str, str] = ("A", "B")
-    context: str = ""
-    scope: str = ""
-    hosts: tuple[str, ...] = ()
 
-    @property
-    def unit(self) -> Rows:
-        """Unit of each log ratio."""
-        return self.code[self.block]
-
-    @property
-    def dropped(self) -> int:
-        """Rounds without a value of both sides."""
-        return self.scheduled - int(self.d.size) if self.unblocked is None else 0
-
-    @property
-    def lost(self) -> int:
-        """Rounds in which a side failed, and rounds without any information."""
-        return sum(self.failed) + sum(self.unknown.values())
-
-    @classmethod
-    def of(cls, sides: Sides, q: Question, paired: bool) -> Measured:
-        """Return what the table has for a question."""
-        t = sides.table
-        t.values(q.metric)
-        a = sides.side(q.metric, q.a)
-        b = None if q.b is None else sides.side(q.metric, q.b)
-        fa, fb = a.failed, np.zeros_like(a.failed) if b is None else b.failed
-        have_b = np.isfinite(a.log) if b is None else np.isfinite(b.log)
-        ok = np.isfinite(a.log) & have_b
-        if b is not None:  # zero has no ratio to another value; it has one to a threshold
-            ok &= np.minimum(a.log, b.log) > math.log(TINY) / 2
-        apart = b is not None and (not paired or "round" not in t.columns or not (a.present & b.present).any())
-        # a deployment (or an experiment) in which a side never ran is not part of it
-        asked = np.isin(sides.deployment, np.unique(sides.deployment[a.present]))
-        if b is not None and not apart:
-            asked &= np.isin(sides.deployment, np.unique(sides.deployment[b.present]))
-        ok &= asked
-        block = np.flatnonzero(ok)
-        several = np.unique(sides.experiment[asked]).size > 1
-        code = sides.experiment if several else sides.deployment
-        # no row of one side: it failed; of neither side: unknown
-        none_a = asked & ~a.present
-        none_b = asked & ~b.present if b is not None else np.zeros_like(none_a)
-        unsure = (none_a & none_b) if b is not None else none_a
-        gone_a, gone_b = (fa | none_a) & asked & ~unsure, (fb | none_b) & asked & ~unsure
-        both = gone_a & gone_b
-        gone_a, gone_b, unsure = gone_a & ~both, gone_b & ~both, unsure | both
-        unknown = dict.fromkeys(map(int, np.unique(code[asked])), 0)
-        for d in np.unique(sides.deployment[asked]):
-            unknown[int(code[sides.deployment == d][0])] += sides.absent[int(d)]
-        for u in code[unsure]:
-            unknown[int(u)] += 1
-        made = cls(
-            asked=q,
-            a=a,
-            b=b,
-            d=np.maximum(a.log[ok] - math.log(q.threshold or 1), -WORST) if b is None else a.log[ok] - b.log[ok],
-            block=block,
-            code=code,
-            unit_name="experiment" if several else "deployment",
-            unknown=unknown if not apart else dict.fromkeys(unknown, 0),
-            failed=(int(gone_a.sum()), int(gone_b.sum())) if not apart else (int(fa.sum()), int(fb.sum())),
-            scheduled=int(asked.sum()) + sum(sides.absent[int(d)] for d in np.unique(sides.deployment[asked])),
-            moved=b is not None and _other_hosts(t, q, (a.rows, b.rows)),
-            gone=(gone_a, gone_b),
-        )
-        if apart and b is not None:
-            made.unblocked, made.unit_means = _apart(sides, a, b)
-        made._describe(sides)
-        return made
-
-    def ranked(self, unknown: int) -> tuple[Floats, Rows]:
-        """Log ratios and units with failed runs ranked worst; rounds without a run rank highest (1) or lowest (-1)."""
-        bad = {"lower": 1, "higher": -1}.get(self.asked.better or "", unknown)
-        keep = ~(self.gone[0] | self.gone[1])[self.block]
-        parts, units = [self.d[keep]], [self.unit[keep]]
-        for gone, sign in zip(self.gone, (bad, -bad), strict=True):
-            parts.append(np.full(int(gone.sum()), sign * WORST))
-            units.append(self.code[gone])
-        for u, count in self.unknown.items():
-            parts.append(np.full(count, unknown * WORST))
-            units.append(np.full(count, u, dtype=np.intp))
-        return np.concatenate(parts), np.concatenate(units)
-
-    @property
-    def medians(self) -> tuple[float, float]:
-        """Median of each side's runs."""
-        one, two = (side.median if side is not None else math.nan for side in (self.a, self.b))
-        return one, two
-
-    def _describe(self, sides: Sides) -> None:
-        """Names, scope, warnings, and what rules out a verdict."""
-        t, q = sides.table, self.asked
-        have = [self.a.rows] if self.b is None else [self.a.rows, self.b.rows]
-        names, self.context = _names(t, q, have)
-        self.names = (names[0], names[1] if self.b is not None else q.wanted)
-        named = {**q.a, **(q.b or {})}
-        for side, name in zip((self.a, self.b), names, strict=True):
-            if side is not None and not side.rows.size:
-                self.refusal = self.refusal or f"no run of {name} has a value of {q.metric}"
-            if side is not None:
-                self.warnings += _mixed(t, named, side, name)
-        if all(rows.size for rows in have):
-            self.warnings += _confounded(t, named, have)
-        below = self.a.nonpositive + (0 if self.b is None else self.a.zeros + self.b.nonpositive + self.b.zeros)
-        if below:
-            self.refusal = self.refusal or f"{plural(below, 'value')} of zero or less: there is no ratio"
-        self.refusal = self.refusal or _few_packets(t, q, have, names)
-        every = np.concatenate(have)
-        hosts = [t.runs[column].iloc[every].dropna().unique() for column in HOSTS if column in t.columns]
-        self.hosts = tuple(dict.fromkeys(str(name) for names in hosts for name in names))
-        n = len(self.unknown)
-        placed = any(c in t.columns for c in ("deployment", "experiment", *HOSTS))
-        self.scope = f"over {n} {self.unit_name}s" if n > 1 else "for these VMs" if placed else ""
+def _hosts(t: RunsTable, both: Sequence[Side]) -> tuple[str, ...]:
+    """Hosts that the sides were measured on."""
+    rows = np.concatenate([side.rows for side in both])
+    hosts = [t.runs[column].iloc[rows].dropna().unique() for column in HOSTS if column in t.columns]
+    return tuple(dict.fromkeys(str(name) for names in hosts for name in names))
 
 
 def _apart(sides: Sides, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:

@@ -18,8 +18,8 @@ from ..metrics import plural
 from ..tools.parsed import Percentile
 from .comparison import About, Comparison
 from .result import Result
+from .samples import compare_samples
 from .sides import FEW
-from .verdict import compare_samples
 
 if TYPE_CHECKING:
     import pandas as pd

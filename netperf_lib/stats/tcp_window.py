@@ -15,7 +15,7 @@ from ..metrics import format_value, plural
 from .comparison import Comparison
 from .median_ci import Level, level
 from .result import Floats, Result, Shown, percent, value_words
-from .verdict import compare_samples
+from .samples import compare_samples
 
 if TYPE_CHECKING:
     import pandas as pd

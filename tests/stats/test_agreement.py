@@ -13,7 +13,7 @@ from numpy.random import default_rng
 
 from netperf_lib import stats
 from netperf_lib.stats.diagnostics import correlated_p, pettitt
-from netperf_lib.stats.evidence import Rounds, Unblocked
+from netperf_lib.stats.intervals import Rounds, Unblocked
 from netperf_lib.stats.median_ci import median_interval
 from netperf_lib.stats.rank_tests import hodges_lehmann, lag1_p, rank_sum_cut, signed_rank_cut
 
@@ -63,7 +63,7 @@ def test_the_interval_inverts_wilcoxons_test(n):
     rng = default_rng(n)
     for _ in range(20):
         d = rng.normal(0.01, 0.02, n)
-        low, high, _ = Rounds(d).ends(0.025)
+        low, high, _ = Rounds(d).ends(0.05)
         for at in (low, high):
             for step in (-1e-9, 1e-9):
                 p = scipy.stats.wilcoxon(d - at - step, method="exact").pvalue
@@ -74,7 +74,7 @@ def test_welch():
     rng = default_rng(1)
     for _ in range(10):
         x, y = rng.normal(0, 0.05, 6), rng.normal(0.02, 0.02, 4)
-        low, high, _ = Unblocked(x, y, units=True).ends(0.025)
+        low, high, _ = Unblocked(x, y, units=True).ends(0.05)
         theirs = scipy.stats.ttest_ind(x, y, equal_var=False).confidence_interval(0.95)
         assert np.allclose([low, high], [theirs.low, theirs.high])
 

@@ -72,11 +72,48 @@ def test_missing_rounds_are_dropped_and_counted():
     assert any("2 rounds of 12 dropped" in w for w in c.warnings)
 
 
-def test_rounds_that_follow_each_other_are_refused():
-    step = np.exp(np.where(np.arange(20) < 10, 0.0, 0.2))
+def test_rounds_that_follow_each_other_get_a_note_and_no_refusal():
+    step = np.exp(np.where(np.arange(20) < 10, 0.2, 0.4))
     c = stats.compare_samples(step, np.exp(default_rng(0).normal(0, 0.005, 20)))
-    assert c.verdict == "no verdict"
-    assert "not independent" in c.reason
+    assert c.verdict == "better"
+    assert "neighbouring rounds resemble each other" in c.warnings[0]
+    assert c.other_hours[0] < c.low < c.ratio < c.high < c.other_hours[1]
+
+
+@given(SEEDS, ROUNDS, st.floats(0.9, 1.1), st.integers(1, 13))
+def test_no_interval_leaves_its_data(seed, n, ratio, family):
+    a, b = sides(seed, n, ratio)
+    c = stats.compare_samples(a, b, family=family)
+    assert (a / b).min() <= c.low * (1 + 1e-12)
+    assert c.high <= (a / b).max() * (1 + 1e-12)
+
+
+def test_one_slow_run_does_not_hide_that_two_conditions_are_equal():
+    a, b = sides(3, 16)
+    a[5] *= 1.5
+    c = stats.compare_samples(a, b, margin=0.1, family=6, better="lower")
+    assert (c.verdict, c.slow[0]) == ("equivalent", 0)  # all rounds vary by more than this run
+    quiet, other = np.exp(default_rng(4).normal(0, 0.01, (2, 16)))
+    quiet[5] *= 1.5
+    c = stats.compare_samples(quiet, other, margin=0.1, family=6, better="lower")
+    assert (c.verdict, c.slow, c.method) == (
+        "equivalent",
+        (1, 0),
+        "paired by round, Hodges-Lehmann, exact capped signed rank",
+    )
+
+
+def test_failures_by_chance_cost_no_verdict_and_those_of_slow_runs_do():
+    rng = default_rng(5)
+    a, b = np.exp(0.08 * rng.standard_normal((2, 24)) + np.array([[np.log(1.2)], [0.0]]))
+    by_chance, slowest = a.copy(), np.exp(0.2 * rng.standard_normal(24))
+    by_chance[[2, 9]], b[17] = np.nan, np.nan
+    c = stats.compare_samples(by_chance, b, better="lower")
+    assert (c.verdict, c.n, c.failed) == ("worse", 21, (2, 1))
+    slowest[slowest > 1] = np.nan
+    c = stats.compare_samples(slowest, np.exp(0.2 * rng.standard_normal(24)), better="lower")
+    assert c.verdict in ("no verdict", "inconclusive")
+    assert "one side fails more often than the other" in " ".join(c.warnings)
 
 
 def test_an_undeclared_contrast_is_exploratory():

@@ -16,8 +16,7 @@ from numpy.random import default_rng
 
 from netperf_lib import stats
 from netperf_lib.errors import StatsError
-from netperf_lib.stats.dependence import path_states
-from netperf_lib.stats.sequential import nominal_level
+from netperf_lib.stats.intervals import nominal_level
 from netperf_lib.stats.steady_state import mser
 from netperf_lib.tools.parsed import Percentile
 
@@ -361,16 +360,6 @@ def test_a_clean_series_is_clean_and_a_drifting_one_is_not():
     broken = stats.diagnose(np.concatenate([rng.normal(100, 1, 10), rng.normal(90, 1, 10)]))
     assert broken.break_after == 10
     assert "the level breaks after run 10" in broken.words
-
-
-def test_a_path_that_changes_its_state_is_seen_and_noise_is_not():
-    rng = default_rng(8)
-    logs = 0.02 * rng.standard_normal((16, 4))
-    assert not path_states(logs).upper
-    logs[4:10, 2] += 0.15
-    found = path_states(logs)
-    assert {c: np.flatnonzero(v).tolist() for c, v in found.upper.items()} == {2: [4, 5, 6, 7, 8, 9]}
-    assert found.gap == pytest.approx(0.15, abs=0.03)
 
 
 def test_looks_at_every_round_err_no_more_often_than_one():

@@ -25,7 +25,7 @@ import pandas as pd
 from netperf_lib import stats
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
-from netperf_lib.stats import dependence, evidence, sides, trust, verdict
+from netperf_lib.stats import intervals, samples, sides
 
 ALPHA = 0.05
 MARGIN = 0.10
@@ -566,14 +566,14 @@ class Mutation(NamedTuple):
 
 
 def _undeclared_judged() -> list[Any]:
-    plain = verdict._comparison
+    plain = samples._comparison
 
-    def judged(m: Any, *rest: Any) -> Any:
-        asked = m.asked
-        m.asked = replace(asked, declared=True)
-        return replace(plain(m, *rest), declared=asked.declared)
+    def judged(data: Any, *rest: Any) -> Any:
+        declared = data.of_sample.declared
+        data.of_sample = replace(data.of_sample, declared=True)
+        return replace(plain(data, *rest), declared=declared)
 
-    return [mock.patch.object(verdict, "_comparison", judged)]
+    return [mock.patch.object(samples, "_comparison", judged)]
 
 
 def _off_by_one() -> list[Any]:
@@ -589,29 +589,20 @@ def _off_by_one() -> list[Any]:
 
 
 MUTATIONS = {
-    "dependent rounds judged": Mutation(
-        "rounds autocorrelated 0.6, n=20, null",
-        60,
-        lambda: [
-            mock.patch.object(dependence.Dependence, "alarm", property(lambda _: False)),
-            mock.patch.object(trust, "autocorrelation_factor", return_value=1.0),
-            mock.patch.object(trust, "path_states", return_value=dependence.States({})),
-        ],
-    ),
     "looking ignored": Mutation(
         "rounds added until settled, CV 20%, m=1, null",
         400,
-        lambda: [mock.patch.object(evidence, "nominal_level", lambda _, alpha: alpha)],
+        lambda: [mock.patch.object(intervals, "nominal_level", lambda _, alpha: alpha)],
     ),
     "family size ignored": Mutation(
         "exactly at the threshold, m=20",
         15,
         lambda: [
             mock.patch.object(
-                verdict,
+                samples,
                 "decide",
                 lambda e, edges, alpha, **how: [
-                    evidence.decide([x], [edge], alpha, **how)[0] for x, edge in zip(e, edges, strict=True)
+                    intervals.decide([x], [edge], alpha, **how)[0] for x, edge in zip(e, edges, strict=True)
                 ],
             )
         ],

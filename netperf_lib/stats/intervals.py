@@ -1,0 +1,310 @@
+"""Intervals of log ratios, and what a family of them decides: arrays in, codes out; `verdict` puts them into words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from .rank_tests import hodges_lehmann, rank_sum_cut, signed_rank_interval
+from .result import Floats
+
+ABOVE, BELOW, EQUIVALENT, OPEN = 1, -1, 2, 0
+DEPLOYMENTS = 2
+"""Fewest deployments from which anything can be said about a placement in general."""
+SMALL_SHARE = 0.01
+"""Differences that are tested at no more than this are tested with ranks capped at half of the rounds."""
+MIXED_VARIANCE = 0.5
+"""Variance of the standardised effects that the mixture of `nominal_level` weighs: narrowest near 10 to 20 rounds."""
+
+
+def rounds_required(alpha: float = 0.05, family: int = 1) -> int:
+    """Smallest number of paired rounds from which a verdict is possible at all.
+
+    With n rounds an exact paired test cannot reach a p below 2 ** (1 - n); `family` contrasts share alpha.
+    """
+    return max(6, math.ceil(math.log2(2 * family / alpha)))
+
+
+@lru_cache(maxsize=8192)
+def nominal_level(n: int, alpha: float) -> float:
+    """Two-sided level at which to test after `n` rounds so that all looks together err with at most `alpha`.
+
+    The likelihood ratio of Student's t with a normal mixture over the standardised effect is a nonnegative
+    martingale under the null hypothesis (Lai, Ann. Statist. 4 (1976) 265-280; Wang and Ramdas, "Anytime-valid t-tests
+    and confidence sequences for Gaussian means with unknown variance", 2023), so it exceeds 1 / alpha at any time with
+    a chance of at most alpha. The value of t at which it does so is turned into the level of the fixed-n test.
+    """
+    if n < 3:
+        return 0.0
+    spread = 1 + n * MIXED_VARIANCE
+    c = (math.sqrt(spread) / alpha) ** (2 / n)
+    if c >= spread:
+        return 0.0
+    t = math.sqrt((n - 1) * (c - 1) / (1 - c / spread))
+    return 2 * float(scipy.special.stdtr(n - 1, -t))
+
+
+def rank_cap(n: int, error: float, equality: bool) -> int:
+    """Cap of the scores of the signed-rank test at this error.
+
+    One slow run in a dozen must not decide. For equality the scores are capped at a third of the rounds; for a
+    difference at half of them where the error is a small share, and else not at all: Wilcoxon's test.
+    """
+    if equality:
+        return max(2, -(-n // 3))
+    return n if error > SMALL_SHARE else max(2, -(-n // 2))
+
+
+class Estimate(Protocol):
+    """An estimate of a log ratio that can give its interval at any error."""
+
+    n: int
+    """Independent observations."""
+    middle: float
+    """The estimate."""
+
+    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
+        """Lower end, upper end and actual error of the interval; infinite if no interval reaches `error`."""
+        ...
+
+
+@dataclass(slots=True)
+class Rounds:
+    """Log ratios of paired rounds: the Hodges-Lehmann estimate, and the interval that inverts a signed-rank test."""
+
+    d: Floats
+    centre: float | None = None
+    """The estimate, if it is another one than that of Hodges and Lehmann."""
+    n: int = field(init=False)
+    middle: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n = int(self.d.size)
+        self.middle = self.centre if self.centre is not None else hodges_lehmann(self.d) if self.n else math.nan
+
+    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
+        """Lower end, upper end and actual error; never beyond the range of the rounds."""
+        low, high, tail = signed_rank_interval(self.d, error / 2, rank_cap(self.n, error, equality))
+        return min(low, self.middle), max(high, self.middle), 2 * tail
+
+
+@dataclass(slots=True)
+class Units:
+    """Means of independent units (deployments, experiments), a log ratio each: Student's t.
+
+    The variance of a unit and its degrees of freedom may be pooled over a family.
+    """
+
+    y: Floats
+    variance: float
+    df: float
+    n: int = field(init=False)
+    middle: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n = int(self.y.size)
+        self.middle = float(self.y.mean()) if self.n else math.nan
+
+    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
+        """Lower end, upper end and actual error."""
+        if self.df < 1 or error <= 0:
+            return -math.inf, math.inf, 0.0
+        half = student(self.df, error / 2) * math.sqrt(self.variance / self.n)
+        return self.middle - half, self.middle + half, error
+
+
+@dataclass(slots=True)
+class Unblocked:
+    """Logs of two samples that share no rounds.
+
+    The Hodges-Lehmann shift and the interval that inverts the Mann-Whitney test (Hollander, Wolfe and Chicken,
+    section 4.3); of units (deployments) Welch's interval (Biometrika 34 (1947) 28-35).
+    """
+
+    x: Floats
+    y: Floats
+    units: bool = False
+    n: int = field(init=False)
+    middle: float = field(init=False, default=math.nan)
+    _shifts: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._shifts = np.sort((self.x[:, None] - self.y[None, :]).ravel())
+        self.n = int(min(self.x.size, self.y.size))
+        if self.n:
+            self.middle = float(self.x.mean() - self.y.mean() if self.units else np.median(self._shifts))
+
+    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
+        """Lower end, upper end and actual error."""
+        n, m = self.x.size, self.y.size
+        if error <= 0 or self.n < 2:
+            return -math.inf, math.inf, 0.0
+        if self.units:
+            a, b = float(self.x.var(ddof=1)) / n, float(self.y.var(ddof=1)) / m
+            df = (a + b) ** 2 / (a * a / (n - 1) + b * b / (m - 1)) if a + b else min(n, m) - 1.0
+            half = student(df, error / 2) * math.sqrt(a + b)
+            return self.middle - half, self.middle + half, error
+        k, tail = rank_sum_cut(n, m, error / 2)
+        if k < 0:
+            return -math.inf, math.inf, 0.0
+        return float(self._shifts[k]), float(self._shifts[n * m - 1 - k]), 2 * tail
+
+
+def student(df: float, tail: float) -> float:
+    """Quantile of Student's t with this tail above it."""
+    return float(scipy.special.stdtrit(df, 1 - tail))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What an interval decided: log ratios, and the actual confidence of the interval."""
+
+    code: int
+    low: float
+    high: float
+    confidence: float
+    share: int
+    """Contrasts that shared alpha when this one was decided."""
+
+
+def decide(
+    estimates: Sequence[Estimate | None],
+    edges: Sequence[float],
+    alpha: float,
+    *,
+    sequential: bool = False,
+) -> list[Decision]:
+    """Judge the contrasts of a family together, so that at most `alpha` of families hold a false verdict.
+
+    Without an estimate no verdict is possible, and the contrast keeps its share of alpha. An edge is the log of
+    1 + margin; 0 for a threshold, at which nothing is equivalent. Sequential: the data are looked at as they come in,
+    and intervals hold at all looks together.
+
+    Each contrast begins with alpha / m. One whose interval lies wholly beyond the margin can no longer be called
+    falsely (neither equivalent nor, if the interval holds, in the wrong direction) and hands its share on, as in the
+    closed procedure of Holm (Scand. J. Statist. 6 (1979) 65-70) but by a stricter rule: a contrast that is only shown
+    to differ, or to be equivalent, keeps its share. Equivalence is the two one-sided tests of Schuirmann (1987), and
+    the interval given for it is theirs.
+    """
+    m = len(estimates)
+    freed: dict[int, tuple[float, float, float, int]] = {}
+    while True:
+        share = max(1, m - len(freed))
+        intervals = {
+            i: _interval(e, alpha / share, sequential)
+            for i, e in enumerate(estimates)
+            if e is not None and i not in freed
+        }
+        beyond = {i: (*ends, share) for i, ends in intervals.items() if ends[0] > edges[i] or ends[1] < -edges[i]}
+        freed |= beyond
+        if not beyond:
+            break
+    decisions = []
+    for i, e in enumerate(estimates):
+        if i in freed:
+            low, high, error, count = freed[i]
+            decisions.append(Decision(ABOVE if low > 0 else BELOW, low, high, 1 - error, count))
+            continue
+        if e is None:
+            decisions.append(Decision(OPEN, -math.inf, math.inf, 0.0, share))
+            continue
+        if abs(e.middle) < edges[i]:
+            low, high, error = _interval(e, 2 * alpha / share, sequential, equality=True)
+            if -edges[i] < low and high < edges[i]:
+                decisions.append(Decision(EQUIVALENT, low, high, 1 - error, share))
+                continue
+        low, high, error = intervals[i]
+        decisions.append(Decision(ABOVE if low > 0 else BELOW if high < 0 else OPEN, low, high, 1 - error, share))
+    return decisions
+
+
+def _interval(e: Estimate, alpha: float, sequential: bool, equality: bool = False) -> tuple[float, float, float]:
+    """Interval with an error of at most `alpha`, and its actual error."""
+    low, high, error = e.ends(nominal_level(e.n, alpha) if sequential else alpha, equality)
+    return low, high, alpha if sequential and error else error
+
+
+def without_far(x: Floats) -> npt.NDArray[np.bool_]:
+    """Which values remain without those far from the rest; all of them if nearly a third would go."""
+    middle = np.median(x)
+    spread = 1.4826 * float(np.median(np.abs(x - middle)))
+    near = np.abs(x - middle) <= max(5 * spread, 0.05)
+    return near if near.mean() > 0.7 else np.ones(x.size, dtype=bool)
+
+
+def more_rounds(n: int, estimate: float, half_width: float, edge: float) -> int:
+    """About how many more rounds an inconclusive contrast needs.
+
+    The interval must become narrower than the distance of the estimate from no difference, or from the edge of the
+    margin, whichever is farther; its width falls with the square root of the rounds, and 1.44 allows for chance.
+    """
+    target = max(abs(estimate), edge - abs(estimate))
+    if not (math.isfinite(half_width) and target > 0):
+        return 1
+    return max(1, math.ceil(min(n * (half_width / target) ** 2 * 1.44, 1e9)) - n)
+
+
+# -- other hours -----------------------------------------------------------------------------------------------------
+
+SECOND_INTERVAL = 20
+"""With fewer rounds their resemblance to their neighbours is not known well enough for a second interval."""
+_RHO = np.arange(0.05, 0.81, 0.05)
+_RESEMBLE = 0.5
+"""Chance given beforehand to rounds that resemble their neighbours at all."""
+
+
+def autocorrelation(d: Floats) -> tuple[float, float]:
+    """Lag-1 autocorrelation of a series of rounds, and its standard deviation if there is none.
+
+    Values beyond 3 spreads count as 3. The correlation of a short series is too small by (1 + 3 rho) / n (Marriott and
+    Pope, Biometrika 41 (1954) 390-402), which is put back.
+    """
+    n = d.size
+    left = d - np.median(d)
+    spread = 1.4826 * float(np.median(np.abs(left)))
+    left = np.clip(left / spread, -3, 3) if spread > 0 else left
+    left = left - left.mean()
+    square = float(left @ left)
+    rho = float(left[1:] @ left[:-1]) / square if square > 0 else 0.0
+    return (n * rho + 1) / (n - 3), (n - 2) / ((n - 3) * math.sqrt(n - 1))
+
+
+def inflation(rho: Floats, n: int) -> Floats:
+    """Variance of the mean of n values of a first-order autoregression over what their own spread suggests."""
+    lag = np.arange(1, n)
+    more = 2 * ((1 - lag / n) * np.power.outer(rho, lag)).sum(axis=-1)
+    return np.asarray((1 + more) / np.maximum(1 - more / (n - 1), 0.15))
+
+
+def dependence_factor(family: Sequence[Floats]) -> list[float]:
+    """How much wider, in variance, the interval of each contrast must be to hold for other hours than those measured.
+
+    The autocorrelation is pooled over the contrasts of the family, which share a side, so that each but the first
+    counts as half; the factor is its mean over what the autocorrelation may be.
+    """
+    known = [autocorrelation(d) for d in family if d.size >= SECOND_INTERVAL]
+    if not known:
+        return [1.0 for _ in family]
+    rho = float(np.mean([r for r, _ in known]))
+    sd = float(np.mean([s for _, s in known])) / math.sqrt((1 + len(known)) / 2)
+    weight = np.exp(-((rho - np.concatenate([[0.0], _RHO])) ** 2) / (2 * sd * sd)) + 1e-300
+    weight *= np.concatenate([[1 - _RESEMBLE], np.full(_RHO.size, _RESEMBLE / _RHO.size)])
+    weight /= weight.sum()
+    return [float(weight @ inflation(np.concatenate([[0.0], _RHO]), max(d.size, 2))) for d in family]
+
+
+def for_other_hours(
+    n: int, middle: float, ends: tuple[float, float], factor: float, error: float
+) -> tuple[float, float]:
+    """The ends of an interval moved outward for rounds that resemble their neighbours."""
+    worth = max(n / factor, 2.5)
+    wider = math.sqrt(factor) * student(worth - 1, error / 2) / student(n - 1, error / 2)
+    low, high = (middle + (end - middle) * max(wider, 1.0) for end in ends)
+    return low, high

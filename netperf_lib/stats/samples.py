@@ -1,0 +1,666 @@
+"""Verdicts from arrays: what was measured for each contrast of a family, and what it shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from ..errors import StatsError
+from ..metrics import Better, plural
+from .comparison import About, Comparison, Family, Verdict
+from .intervals import (
+    ABOVE,
+    EQUIVALENT,
+    OPEN,
+    SECOND_INTERVAL,
+    Decision,
+    Estimate,
+    Rounds,
+    Unblocked,
+    Units,
+    decide,
+    dependence_factor,
+    for_other_hours,
+    more_rounds,
+    nominal_level,
+    rounds_required,
+    without_far,
+)
+from .rank_tests import lag1_p
+from .result import Floats, check_share, numbers, percent, quantity
+
+Design = Literal["fixed", "sequential"]
+Mask = npt.NDArray[np.bool_]
+
+WORST = 12.0
+"""Log ratio of a failed run: farther than any measured one."""
+TINY = 1e-300
+"""Stands for zero where logs are taken."""
+PLACINGS = 22
+"""Placings needed without a far one: if one in ten lands elsewhere, that is then missed in a tenth of the cases."""
+FAR_PLACING = math.log(1.25)
+LONG = 600
+"""From this many rounds an hour is the unit of a level and of a threshold, where it is known when they were measured:
+the rounds of an hour resemble each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What was measured for one contrast: a value a round on each side, in time order.
+
+    Attributes
+    ----------
+    a, b : ndarray, shape (rounds,)
+        Values of A and of B in the unit of the metric; NaN where there is none. `b` is None for a threshold.
+        A round that was planned and not measured is NaN on both sides; one that was excluded for a recorded cause is
+        not part of the sample.
+    failed_a, failed_b : ndarray of bool, shape (rounds,), optional
+        Rounds in which the side failed or had to be repeated; their values are not used.
+    unit : ndarray of int, shape (rounds,), optional
+        Deployment or experiment of each round: with several, these are the replicates.
+    hour : ndarray of int, shape (rounds,), optional
+        Hour in which each round was measured; from `LONG` rounds it is the unit for a threshold.
+    threshold : float, optional
+        In the unit of the metric; needed where `b` is None.
+    limit : {"below", "at least"}
+        Which side of the threshold is good.
+    margin : float, default 0.05
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent.
+    better : {"higher", "lower"} or None
+        Which direction is good; ignored for a threshold.
+    declared : bool, default True
+        False: exploratory; it has an interval but no verdict, and takes no share of alpha.
+    paired : bool, default True
+        False: the sides share no round and may differ in length.
+    unit_means : bool, default False
+        Of unpaired sides: whether each value is the mean of a deployment.
+    moved : bool, default False
+        Whether the sides were measured on different VMs, so that their placement is part of the difference.
+    unit_name : {"deployment", "experiment"}
+    step : float, default 0
+        Half a step of the values, as a share: the interval of values that are all alike reaches so far.
+    refusal : str
+        Why there can be no verdict, known from elsewhere.
+    warnings : tuple of str
+        What else the reader must know.
+    about : dict
+        For the words: `names`, `metric`, `quantity`, `context`, `scope`, `hosts`, `question`; see `Comparison`.
+    """
+
+    a: Floats
+    b: Floats | None = None
+    failed_a: Mask | None = None
+    failed_b: Mask | None = None
+    unit: npt.NDArray[np.intp] | None = None
+    hour: npt.NDArray[np.intp] | None = None
+    threshold: float | None = None
+    limit: Literal["below", "at least"] = "below"
+    margin: float = 0.05
+    better: Better | None = "higher"
+    declared: bool = True
+    paired: bool = True
+    unit_means: bool = False
+    moved: bool = False
+    unit_name: str = "deployment"
+    step: float = 0.0
+    refusal: str = ""
+    warnings: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def edge(self) -> float:
+        """Log of the upper edge of the margin; 0 for a threshold, at which nothing is equivalent."""
+        return 0.0 if self.b is None else math.log1p(self.margin)
+
+    @property
+    def good(self) -> Better | None:
+        """Which direction is good."""
+        if self.b is None:
+            return "lower" if self.limit == "below" else "higher"
+        return self.better
+
+
+def judge_samples(samples: Sequence[Sample], *, alpha: float = 0.05, design: Design = "fixed", **family: Any) -> Family:
+    """Judge contrasts together: the declared ones as a family that shares `alpha`, the others each for itself.
+
+    Parameters
+    ----------
+    samples : sequence of Sample
+    alpha : float, default 0.05
+        Share of families that may hold a false verdict about the hours measured.
+    design : {"fixed", "sequential"}
+        "sequential": rounds are added until the contrasts are settled; intervals then hold at all looks together.
+    **family
+        Further fields of `Family`, such as ``ok``, ``failed``, ``notice``.
+
+    Returns
+    -------
+    Family
+        One `Comparison` for each sample, in their order.
+
+    Raises
+    ------
+    StatsError
+        An option out of range, or sides that do not fit together.
+
+    Notes
+    -----
+    One deployment: log ratios by round, the Hodges-Lehmann estimate and an exact signed-rank interval, with capped
+    ranks for equality and small shares (`intervals.rank_cap`). Several: one such estimate each, and Student's t over
+    them. Alpha is shared by `intervals.decide`.
+
+    Rounds with a failure are left out. What one side failed beyond the other, and beyond what chance allows (the root
+    of all that failed), is ranked worst in a second analysis, and there is a verdict only if both agree; rounds that
+    are missing on both sides count in the same way, in both directions. A verdict must also hold without outlying
+    rounds (`intervals.without_far`), unless every round is farther from no difference than they are from each other.
+
+    A verdict is about the hours measured. That neighbouring rounds resemble each other is a warning, and from
+    20 rounds a second, wider interval says what other hours may bring.
+
+    Examples
+    --------
+    >>> a = np.array([58.0, 57, 59, 58, 58, 60, 57, 58])
+    >>> b = np.array([84.0, 85, 86, 84, 87, 88, 85, 85])
+    >>> [c] = judge_samples([Sample(a=a, b=b, margin=0.1, better="lower")])
+    >>> c.verdict.value, round(c.ratio, 2), round(c.high, 2)
+    ('better', 0.68, 0.69)
+    """
+    check_share(alpha, "alpha", below=0.5)
+    if design not in ("fixed", "sequential"):
+        raise StatsError(f"design must be 'fixed' or 'sequential'; got {design!r}")
+    prepared = [_Data.of(s) for s in samples]
+    declared = [d for d in prepared if d.of_sample.declared]
+    together = iter(_judged(declared, alpha, design))
+    return Family(
+        comparisons=tuple(next(together) if d.of_sample.declared else _judged([d], alpha, design)[0] for d in prepared),
+        alpha=alpha,
+        **{"declared": len(declared), **family},
+    )
+
+
+@dataclass(slots=True)
+class _Data:
+    """The log ratios of a sample, and what is not known of its rounds."""
+
+    of_sample: Sample
+    d: Floats
+    unit: npt.NDArray[np.intp]
+    units: int
+    excess: tuple[int, npt.NDArray[np.intp]]
+    """Direction (1: A) and units of the failures of one side beyond those of the other and of chance."""
+    unknown: npt.NDArray[np.intp]
+    """Units of the rounds missing on both sides, beyond chance."""
+    failed: tuple[int, int]
+    absent: int
+    scheduled: int
+    medians: tuple[float, float]
+    slow: tuple[int, int]
+    runs: tuple[int, int]
+    zeros: bool
+    unblocked: tuple[Floats, Floats] | None
+    refusal: str
+    hourly: bool = False
+
+    @classmethod
+    def of(cls, s: Sample) -> _Data:
+        a, b = np.asarray(s.a, dtype=float), None if s.b is None else np.asarray(s.b, dtype=float)
+        if b is None and not s.threshold:
+            raise StatsError("a sample needs b, or a threshold above zero")
+        if s.paired and b is not None and a.size != b.size:
+            raise StatsError(
+                f"a holds {plural(a.size, 'value')} and b {b.size}: paired values belong to the same rounds"
+            )
+        sides = [a] if b is None else [a, b]
+        flags = [
+            np.zeros(v.size, dtype=bool) if f is None else f
+            for v, f in zip(sides, (s.failed_a, s.failed_b), strict=False)
+        ]
+        usable = [v[np.isfinite(v) & (v >= 0)] for v in sides]
+        below = sum(int((v < 0).sum() + (b is not None) * (v == 0).sum()) for v in sides)
+        medians = [float(np.median(v)) if v.size else math.nan for v in usable]
+        slow = [_slow(v, s.good) for v in usable]
+        refusal = s.refusal or (f"{plural(below, 'value')} of zero or less: there is no ratio" if below else "")
+        common: dict[str, Any] = {
+            "of_sample": s,
+            "medians": (medians[0], medians[1] if b is not None else math.nan),
+            "slow": (slow[0], slow[1] if b is not None else 0),
+            "runs": (usable[0].size, usable[1].size if b is not None else 0),
+            "zeros": b is None and bool((a == 0).any()),
+            "refusal": refusal,
+        }
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = [np.where(v > 0, np.log(v), math.log(TINY) if b is None else math.nan) for v in sides]
+        logs = [np.where(np.isfinite(v), log, math.nan) for v, log in zip(sides, logs, strict=True)]
+        if b is not None and not s.paired:
+            x, y = (v[np.isfinite(v)] for v in logs)
+            none = np.zeros(0, dtype=np.intp)
+            lost = (int(flags[0].sum()), int(flags[1].sum()))
+            return cls(d=x[:0], unit=none, units=1, excess=(0, none), unknown=none, failed=lost, absent=0,
+                       scheduled=max(a.size, b.size), unblocked=(x, y), **common)  # fmt: skip
+        gone = [np.isnan(v) | f for v, f in zip(logs, flags, strict=True)]
+        absent = np.logical_and.reduce([np.isnan(v) & ~f for v, f in zip(logs, flags, strict=True)])
+        base = math.log(s.threshold or 1) if b is None else logs[1]
+        ok = ~np.logical_or.reduce(gone)
+        d = np.maximum((logs[0] - base)[ok], -WORST) if b is None else (logs[0] - base)[ok]
+        unit = np.zeros(a.size, dtype=np.intp) if s.unit is None else np.unique(s.unit, return_inverse=True)[1]
+        only = [gone[0] & ~absent, np.zeros_like(ok)] if b is None else [gone[0] & ~gone[1], gone[1] & ~gone[0]]
+        made = cls(d=d, unit=unit[ok], units=max(1, np.unique(unit).size), excess=_excess(*(unit[v] for v in only)),
+                   unknown=_excess(unit[absent], unit[:0])[1], failed=(int(only[0].sum()), int(only[1].sum())),
+                   absent=int(absent.sum()), scheduled=a.size, unblocked=None, **common)  # fmt: skip
+        if b is None and s.hour is not None and made.units == 1 and d.size >= LONG:
+            hour = np.asarray(s.hour)[ok]
+            made.d = np.array([np.median(d[hour == h]) for h in np.unique(hour)])
+            made.unit, made.hourly = np.zeros(made.d.size, dtype=np.intp), True
+        return made
+
+    @property
+    def unsure(self) -> bool:
+        """Whether more is missing than chance explains."""
+        return bool(self.excess[1].size or self.unknown.size)
+
+    def ranked(self, unknown: int) -> tuple[Floats, npt.NDArray[np.intp]]:
+        """Log ratios and units with the excess ranked worst; rounds of which nothing is known highest (1) or lowest."""
+        side, units = self.excess
+        worst = {"lower": 1, "higher": -1}.get(self.of_sample.good or "", unknown) * side * WORST
+        return (
+            np.concatenate([self.d, np.full(units.size, worst), np.full(self.unknown.size, unknown * WORST)]),
+            np.concatenate([self.unit, units, self.unknown]),
+        )
+
+
+def _excess(a: npt.NDArray[np.intp], b: npt.NDArray[np.intp]) -> tuple[int, npt.NDArray[np.intp]]:
+    """Which side failed more often, and the units of its failures beyond the other's and one deviation of chance."""
+    more = a if a.size >= b.size else b
+    beyond = max(0, abs(a.size - b.size) - math.ceil(math.sqrt(a.size + b.size)))
+    return (1 if a.size >= b.size else -1), more[np.linspace(0, more.size - 1, beyond).astype(np.intp)]
+
+
+def _slow(values: Floats, good: Better | None) -> int:
+    """How many values are far on the bad side."""
+    x = np.log(np.maximum(values, TINY))
+    if x.size < 6:
+        return 0
+    far = ~without_far(x)
+    side = x > np.median(x) if good == "lower" else x < np.median(x)
+    return int((far & side).sum()) if good else int(far.sum())
+
+
+def _estimates(family: Sequence[_Data], logs: Sequence[tuple[Floats, Any]]) -> list[Estimate | None]:
+    """Estimates of a family from these log ratios and their units; None where there are none."""
+    made: list[Estimate | None] = []
+    by_unit: dict[int, Floats] = {}
+    for i, (data, (d, unit)) in enumerate(zip(family, logs, strict=True)):
+        if data.unblocked is not None:
+            made.append(Unblocked(*data.unblocked, units=data.of_sample.unit_means))
+        elif not d.size:
+            made.append(None)
+        elif data.units > 1:
+            by_unit[i] = np.array([Rounds(d[unit == u]).middle for u in np.unique(unit)])
+            made.append(None)
+        else:  # the level of a threshold is the median, as on every page
+            made.append(Rounds(d, float(np.median(d)) if data.of_sample.b is None else None))
+    for i, y in by_unit.items():
+        made[i] = Units(y, *_pooled(i, by_unit))
+    return made
+
+
+def _pooled(i: int, every: Mapping[int, Floats]) -> tuple[float, float]:
+    """Variance of a unit of contrast `i`: that of the whole family, unless its own is clearly larger.
+
+    Never less than its own. Contrasts with a common baseline share a part of it, so each of the others counts half.
+    """
+    y = every[i]
+    if y.size < 2:
+        return math.inf, 0.0
+    own, df = float(y.var(ddof=1)), y.size - 1.0
+    others = [v for j, v in every.items() if j != i and v.size > 1]
+    if not others:
+        return own, df
+    rest = float(np.mean([v.var(ddof=1) for v in others]))
+    more = sum(v.size - 1.0 for v in others) / 2
+    if own > rest * float(scipy.special.fdtri(df, more, 0.9)) or own <= 0:
+        return own, df
+    return max(own, (own * df + rest * more) / (df + more)), df + more
+
+
+def _judged(family: Sequence[_Data], alpha: float, design: Design) -> list[Comparison]:
+    """Judge samples that share alpha."""
+    edges = [data.of_sample.edge for data in family]
+    logs = [(data.d, data.unit) for data in family]
+
+    def decided(logs: Sequence[tuple[Floats, Any]]) -> tuple[list[Estimate | None], list[Decision]]:
+        estimates = _estimates(family, logs)
+        usable = [e if not data.refusal else None for e, data in zip(estimates, family, strict=True)]
+        return estimates, decide(usable, edges, alpha, sequential=design == "sequential")
+
+    estimates, main = decided(logs)
+    doubts: list[str] = ["" for _ in family]
+    if any(data.unsure for data in family):
+        both_ways = any(data.unknown.size or data.of_sample.good is None for data in family)
+        for unknown in (1, -1) if both_ways else (1,):
+            for i, d in enumerate(decided([data.ranked(unknown) for data in family])[1]):
+                if d.code != main[i].code and family[i].unsure:
+                    doubts[i] = "the verdict does not hold when the failures beyond chance are ranked worst"
+    near = [without_far(data.d) if data.units == 1 and data.d.size else None for data in family]
+    if any(v is not None and not v.all() for v in near):
+        core = [
+            (data.d, data.unit) if v is None else (data.d[v], data.unit[v])
+            for data, v in zip(family, near, strict=True)
+        ]
+        for i, d in enumerate(decided(core)[1]):
+            v = near[i]
+            if v is not None and not v.all() and d.code != main[i].code != _beyond_doubt(family[i]):
+                count = plural(int((~v).sum()), f"outlying {_unit(family[i])}")
+                doubts[i] = doubts[i] or f"the verdict would change without {count} of {v.size}"
+    placings = sum(data.of_sample.moved for data in family) + 1
+    factors = dependence_factor([data.d if data.units == 1 else data.d[:0] for data in family])
+    return [
+        _comparison(data, e, d, doubt, alpha, len(family), design, placings * data.units, factor)
+        for data, e, d, doubt, factor in zip(family, estimates, main, doubts, factors, strict=True)
+    ]
+
+
+def _beyond_doubt(data: _Data) -> int:
+    """1 or -1 if every round is on one side of no difference, by more than the rounds differ from each other."""
+    d = data.d
+    if d.size < 6:
+        return 0
+    spread = float(d.max() - d.min())
+    return 1 if d.min() > spread else -1 if d.max() < -spread else 0
+
+
+def _unit(data: _Data) -> str:
+    """What the observations of a contrast are."""
+    if data.unblocked is not None:
+        return "run"
+    return data.of_sample.unit_name if data.units > 1 else "hour" if data.hourly else "round"
+
+
+def _comparison(
+    data: _Data,
+    estimate: Estimate | None,
+    decision: Decision,
+    doubt: str,
+    alpha: float,
+    size: int,
+    design: Design,
+    placings: int,
+    factor: float,
+) -> Comparison:
+    """Put a decision into words, or give the reason why there is none."""
+    s, unit = data.of_sample, _unit(data)
+    n = estimate.n if estimate is not None else 0
+    verdict, reason, more = _verdict(data, estimate, decision, doubt, alpha, size, design, placings)
+    middle = estimate.middle if estimate is not None and n else math.nan
+    low, high, confidence = _ends(data, decision, middle)
+    other = (math.nan, math.nan)
+    warnings = [*s.warnings, *_failures(data)]
+    if data.units == 1 and data.d.size >= SECOND_INTERVAL and math.isfinite(low + high):
+        other = for_other_hours(data.d.size, middle, (low, high), factor, max(1 - confidence, 1e-6))
+    if data.units == 1 and data.d.size >= 6 and lag1_p(data.d[None, :])[0] < max(0.01 / size, 4e-4):
+        warnings.append(f"neighbouring {unit}s resemble each other: another hour may differ from those measured")
+    if data.unblocked is not None:
+        warnings.append("unblocked: any drift between the two sides' measurements is part of the difference")
+    if not s.declared:
+        reason = reason if verdict == Verdict.NONE and s.good is not None else ""
+        verdict, more = Verdict.NONE if not n else Verdict.EXPLORATORY, 0
+    method, estimand, assumed = _basis(data, decision, design)
+    metric = str(s.about.get("metric", ""))
+    return Comparison(
+        verdict=verdict,
+        ratio=math.exp(middle),
+        low=math.exp(low),
+        high=math.exp(high),
+        n=n,
+        reason=reason,
+        more_rounds=more,
+        confidence=confidence,
+        method=method,
+        assumptions=assumed,
+        warnings=tuple(dict.fromkeys(warnings)),
+        margin=s.margin,
+        alpha=alpha,
+        family=decision.share,
+        better=s.good,
+        unit=unit,
+        dropped=data.scheduled - data.d.size if data.unblocked is None and not data.hourly else 0,
+        failed=data.failed,
+        declared=s.declared,
+        medians=data.medians,
+        slow=data.slow,
+        runs=data.runs,
+        other_hours=(math.exp(other[0]), math.exp(other[1])),
+        estimand=estimand,
+        threshold=s.threshold if s.b is None else None,
+        design=design,
+        **{"quantity": quantity(metric) or "value", **s.about},
+    )
+
+
+def _verdict(
+    data: _Data,
+    estimate: Estimate | None,
+    decision: Decision,
+    doubt: str,
+    alpha: float,
+    size: int,
+    design: Design,
+    placings: int,
+) -> tuple[Verdict, str, int]:
+    """The verdict, its reason, and how many more observations would settle it."""
+    if data.refusal or estimate is None:
+        return Verdict.NONE, data.refusal or "no round has values of both sides", 0
+    s, n, unit, code = data.of_sample, estimate.n, _unit(data), decision.code
+    side = " per side" if data.unblocked is not None else ""
+    if n < (need := _least(data, alpha, size, design)):
+        shared = f" for a family of {size} contrasts" if size > 1 else ""
+        return Verdict.NONE, f"{plural(n, unit)}{side}, at least {need} are needed{shared} ({need - n} more)", need - n
+    if doubt and code != OPEN:
+        return Verdict.NONE, doubt, 0
+    if code == EQUIVALENT:
+        if unseen := _unseen(data, placings):
+            return Verdict.NONE, *unseen
+        certain = decision.low > 0 or decision.high < 0
+        return Verdict.EQUIVALENT, "a difference is certain, and smaller than the margin" if certain else "", 0
+    if code == OPEN:
+        more = more_rounds(n, estimate.middle, (decision.high - decision.low) / 2, s.edge)
+        many = more > 300
+        units = unit if more == 1 else f"{unit}s"
+        reason = f"about {float(f'{more:.1e}') if many else more:,.0f} more {units}{side} would settle it"
+        return Verdict.INCONCLUSIVE, reason + (": find what makes the runs vary first" if many else ""), more
+    if s.good is None:
+        return Verdict.NONE, "it differs, but neither direction is better", 0
+    return Verdict.BETTER if (code == ABOVE) == (s.good == "higher") else Verdict.WORSE, "", 0
+
+
+def _ends(data: _Data, decision: Decision, middle: float) -> tuple[float, float, float]:
+    """Ends of the interval that is printed, and its confidence; of too few rounds their range."""
+    low, high, confidence = decision.low, decision.high, decision.confidence
+    if not math.isfinite(middle):
+        return -math.inf, math.inf, 0.0
+    if data.units > 1 or data.unblocked is not None:
+        return low, high, confidence
+    least, most = float(data.d.min()), float(data.d.max())
+    if not math.isfinite(low + high) and data.d.size > 1:
+        return least, most, 1 - 2.0 ** (1 - data.d.size)
+    if low == high:  # the values that count are alike, and stand for all that the tool rounds to them
+        step = data.of_sample.step
+        least, most = (least, most) if least < most else (low - step, high + step)
+        low, high = max(low - step, least), min(high + step, most)
+    return low, high, confidence
+
+
+def _least(data: _Data, alpha: float, family: int, design: Design) -> int:
+    """Fewest rounds (deployments, runs per side) with which a verdict is possible."""
+    if data.units > 1:
+        return 2
+    need = rounds_required(alpha, family)
+    if design == "sequential":
+        while nominal_level(need, alpha / family) < 2.0 ** (1 - need):
+            need += 1
+    return need
+
+
+def _failures(data: _Data) -> list[str]:
+    """What failed, on which side, and whether one side failed more often than chance allows."""
+    found = []
+    a, b = data.failed
+    names = data.of_sample.about.get("names", ("A", "B"))
+    n = data.scheduled
+    if a or b:
+        text = f"failed, missing or repeated: {names[0]} in {a} of {plural(n, 'round')}"
+        if data.of_sample.b is not None:
+            text += f", {names[1]} in {b}"
+            text += ": one side fails more often than the other" if data.excess[1].size else ""
+        found.append(text)
+    if data.absent:
+        found.append(f"{plural(data.absent, 'round')} of {n} without a run on either side")
+    dropped = n - data.d.size
+    if data.unblocked is None and not data.hourly and dropped > data.absent:  # else it is said above
+        found.append(f"{plural(dropped, 'round')} of {n} dropped: a value is missing")
+    return found
+
+
+def _unseen(data: _Data, placings: int) -> tuple[str, int] | None:
+    """Why equivalence over placings cannot be claimed, and how many more deployments it takes."""
+    s = data.of_sample
+    if data.units < 2 or not s.moved:
+        return None
+    y = np.array([Rounds(data.d[data.unit == u]).middle for u in np.unique(data.unit)])
+    far = np.abs(y - np.median(y)) > FAR_PLACING
+    if far.any():
+        return f"{plural(int(far.sum()), s.unit_name)} of {y.size} landed far from the rest", 0
+    if placings < PLACINGS:
+        more = math.ceil((PLACINGS - placings) / max(1, round(placings / y.size)))
+        reason = (
+            f"these {y.size} {s.unit_name}s agree within the margin, but one placing in ten that lands far from the "
+            f"others would be missed in {percent(0.9**placings)} of such experiments ({more} more {s.unit_name}s)"
+        )
+        return reason, more
+    return None
+
+
+def _basis(data: _Data, decision: Decision, design: Design) -> tuple[str, str, tuple[str, ...]]:
+    """Method, what is estimated, and what is assumed."""
+    s = data.of_sample
+    looks = ", valid at every look" if design == "sequential" else ""
+    over = f"geometric mean over {s.unit_name}s of the " if data.units > 1 else ""
+    if data.unblocked is not None:
+        method = f"unblocked, {'Welch over deployments' if s.unit_means else 'Mann-Whitney shift'}"
+        what = "typical ratio of a run of A to a run of B"
+        return method + looks, over + what, (
+            "runs are independent", "both distributions have the same shape", "nothing drifted between them"
+        )  # fmt: skip
+    what = "typical value relative to the threshold" if s.b is None else "typical ratio within a round"
+    if over:
+        assumed = (
+            f"each {s.unit_name} is an independent draw of where VMs land",
+            f"{s.unit_name} means are near normal",
+        )
+        return f"paired by {s.unit_name}, Student's t over them{looks}", over + what, assumed
+    capped = decision.code == EQUIVALENT or (1 - decision.confidence) <= 0.01
+    ranks = "capped signed rank" if capped else "signed rank"
+    estimate = "median" if s.b is None else "Hodges-Lehmann"
+    unit = "by hour" if data.hourly else "by round"
+    assumed = ("log ratios are symmetrically distributed", "about the hours measured: another hour may differ")
+    return (
+        f"{'' if s.b is None else 'paired '}{unit}, {estimate}, {'' if looks else 'exact '}{ranks}{looks}",
+        what,
+        assumed,
+    )
+
+
+def compare_samples(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    margin: float = 0.05,
+    alpha: float = 0.05,
+    family: int = 1,
+    better: Better | None = "higher",
+    paired: bool = True,
+    **about: Unpack[About],
+) -> Comparison:
+    """Compare condition A with condition B, given as arrays.
+
+    Parameters
+    ----------
+    a, b : array_like, shape (rounds,)
+        One value per run, in time order. Paired: position i of both is round i; a round in which a side has no value
+        is dropped and counted.
+    margin : float, default 0.05
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent.
+    alpha : float, default 0.05
+        Share of families that may hold a false verdict.
+    family : int, default 1
+        Number of contrasts that share `alpha` (Bonferroni).
+    better : {"higher", "lower"} or None
+        Which direction is good; None: neither, so a difference gets no verdict.
+    paired : bool, default True
+        False: the values were not measured in common rounds. Any drift between the two sides is then part of the
+        difference, and the result says so.
+    **about
+        For the words: `declared` (False: exploratory, an interval but no verdict), `metric`,
+        `quantity`, `names`, `context`, `scope`; see `Comparison`.
+
+    Raises
+    ------
+    StatsError
+        Sides of different length, values that are not numbers, or an option out of range.
+
+    Examples
+    --------
+    >>> a = [58, 57, 59, 58, 58, 60, 57, 58]
+    >>> b = [84, 85, 86, 84, 87, 88, 85, 85]
+    >>> compare_samples(a, b, better="lower", quantity="one-way latency", names=("ppg", "same-zone")).words
+    'ppg: 32 % lower one-way latency than same-zone, at least 31 %'
+    """
+    check_share(margin, "margin")
+    check_share(alpha, "alpha", below=0.5)
+    if family < 1 or int(family) != family:
+        raise StatsError(f"family must be the number of contrasts that share alpha, 1 or more; got {family!r}")
+    if better not in ("higher", "lower", None):
+        raise StatsError(f"better must be 'higher', 'lower' or None; got {better!r}")
+    x, y = numbers(a, "a"), numbers(b, "b")
+    if paired and x.size != y.size:
+        raise StatsError(
+            f"a holds {plural(x.size, 'value')} and b {y.size}: paired values belong to the same rounds; "
+            "give both in round order with NaN where a round is missing, or pass paired=False"
+        )
+    words: dict[str, Any] = {"names": ("A", "B"), "metric": "", "quantity": "value", "scope": "", **about}
+    sample = Sample(
+        a=x,
+        b=y,
+        margin=margin,
+        better=better,
+        paired=paired,
+        declared=words.pop("declared", True),
+        step=half_step(x) + half_step(y),
+        about=words,
+    )
+    # Bonferroni: the share of this contrast alone
+    [c] = judge_samples([sample], alpha=alpha / family)
+    shared = f" for a family of {family} contrasts" if family > 1 else ""
+    reason = c.reason.replace(" are needed (", f" are needed{shared} (") if shared else c.reason
+    return dataclasses.replace(c, alpha=alpha, family=int(family), reason=reason)
+
+
+def half_step(x: Floats) -> float:
+    """Half a step of values that take only one or two steps of the tool's resolution, as a share; else 0."""
+    levels = np.unique(x[np.isfinite(x)])
+    if not 0 < levels.size <= 2 or x.size < 3 or levels[0] <= 0:
+        return 0.0
+    if levels.size == 2:
+        return float((levels[1] - levels[0]) / 2 / levels.mean())
+    value = float(levels[0])
+    digits = f"{value:.12g}".lower().partition("e")[0]
+    integer, _, part = digits.partition(".")
+    step = 10.0 ** -len(part) if part else 10.0 ** (len(integer) - len(integer.rstrip("0")))
+    return step / 2 / value if step < value else 0.0
