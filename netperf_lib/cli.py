@@ -214,7 +214,7 @@ def ingest(folder: str, **options: Any) -> None:
     from .data.ingest import ingest as do
 
     with _progress("reading") as progress:
-        n = do(folder, progress, **options)
+        n = do(folder, progress, **options, say=_say)
     _echo(f"{n} runs read")
 
 

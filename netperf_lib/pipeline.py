@@ -107,7 +107,7 @@ def run(
             raise
         failed = error
         say(str(error))
-    say(f"{ingest(store.location)} runs read into tables under {store.url}")
+    say(f"{ingest(store.location, say=say)} runs read into tables under {store.url}")
     made = report_to(store.url, pdf)
     if failed:
         raise failed

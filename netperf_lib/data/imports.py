@@ -412,9 +412,8 @@ def _value(kind: str, value: Any) -> Any:
 def _said(run: ParsedRun) -> dict[str, Any]:
     said = {"tool": run.tool, "test": run.test, "started_utc": run.parameters.get("started_local")}
     said |= dict(run.parameters)
-    if not getattr(
-        READERS.get(run.tool), "STATES_CONDITIONS", False
-    ):  # a tool's log contains much that is not a condition: ports, window sizes, units
+    if not getattr(READERS.get(run.tool), "STATES_CONDITIONS", False):
+        # a tool's log contains much that is not a condition: ports, window sizes, units
         said = {k: v for k, v in said.items() if k in COLUMNS}
     return {k: visible(v) if isinstance(v, str) else v for k, v in said.items() if v is not None}
 

@@ -13,6 +13,7 @@ import base64
 import errno
 import hashlib
 import re
+import sys
 import tempfile
 import warnings
 import zlib
@@ -20,7 +21,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +31,15 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from .. import tools
 from ..errors import ParseError, StoreError
-from ..metrics import METRICS
+from ..metrics import METRICS, plural
 from ..tools.parsed import ParsedRun
 from . import connections, logs
 from .files import Location, explained, sha256_of
 from .layout import RECORD, Store, block_of, read_record, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Engine
-
-READER_VERSION = 11
-"""Incremented when the same log would give other numbers, so that older tables are rebuilt."""
 
 Progress = Callable[[int, int], None]
 
@@ -50,6 +50,34 @@ _SUFFIX = ".parquet"
 _MOST_LOGS = 16
 _SHORT = 16
 """Digits of a digest in a footer, which does not compress well; column ``raw_sha256`` has all."""
+
+
+@cache
+def reader_version() -> str:
+    """Return a digest of the source that makes rows of logs: the readers, and what they import of the library.
+
+    Tables with another one are made anew, as the same logs may give other figures.
+    """
+    waiting = [tools.__name__, *(f"{PACKAGE}.data.{name}" for name in ("connections", "logs", "tables"))]
+    waiting += [getattr(reader, "__name__", type(reader).__module__) for reader in tools.READERS.values()]
+    sources: dict[str, bytes] = {}
+    while waiting:
+        name = waiting.pop()
+        spec = getattr(sys.modules.get(name), "__spec__", None)
+        if name in sources or spec is None or not spec.origin:
+            continue
+        sources[name] = Path(spec.origin).read_bytes()
+        for dots, module, names in _IMPORT.findall(sources[name].decode()):
+            base = resolve_name(dots + module, spec.parent) if dots else module
+            if base.split(".")[0] == PACKAGE:
+                waiting += [base, *(f"{base}.{part}" for part in re.findall(r"\w+", names))]
+    digests = "".join(f"{name} {hashlib.sha256(sources[name]).hexdigest()}\n" for name in sorted(sources))
+    return hashlib.sha256(digests.encode()).hexdigest()[:12]
+
+
+PACKAGE = __name__.partition(".")[0]
+_IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+"""An import that is executed: those for the type checker are indented."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +134,8 @@ class Tables:
     """Blocks whose parts must be built, with their runs."""
     blocks: dict[str, list[str]] = field(default_factory=dict)
     """Every block with its runs, according to ``raw/``."""
+    outdated: int = 0
+    """Number of parts that another version of the readers made."""
 
     def parts(self, table: TableName) -> dict[str, Part]:
         """Parts of a table by the name of their block."""
@@ -127,12 +157,12 @@ class Tables:
         if not ids:
             return self  # tables without raw runs are read as they are
         runs = self.parts("runs")
-        if versions := [int(f["reader"]) for part in runs.values() if (f := part.footer())]:
-            newest = max(versions)
-            if newest > READER_VERSION:
-                raise StoreError(
-                    f"{self.store.url}: a newer netperf_lib made these tables; upgrade, or remove the folder `tables`"
-                )
+        footers = {block: part.footer() for block, part in runs.items()}
+        if any(footer.get("schema", 0) > SCHEMA_VERSION for footer in footers.values()):
+            raise StoreError(
+                f"{self.store.url}: a newer netperf_lib made these tables; upgrade, or remove the folder `tables`"
+            )
+        self.outdated = sum(f.get("reader") != reader_version() for f in footers.values() if f)
         digests = self.store.digests()
         others = {table: self.parts(table) for table in details}
         for block, expected in self.blocks.items():
@@ -151,7 +181,7 @@ class Tables:
     ) -> bool:
         footer = part.footer()
         known: dict[str, str] = footer.get("runs", {})
-        if (footer.get("reader"), footer.get("experiment")) != (READER_VERSION, self.store.experiment):
+        if (footer.get("reader"), footer.get("experiment")) != (reader_version(), self.store.experiment):
             return False
         if list(known) != expected:
             return False
@@ -213,6 +243,7 @@ def ingest(
     workers: int = 1,
     scheduler: str | None = None,
     executor: Executor | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Bring the tables of experiments up to date with their raw runs; return how many runs were read.
 
@@ -231,6 +262,8 @@ def ingest(
         Address of a Dask scheduler, such as ``tcp://10.0.0.5:8786``. Its workers must be able to open the data root.
     executor : concurrent.futures.Executor, optional
         Used as it is, for example ``distributed.Client(…).get_executor()``.
+    say : callable, optional
+        Called with a line about tables that another version of the readers made.
 
     Raises
     ------
@@ -240,7 +273,10 @@ def ingest(
     chosen = stores(path)
     where = chosen[0].url if len(chosen) == 1 else "the data root"
     with explained(where), Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
-        return _ingest([Tables(store).look(DETAIL) for store in chosen], engine, progress)
+        several = [Tables(store).look(DETAIL) for store in chosen]
+        if outdated := sum(tables.outdated for tables in several):
+            say(f"{plural(outdated, 'part')} of tables made by another version of the readers: made anew from the logs")
+        return _ingest(several, engine, progress)
 
 
 def _ingest(several: Sequence[Tables], engine: Engine, progress: Progress | None) -> int:
@@ -295,8 +331,9 @@ def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> 
                     row |= {"status": "partial", "error": str(e).replace(str(place), f"raw/{run_id}")}
                     row |= dict.fromkeys(METRICS)
         _name_missing(rows)
-        content: dict[str, Any] = {"reader": READER_VERSION, "experiment": store.experiment, "runs": seen}
-        generation = hashlib.sha256(orjson.dumps([content, SCHEMA_VERSION])).hexdigest()[:16]
+        content: dict[str, Any] = {"reader": reader_version(), "schema": SCHEMA_VERSION}
+        content |= {"experiment": store.experiment, "runs": seen}
+        generation = hashlib.sha256(orjson.dumps(content)).hexdigest()[:16]
         footer = {"netperf_generation": generation}
         content["tables"] = [table for table, writer in writers.items() if writer.close(footer)]
     for table in DETAIL:
@@ -344,7 +381,7 @@ def read_run(
             ends = [place / _as_measured(place, end, files) for end in (name, server) if end in files]
             try:
                 if number is None:
-                    parsed += logs.parse_ends(ends[0], ends[-1] if len(ends) > 1 else place / "no-server")
+                    parsed += logs.parse_ends(ends[0], ends[-1] if len(ends) > 1 else place / "no-server", own=True)
                 else:
                     parsed += _imported(ends[0], files[name])[number : number + 1]
             except ParseError as e:
@@ -358,7 +395,7 @@ def read_run(
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         refused, parsed = True, []
         row = _refused(run_id, f"raw/{run_id}: the record or a log is damaged ({why})")
-    row |= {"experiment": store.experiment, "run_id": run_id, "parser_version": READER_VERSION}
+    row |= {"experiment": store.experiment, "run_id": run_id, "reader_version": reader_version()}
     row |= {"raw_path": f"raw/{run_id}", "raw_sha256": hashlib.sha256(data).hexdigest()}
     return row, parsed, refused
 

@@ -50,13 +50,15 @@ class FileChunks:
                     yield chunk
 
 
-def parse(path: str | os.PathLike[str]) -> list[ParsedRun]:
+def parse(path: str | os.PathLike[str], *, own: bool = False) -> list[ParsedRun]:
     """Read every run in a log of any known tool.
 
     Parameters
     ----------
     path : str or path-like
         The file, which may be gzipped; ``-`` for standard input.
+    own : bool
+        The program that measured wrote it: the lines are as the tool printed them.
 
     Returns
     -------
@@ -92,7 +94,7 @@ def parse(path: str | os.PathLike[str]) -> list[ParsedRun]:
             if about.st_size > MOST:
                 raise ParseError(_TOO_LARGE, file=name)
             held = [_unpacked(f, name)]
-        return tools.parse(held.pop(), file=name)  # no other reference is left once it is decoded
+        return tools.parse(held.pop(), file=name, own=own)  # no other reference is left once it is decoded
     except FileNotFoundError:
         raise ParseError("no such file; pass the path of a log, or its text to parse_text", file=name) from None
     except IsADirectoryError:
@@ -165,16 +167,16 @@ _RECEIVED = (
 ).split()
 
 
-def parse_ends(client: Path, server: Path) -> list[ParsedRun]:
+def parse_ends(client: Path, server: Path, *, own: bool = False) -> list[ParsedRun]:
     """Read the log of a client, and what arrived from that of its server if the client cannot know it.
 
     iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log
     without this information does not fail the client's run, but adds a warning.
     """
-    runs = parse(client)
+    runs = parse(client, own=own)
     lacking = [i for i, run in enumerate(runs) if run.status == "ok" and _knows_only_sent(run)]
     if len(lacking) == 1 and server.exists():
-        runs[lacking[0]] = _with_received(runs[lacking[0]], server)
+        runs[lacking[0]] = _with_received(runs[lacking[0]], server, own=own)
     return runs
 
 
@@ -183,12 +185,12 @@ def _knows_only_sent(run: ParsedRun) -> bool:
     return only and run.tool in _RECEIVERS and run.parameters.get("direction") != "reverse"
 
 
-def _with_received(run: ParsedRun, server: Path) -> ParsedRun:
+def _with_received(run: ParsedRun, server: Path, *, own: bool) -> ParsedRun:
     metrics: dict[str, float] = {}
     told: list[str] = []
     unknown = f"{server.name} does not tell what arrived"
     try:
-        heard = tools.parse(server.read_bytes(), file=server.name)
+        heard = tools.parse(server.read_bytes(), file=server.name, own=own)
     except ParseError as e:
         told.append(f"{unknown}: {e}")
     else:

@@ -33,13 +33,13 @@ GROUP_ROWS = 1 << 17
 
 TableName = Literal["runs", "intervals", "percentiles", "samples"]
 
-_TEXT = "experiment run_id status error command notice raw_path raw_sha256 declaration_sha256".split()
+_TEXT = "experiment run_id status error command notice raw_path raw_sha256 declaration_sha256 reader_version".split()
 _TYPES = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
 
 SCHEMAS: dict[TableName, pa.Schema] = {
     "runs": pa.schema(
         [(c, pa.string()) for c in _TEXT]
-        + [(c, pa.int64()) for c in "round order deployment attempt parser_version".split()]
+        + [(c, pa.int64()) for c in "round order deployment attempt".split()]
         + [(f.name, _TYPES[f.kind]) for f in FACTORS.values()]
         + [("started_utc", pa.timestamp("us", "UTC")), ("warnings", pa.list_(pa.string()))]
         + [(name, pa.float64()) for name in (*METRICS, *EVIDENCE)]

@@ -261,7 +261,7 @@ def provenance(runs: pd.DataFrame) -> Shown:
         ["measured", f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC" if len(started) else "–"],
         ["SHA-256 of all raw logs", hashlib.sha256(hashes.encode()).hexdigest()],
         ["root digest", _root(runs) or "–"],
-        ["version of the parser", _some(_levels(runs, "parser_version"))],
+        ["version of the readers", _some(_levels(runs, "reader_version"))],
     ]
     failures = [
         [str(r.run_id), str(r.excluded if given(r.excluded) else r.error or r.status)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import pairwise
 
@@ -14,9 +15,12 @@ from .microsecond_bins import POINTS, histogram, percentiles
 from .parsed import ParsedRun, Percentile
 
 NAME = "lagscope"
-MARKS = ("lagscope ", "Ping statistics for ", '"latencies"')
+_EACH_PING = "Index, Latency(us)"
+MARKS = ("lagscope ", "Ping statistics for ", '"latencies"', _EACH_PING)
 
-_START = re.compile(r'^lagscope \d+\.\d+\S*\n-{20}|^\{\s*"latencies"\s*:', re.MULTILINE)
+_START = re.compile(
+    rf'^lagscope \d+\.\d+\S*\n-{{20}}|^\{{\s*"latencies"\s*:|^{re.escape(_EACH_PING)}[ \t]*$', re.MULTILINE
+)
 _STATISTICS = re.compile(r"^.*Ping statistics for (\S+):[ \t]*$", re.MULTILINE)
 _COMMAND = re.compile(r".*\blagscope .*-P.*\n")
 """A command that requests percentiles."""
@@ -41,6 +45,8 @@ def read(text: str) -> list[ParsedRun]:
     """Read one run: the statistics of each target."""
     if text.startswith("{"):
         return [drafted(Draft(NAME), _frequencies, text)]
+    if text.startswith(_EACH_PING):
+        return [drafted(Draft(NAME), _each_ping, text)]
     version = m[1] if (m := re.match(r"(?:.*-P.*\n)?lagscope (\d+\.\d+\S*)\n", text)) else None
     starts = [m.start() for m in _STATISTICS.finditer(text)]
     if not starts:
@@ -125,7 +131,21 @@ def _frequencies(run: Draft, text: str) -> None:
     edges = [e for e, _ in bins]
     if edges != sorted(set(edges)) or not any(n for _, n in bins):
         raise Damaged("the latencies of the table are not in order, or the table is empty")
+    _from_bins(run, bins, "a table of whole microseconds: percentiles only, no mean")
+
+
+def _each_ping(run: Draft, text: str) -> None:
+    """Read the file of ``-R``: the number of each ping, and its round trip cut to whole microseconds."""
+    lines = text.split("\n")
+    rows = [re.fullmatch(r"(\d+), (\d+)", line) for line in lines[1 : lines.index("") if "" in lines else -1]]
+    if not rows or "" not in lines or any(row is None or int(row[1]) != i for i, row in enumerate(rows)):
+        raise Damaged("the list of round trips is cut or damaged")
+    latencies = Counter(int(row[2]) for row in rows if row)
+    _from_bins(run, latencies.items(), "whole microseconds: no mean; the list does not say whether pings are missing")
+
+
+def _from_bins(run: Draft, bins: Collection[tuple[int, int]], warning: str) -> None:
     run.parameters = {"protocol": "tcp"}
     run.metrics = {"messages_count": sum(n for _, n in bins)}
-    run.warnings = ["a table of whole microseconds: percentiles only, no mean"]
+    run.warnings = [warning]
     percentiles(run, bins)

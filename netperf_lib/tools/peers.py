@@ -254,5 +254,3 @@ def _k8s(document: Mapping[str, Any]) -> ParsedRun:
 FLENT = Peer("flent", ('"raw_values"', '"x_values"'), lambda documents: list(map(_flent, documents)))
 PERFKIT = Peer("perfkit", ('"metric"', '"value"', '"run_uri"'), _perfkit)
 K8S_NETPERF = Peer("k8s-netperf", ('"tputMetric"', '"profile"'), lambda documents: list(map(_k8s, documents)))
-PEERS = {peer.NAME: peer for peer in (FLENT, PERFKIT, K8S_NETPERF)}
-"""Readers of the results of other projects, by name."""

@@ -12,7 +12,7 @@ from .embedded import embedded
 from .interface import Reader
 from .parsed import ParsedRun
 from .registry import READERS
-from .wrapping import Voice, cleaned, decode, repaired, started
+from .wrapping import Voice, cleaned, decode, repaired, started, without_colours
 
 LARGE = 4 << 20
 """A file of at least this many bytes is first offered to the readers of pieces and of whole documents."""
@@ -21,7 +21,7 @@ LARGEST = 256 << 20
 """Maximum size of a text in bytes; its runs and intervals take up to twelve times as much memory."""
 
 
-def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
+def parse(data: str | bytes, *, file: str | None = None, own: bool = False) -> list[ParsedRun]:
     """Read every run of every known tool in a text.
 
     Parameters
@@ -30,6 +30,9 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
         Output of the tool, including any text around it.
     file : str, optional
         Name of its file; kept in the runs and named in errors.
+    own : bool
+        The program that measured wrote it as the tool printed it: nothing is around the lines, and nothing inside of
+        other documents.
 
     Returns
     -------
@@ -53,11 +56,11 @@ def parse(data: str | bytes, *, file: str | None = None) -> list[ParsedRun]:
         )
     if isinstance(data, bytes):
         data = decode(data)
-    sources = cleaned(data)
+    sources = [Voice(without_colours(data))] if own else cleaned(data)
     if all(not source.text or source.text.isspace() for source in sources):
         return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
-    runs = [_located(run, source, file) for source in sources for run in _runs(source.text)]
-    settled = any(run.status == "ok" or run.contradictory for run in runs)
+    runs = [_located(run, source, file) for source in sources for run in _runs(source.text, own=own)]
+    settled = own or any(run.status == "ok" or run.contradictory for run in runs)
     if len(sources) == 1 and not settled:
         for text, remark in repaired(sources[0].text):
             again = [_located(run, Voice(text), file) for run in _runs(text)]
@@ -92,9 +95,9 @@ def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
     return run
 
 
-def _runs(text: str) -> list[ParsedRun]:
+def _runs(text: str, *, own: bool = False) -> list[ParsedRun]:
     """Read the runs of one source."""
-    if (inner := embedded(text)) and (runs := _each(inner)):
+    if not own and (inner := embedded(text)) and (runs := _each(inner)):
         return runs
     runs = []
     seen: dict[str, int] = {}

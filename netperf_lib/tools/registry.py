@@ -1,7 +1,7 @@
-"""Registry of all tools: those of this package, and readers that other packages install.
+"""Registry of all tools: those that the project runs, and the readers that this and other packages declare.
 
-A new tool is a file or a folder of this package and an entry here, or an entry point of any package in the group
-``netperf_lib.readers``: a name, and the module that has the members of `Reader`.
+A reader is an entry point in the group ``netperf_lib.readers``: a name, and the module that has the members of
+`Reader`. This package declares its own in ``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -10,26 +10,17 @@ import warnings
 from importlib.metadata import entry_points
 
 from ..errors import UsageError
-from . import iperf2, iperf3, lagscope, latte, netperf, ntttcp, qperf, sockperf, uperf
+from . import iperf2, iperf3, qperf, sockperf
 from .interface import Reader, Tool
-from .peers import PEERS
 
 TOOLS: dict[str, Tool] = {"iperf2": iperf2, "iperf3": iperf3, "qperf": qperf, "sockperf": sockperf}
 """Tools that the project runs and whose logs it reads."""
-READERS: dict[str, Reader] = {
-    **TOOLS,
-    "lagscope": lagscope,
-    "latte": latte,
-    "netperf": netperf,
-    "ntttcp": ntttcp,
-    "uperf": uperf,
-    **PEERS,
-}
+READERS: dict[str, Reader] = dict(TOOLS)
 """All tools whose logs are read."""
 
 
-def _installed() -> dict[str, Reader]:
-    """Return the readers of other packages; one that cannot be used is left out with a warning."""
+def _declared() -> dict[str, Reader]:
+    """Return the readers that are entry points; one that cannot be used is left out with a warning."""
     readers: dict[str, Reader] = {}
     for point in entry_points(group="netperf_lib.readers"):
         try:
@@ -48,7 +39,7 @@ def _installed() -> dict[str, Reader]:
     return readers
 
 
-READERS |= _installed()
+READERS |= _declared()
 
 
 def tool(name: str) -> Tool:

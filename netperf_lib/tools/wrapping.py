@@ -79,8 +79,7 @@ def cleaned(text: str) -> list[Voice]:
     text = _from_docker(text.replace("\ufeff", ""))
     if "\r" in text:
         text = re.sub(r"\r*\n|\r", "\n", text)
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
+    text = without_colours(text)
     if "\u00a0" in text:
         text = text.replace("\u00a0", " ")
     if "&lt;" in text or "&gt;" in text or "&quot;" in text:
@@ -93,6 +92,11 @@ def cleaned(text: str) -> list[Voice]:
         inner = {i: stamps[n - 1] for i, n in enumerate(lines) if n - 1 in stamps} if lines else stamps
         found.append(Voice(_plain(_without_times(part, inner)), lines, inner))
     return found
+
+
+def without_colours(text: str) -> str:
+    """Remove the codes that colour a terminal; sockperf prints them into files, too."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def _plain(text: str) -> str:

@@ -180,9 +180,28 @@ def test_a_table_of_an_older_version_loads_with_null_columns(store: Store) -> No
 def test_tables_of_an_older_parser_are_made_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     add(store, 1)
     npl.ingest(store.path)
-    monkeypatch.setattr(ingest_module, "READER_VERSION", ingest_module.READER_VERSION + 1)
-    assert npl.ingest(store.path) == 1
-    assert len(npl.load(store.path)) == 1
+    monkeypatch.setattr(ingest_module, "reader_version", lambda: "another")
+    lines: list[str] = []
+    assert npl.ingest(store.path, say=lines.append) == 1
+    assert lines == ["1 part of tables made by another version of the readers: made anew from the logs"]
+    assert npl.ingest(store.path, say=lines.append) == 0
+    assert len(lines) == 1
+    assert npl.load(store.path)["reader_version"].tolist() == ["another"]
+
+
+@pytest.mark.parametrize("name", ["tools.qperf", "tools.latte", "metrics", "data.connections"])
+def test_the_version_of_the_readers_follows_their_source(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where an entry point alone names the module, or only its neighbours import it."""
+    before = ingest_module.reader_version.__wrapped__()
+    spec = sys.modules[f"netperf_lib.{name}"].__spec__
+    assert spec is not None
+    copy = tmp_path / "copy.py"
+    copy.write_text(f"{Path(str(spec.origin)).read_text()}\n# one line more\n")
+    monkeypatch.setattr(spec, "origin", str(copy))
+    assert ingest_module.reader_version.__wrapped__() != before
+    assert ingest_module.reader_version() == before
 
 
 def test_a_run_appears_whole_or_not_at_all(store: Store) -> None:

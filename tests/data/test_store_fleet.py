@@ -403,7 +403,7 @@ def test_one_of_many_experiments_is_loaded_without_the_others(made: Path, monkey
 
 def test_tables_of_a_newer_library_are_left_alone(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(ingest_module, "READER_VERSION", 99)
+        patch.setattr(ingest_module, "SCHEMA_VERSION", 99)
         npl.ingest(fresh)
     parts = sorted(fresh.glob("*/tables/*/*.parquet"))
     with pytest.raises(StoreError, match="newer netperf_lib"):

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from netperf_lib import tools
+from netperf_lib.data import logs
+from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs"
@@ -156,3 +158,18 @@ def test_a_terminal_wrapped_the_lines(log: str) -> None:
     wrapped = re.sub(r"([^\n]{80})(?=[^\n])", r"\1\n", text)
     assert wrapped != text
     assert [r.metrics for r in tools.parse(wrapped)] == [r.metrics for r in tools.parse(text)]
+
+
+def test_own_logs_are_read_as_they_are() -> None:
+    """The same as with the search for mail, Docker and Ansible around them, and without it."""
+    raw = Path(__file__).parents[2] / "data/recorded/lab-full/raw"
+    for log in sorted(raw.glob("d01-r001-*/client.out")):
+        data = log.read_bytes()
+        assert list(map(logs.to_json, tools.parse(data, own=True))) == list(map(logs.to_json, tools.parse(data))), log
+    docker = "".join(
+        json.dumps({"log": line, "stream": "stdout"}, separators=(",", ":")) + "\n"
+        for line in (LOGS / "qperf/gen-v.txt").read_text().splitlines(keepends=True)
+    )
+    assert {r.status for r in tools.parse(docker)} == {"ok"}
+    with pytest.raises(ParseError):
+        tools.parse(docker, own=True)

@@ -58,6 +58,8 @@ _FORMS = (
     re.compile(r"\s+(?P<reads>\d+)\s+\d+(?::\d+){7}\s*$"),
 )
 _COLUMNS = ("Write/Err", "Reads", "Jitter", "Burst Latency", "BB cnt", "Latency avg")
+_OF_ALL_BURSTS = re.compile(r"\d/[\d.]+/[\d.]+/[\d.]+ ms\b")
+"""Mean, minimum, maximum and deviation of the times of bursts."""
 _DISORDER = re.compile(r"\[\s*(?P<id>[^\]]+?)\s*\] .*?sec\s+(?P<count>\d+) datagrams received out-of-order")
 _REPORT = re.compile(r"[^\[]{0,80}\[\s*([^\]]+?)\s*\] (?:Sent (\d+) datagrams|Server Report:)\s*$")
 _BANNER = re.compile(r"(Client connecting to|Server listening on) (?:(\S+), )?(TCP|UDP) port (\d+)")
@@ -160,6 +162,8 @@ class Log:
     """The form of the last row after its rate."""
     columns: str = ""
     """The columns after the rate, from the table head."""
+    bursts: bool = False
+    """The rows are of bursts (``--burst-size``), and only the last one is of the test."""
 
     @property
     def known_columns(self) -> bool:
@@ -219,7 +223,8 @@ def _special(log: Log, line: str, reports: set[str]) -> bool:
             reports.add(m[1])
         elif m[2] and m[1] in log.streams:
             log.streams[m[1]].sent = int(m[2])
-    elif "[ ID]" in line and "Interval" in line:
+    elif "[ ID]" in line and ("Interval" in line or "Burst (start-end)" in line):
+        log.bursts = "Interval" not in line
         log.udp |= "Jitter" in line or "PPS" in line
         log.columns = line.partition("Bandwidth")[2].strip() or line.partition("Bitrate")[2].strip()
     elif "[ CT]" in line and (m := _CONNECT.search(line)):
@@ -282,6 +287,8 @@ def _context(log: Log, line: str) -> None:
 def take(log: Log, found: Row, reports: set[str]) -> None:
     """Add a row; it is the server's report if `reports` contains its stream."""
     details: dict[str, Any] = {}
+    if log.bursts and not _OF_ALL_BURSTS.search(found.rest):
+        return
     if found.rest.strip():
         for form in (log.form, *_FORMS):  # the rows of a table have one form: no two forms match the same row
             if m := form.match(found.rest):
