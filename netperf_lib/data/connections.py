@@ -1,8 +1,9 @@
 """The kernel's account of a run's connections: samples taken on both hosts while it ran, read into columns.
 
 A file of samples is text, as `netperf_lib.measure.facts.CONNECTIONS` prints it: ``@time``, the lines of ``ss -tinmHO``,
-``=time``, a line ``task id on waiting`` (``/proc/PID/task/ID/schedstat``, nanoseconds) for each thread of the tool, and
-the lines of ``/proc/stat`` for each core. Times of the kernel are cumulative: only differences after slow start count.
+``=time``, a line ``task id on waiting`` (``/proc/PID/task/ID/schedstat``, nanoseconds) for each thread of the tool,
+the lines of ``/proc/stat`` for each core, and ``"backlog":bytes`` for each queue of an interface. Times of the kernel
+are cumulative: only differences after slow start count.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 
 SAMPLES = "-connections.gz"
 """End of the name of a file of samples, after ``client`` or ``server``."""
+LOAD = "client-load"
+"""Name in the record of the load under which a test is measured: the side whose connections were sampled, if so."""
 DATA_BYTES = 20_000
 """A connection that carried fewer bytes is the control connection of a tool."""
 SLOW_START_S = 0.7
@@ -44,6 +47,8 @@ class Sample:
     tasks: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Seconds on a processor, and waiting for one, of each thread."""
     cores: dict[str, list[int]] = field(default_factory=dict)
+    queue_bytes: float | None = None
+    """What waits in the fullest queue of an interface: that of its root, which counts those below it."""
 
 
 def _socket(line: str, words: list[str]) -> dict[str, float]:
@@ -72,6 +77,8 @@ def read_samples(text: str) -> list[Sample]:
                 samples[-1].tasks[words[1]] = float(words[2]) / 1e9, float(words[3]) / 1e9
             elif words[0].startswith("cpu"):
                 samples[-1].cores[words[0]] = [int(word) for word in words[1:9]]
+            elif line.startswith('"backlog":'):
+                samples[-1].queue_bytes = max(samples[-1].queue_bytes or 0.0, float(line.partition(":")[2]))
             elif words[0].isdecimal():
                 samples[-1].sockets[words[2], words[3]] = _socket(line, words)
         except (ValueError, IndexError):
@@ -171,6 +178,9 @@ def evidence(sender: str, receiver: str, *, duration_s: float = 10.0, omit_s: fl
         columns |= {"limit_rtt_us": 1e3 * median(column("rtt")), "limit_rtt_min_us": 1e3 * min(column("minrtt"))}
     if column("snd_wnd"):
         columns["limit_window_bytes"] = max(column("snd_wnd"))
+    queues = [s.queue_bytes for s in samples["sender"] if s.queue_bytes is not None and since <= s.at_s <= until]
+    if queues:
+        columns["limit_queue_bytes"] = median(queues)
     if theirs := [f for series in received for t, f in series if t >= since]:
         columns["limit_receive_buffer_bytes"] = max((f["buffer"] for f in theirs if "buffer" in f), default=None)
         columns["limit_unread_bytes"] = median(f["unread"] for f in theirs)
@@ -190,7 +200,8 @@ def of_record(place: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     """
     trial = record["trial"]
     options = {**trial, **(trial.get("options") or {})}
-    ends = ("server", "client") if options.get("reverse") else ("client", "server")
+    backwards = "-R" in record["commands"][LOAD] if record.get("sampled") == LOAD else options.get("reverse")
+    ends = ("server", "client") if backwards else ("client", "server")
     texts = {}
     for host in ends:
         name = f"{host}{SAMPLES}"
@@ -210,7 +221,7 @@ def of_record(place: Path, record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _buffers(record: Mapping[str, Any], sender: str, receiver: str) -> dict[str, Any]:
     """The largest TCP buffers: what the tool asks for, which the kernel doubles; else the hosts' settings."""
-    command = list(map(str, record["commands"]["client"]))
+    command = list(map(str, record["commands"][record.get("sampled", "client")]))
     own = next((int(b) for a, b in pairwise(command) if a == "-w" and b.isdecimal()), None)
     columns: dict[str, Any] = {}
     for column, host, name, core in (

@@ -10,7 +10,7 @@ import asyncio
 import gzip
 import io
 import re
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from .. import tools
-from ..data.connections import SAMPLES
+from ..data.connections import LOAD, SAMPLES
 from ..errors import CollectError, ParseError
 from ..experiment.model import Trial
 from ..experiment.schedule import load_trial
@@ -37,6 +37,10 @@ UNREAD = "unknown"
 SETTLE_S, LOAD_TAIL_S = 1.0, 4.0
 """How long a load runs before the test, and beyond the test's duration: the test must not outlast it, and itself needs
 some time to begin and to end."""
+
+
+Sampled = tuple[Trial, tools.Commands]
+"""A test or a load, and its commands."""
 
 
 @dataclass(slots=True)
@@ -95,9 +99,9 @@ class TrialRun:
         before = asyncio.gather(*(h.counters() for h in hosts))
         try:
             commands, listeners = await self._serve(asked)
-            load = await self._load()
+            load, loaded = await self._load()
             counted = await before
-            await self._sample(commands)
+            await self._sample({"client": (trial, commands), LOAD: loaded})
             if load:
                 await asyncio.sleep(SETTLE_S)
             record["started_utc"] = now()
@@ -207,37 +211,37 @@ class TrialRun:
         last = FIRST_PORT + PORTS - 1
         raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
 
-    async def _load(self) -> Process | None:
-        """Start the load under which the test is measured."""
+    async def _load(self) -> tuple[Process | None, Sampled | None]:
+        """Start the load under which the test is measured; return its process, and what it runs."""
         spec = self.trial.test
         asked = load_trial(self.trial, float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)))
         if asked is None:
-            return None
+            return None, None
         commands, _ = await self._serve(asked, "-load")
-        return await self._start(commands, self.client, "client-load")
+        return await self._start(commands, self.client, "client-load"), (asked, commands)
 
-    async def _sample(self, commands: tools.Commands) -> None:
-        """Start to sample the connections on both ends of a test that fills the path with TCP.
+    async def _sample(self, sides: Mapping[str, Sampled | None]) -> None:
+        """Start to sample the connections on both ends of what fills the path with TCP: the test, else its load.
 
         Behind a load balancer, where the server is not known yet, only the client is sampled.
         """
-        test = self.trial.test
-        if "udp" in test.test or test.options.get("protocol") == "udp" or not commands.listens:
+        side = next((side for side, sampled in sides.items() if sampled and _fills_path(*sampled)), None)
+        if side is None or (sampled := sides[side]) is None:
             return
-        if not tools.tool(test.tool).rate_bps(self.trial):
-            return
-        port, every = commands.listens[0][1], facts.sampling_s(test.duration_s)
+        self.record["sampled"] = side
+        _, commands = sampled
+        port, every = commands.listens[0][1], facts.sampling_s(self.trial.test.duration_s)
         ports = str(port), str(port + PORTS_EACH // 2 - 1)
-        sides = {"client": self.client} | ({} if self.servers[1:] else {"server": self.server})
+        hosts = {"client": self.client} | ({} if self.servers[1:] else {"server": self.server})
         self.samplers += await asyncio.gather(
             *(
                 session.remote.start(
                     ["sh", "-c", facts.CONNECTIONS, "sh", *ports, f"{every:g}"],
-                    out=self._packed(f"{side}{SAMPLES}"),
+                    out=self._packed(f"{host}{SAMPLES}"),
                     err=io.BytesIO(),
                     limit_s=commands.timeout_s + 20,
                 )
-                for side, session in sides.items()
+                for host, session in hosts.items()
             )
         )
 
@@ -302,6 +306,12 @@ class TrialRun:
                 said += self._cause(said)
             read = {"status": self.parsed.status, "error": said}
         self.record["log"] = read
+
+
+def _fills_path(trial: Trial, commands: tools.Commands) -> bool:
+    test = trial.test
+    tcp = "udp" not in test.test and test.options.get("protocol") != "udp" and bool(commands.listens)
+    return tcp and tools.tool(test.tool).rate_bps(trial) > 0
 
 
 async def _all(work: Iterable[Awaitable[None]]) -> None:

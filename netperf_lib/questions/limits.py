@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
-from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs
+from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
 from .compare import Data, runs_of
 from .observe import Observations, observe
 
@@ -28,6 +28,8 @@ SETTINGS = {
     "send buffer": "the sender's net.ipv4.tcp_wmem",
 }
 """What bounds a window."""
+RISE, RISE_US = 0.1, 50.0
+"""A rise of the round-trip time under load that is smaller than one of these is none."""
 STREAMS = 16
 """Most parallel streams that are recommended."""
 
@@ -62,6 +64,9 @@ class Held:
         which is the path's: medians over the runs. Empty without samples.
     roofs : mapping
         The rate that each limit allows, bit/s, as far as settings and the median run tell.
+    rtt_us : tuple of float or None
+        Round-trip time when idle, under load, and what of the rise waits in the queue at the sender: medians over the
+        runs, µs. None without samples.
     """
 
     condition: str
@@ -75,6 +80,28 @@ class Held:
     link_known: bool
     times: Mapping[str, float]
     roofs: Mapping[str, float]
+    rtt_us: tuple[float, float, float] | None
+
+    @property
+    def delay(self) -> str:
+        """Where a packet waits under load, in words; empty where it is not known, or nothing waits.
+
+        A rise below a tenth of the idle path's round-trip time, or below 50 µs, is none.
+        """
+        if self.rtt_us is None:
+            return ""
+        idle, loaded, sender = self.rtt_us
+        rise = loaded - idle
+        if rise < max(RISE_US, RISE * idle):
+            return ""
+        times = f"round-trip time {format_value(loaded, 'us')} under load, {format_value(idle, 'us')} when idle"
+        share = sender / rise
+        if share >= 0.9:
+            return f"{times}: the queue at the sender"
+        path = "on the path or at the receiver" if self.limit.causes[:1] == ("receiver's CPU",) else "on the path"
+        if share <= 0.1:
+            return f"{times}: waiting {path}, not at the sender"
+        return f"{times}: {share:.0%} of the rise waits at the sender, the rest {path}"
 
     @property
     def cause(self) -> str:
@@ -136,6 +163,7 @@ class Held:
             "runs": self.runs,
             "agree": self.agree,
             "recommendation": self.recommendation,
+            **dict(zip(("rtt_idle_us", "rtt_loaded_us", "sender_queue_us"), self.rtt_us or (None,) * 3, strict=True)),
         }
 
 
@@ -190,7 +218,7 @@ def text(held: Sequence[Held]) -> str:
     blocks = []
     for one in held:
         lines = [f"{one.condition}: {format_value(one.bps, 'bps')}, held back by: {one.short}"]
-        lines += [f"  {words}" for words in (one.limit.reason, one.ceiling, one.recommendation) if words]
+        lines += [f"  {words}" for words in (one.limit.reason, one.ceiling, one.delay, one.recommendation) if words]
         blocks.append("\n".join(lines))
     return "\n".join([*blocks, "", note(held)])
 
@@ -235,6 +263,7 @@ def of_conditions(obs: Observations, runs: pd.DataFrame) -> dict[str, Held]:
             link_known=_number(row, "advertised_bps") is not None,
             times=_times(every),
             roofs=roofs(e) if (e := evidence_of(row, rtt_idle_us=idle(row))) else {},
+            rtt_us=_delays(every),
         )
     return held
 
@@ -248,6 +277,16 @@ def _times(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     shares = {k: min(1.0, max(0.0, median(v))) for k, v in values.items()}
     busy = shares.pop("busy")
     return {**shares, "program": 1 - busy, "path": max(0.0, busy - sum(shares.values()))}
+
+
+def _delays(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float, float] | None:
+    """Round-trip times of sampled runs, idle and under load, and what of the rise waits at the sender: medians, µs."""
+    evidence = [e for row in rows if (e := evidence_of(row)) is not None]
+    delays = [(e.rtt_min_us, e.rtt_us, w[1]) for e in evidence if (w := waiting(e)) and e.rtt_min_us and e.rtt_us]
+    if not delays or len(delays) < len(rows):
+        return None
+    idle, loaded, sender = (median(column) for column in zip(*delays, strict=True))
+    return idle, loaded, sender
 
 
 def _idle_rtt(runs: pd.DataFrame) -> Callable[[Mapping[str, Any]], float | None]:
@@ -331,6 +370,7 @@ def _from_samples(row: Mapping[str, Any], common: Evidence) -> Evidence:
         window_bytes=_number(row, "limit_window_bytes"),
         receive_buffer_bytes=_number(row, "limit_receive_buffer_bytes"),
         unread_bytes=_number(row, "limit_unread_bytes"),
+        queue_bytes=_number(row, "limit_queue_bytes"),
         sender=_pair(row, "sender_on", "sender_waiting"),
         receiver=_pair(row, "receiver_on", "receiver_waiting"),
         receiver_core=_pair(row, "receiver_core", "receiver_softirq"),

@@ -80,6 +80,8 @@ class Evidence:
     """The congestion window of one stream."""
     receive_buffer_bytes: float | None = None
     unread_bytes: float | None = None
+    queue_bytes: float | None = None
+    """What waits in the queue of the sender's interface."""
     sender: tuple[float, float] | None = None
     """Of the sending process: shares on a processor, and waiting for one."""
     receiver: tuple[float, float] | None = None
@@ -170,6 +172,26 @@ def held_back(e: Evidence) -> Limit:
     if following not in causes and ceiling < CLOSE * e.bps and sampled:
         causes = (*causes, following)
     return replace(first, causes=causes, ceiling_bps=ceiling, next=following)
+
+
+def waiting(e: Evidence) -> tuple[float, float] | None:
+    """Return by how much load raises the round-trip time, and how much of that is the queue at the sender.
+
+    Returns
+    -------
+    tuple of float or None
+        Microseconds; the queue's bytes take that long at the rate of the transfer (Little's law). What remains waits on
+        the path or at the receiver. None where the connections or the queue were not sampled.
+
+    Examples
+    --------
+    >>> waiting(Evidence(bps=1e9, rtt_us=24_000, rtt_min_us=20_000, queue_bytes=125_000))
+    (4000.0, 1000.0)
+    """
+    if e.rtt_us is None or e.rtt_min_us is None or e.queue_bytes is None:
+        return None
+    rise = max(0.0, e.rtt_us - e.rtt_min_us)
+    return rise, min(rise, 8e6 * e.queue_bytes / e.bps)
 
 
 def _figure(e: Evidence, cause: str) -> str:

@@ -32,7 +32,7 @@ from netperf_lib.measure import session, ssh
 from netperf_lib.measure.collector import Tally, collect
 from netperf_lib.measure.progress import Progress
 from netperf_lib.pipeline import decided
-from netperf_lib.questions.limits import of_run
+from netperf_lib.questions.limits import limits, of_run
 
 from ..sshd import free_port, wait_until
 
@@ -213,6 +213,29 @@ def test_the_connections_are_sampled_and_name_what_holds_the_transfer_back(
     path.write_bytes(path.read_bytes()[:-20])
     shutil.rmtree(store.path / "tables")
     assert "changed after it was measured" in load(store.location).set_index("run_id")["error"][rows[0]["run_id"]]
+
+
+def test_what_waits_under_load_is_told_from_what_waits_at_the_sender(deployment: Deployment, store: Store) -> None:
+    narrow = {"client": "client", "server": "narrow", "placement": "narrow"}
+    shaped = {"client": "other", "server": "near", "placement": "shaped"}
+    under_load = {"tool": "sockperf", "test": "ping-pong", "duration_s": 2}
+    under_load |= {"during": {"tool": "iperf3", "test": "tcp", "streams": 2}}
+    # a shaper on the sender's own interface, and a narrow link behind it
+    shape = "PATH=$PATH:/sbin:/usr/sbin tc qdisc {} dev eth0 root{}"
+    if "not permitted" in on_host(
+        deployment, "other", shape.format("add", " tbf rate 50mbit burst 32k limit 400k 2>&1")
+    ):
+        pytest.skip("no traffic control in the lab's hosts")
+    try:
+        measure(experiment(pairs=[narrow, shaped], tests=[under_load]), deployment, store)
+    finally:
+        on_host(deployment, "other", shape.format("del", ""))
+    held = {one.levels["placement"]: one for one in limits(store.location)}
+    assert all(one.sampled and one.streams == 2 for one in held.values())
+    assert "waiting on the path, not at the sender" in held["narrow"].delay
+    assert held["shaped"].delay.endswith("the queue at the sender")
+    idle, loaded, sender = held["shaped"].rtt_us or (0, 0, 0)
+    assert 0.6 * (loaded - idle) < sender <= loaded - idle
 
 
 def test_what_is_measured_is_not_measured_again(deployment: Deployment, store: Store) -> None:
