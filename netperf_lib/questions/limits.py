@@ -207,7 +207,14 @@ def limits_table(held: Sequence[Held]) -> pd.DataFrame:
 
     heads = ["condition", "throughput", "held back by", "evidence", "raising it brings", "what to do"]
     rows = [
-        (h.condition, format_value(h.bps, "bps"), h.short, h.limit.reason, h.ceiling or "–", h.recommendation or "–")
+        (
+            h.condition,
+            format_value(h.bps, "bps"),
+            h.short,
+            "; ".join(filter(None, (h.limit.reason, h.delay))),
+            h.ceiling or "–",
+            h.recommendation or "–",
+        )
         for h in held
     ]
     return pd.DataFrame(rows, columns=heads)
