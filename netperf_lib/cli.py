@@ -36,14 +36,24 @@ def _share(_context: click.Context, _option: click.Parameter, text: str | None) 
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
-root = click.option("--root", default="results", show_default=True, help="The data root: a folder, or abfs://…")
+
+
+def _workers(_context: click.Context, _option: click.Parameter, text: str | None) -> int | str:
+    """Read a number of processes, or the address of a Dask scheduler."""
+    if text is None:
+        return os.cpu_count() or 1
+    if "://" not in text and not re.fullmatch("[1-9][0-9]{0,3}", text):
+        raise click.BadParameter(f"{text!r}: write a number of processes, or tcp://host:port of a Dask scheduler")
+    return text if "://" in text else int(text)
+
+
+root = click.option("--root", default="results", show_default=True, help="The data root: a folder.")
 workers = click.option(
     "--workers",
-    type=click.IntRange(min=1),
-    default=lambda: os.cpu_count() or 1,
-    help="Number of processes on this machine (default: all cores).",
+    callback=_workers,
+    metavar="N|tcp://HOST:PORT",
+    help="Processes on this machine (default: all cores), or the scheduler of a Dask cluster.",
 )
-scheduler = click.option("--scheduler", help="Run on the Dask cluster with this scheduler (tcp://host:port).")
 experiment_file = click.argument("experiment", type=click.Path(path_type=Path))
 rounds = click.option("--rounds", help="Number of rounds to measure; +N adds N to those declared.")
 duration = click.option(
@@ -205,7 +215,6 @@ def collect(**options: Any) -> None:
 @npl.command()
 @click.argument("folder")
 @workers
-@scheduler
 def ingest(folder: str, **options: Any) -> None:
     """Read the raw logs of an experiment into tables.
 
@@ -219,30 +228,52 @@ def ingest(folder: str, **options: Any) -> None:
 
 
 @npl.command()
-@root
-@click.option("--runs", default=1000, show_default=True, help="Total number of runs.")
-@click.option("--experiments", default=1, show_default=True, help="Number of experiments to spread the runs over.")
-@click.option("--samples", default=1000, show_default=True, help="Number of packets in the log of a sockperf run.")
-@click.option("--seed", default=0, show_default=True, help="Random seed; the same seed writes the same bytes.")
-@click.option("--days", default=365.0, show_default=True, help="Number of days to spread the runs over.")
-@workers
-def synth(root: str, **options: Any) -> None:
-    """Generate synthetic experiments with known true effects.
+@click.argument("experiment")
+@click.argument("run_id")
+@click.option("--because", required=True, metavar="REASON", help="The reason, which reports print.")
+def exclude(experiment: str, run_id: str, because: str) -> None:
+    """Leave one run out of every comparison; its raw logs stay."""
+    from .data.layout import Store
 
-    The raw logs are written too, for benchmarks and demonstrations.
+    Store.at(experiment).exclude(run_id, because)
+
+
+@npl.command()
+@click.argument("folder")
+@click.argument("url")
+@click.option("--dated", is_flag=True, help="Name the copy after the start of the measurement.")
+def push(folder: str, url: str, dated: bool) -> None:
+    """Copy an experiment to an object store.
+
+    FOLDER is an experiment or a data root; URL the data root to copy to, such as abfs://container/folder. Only what is
+    missing there is copied; an interrupted copy is continued by the same command.
     """
-    from .data.synth import synth as do
+    from .data.transfer import push as do
 
-    with _progress("writing") as progress:
-        do(root, progress=progress, **options)
-    _echo(f"{options['runs']} runs under {root}; the true effects are in {root}/truth.json")
+    with _progress("copying") as progress:
+        copies = do(folder, url, dated=dated, progress=progress)
+    _echo("\n".join(copies))
+
+
+@npl.command()
+@click.argument("url")
+@click.argument("root", default="results")
+def pull(url: str, root: str) -> None:
+    """Copy an experiment from an object store into the data root ROOT.
+
+    URL is an experiment, or a data root: all its experiments are then copied. Only what is missing here is copied.
+    """
+    from .data.transfer import pull as do
+
+    with _progress("copying") as progress:
+        copies = do(url, root, progress=progress)
+    _echo("\n".join(copies))
 
 
 @npl.command()
 @click.argument("folder")
 @click.option("--root", metavar="DIGEST", help="The root digest that a report printed: is it of this folder?")
 @workers
-@scheduler
 @as_json
 def verify(folder: str, as_json: bool, **options: Any) -> None:
     """Check that raw runs are unchanged and the tables agree.

@@ -1,4 +1,4 @@
-"""The file operations that a data root needs, on a disk or an object store; each is atomic.
+"""The file operations that a data root needs: all on a disk, those of reading and of tables on an object store.
 
 A path is a folder on this machine; a URL (``abfs://container/folder``, ``s3://…``, ``memory://…``) is opened by fsspec.
 Credentials come from where the store's own tools keep them (for Azure: ``az login``, a managed identity, or the
@@ -24,7 +24,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -38,9 +37,6 @@ from ..errors import NetperfError, StoreError, pip_install
 
 Location = str | os.PathLike[str]
 """A path, or the URL of an object store."""
-
-SMALL = 8 << 20
-"""Files of an object store up to this many bytes are fetched whole; of larger ones only the ranges that are needed."""
 
 _TEMPORARY = re.compile(r"\.(?:staging-|.+\.)(?P<host>[^.]*)-(?P<pid>\d+)-[0-9a-z_]{8}")
 """Name of a file or folder while it is being written."""
@@ -66,9 +62,9 @@ def split(place: Location) -> tuple[str, str]:
     return str(path.parent), path.name
 
 
-def folder(place: Location) -> Folder:
+def folder(place: Location) -> Folder | RemoteFolder:
     """Open a folder, which need not exist yet; StoreError if its URL cannot be used."""
-    return ObjectFolder(str(place)) if is_url(place) else Folder(str(_path(place)))
+    return RemoteFolder(str(place)) if is_url(place) else Folder(str(_path(place)))
 
 
 @contextmanager
@@ -139,26 +135,23 @@ class Folder:
 
     url: str
     """Its path or URL, as used by messages and workers."""
-    path: Path | None
+    path: Path
     """Where it is on this machine; None for a folder elsewhere."""
 
     def __init__(self, path: str) -> None:
-        self.path = self._top = Path(path)
+        self.path = Path(path)
         self.url = str(self.path)
 
     def __repr__(self) -> str:
         return f"folder({self.url!r})"
 
-    def __reduce__(self) -> tuple[Callable[[str], Folder], tuple[str]]:
-        return folder, (self.url,)  # no credentials travel
-
     def exists(self, name: str) -> bool:
         """Whether a file or folder has this name."""
-        return os.path.exists(self._top / name)  # noqa: PTH110 (Path.exists raises for a name that is too long)
+        return os.path.exists(self.path / name)  # noqa: PTH110 (Path.exists raises for a name that is too long)
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        return (self._top / name).read_bytes()
+        return (self.path / name).read_bytes()
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file whole."""
@@ -168,7 +161,7 @@ class Folder:
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
         """A local path to write to; it becomes the file `name` in one step when the block succeeds."""
-        place = self._top / name
+        place = self.path / name
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = _temporary(place)
         try:
@@ -181,7 +174,7 @@ class Folder:
 
     def create(self, name: str, data: bytes) -> None:
         """Write a new file whole; FileExistsError if it exists."""
-        place = self._top / name
+        place = self.path / name
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = _temporary(place)
         try:
@@ -198,8 +191,8 @@ class Folder:
                 aside.unlink(missing_ok=True)
 
     def append(self, name: str, line: str, *, durable: bool = True) -> None:
-        """Add a line to a text file. On an object store only one process may do so at a time."""
-        place = self._top / name
+        """Add a line to a text file."""
+        place = self.path / name
         place.parent.mkdir(parents=True, exist_ok=True)
         with place.open("ab", buffering=0) as file:
             file.write(f"{line}\n".encode())
@@ -209,7 +202,7 @@ class Folder:
     @contextmanager
     def staging(self, name: str) -> Iterator[Path]:
         """A local folder to write into, later passed to `publish` as the folder `name`; removed after the block."""
-        final = self._top / name
+        final = self.path / name
         final.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".staging-{_host()}-{os.getpid()}-", dir=final.parent))
         try:
@@ -219,7 +212,7 @@ class Folder:
 
     def publish(self, staged: Path, name: str, last: str, *, durable: bool = True) -> None:
         """Make a staged folder appear; its file `last` makes it complete and is written only if absent."""
-        final = self._top / name
+        final = self.path / name
         mask = os.umask(0)
         os.umask(mask)
         staged.chmod(0o777 & ~mask)
@@ -237,15 +230,15 @@ class Folder:
             _fsync(final.parent)
 
     def tidy(self, name: str) -> None:
-        """Remove leftovers of this machine's killed writers in a folder; object stores have no half-written files."""
-        for left in (self._top / name).glob(".*"):
+        """Remove leftovers of this machine's killed writers in a folder."""
+        for left in (self.path / name).glob(".*"):
             found = _TEMPORARY.fullmatch(left.name)
             if found and found["host"] == _host() and not is_alive(int(found["pid"])):
                 self.remove(f"{name}/{left.name}")
 
     def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
         """Names in a folder, sorted, without hidden ones; with `complete_with` only folders that contain that file."""
-        top = f"{self._top}/{name}" if name else str(self._top)
+        top = f"{self.path}/{name}" if name else str(self.path)
         try:
             with os.scandir(top) as entries:
                 found = [e.name for e in entries if not e.name.startswith(".")]
@@ -258,39 +251,41 @@ class Folder:
     def sizes(self, name: str) -> dict[str, int]:
         """Names of the files in a folder and their sizes in bytes; empty if there is no such folder."""
         try:
-            with os.scandir(self._top / name) as entries:
+            with os.scandir(self.path / name) as entries:
                 return {e.name: e.stat().st_size for e in entries if e.is_file() and not e.name.startswith(".")}
         except (FileNotFoundError, NotADirectoryError):
             return {}
 
+    def find(self) -> list[str]:
+        """Return the names of all files below this folder."""
+        return sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
+
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
         """A local path for reading a folder, for the duration of the block."""
-        yield self._top / name
+        yield self.path / name
 
     def remove(self, name: str) -> None:
         """Remove a file or a whole folder; a missing one is no error."""
-        place = self._top / name
+        place = self.path / name
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
         else:
             place.unlink(missing_ok=True)
 
-    def move(self, name: str, target: str, *, last: str) -> None:
-        """Rename a folder. If that is not atomic, the file `last` is copied last and removed last."""
-        (self._top / name).rename(self._top / target)
-
-    def arrow(self, name: str, sizes: Mapping[str, int]) -> tuple[pyarrow.fs.FileSystem, str]:
-        """A pyarrow file system for the files of a folder, with known sizes, and the folder's path in it."""
-        return pyarrow.fs.LocalFileSystem(), str(self._top / name)
+    def arrow(self, name: str) -> tuple[pyarrow.fs.FileSystem, str]:
+        """A pyarrow file system, and the path of a folder in it."""
+        return pyarrow.fs.LocalFileSystem(), str(self.path / name)
 
     def each(self, function: Callable[[T], Any], items: list[T]) -> list[Any]:
         """Apply a function to many items; concurrently if each waits for the store."""
         return [function(item) for item in items]
 
 
-class ObjectFolder(Folder):
-    """A folder on an object store: a file appears whole when its upload is done; there is no rename."""
+class RemoteFolder:
+    """A folder on an object store, for reading and for tables: a file appears whole when its upload is done."""
+
+    path = None
 
     def __init__(self, url: str) -> None:
         if re.search(r"[?&](sig|sv|se)=", url) or re.match(r"\w+://[^/@]*:[^/@]*@", url):
@@ -300,135 +295,106 @@ class ObjectFolder(Folder):
             )
         import fsspec  # only here: a folder on this machine does not need it
 
-        self.url, self.path = url.rstrip("/"), None
-        with _store_errors(self.url):
-            opened = fsspec.core.url_to_fs(self.url, use_listings_cache=False)  # type: ignore[no-untyped-call]
-            self._fs: Any = opened[0]
-            self._base: str = opened[1].rstrip("/")
-        _fail_at_once(self.url, getattr(self._fs, "credential", None))
+        self.url = url.rstrip("/")
+        with store_errors(self.url):
+            filesystem, base = fsspec.core.url_to_fs(self.url, use_listings_cache=False)  # type: ignore[no-untyped-call]
+        self.fs: Any = filesystem
+        """Its fsspec file system."""
+        self._base: str = base.rstrip("/")
+        logging.getLogger("azure").addHandler(logging.NullHandler())  # it prints a page for each attempt
+        credential = getattr(self.fs, "credential", None)
+        for name in ("get_token", "get_token_info"):
+            if inspect.iscoroutinefunction(request := getattr(credential, name, None)):
+                setattr(credential, name, _logged_in(self.url, request))
 
-    def _at(self, name: str) -> str:
+    def __repr__(self) -> str:
+        return f"folder({self.url!r})"
+
+    def __reduce__(self) -> tuple[type[RemoteFolder], tuple[str]]:
+        return RemoteFolder, (self.url,)  # no credentials travel
+
+    def at(self, name: str) -> str:
+        """Return the path of a file in the file system."""
         return f"{self._base}/{name}".rstrip("/")
 
     def exists(self, name: str) -> bool:
-        with _store_errors(self.url):
-            return bool(self._fs.exists(self._at(name)))
+        with store_errors(self.url):
+            return bool(self.fs.exists(self.at(name)))
 
     def read(self, name: str) -> bytes:
-        with _store_errors(self.url):
-            data: bytes = self._fs.cat_file(self._at(name))
+        with store_errors(self.url):
+            data: bytes = self.fs.cat_file(self.at(name))
             return data
+
+    def write(self, name: str, data: bytes) -> None:
+        with store_errors(self.url):
+            self.fs.pipe_file(self.at(name), data)
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
-            place = Path(scratch) / "new"
-            yield place
-            with _store_errors(self.url):
-                self._fs.put_file(str(place), self._at(name))
-
-    def write(self, name: str, data: bytes) -> None:
-        with _store_errors(self.url):
-            self._fs.pipe_file(self._at(name), data)
-
-    def create(self, name: str, data: bytes) -> None:
-        with _store_errors(self.url):
-            self._fs.pipe_file(self._at(name), data, mode="create")
-
-    def append(self, name: str, line: str, *, durable: bool = True) -> None:
-        before = b""
-        with suppress(FileNotFoundError):
-            before = self.read(name)
-        self.write(name, before + f"{line}\n".encode())
+        with self._scratch() as scratch:
+            yield scratch / "new"
+            with store_errors(self.url):
+                self.fs.put_file(str(scratch / "new"), self.at(name))
 
     @contextmanager
-    def staging(self, name: str) -> Iterator[Path]:
+    def _scratch(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
             yield Path(scratch)
 
-    def publish(self, staged: Path, name: str, last: str, *, durable: bool = True) -> None:
-        with _store_errors(self.url):
-            for file in sorted(staged.iterdir()):
-                if file.name != last:
-                    self._fs.put_file(str(file), self._at(f"{name}/{file.name}"))
-        self.create(f"{name}/{last}", (staged / last).read_bytes())
-
-    def _ls(self, name: str) -> list[dict[str, Any]]:
-        with _store_errors(self.url):
-            try:
-                found: list[dict[str, Any]] = self._fs.ls(self._at(name), detail=True)
-            except FileNotFoundError:
-                return []
-        return found
-
     def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
         if complete_with is not None:
-            ends = f"/{complete_with}"
-            return sorted({f.split("/")[0] for f in self._find(name) if f.count("/") == 1 and f.endswith(ends)})
-        found = {str(e["name"]).rstrip("/").rpartition("/")[2] for e in self._ls(name)}
-        return sorted(n for n in found if n and not n.startswith("."))
-
-    def _find(self, name: str) -> dict[str, int]:
-        """Every file below a folder, named relative to it, with its size."""
-        start = self._at(name).lstrip("/")
-        with _store_errors(self.url):
-            found = self._fs.find(self._at(name), detail=True)
-        return {f.lstrip("/").removeprefix(start).lstrip("/"): int(i["size"] or 0) for f, i in found.items()}
+            return sorted(
+                f.split("/")[0] for f in self.find(name) if f.count("/") == 1 and f.endswith(f"/{complete_with}")
+            )
+        return sorted(n for n in map(_last, self._entries(name)) if n and not n.startswith("."))
 
     def sizes(self, name: str) -> dict[str, int]:
-        files = (e for e in self._ls(name) if e["type"] == "file")
-        sizes = {str(e["name"]).rpartition("/")[2]: int(e["size"] or 0) for e in files}
+        sizes = {_last(e): int(e["size"] or 0) for e in self._entries(name) if e["type"] == "file"}
         return {n: size for n, size in sizes.items() if not n.startswith(".")}
+
+    def _entries(self, name: str) -> list[dict[str, Any]]:
+        with store_errors(self.url):
+            try:
+                entries: list[dict[str, Any]] = self.fs.ls(self.at(name), detail=True)
+            except FileNotFoundError:
+                return []
+        return entries
+
+    def find(self, name: str = "") -> list[str]:
+        """Every file below a folder, named relative to it."""
+        start = self.at(name).lstrip("/")
+        with store_errors(self.url):
+            return [f.lstrip("/").removeprefix(start).lstrip("/") for f in self.fs.find(self.at(name))]
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
-            copy = Path(scratch) / name.rpartition("/")[2]
+        with self._scratch() as scratch:
+            copy = scratch / _last({"name": name})
             copy.mkdir()
             files = list(self.sizes(name))
-            with _store_errors(self.url):
-                self._fs.get([self._at(f"{name}/{f}") for f in files], [str(copy / f) for f in files])
+            with store_errors(self.url):
+                self.fs.get([self.at(f"{name}/{f}") for f in files], [str(copy / f) for f in files])
             yield copy
+
+    def remove(self, name: str) -> None:
+        with store_errors(self.url), suppress(FileNotFoundError):
+            self.fs.rm(self.at(name), recursive=True)
 
     def tidy(self, name: str) -> None:
         pass
-
-    def remove(self, name: str) -> None:
-        with _store_errors(self.url), suppress(FileNotFoundError):
-            self._fs.rm(self._at(name), recursive=True)
-
-    def move(self, name: str, target: str, *, last: str) -> None:
-        with _store_errors(self.url):
-            files = sorted((f for f in self._find(name) if not f.startswith(".")), key=lambda f: (f == last, f))
-            for file in files:  # copied whole before anything is removed
-                self._fs.cp_file(self._at(f"{name}/{file}"), self._at(f"{target}/{file}"))
-            for file in files:
-                self._fs.rm_file(self._at(f"{name}/{file}"))
 
     def each(self, function: Callable[[T], Any], items: list[T]) -> list[Any]:
         with ThreadPoolExecutor(min(16, max(1, len(items)))) as pool:
             return list(pool.map(function, items))
 
-    def arrow(self, name: str, sizes: Mapping[str, int]) -> tuple[pyarrow.fs.FileSystem, str]:
-        return pyarrow.fs.PyFileSystem(_KnownFiles(self, sizes)), self._at(name)
+    def arrow(self, name: str) -> tuple[pyarrow.fs.FileSystem, str]:
+        return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self.fs)), self.at(name)
 
 
-class _KnownFiles(pyarrow.fs.FSSpecHandler):  # type: ignore[misc]  # pyarrow has no types
-    """Lets pyarrow read files of a folder with known sizes; small ones are fetched whole in one request."""
-
-    def __init__(self, folder: ObjectFolder, sizes: Mapping[str, int]) -> None:
-        super().__init__(folder._fs)
-        self._folder, self._sizes = folder, sizes
-
-    def get_file_info(self, paths: list[str]) -> list[pyarrow.fs.FileInfo]:
-        kind = pyarrow.fs.FileType.File
-        return [pyarrow.fs.FileInfo(p, kind, size=self._sizes[p.rpartition("/")[2]]) for p in paths]
-
-    def open_input_file(self, path: str) -> pa.NativeFile:
-        with _store_errors(self._folder.url):
-            if self._sizes[path.rpartition("/")[2]] <= SMALL:
-                return pa.BufferReader(self._folder._fs.cat_file(path))
-            return super().open_input_file(path)
+def _last(entry: Mapping[str, Any]) -> str:
+    """Return the last part of the name of an entry of a folder."""
+    return str(entry["name"]).rstrip("/").rpartition("/")[2]
 
 
 def _fsync(place: Path) -> None:
@@ -441,26 +407,17 @@ def _fsync(place: Path) -> None:
         os.close(descriptor)
 
 
-def _fail_at_once(url: str, credential: Any) -> None:
-    """Make a failed first login end the request: Azure's client would retry it for a minute and a half."""
-    logging.getLogger("azure").addHandler(logging.NullHandler())  # it prints a page for each attempt
+def _logged_in(url: str, request: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a failed login end the request: Azure's client would retry it for a minute and a half."""
 
-    def asking(name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
-        async def once(*scopes: str, **more: Any) -> Any:
-            try:
-                token = await ask(*scopes, **more)
-            except Exception as error:  # noqa: BLE001 - whatever keeps one from a login
-                said = str(error).splitlines()[0]
-                raise StoreError(f"{url}: nobody is logged in ({said}); use `az login` or AZURE_STORAGE_*") from None
-            credential.__dict__.pop(name, None)  # a later one may be tried again
-            return token
+    async def once(*scopes: str, **options: Any) -> Any:
+        try:
+            return await request(*scopes, **options)
+        except Exception as error:  # noqa: BLE001 - whatever keeps one from a login
+            reason = str(error).splitlines()[0]
+            raise StoreError(f"{url}: nobody is logged in ({reason}); use `az login` or AZURE_STORAGE_*") from None
 
-        return once
-
-    for name in ("get_token", "get_token_info"):
-        ask = getattr(type(credential), name, None)
-        if inspect.iscoroutinefunction(ask):
-            setattr(credential, name, asking(name, partial(ask, credential)))
+    return once
 
 
 _SECRETS = re.compile(
@@ -469,7 +426,7 @@ _SECRETS = re.compile(
 
 
 @contextmanager
-def _store_errors(url: str) -> Iterator[None]:
+def store_errors(url: str) -> Iterator[None]:
     """Turn errors of a store's client into one sentence without secrets; missing and denied keep their type."""
     try:
         yield

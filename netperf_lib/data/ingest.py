@@ -18,7 +18,6 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
@@ -39,7 +38,7 @@ from . import connections, logs
 from .files import Location, explained, sha256_of
 from .layout import RECORD, Store, block_of, read_record, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
-from .workers import Engine
+from .workers import Workers, each
 
 Progress = Callable[[int, int], None]
 
@@ -139,9 +138,9 @@ class Tables:
 
     def parts(self, table: TableName) -> dict[str, Part]:
         """Parts of a table by the name of their block."""
-        files = (self.at or self.store)._files
+        files = (self.at or self.store).files
         sizes = files.sizes(f"tables/{table}")
-        system, base = files.arrow(f"tables/{table}", sizes)
+        system, base = files.arrow(f"tables/{table}")
         found = {n.removesuffix(_SUFFIX): Part(f"{base}/{n}", system) for n in sorted(sizes) if n.endswith(_SUFFIX)}
         if self.blocks:
             found = {n: part for n, part in found.items() if n in self.blocks}
@@ -188,7 +187,7 @@ class Tables:
         for run_id, digest in known.items():
             if digest.startswith("!"):  # it was refused: was it repaired?
                 try:
-                    data = self.store._files.read(f"raw/{run_id}/{RECORD}")
+                    data = self.store.files.read(f"raw/{run_id}/{RECORD}")
                 except OSError:
                     data = b""
                 if digest != "!" + hashlib.sha256(data).hexdigest()[:_SHORT]:
@@ -215,7 +214,7 @@ def current(store: Store, table: TableName) -> Tables:
         return tables
     if tables.at is None:
         try:
-            _ingest([tables], Engine(), None)
+            _ingest([tables])
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
@@ -228,7 +227,7 @@ def current(store: Store, table: TableName) -> Tables:
         )
         kept = _elsewhere[store.location] = tempfile.TemporaryDirectory(prefix="netperf-tables-")
         tables = Tables(store, Store(kept.name, store.experiment)).look(details)
-    _ingest([tables], Engine(), None)
+    _ingest([tables])
     return tables
 
 
@@ -240,9 +239,7 @@ def ingest(
     path: Location | Iterable[Location] | Sequence[Store],
     progress: Progress | None = None,
     *,
-    workers: int = 1,
-    scheduler: str | None = None,
-    executor: Executor | None = None,
+    workers: Workers = 1,
     say: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Bring the tables of experiments up to date with their raw runs; return how many runs were read.
@@ -256,30 +253,27 @@ def ingest(
         An experiment, several, or a data root: all its experiments.
     progress : callable, optional
         Called with (runs read, runs to read).
-    workers : int
-        Processes on this machine; 1 works in this one.
-    scheduler : str, optional
-        Address of a Dask scheduler, such as ``tcp://10.0.0.5:8786``. Its workers must be able to open the data root.
-    executor : concurrent.futures.Executor, optional
-        Used as it is, for example ``distributed.Client(…).get_executor()``.
+    workers : int, str or concurrent.futures.Executor
+        Processes on this machine (1 works in this one); the address of a Dask scheduler, such as
+        ``tcp://10.0.0.5:8786``, whose workers must be able to open the data root; or an executor, used as it is.
     say : callable, optional
         Called with a line about tables that another version of the readers made.
 
     Raises
     ------
     StoreError
-        There is no experiment, the disk is full, or the data root cannot be written.
+        There is no experiment, the disk is full, the data root cannot be written, or a worker died.
     """
     chosen = stores(path)
     where = chosen[0].url if len(chosen) == 1 else "the data root"
-    with explained(where), Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
+    with explained(where):
         several = [Tables(store).look(DETAIL) for store in chosen]
         if outdated := sum(tables.outdated for tables in several):
             say(f"{plural(outdated, 'part')} of tables made by another version of the readers: made anew from the logs")
-        return _ingest(several, engine, progress)
+        return _ingest(several, progress, workers)
 
 
-def _ingest(several: Sequence[Tables], engine: Engine, progress: Progress | None) -> int:
+def _ingest(several: Sequence[Tables], progress: Progress | None = None, workers: Workers = 1) -> int:
     tasks = [
         (tables.store, tables.at or tables.store, block, ids)
         for tables in several
@@ -289,7 +283,7 @@ def _ingest(several: Sequence[Tables], engine: Engine, progress: Progress | None
     for tables in several:
         if tables.blocks:
             _remove_others(tables)
-    for (_, _, _, ids), _ in engine.each(make_part, tasks):
+    for (_, _, _, ids), _ in each(make_part, tasks, workers):
         done += len(ids)
         if progress:
             progress(done, total)
@@ -300,7 +294,7 @@ def _ingest(several: Sequence[Tables], engine: Engine, progress: Progress | None
 
 def _remove_others(tables: Tables) -> None:
     """Remove parts of blocks that have no raw runs, such as those written by version 0.1, and half-written files."""
-    files = (tables.at or tables.store)._files
+    files = (tables.at or tables.store).files
     for table in SCHEMAS:
         files.tidy(f"tables/{table}")
         for name in files.sizes(f"tables/{table}"):
@@ -310,7 +304,7 @@ def _remove_others(tables: Tables) -> None:
 
 def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> str:
     """Read the runs of a block and write its part of every table; return the generation."""
-    files, name = into._files, f"{block}{_SUFFIX}"
+    files, name = into.files, f"{block}{_SUFFIX}"
     digests = store.digests(block)
     rows: list[dict[str, Any]] = []
     seen: dict[str, str] = {}

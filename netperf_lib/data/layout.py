@@ -1,4 +1,7 @@
-"""The layout of an experiment on disk or on an object store. Only this module builds these paths.
+"""The layout of an experiment. Only this module builds these paths.
+
+Raw runs are written on a disk of this machine. On an object store, to which `push` copies them, they are read, and
+tables are written.
 
 ::
 
@@ -34,7 +37,7 @@ import yaml
 
 from ..errors import StoreError, visible
 from ..experiment.model import Contrast, Deployment, Experiment
-from .files import Location, explained, folder, is_alive, is_url, sha256_of, split, status_of
+from .files import Folder, Location, RemoteFolder, explained, folder, is_alive, is_url, sha256_of, split, status_of
 
 RECORD = "run.json"
 """The file that makes a run complete."""
@@ -100,16 +103,13 @@ class Store:
 
     def __init__(self, root: Location, experiment: str) -> None:
         url = f"{str(root).rstrip('/')}/{experiment}" if is_url(root) else str(Path(root) / experiment)
-        self._files = folder(url)
-        self.url = self._files.url
+        self.files = folder(url)
+        """The files of the experiment, by their names relative to its folder."""
+        self.url = self.files.url
         """Where the data are."""
-        if self._files.path is not None:
-            self.path = self._files.path
-            """The experiment's folder on this machine; for a remote store, the folder for files that must be local."""
+        if self.files.path is not None and self.files.path.is_symlink():
             with explained(url):
-                experiment = split(self.path)[1] if self.path.is_symlink() else experiment
-        else:
-            self.path = _work_folder(url)
+                experiment = split(self.files.path)[1]
         self.experiment = experiment
         self._claim: bytes | None = None
         self.frozen: dict[str, Any] | None = None
@@ -121,7 +121,7 @@ class Store:
         with explained(path):
             parent, name = split(path)
             store = cls(parent, name)
-            if not store._files.exists("experiment.yaml"):
+            if not store.files.exists("experiment.yaml"):
                 inside = experiments(path)
                 hint = f"; it holds the experiments {', '.join(split(e)[1] for e in inside)}" if inside else ""
                 raise StoreError(f"{str(path)[:300]}: no experiment here (no experiment.yaml){hint}")
@@ -136,21 +136,25 @@ class Store:
     @property
     def location(self) -> str:
         """Location of the data, valid in any process: an absolute path, or the URL."""
-        return str(self.path.resolve()) if self._files.path is not None else self.url
+        return str(self.path.resolve()) if self.files.path is not None else self.url
 
-    # -- places --------------------------------------------------------------------------------------------------
+    @property
+    def _disk(self) -> Folder:
+        if isinstance(self.files, RemoteFolder):
+            raise StoreError(f"{self.url}: runs are measured into a folder on this machine; then `npl push FOLDER URL`")
+        return self.files
+
+    # -- folders -------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The experiment's folder on this machine; StoreError if it is elsewhere."""
+        return self._disk.path
 
     @property
     def hosts_dir(self) -> Path:
         """Folder for the state of the source of the hosts; always on this machine, since it may contain keys."""
         return _made(self.path / "hosts")
-
-    @property
-    def reports_dir(self) -> Path:
-        """Folder on this machine for executed notebooks and PDFs; see `publish`."""
-        if self.path.exists() and not os.access(self.path, os.W_OK):
-            return _made(_work_folder(f"file://{self.location}") / "reports")
-        return _made(self.path / "reports")
 
     @property
     def log_file(self) -> Path:
@@ -171,16 +175,6 @@ class Store:
         draft.replace(place)
         return drawn
 
-    def publish(self, made: Iterable[Path]) -> list[str]:
-        """Copy files of `reports_dir` to where the data are; return their paths or URLs there."""
-        if self._files.path is not None:
-            return [str(file) for file in made]
-        places = []
-        for file in made:
-            self._files.write(f"reports/{file.name}", file.read_bytes())
-            places.append(f"{self.url}/reports/{file.name}")
-        return places
-
     # -- what was declared and scheduled ---------------------------------------------------------------------------
 
     def declare(self, experiment: Experiment) -> None:
@@ -188,7 +182,7 @@ class Store:
 
         Once runs exist, the contrasts are frozen: others are stored as added, with the time, and get no verdict.
         """
-        if not (self._files.exists("experiment.yaml") and self.run_ids()):
+        if not (self.files.exists("experiment.yaml") and self.run_ids()):
             self._write_declared(experiment)
             plan = self.read_plan()
             if plan and (plan.pop("frozen", None), plan.pop("added", None)) != (None, None):
@@ -214,12 +208,12 @@ class Store:
 
     def _write_declared(self, experiment: Experiment) -> None:
         document = experiment.model_dump(mode="json", exclude_unset=True)
-        self._files.write("experiment.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
+        self.files.write("experiment.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
 
     @property
     def is_declared(self) -> bool:
         """Whether there is an experiment in this folder."""
-        return self._files.exists("experiment.yaml")
+        return self.files.exists("experiment.yaml")
 
     def declared(self) -> Experiment:
         """Return the experiment as declared; once there are runs, with the contrasts frozen by the first one."""
@@ -228,7 +222,7 @@ class Store:
     def declaration(self) -> Declaration:
         """Return what was declared before the first run and what was added later."""
         with explained(f"{self.url}/experiment.yaml"):
-            text = self._files.read("experiment.yaml")
+            text = self.files.read("experiment.yaml")
             written = Experiment.model_validate(yaml.load(text, _LOADER))  # noqa: S506 (a safe one)
         with explained(f"{self.url}/plan.json"):
             plan = self.read_plan() or {}
@@ -251,7 +245,7 @@ class Store:
     def freeze(self, utc: str | None = None) -> dict[str, Any]:
         """Freeze the contrasts, unless an earlier run did; return the entry for every run.json."""
         if self.frozen is None:
-            if not self._files.exists("experiment.yaml"):
+            if not self.files.exists("experiment.yaml"):
                 return {}
             plan = self.read_plan()
             frozen = (plan or {}).get("frozen")
@@ -262,12 +256,12 @@ class Store:
             self.frozen = {"utc": frozen["utc"], "sha256": frozen["sha256"]}
         return self.frozen
 
-    def set_aside_unless_open(self, experiment: Experiment) -> Path | str | None:
+    def set_aside_unless_open(self, experiment: Experiment) -> Path | None:
         """Make room for measuring `experiment` again; return the new location of the previous measurement.
 
         An incomplete measurement of the same declaration stays in place: then, as if nothing was measured, None.
         """
-        if not self._files.exists("experiment.yaml") or not self.run_ids():
+        if not self.files.exists("experiment.yaml") or not self.run_ids():
             return None
         plan = self.read_plan() or {"trials": []}
         measured = {s.trial for s in self.runs()}
@@ -275,20 +269,22 @@ class Store:
         same = _fixed(known) == _fixed(experiment) and known.rounds == experiment.rounds
         if same and len(measured) < len(plan.get("trials", ())):
             return None
-        started = [str(t) for s in self.runs() if (t := s.record.get("started_utc"))]
-        stamp = "".join(c for c in min(started, default=_now())[:19] if c.isalnum())
-        parent = folder(split(self.url)[0])
-        names = set(parent.names())
-        aside, number = f"{self.experiment}-{stamp}", 1
-        while aside in names:
+        aside, number = self.dated(), 1
+        while aside.exists():
             number += 1
-            aside = f"{self.experiment}-{stamp}-{number}"
+            aside = aside.with_name(f"{self.dated().name}-{number}")
         with self.lock():
-            self._files.remove(_CLAIM)  # it belongs to this folder, not to the one set aside
-            parent.move(split(self.url)[1], aside, last="experiment.yaml")
+            self.files.remove(_CLAIM)  # it belongs to this folder, not to the one set aside
+            self.path.rename(aside)
             self._claim = None
         self.frozen = None
-        return self.path.with_name(aside) if self._files.path is not None else f"{parent.url}/{aside}"
+        return aside
+
+    def dated(self) -> Path:
+        """Return the folder for this measurement beside later ones of its name: it ends with the time of its start."""
+        started = [str(t) for s in self.runs() if (t := s.record.get("started_utc"))]
+        stamp = "".join(c for c in min(started, default=_now())[:19] if c.isalnum())
+        return self.path.with_name(f"{self.experiment}-{stamp}")
 
     def last_set_aside(self) -> str | None:
         """Return path or URL of the last measurement of this name that was set aside; None if there is none."""
@@ -315,7 +311,7 @@ class Store:
 
     def deployments(self) -> dict[int, dict[str, Any]]:
         """Return every stored deployment by its number, in order."""
-        names = [n for n in self._files.names("hosts") if _DEPLOYMENT.fullmatch(n)]
+        names = [n for n in self.files.names("hosts") if _DEPLOYMENT.fullmatch(n)]
         return {int(_DEPLOYMENT.sub(r"\1", n)): self._read_json(f"hosts/{n}") for n in names}
 
     def claims(self) -> list[dict[str, Any]]:
@@ -330,12 +326,12 @@ class Store:
     def _read_json(self, name: str) -> Any:
         with explained(f"{self.url}/{name}"):
             try:
-                return orjson.loads(self._files.read(name))
+                return orjson.loads(self.files.read(name))
             except FileNotFoundError:
                 return None
 
     def _write_json(self, name: str, value: Any) -> None:
-        self._files.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
+        self.files.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
     def root_digest(self) -> str:
         """Return the SHA-256 that stands for all that was declared, scheduled, placed, measured and excluded.
@@ -346,11 +342,11 @@ class Store:
         record every log.
         """
         known = self.digests()
-        names = [n for n in ("experiment.yaml", "plan.json", "exclusions.json") if self._files.exists(n)]
-        names += [f"hosts/{n}" for n in self._files.sizes("hosts") if _DEPLOYMENT.fullmatch(n)]
-        names += [f"{part}/{n}" for part in ("excluded", "digests") for n in self._files.sizes(part)]
+        names = [n for n in ("experiment.yaml", "plan.json", "exclusions.json") if self.files.exists(n)]
+        names += [f"hosts/{n}" for n in self.files.sizes("hosts") if _DEPLOYMENT.fullmatch(n)]
+        names += [f"{part}/{n}" for part in ("excluded", "digests") for n in self.files.sizes(part)]
         names += [f"raw/{run_id}/{RECORD}" for run_id in self.run_ids() if run_id not in known]
-        contents = self._files.each(self._files.read, sorted(names))
+        contents = self.files.each(self.files.read, sorted(names))
         lines = [f"{hashlib.sha256(c).hexdigest()}  {n}\n" for n, c in zip(sorted(names), contents, strict=True)]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -373,7 +369,7 @@ class Store:
         )
         for _ in range(3):
             try:
-                self._files.create(_CLAIM, mine)
+                self._disk.create(_CLAIM, mine)
                 break
             except FileExistsError:
                 self._replace_dead_claim()
@@ -382,17 +378,17 @@ class Store:
         self._claim = mine
         try:
             for name in ("raw", "."):
-                self._files.tidy(name)  # what a killed collector left; never a complete run
+                self.files.tidy(name)  # what a killed collector left; never a complete run
             yield
         finally:
             with suppress(OSError, StoreError):
                 self._check_claim()
-                self._files.remove(_CLAIM)
+                self.files.remove(_CLAIM)
             self._claim = None
 
     def _replace_dead_claim(self) -> None:
         try:
-            there = self._files.read(_CLAIM)
+            there = self.files.read(_CLAIM)
         except FileNotFoundError:
             return  # it has just ended
         try:
@@ -410,14 +406,14 @@ class Store:
                 f"{self.url}: another collector is at work here (process {pid} on {host}, since {since}); wait for it "
                 f"or stop it; if that machine is gone, remove {self.url}/{_CLAIM}"
             )
-        if self._files.read(_CLAIM) == there:
-            self._files.remove(_CLAIM)
+        if self.files.read(_CLAIM) == there:
+            self.files.remove(_CLAIM)
 
     def _check_claim(self) -> None:
         if self._claim is None:
             return
         try:
-            if self._files.read(_CLAIM) == self._claim:
+            if self.files.read(_CLAIM) == self._claim:
                 return
         except FileNotFoundError:
             pass
@@ -437,18 +433,18 @@ class Store:
         """
         name = f"raw/{run_id}"
         exists = f"{self.url}/{name}: this run exists already; raw runs are never overwritten"
-        if self._files.exists(f"{name}/{RECORD}"):
+        if self.files.exists(f"{name}/{RECORD}"):
             raise StoreError(exists)
         self.freeze()
-        with self._files.staging(name) as staged:
+        with self._disk.staging(name) as staged:
             yield staged
             if not (staged / RECORD).is_file():
                 raise StoreError(f"run {run_id}: no {RECORD} was written")
             digest = hashlib.sha256((staged / RECORD).read_bytes()).hexdigest()
             self._check_claim()
-            self._files.append(f"digests/{block_of(run_id)}.sha256", f"{digest}  {name}/{RECORD}", durable=durable)
+            self._disk.append(f"digests/{block_of(run_id)}.sha256", f"{digest}  {name}/{RECORD}", durable=durable)
             try:
-                self._files.publish(staged, name, RECORD, durable=durable)
+                self._disk.publish(staged, name, RECORD, durable=durable)
             except FileExistsError:
                 raise StoreError(exists) from None
 
@@ -464,8 +460,8 @@ class Store:
         A collector that was killed at that moment leaves a digest that belongs to no run.
         """
         found: dict[str, set[str]] = {}
-        names = [f"digests/{n}" for n in self._files.sizes("digests") if block in (None, n.removesuffix(".sha256"))]
-        for data in self._files.each(self._files.read, names):
+        names = [f"digests/{n}" for n in self.files.sizes("digests") if block in (None, n.removesuffix(".sha256"))]
+        for data in self.files.each(self.files.read, names):
             for line in data.decode("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  raw/")
                 found.setdefault(name.partition("/")[0], set()).add(digest)
@@ -473,12 +469,12 @@ class Store:
 
     def raw(self, run_id: str) -> AbstractContextManager[Path]:
         """A local path for reading the folder of a run, for the duration of the block."""
-        return self._files.local(f"raw/{run_id}")
+        return self.files.local(f"raw/{run_id}")
 
     def run_ids(self, *, warn: bool = False) -> list[str]:
         """Ids of the complete runs, sorted; `warn` about anything else in ``raw/``."""
-        complete = self._files.names("raw", complete_with=RECORD)
-        if warn and (others := sorted(set(self._files.names("raw")) - set(complete))):
+        complete = self.files.names("raw", complete_with=RECORD)
+        if warn and (others := sorted(set(self.files.names("raw")) - set(complete))):
             some = visible(", ".join(others[:3])) + (" …" if len(others) > 3 else "")
             warnings.warn(
                 f"{self.url}/raw: {len(others)} without {RECORD} ignored ({some}): stray files or half-copied runs",
@@ -489,7 +485,7 @@ class Store:
     def run(self, run_id: str) -> dict[str, Any]:
         """Return the run.json of a run; StoreError if it is missing or damaged."""
         try:
-            return read_record(self._files.read(f"raw/{run_id}/{RECORD}"))
+            return read_record(self.files.read(f"raw/{run_id}/{RECORD}"))
         except (OSError, ValueError) as error:
             raise self._damaged(run_id, error) from None
 
@@ -503,7 +499,7 @@ class Store:
         run_ids = self.run_ids()
         for start in range(0, len(run_ids), _AT_ONCE):
             some = run_ids[start : start + _AT_ONCE]
-            for run_id, record in zip(some, self._files.each(self.run, some), strict=True):
+            for run_id, record in zip(some, self.files.each(self.run, some), strict=True):
                 try:
                     attempt, status = int(record["attempt"]), str(record["status"])
                 except (KeyError, TypeError, ValueError) as error:
@@ -512,14 +508,14 @@ class Store:
 
     def exclude(self, run_id: str, cause: str) -> None:
         """Leave a run out of every comparison, for a reason that reports will print."""
-        if not self._files.exists(f"raw/{run_id}/{RECORD}"):
+        if not self.files.exists(f"raw/{run_id}/{RECORD}"):
             raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
         self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
 
     def exclusions(self) -> dict[str, str]:
         """Runs left out: id to reason."""
         causes = dict(self._read_json("exclusions.json") or {})  # as version 0.1 kept them
-        for name in self._files.sizes("excluded"):
+        for name in self.files.sizes("excluded"):
             if name.endswith(".json"):
                 causes[name.removesuffix(".json")] = str((self._read_json(f"excluded/{name}") or {}).get("cause"))
         return causes
@@ -588,16 +584,6 @@ def read_record(data: bytes) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is not JSON)
     return record
-
-
-def _work_folder(url: str) -> Path:
-    """Return the folder on this machine for local files of a remote data root: keys, logs, reports."""
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    readable = "".join(c if c.isalnum() or c in ".-" else "_" for c in url.partition("://")[2])[:100]
-    digest = hashlib.blake2s(url.encode(), digest_size=4).hexdigest()
-    place = Path(state).expanduser() / "netperf_lib" / f"{readable}-{digest}"
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return place
 
 
 def experiments(root: Location) -> list[str]:

@@ -240,7 +240,7 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
         tables = current(store, table)
         parts = _parts(tables, table)
         schema = unified((part.schema for part in parts), table)
-        rows = store._files.each(lambda part: conformed(part.read(), schema), parts)
+        rows = store.files.each(lambda part: conformed(part.read(), schema), parts)
         data = pa.concat_tables([schema.empty_table(), *rows])
         if table == "runs":
             causes = store.exclusions()

@@ -252,7 +252,7 @@ def parse_files(
     tuple of list
         The runs as returned by `to_json`, in the order of the files, and a message for each file that cannot be read.
     """
-    from .workers import Engine
+    from .workers import each
 
     names = [name for p in paths for name in expand(os.fspath(p))]
     if "-" in names:
@@ -265,12 +265,11 @@ def parse_files(
         tasks = [(i, names[i : i + 1], folder) for i in range(len(names))] if len(names) < BATCH else tasks
     found: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
     done = 0
-    with Engine(workers=workers or 1, helps=len(names) >= BATCH) as engine:
-        for (first, batch, _), result in engine.each(_read_batch, tasks):
-            found[first] = result
-            done += len(batch)
-            if progress is not None:
-                progress(done, len(names))
+    for (first, batch, _), result in each(_read_batch, tasks, workers or 1):
+        found[first] = result
+        done += len(batch)
+        if progress is not None:
+            progress(done, len(names))
     ordered = [found[first] for first in sorted(found)]
     return [run for runs, _ in ordered for run in runs], [error for _, errors in ordered for error in errors]
 

@@ -6,7 +6,6 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from .files import Location, explained, sha256_of
 from .ingest import DETAIL, Part, Progress, Tables, make_part
 from .layout import RECORD, Store, read_record, stores, trial_of
 from .tables import SCHEMAS
-from .workers import Engine
+from .workers import Workers, each
 
 _REQUIRED = (
     "schema run_id attempt experiment deployment round order status "
@@ -31,9 +30,7 @@ def verify(
     progress: Progress | None = None,
     *,
     root: str | None = None,
-    workers: int = 1,
-    scheduler: str | None = None,
-    executor: Executor | None = None,
+    workers: Workers = 1,
 ) -> list[str]:
     """Check that raw runs are unchanged and that the tables equal a fresh ingest; changes nothing.
 
@@ -49,7 +46,7 @@ def verify(
         Called with (runs checked, runs to check).
     root : str, optional
         The root digest that the experiment must have, or its first 8 or more digits; see `Store.root_digest`.
-    workers, scheduler, executor
+    workers
         As in `netperf_lib.ingest`.
 
     Returns
@@ -65,8 +62,7 @@ def verify(
     """
     if root is not None and not re.fullmatch("[0-9a-f]{8,64}", root):
         raise UsageError(f"root {root!r}: write the 64 digits that a report prints, or at least the first 8")
-    with Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
-        return [wrong for store in stores(path) for wrong in (*_root(store, root), *_verify(store, progress, engine))]
+    return [wrong for store in stores(path) for wrong in (*_root(store, root), *_verify(store, progress, workers))]
 
 
 def _root(store: Store, root: str | None) -> Iterator[str]:
@@ -77,14 +73,14 @@ def _root(store: Store, root: str | None) -> Iterator[str]:
         )
 
 
-def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str]:
+def _verify(store: Store, progress: Progress | None, workers: Workers) -> list[str]:
     """Problems of an experiment."""
     found = _documents(store)
     ids = store.run_ids()
     digests: dict[str, set[str]] = {}
     with _collecting(found), explained(f"{store.url}/digests"):
         digests = store.digests()
-    there = set(store._files.names("raw"))
+    there = set(store.files.names("raw"))
     for run_id in digests:
         if run_id not in ids:
             what = f"has no {RECORD}" if run_id in there else "is missing"
@@ -114,7 +110,7 @@ def _verify(store: Store, progress: Progress | None, engine: Engine) -> list[str
     ]
     found += _foreign(tables, digests)
     done = 0
-    for (_, _, some, *_), wrong in engine.each(_verify_block, tasks):
+    for (_, _, some, *_), wrong in each(_verify_block, tasks, workers):
         found += wrong
         done += len(some)
         if progress:

@@ -1,10 +1,8 @@
-"""Many experiments at once: zones over subscriptions, the distribution over all packets, trends and change points."""
+"""Many experiments at once: series over days, trends and change points."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +14,12 @@ import pyarrow.dataset as ds
 import scipy
 
 from ..data.files import Location
-from ..data.histogram import Histogram
-from ..data.layout import stores
 from ..data.load import scan
-from ..data.workers import Engine
 from ..errors import StatsError, UsageError
 from ..metrics import metric as metric_called
-from .conditions import objects, ok_runs
+from .conditions import ok_runs
 
-__all__ = ["ChangePoint", "Trend", "change_points", "latencies", "series", "trend", "zone_matrix"]
+__all__ = ["ChangePoint", "Trend", "change_points", "series", "trend"]
 
 
 def __dir__() -> list[str]:
@@ -32,48 +27,6 @@ def __dir__() -> list[str]:
 
 
 Places = Location | Iterable[Location]
-
-
-def zone_matrix(
-    path: Places | pd.DataFrame, metric: str, *, where: dict[str, Any] | None = None, statistic: str = "median"
-) -> pd.DataFrame:
-    """Return a metric between physical zones, over every experiment and subscription.
-
-    Logical zones are numbered per subscription: zone 1 of one is zone 3 of another. Runs are joined on the physical
-    zone; runs without a known physical zone are left out and counted in ``.attrs["unknown"]``.
-
-    Parameters
-    ----------
-    path : path, URL, several, or DataFrame
-        Experiments or a data root; or a table of runs.
-    metric : str
-        A column of ``runs``.
-    where : dict, optional
-        Only runs with these values, for example ``{"tool": "qperf"}``.
-    statistic : str
-        How runs of one deployment, and then deployments, are aggregated: any name that pandas knows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows are the clients' zones, columns the servers'. Each deployment counts once, however many runs it has.
-        ``.attrs["deployments"]`` and ``.attrs["runs"]`` are tables of the same shape with how many there were.
-    """
-    ends = ["client_zone_physical", "server_zone_physical"]
-    runs = _ok_runs(path, [metric, "deployment", *ends, *(where or {})], where, metric)
-    known = runs.dropna(subset=ends)
-    if known.empty:
-        raise StatsError(f"no run of {metric} has a known physical zone at both ends")
-    each = known.groupby([*ends, "experiment", "deployment"], observed=True)[metric].agg(statistic)
-    over = each.groupby(level=ends, observed=True)
-    matrix: pd.DataFrame = over.agg(statistic).unstack()  # noqa: PD010 (pivot_table would aggregate again)
-    matrix.attrs = {
-        "unknown": len(runs) - len(known),
-        "metric": metric,
-        "deployments": over.size().unstack(fill_value=0),  # noqa: PD010
-        "runs": known.groupby(ends, observed=True).size().unstack(fill_value=0),  # noqa: PD010
-    }
-    return matrix
 
 
 def _ok_runs(path: Places | pd.DataFrame, columns: Sequence[str], where: dict[str, Any] | None, metric: str) -> Any:
@@ -105,95 +58,6 @@ def _ok_rows(runs: ds.Dataset, columns: Sequence[str], where: dict[str, Any] | N
     return found
 
 
-# -- packets ---------------------------------------------------------------------------------------------------------
-
-
-def latencies(
-    path: Places,
-    by: Sequence[str] = ("placement",),
-    *,
-    where: dict[str, Any] | None = None,
-    digits: int = 3,
-    workers: int = 1,
-    scheduler: str | None = None,
-    executor: Executor | None = None,
-) -> dict[tuple[Any, ...], Histogram]:
-    """Return the distribution of all packets of each group of runs: one pass, however many there are.
-
-    Parameters
-    ----------
-    path : path, URL or several
-        Experiments, or a data root.
-    by : sequence of str
-        Columns of ``runs`` that make the groups.
-    where : dict, optional
-        Only runs with these values.
-    digits : int
-        Significant digits that are kept: percentiles have a relative error below ``10**-digits``.
-    workers, scheduler, executor
-        How the work is distributed: see `netperf_lib.data.ingest.ingest`.
-
-    Returns
-    -------
-    dict
-        Values of `by` to the `Histogram`. One-way latencies and round trips are never merged: where both occur,
-        separate them with `where` or with ``by=("tool", "test", …)``.
-
-    Raises
-    ------
-    StatsError
-        A group holds latencies of different bases.
-    """
-    columns = ["experiment", "run_id", *by, "full_rtt"]
-    total: dict[tuple[Any, ...], Histogram] = {}
-    bases: dict[tuple[Any, ...], str] = {}
-    tasks = [(store.location, tuple(by), where, digits, columns) for store in stores(path)]
-    with Engine(workers=workers, scheduler=scheduler, executor=executor) as engine:
-        for _, found in engine.each(_latencies, tasks):
-            for group, (basis, histogram) in found.items():
-                if bases.setdefault(group, basis) != basis:
-                    raise StatsError(f"group {group} holds one-way latencies and round trips; separate them with by=")
-                total[group] = total.get(group, Histogram(digits)) + histogram
-    return total
-
-
-def _latencies(
-    place: str, by: tuple[str, ...], where: dict[str, Any] | None, digits: int, columns: list[str]
-) -> dict[tuple[Any, ...], tuple[str, Histogram]]:
-    """Histograms of one experiment, its packets a batch at a time."""
-    runs = _ok_rows(scan(place), columns, where)
-    keys = list(zip(*(objects(runs[c]) for c in by), strict=True))
-    group_of = dict(zip(runs["run_id"], keys if by else [()] * len(runs), strict=True))
-    # what the log says of its percentiles; where it has none, what was asked for
-    said = scan(place, "percentiles").to_table(columns=["run_id", "basis"]).to_pandas().drop_duplicates("run_id")
-    asked = np.where(runs["full_rtt"].fillna(False).astype(bool), "rtt", "latency_oneway")
-    basis_of = dict(zip(runs["run_id"], asked, strict=True)) | dict(zip(said["run_id"], said["basis"], strict=True))
-    found: dict[tuple[Any, ...], tuple[str, Histogram]] = {}
-    for batch in scan(place, "samples").to_batches(columns=["run_id", "latency_us"], batch_size=1 << 20):
-        for run_id, values in _by_run(batch):
-            if run_id not in group_of:
-                continue
-            group, basis = group_of[run_id], basis_of[run_id]
-            if group not in found:
-                found[group] = (basis, Histogram(digits))
-            if found[group][0] != basis:
-                raise StatsError(f"group {group} holds one-way latencies and round trips; separate them with by=")
-            found[group][1].add(values)
-    return found
-
-
-def _by_run(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-    """Latencies of each run in a batch; the rows of a run are consecutive."""
-    if not batch.num_rows:
-        return
-    ids = batch["run_id"].dictionary_encode()
-    codes = ids.indices.to_numpy()
-    values = batch["latency_us"].to_numpy(zero_copy_only=False)
-    edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
-    for start, end in itertools.pairwise(edges):
-        yield ids.dictionary[int(codes[start])].as_py(), values[start:end]
-
-
 # -- months ----------------------------------------------------------------------------------------------------------
 
 
@@ -206,8 +70,12 @@ def series(
 
     Parameters
     ----------
-    path, metric, where
-        Which runs, and what of them: see `zone_matrix`.
+    path : path, URL, several, or DataFrame
+        Experiments or a data root; or a table of runs.
+    metric : str
+        A column of ``runs``.
+    where : dict, optional
+        Only runs with these values, for example ``{"tool": "qperf"}``.
     every : str
         Length of a period, as pandas names it: ``"D"``, ``"W"``, ``"6h"``.
     """

@@ -286,8 +286,8 @@ def report(
 
             store = _located(experiment_path)
             place = str(experiment_path) if store is None else store.location
-            folder = _folder(Path(place), "fleet") if store is None else _folder(store.path, store.experiment)
-            if store is not None and folder == store.reports_dir:
+            folder = _folder(place, "fleet" if store is None else store.experiment)
+            if store is not None and folder.is_relative_to(place):
                 current(store, "runs")
             chosen = (None if store is None or notebooks else store.declared().report) or Report()
             found = [] if notebooks else _asked(place if store is None else store)
@@ -314,8 +314,6 @@ def report(
                 files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code))
         made = [file.result() for file in files]
     tell(steps, steps, "report")
-    if store is not None and folder == store.reports_dir:
-        store.publish([*made, *(folder / f"{p.key}.ipynb" for p in pages)])
     if errors := [f"{p.key}: {p.error}" for p in pages if p.error]:
         error = ReportError(f"{'; '.join(errors)}; the other pages were made: {made[-1]}")
         error.made = made
@@ -351,9 +349,12 @@ def _asked(data: Store | str) -> list[Page]:
     return found
 
 
-def _folder(data: Path, name: str) -> Path:
-    """Where reports go: next to the data, unless those belong to the installation or cannot be written."""
-    if not data.resolve().is_relative_to(PACKAGE) and os.access(data, os.W_OK):
+def _folder(place: str, name: str) -> Path:
+    """Where reports go: next to the data, unless those are elsewhere, of the installation, or cannot be written."""
+    from ..data.files import is_url
+
+    data = Path(place)
+    if not is_url(place) and not data.resolve().is_relative_to(PACKAGE) and os.access(data, os.W_OK):
         (data / "reports").mkdir(exist_ok=True)
         return data / "reports"
     here = Path("reports", name).resolve()

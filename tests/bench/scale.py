@@ -22,7 +22,8 @@ from pathlib import Path
 
 import netperf_lib as npl
 from netperf_lib.data.layout import Store, stores
-from netperf_lib.data.synth import synth
+
+from ..synth import synth
 
 
 def bytes_under(*places: Path) -> int:
@@ -106,10 +107,6 @@ def packets(base: Path) -> None:
         seconds, peak = ingest_alone(root)
         log = bytes_under(root) >> 20
         print(f"  {n:>8} packets, {log:>4} MiB: peak {peak:4.0f} MiB, {seconds:.1f} s", flush=True)
-    took = timed(lambda: npl.fleet.latencies(root))
-    print(
-        f"  percentiles of {n} packets, one pass: {took:.1f} s ({1e9 * took / n / 60:.0f} min for 10^9, extrapolated)"
-    )
     shutil.rmtree(root)
 
 
@@ -139,7 +136,7 @@ def workers(base: Path, runs: int) -> None:
         for n, client in list(clients.items())[:: -1 if len(ratios) % 2 else 1]:
             without_tables(root)
             inside, outside = sum(client.run(cpu_s).values()), cpu_s()
-            took[n].append(timed(partial(npl.ingest, root, scheduler=clusters[n].scheduler_address)))
+            took[n].append(timed(partial(npl.ingest, root, workers=clusters[n].scheduler_address)))
             inside, outside = sum(client.run(cpu_s).values()) - inside, cpu_s() - outside
             if n == 2:
                 shares.append(outside / (inside + outside))
@@ -154,7 +151,7 @@ def workers(base: Path, runs: int) -> None:
     expected = rows(root)
     without_tables(root)
     threading.Timer(statistics.median(took[2]) / 3, os.kill, (pids[-1], 9)).start()
-    npl.ingest(root, scheduler=clusters[2].scheduler_address)
+    npl.ingest(root, workers=clusters[2].scheduler_address)
     print(f"  kill -9 of a worker in mid-ingest: runs, distinct runs, packets {rows(root)}, expected {expected}")
     for n in clusters:
         clients[n].close()  # type: ignore[no-untyped-call]

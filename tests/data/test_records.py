@@ -24,9 +24,10 @@ import netperf_lib as npl
 from netperf_lib.data import files
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import Fleet, Results
-from netperf_lib.data.synth import NOTICE, synth
 from netperf_lib.errors import NetperfError, StoreError
 from netperf_lib.experiment.model import Contrast, Deployment, Host
+
+from ..synth import NOTICE, synth
 
 RECORDED = npl.recorded()
 FOUND_LATER = Contrast(
@@ -476,33 +477,6 @@ def test_set_aside_where_no_run_ever_started(place: Path) -> None:
     assert "None" not in str(aside)
 
 
-def test_set_aside_killed_on_an_object_store_mixes_nothing(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fsspec
-
-    memory = fsspec.filesystem("memory")
-    memory.put(str(measured), "/aside/fleet-0001", recursive=True)
-    store = Store("memory://aside", "fleet-0001")
-    declared = store.declared()
-    removed: list[str] = []
-    real = memory.rm_file
-
-    def killed(path: str) -> None:
-        removed.append(path)
-        if len(removed) > 30:
-            raise KeyboardInterrupt
-        real(path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(memory), "rm_file", lambda self, path: killed(path))
-        with pytest.raises(KeyboardInterrupt):
-            store.set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
-    again = Store("memory://aside", "fleet-0001")
-    assert again._files.exists("experiment.yaml")  # the last to go: what is left is still known as measured before
-    if again.run_ids():
-        again.set_aside_unless_open(declared.model_copy(update={"rounds": 1}))
-    assert again.run_ids() == []
-
-
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
@@ -607,21 +581,20 @@ def test_a_fault_is_one_sentence_with_the_path(place: Path, kind: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
-@pytest.mark.parametrize("verb", ["ingest", "load", "synth"])
+@pytest.mark.parametrize("verb", ["ingest", "load"])
 def test_a_full_disk_is_one_sentence_and_leaves_no_half_files(place: Path, tmp_path: Path, verb: str) -> None:
     small = tmp_path / "small"
     small.mkdir()
     code = {
         "ingest": "npl.ingest(sys.argv[1] + '/fleet-0001')",
         "load": "npl.load(sys.argv[1] + '/fleet-0001')",
-        "synth": "npl.data.synth.synth(sys.argv[1] + '/new', runs=200, samples=2000)",
     }[verb]
     script = (
         'mount -t tmpfs -o size=3m none "$1" && cp -r "$2" "$1/" && rm -r "$1/fleet-0001/tables" && '
         '{ dd if=/dev/zero of="$1/fill" bs=1k 2>/dev/null; dd if=/dev/null of="$1/fill" bs=1k seek=$(($(stat -c %s '
         '"$1/fill") / 1024 - 12)) 2>/dev/null; "$3" -c "$4" "$1"; find "$1" -name ".*" ! -path "$1"; }'
     )
-    head = "import sys, netperf_lib as npl, netperf_lib.data.synth\ntry:\n    "
+    head = "import sys, netperf_lib as npl\ntry:\n    "
     handler = head + code + "\nexcept npl.errors.NetperfError as e: print(e)\n"
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", small, place, sys.executable, handler],

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.synth import synth
+
+from ..synth import synth
 
 PYTHON = os.environ.get("NETPERF_SPARK") or sys.executable
 

@@ -33,13 +33,13 @@ from netperf_lib.data import files, layout
 from netperf_lib.data import ingest as ingest_module
 from netperf_lib.data.files import folder
 from netperf_lib.data.layout import Store
-from netperf_lib.data.synth import synth
 from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
-from netperf_lib.data.workers import Engine
+from netperf_lib.data.workers import each
 from netperf_lib.errors import StoreError, UsageError
 from netperf_lib.tools.parsed import ParsedRun
 
 from ..sshd import wait_until
+from ..synth import synth
 
 RUNS = 60
 
@@ -108,7 +108,7 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
 
 def test_any_executor_makes_the_same_tables(expected: dict[str, pd.DataFrame], fresh: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
-        assert npl.ingest(fresh, executor=pool) == RUNS
+        assert npl.ingest(fresh, workers=pool) == RUNS
     same(expected, fresh)
 
 
@@ -117,18 +117,19 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "BLOCK_ROUNDS", 1)
 
 
-def test_a_killed_worker_process_loses_and_doubles_nothing(
+def test_after_a_killed_worker_the_same_call_goes_on(
     expected: dict[str, pd.DataFrame], fresh: Path, small_batches: None
 ) -> None:
-    killed: list[int] = []
+    parts: list[int] = []
 
     def kill(done: int, total: int) -> None:
-        if not killed:
-            killed.append(multiprocessing.active_children()[0].pid or 0)
-            os.kill(killed[0], signal.SIGKILL)
+        parts.append(done)
+        if len(parts) == 1:
+            os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
 
-    assert npl.ingest(fresh, kill, workers=2) == RUNS
-    assert killed
+    with pytest.raises(StoreError, match="run the command again"):
+        npl.ingest(fresh, kill, workers=2)
+    assert npl.ingest(fresh) < RUNS
     same(expected, fresh)
 
 
@@ -148,31 +149,6 @@ def test_workers_end_with_their_parent(fresh: Path) -> None:
     pids = [int(p) for p in done.stdout.split()]
     assert pids
     assert wait_until(lambda: not any(files.is_alive(p) for p in pids))
-
-
-def test_workers_that_always_die_are_given_up(fresh: Path) -> None:
-    with (
-        Engine(workers=2) as engine,
-        pytest.raises(StoreError, match="run the command again"),
-    ):
-        list(engine.each(os._exit, [(1,), (1,)]))
-
-
-def whoever(alive: int, died: Path, _: int) -> int:
-    if os.getpid() != alive and not died.exists():
-        died.touch()
-        os._exit(1)
-    time.sleep(0.1)
-    return os.getpid()
-
-
-def test_who_helps_works_too_and_goes_on_when_a_worker_dies(tmp_path: Path) -> None:
-    tasks = [(os.getpid(), tmp_path / "died", i) for i in range(40)]
-    with Engine(workers=2, helps=True) as engine:
-        done = dict(engine.each(whoever, tasks))
-    assert sorted(done) == tasks
-    assert (tmp_path / "died").exists()
-    assert os.getpid() in done.values()
 
 
 def test_a_killed_ingest_is_gone_on_with(expected: dict[str, pd.DataFrame], fresh: Path) -> None:
@@ -231,7 +207,7 @@ def test_a_dask_cluster_of_which_a_worker_is_killed(
                 first.append(done)
                 os.kill(pids[0], signal.SIGKILL)
 
-        assert npl.ingest(fresh, kill, scheduler=cluster.scheduler_address) == RUNS
+        assert npl.ingest(fresh, kill, workers=cluster.scheduler_address) == RUNS
     assert first
     same(expected, fresh)
 
@@ -248,11 +224,11 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
     worker = subprocess.Popen([*dask, "worker", address, "--no-dashboard", "--no-nanny"], **quiet)  # type: ignore[call-overload]
     try:
         for _ in range(60):
-            with suppress(UsageError), Engine(scheduler=address) as engine:
-                work = engine.each(time.sleep, [(0.2,)] * 300)
+            with suppress(UsageError):
+                work = each(time.sleep, [(0.2,)] * 300, address)
                 next(work)
                 scheduler.kill()
-                with pytest.raises(StoreError, match="did the scheduler end"):
+                with pytest.raises(StoreError, match="the scheduler ended"):
                     list(work)
                 return
             time.sleep(1)
@@ -264,13 +240,10 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
 
 
 def test_a_scheduler_that_is_not_there() -> None:
-    with (
-        pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127"),
-        Engine(scheduler="tcp://127.0.0.1:1"),
-    ):
-        pass
+    with pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127"):
+        list(each(abs, [(1,), (2,)], "tcp://127.0.0.1:1"))
     with pytest.raises(UsageError, match="workers must be"):
-        Engine(workers=0)
+        list(each(abs, [(1,), (2,)], 0))
 
 
 # -- verifying -------------------------------------------------------------------------------------------------------
@@ -373,7 +346,6 @@ fsspec.register_implementation("counted", Counted, clobber=True)
 
 
 def test_a_query_reads_only_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "SMALL", 0)  # as if all were large: read by ranges
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     root = tmp_path / "fleet"
     synth(root, runs=4, experiments=4, samples=110_000, tools=("sockperf",))

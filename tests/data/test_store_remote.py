@@ -1,10 +1,9 @@
-"""The same verbs on object stores: a real Azurite on loopback, and fsspec's own memory store."""
+"""Copies on object stores, and the verbs that read them: a real Azurite on loopback, and fsspec's memory store."""
 
 from __future__ import annotations
 
-import json
 import os
-import socket
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,21 +15,27 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data import files
+from netperf_lib.data import files, transfer
 from netperf_lib.data.layout import Store
-from netperf_lib.data.synth import synth
-from netperf_lib.errors import StoreError
+from netperf_lib.data.transfer import pull, push
+from netperf_lib.errors import StoreError, UsageError
 
 from ..azurite import azurite
+from ..synth import synth
 
-RUNS = 24
+RUNS = 12
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("local")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("synthetic")
     synth(root, runs=RUNS, samples=50)
     return root
+
+
+@pytest.fixture
+def local(synthetic: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(synthetic, tmp_path / "local"))
 
 
 @pytest.fixture(scope="module")
@@ -51,20 +56,17 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return f"abfs://{container}/fleet"
 
 
-def copied(local: Path, root: str) -> Store:
-    """The local fleet measured into a store elsewhere, run by run."""
-    source, target = Store(local, "fleet-0001"), Store(root, "fleet-0001")
-    target.declare(source.declared())
-    target.write_plan(source.read_plan() or {})
-    for run_id in source.run_ids():
-        with target.new_run(run_id) as place:
-            for file in (source.path / "raw" / run_id).iterdir():
-                (place / file.name).write_bytes(file.read_bytes())
-    return target
+def pushed(local: Path, root: str) -> Store:
+    assert push(local / "fleet-0001", root) == [f"{root}/fleet-0001"]
+    return Store(root, "fleet-0001")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_the_same_verbs_give_the_same_tables(local: Path, root: str) -> None:
-    target = copied(local, root)
+    target = pushed(local, root)
     assert npl.experiments(root) == [f"{root}/fleet-0001"]
     assert len(target.run_ids()) == RUNS
     assert npl.ingest(root) == RUNS
@@ -83,87 +85,78 @@ def test_the_same_verbs_give_the_same_tables(local: Path, root: str) -> None:
     assert npl.scan(root, excluded=True).count_rows() == RUNS
 
 
-def test_a_run_without_its_record_does_not_exist(root: str) -> None:
-    store = Store(root, "demo")
-    store._files.write("raw/d01-r001-x/client.out", b"half")
-    assert store.run_ids() == []
-    with store.new_run("d01-r001-x") as place:  # the interrupted one is written again
-        (place / "client.out").write_text("whole")
-        (place / "run.json").write_text("{}")
-    assert store.run_ids() == ["d01-r001-x"]
-    with pytest.raises(StoreError, match="never overwritten"), store.new_run("d01-r001-x"):
+def test_a_copy_pulled_elsewhere_is_the_same_byte_for_byte(local: Path, root: str, tmp_path: Path) -> None:
+    source = Path(shutil.copytree(local / "fleet-0001", tmp_path / "here" / "fleet-0001"))
+    (source / "hosts").mkdir(exist_ok=True)
+    (source / "hosts" / "id_ed25519").write_text("a private key")
+    (source / "token").write_text("of this machine")
+    expected = content(source)
+    del expected["hosts/id_ed25519"], expected["token"]
+    push(source, root)
+    assert pull(f"{root}/fleet-0001", tmp_path / "there") == [str(tmp_path / "there" / "fleet-0001")]
+    assert content(tmp_path / "there" / "fleet-0001") == expected
+    assert npl.verify(tmp_path / "there") == []
+
+
+def test_an_interrupted_copy_holds_complete_runs_and_is_continued(
+    local: Path, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "_AT_ONCE", 3)
+    real, written = files.RemoteFolder.write, []
+
+    def killed(self: files.RemoteFolder, name: str, data: bytes) -> None:
+        written.append(name)
+        if len(written) > 4:
+            raise KeyboardInterrupt
+        real(self, name, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.RemoteFolder, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            push(local / "fleet-0001", root)
+    target = Store(root, "fleet-0001")
+    assert {f"raw/{i}/run.json" for i in target.run_ids()} == set(written[:4])
+    with pytest.warns(UserWarning, match="without run.json"):
+        assert npl.ingest(target.url) == 4
+    steps: list[tuple[int, int]] = []
+    push(local / "fleet-0001", root, progress=lambda *step: steps.append(step))
+    assert steps[-1] == (RUNS - 4, RUNS - 4)
+    assert npl.ingest(target.url) == RUNS
+    assert npl.verify(target.url) == []
+
+
+def test_another_measurement_of_the_name_is_not_mixed_in(local: Path, root: str, tmp_path: Path) -> None:
+    target = pushed(local, root)
+    synth(tmp_path, runs=RUNS, samples=20, seed=9)
+    with pytest.raises(StoreError, match="another measurement"):
+        push(tmp_path / "fleet-0001", root)
+    [beside] = push(tmp_path / "fleet-0001", root, dated=True)
+    assert beside.startswith(f"{target.url}-2026")
+    assert npl.verify(root) == []
+    with pytest.raises(UsageError, match="not the URL"):
+        push(tmp_path / "fleet-0001", str(tmp_path))
+
+
+def test_nothing_is_measured_into_an_object_store(root: str) -> None:
+    with pytest.raises(StoreError, match="npl push"), Store(root, "demo").lock():
         pass
 
 
-def test_the_record_is_the_last_to_come(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(root, "demo")
-    order: list[str] = []
-    fs = store._files._fs  # type: ignore[attr-defined]
-    put, pipe = fs.put_file, fs.pipe_file
-    monkeypatch.setattr(fs, "put_file", lambda a, b, **k: (order.append(b.rpartition("/")[2]), put(a, b, **k)))
-    monkeypatch.setattr(fs, "pipe_file", lambda a, b, **k: (order.append(a.rpartition("/")[2]), pipe(a, b, **k)))
-    with store.new_run("d01-r001-x") as place:
-        for name in ("run.json", "client.out", "server.out"):
-            (place / name).write_text("{}")
-    assert order[-1] == "run.json"
-    assert sorted(order) == ["client.out", "d01-r0001-0064.sha256", "run.json", "server.out"]
-
-
-def test_one_holder_of_a_lock(root: str) -> None:
-    one, other = Store(root, "demo"), Store(root, "demo")
-    with one.lock(), pytest.raises(StoreError, match=rf"another collector is at work here \(process {os.getpid()} on "):
-        other.lock().__enter__()
-    with other.lock():
-        pass
-
-
-def test_a_dead_holders_claim_is_taken_over(root: str) -> None:
-    store = Store(root, "demo")
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    claim = {"host": socket.gethostname(), "pid": dead.pid, "since_utc": "2026-01-01", "started": "1", "id": "x"}
-    store._files.create("collector.json", json.dumps(claim).encode())
-    with store.lock():
-        pass
-    store._files.create("collector.json", json.dumps(claim | {"host": "elsewhere"}).encode())
-    with pytest.raises(StoreError, match=rf"process {dead.pid} on elsewhere, since 2026-01-01"), store.lock():
-        pass
-
-
-def test_nothing_is_published_without_the_claim(root: str) -> None:
-    """A collector that slept while another took over."""
-    one, other = Store(root, "demo"), Store(root, "demo")
-    with one.lock():
-        with one.new_run("d01-r001-x") as place:
-            (place / "run.json").write_text("{}")
-        other._files.remove("collector.json")
-        with (
-            other.lock(),
-            pytest.raises(StoreError, match="was removed"),
-            one.new_run("d01-r001-y") as place,
-        ):
-            (place / "run.json").write_text("{}")
-    assert one.run_ids() == ["d01-r001-x"]
-
-
-def test_a_record_is_written_only_if_absent(root: str) -> None:
-    one, other = Store(root, "demo"), Store(root, "demo")
-
-    def both() -> None:
-        with one.new_run("d01-r001-x") as place:
-            (place / "run.json").write_text('{"by": "one"}')
-            with other.new_run("d01-r001-x") as place:
-                (place / "run.json").write_text('{"by": "other"}')
-
-    with pytest.raises(StoreError, match="never overwritten"):
-        both()
-    assert one.run("d01-r001-x") == {"by": "other"}
+@pytest.mark.slow
+def test_a_cluster_reads_what_was_pushed(local: Path, root: str) -> None:
+    if root.startswith("memory"):
+        pytest.skip("the memory of this process is not that of a worker")
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
+    target = pushed(local, root)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        assert npl.ingest(target.url, workers=cluster.scheduler_address) == RUNS
+    assert npl.load(target.url)["status"].eq("ok").all()
 
 
 def test_a_reader_that_may_not_write_reads_what_is_not_in_the_tables(
     local: Path, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = copied(local, root)
+    target = pushed(local, root)
 
     def denied(*args: Any, **kwargs: Any) -> None:
         raise PermissionError(13, "AuthorizationPermissionMismatch")
@@ -185,9 +178,9 @@ def test_no_credential_is_kept_or_shown(connection: str, local: Path, tmp_path: 
     }
     env |= {"XDG_STATE_HOME": str(state), "HOME": str(tmp_path)}
     code = (
-        "import fsspec, pickle, sys; from netperf_lib.data.synth import synth; import netperf_lib as npl\n"
+        "import fsspec, pickle, sys; from netperf_lib.data.transfer import push; import netperf_lib as npl\n"
         "fsspec.filesystem('abfs').mkdir('secret')\n"
-        "synth('abfs://secret/r', runs=4, samples=5)\n"
+        f"push({str(local)!r}, 'abfs://secret/r')\n"
         "npl.load('abfs://secret/r/fleet-0001')\n"
         "from netperf_lib.data.layout import Store\n"
         "store = Store('abfs://secret/r', 'fleet-0001'); print(repr(store), pickle.dumps(store))\n"
@@ -215,7 +208,7 @@ def test_an_unreachable_store_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("azure.storage.blob._shared.policies_async.AsyncStorageRetryPolicy.sleep", at_once)
     with pytest.raises(StoreError, match="the store cannot be used") as caught:
-        files.ObjectFolder("abfs://c/x").read("y")
+        files.RemoteFolder("abfs://c/x").read("y")
     assert "c2VjcmV0a2V5" not in str(caught.value)
     with pytest.raises(StoreError, match=r"cannot be used|not installed"):
         files.folder("nosuch://c/x")
@@ -247,23 +240,3 @@ def test_nobody_is_logged_in(tmp_path: Path) -> None:
 def test_a_missing_package_is_named() -> None:
     with pytest.raises(StoreError, match=r"the Python package gcsfs is not installed; .* install gcsfs` for other"):
         files.folder("gs://c/x")
-
-
-def test_reports_come_to_where_the_data_are(root: str) -> None:
-    store = Store(root, "demo")
-    made = store.reports_dir / "levels.pdf"
-    made.write_bytes(b"%PDF")
-    assert store.publish([made]) == [f"{root}/demo/reports/levels.pdf"]
-    assert store._files.read("reports/levels.pdf") == b"%PDF"
-
-
-def test_a_measurement_is_set_aside(local: Path, root: str) -> None:
-    target = copied(local, root)
-    npl.ingest(target.url)
-    aside = target.set_aside_unless_open(target.declared())
-    assert str(aside).startswith(f"{root}/fleet-0001-2026")
-    assert target.run_ids() == []
-    moved = Store.at(str(aside))
-    assert len(moved.run_ids()) == RUNS
-    assert set(npl.load(moved.url)["experiment"]) == {moved.experiment}  # the folder's name tells experiments apart
-    assert json.loads(moved._files.read("plan.json"))

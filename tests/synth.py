@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..errors import UsageError
-from ..experiment.model import Experiment, Trial
-from ..experiment.schedule import describe, schedule
-from .files import Location, explained, folder
-from .layout import BLOCK_ROUNDS, Store, new_record
-from .workers import Engine
+from netperf_lib.data.files import Location, explained, folder
+from netperf_lib.data.layout import BLOCK_ROUNDS, Store, new_record
+from netperf_lib.data.workers import each
+from netperf_lib.errors import UsageError
+from netperf_lib.experiment.model import Experiment, Trial
+from netperf_lib.experiment.schedule import describe, schedule
 
-NOTICE = "Synthetic data: made up by npl synth, measured nowhere."
+NOTICE = "Synthetic data: made up by the tests, measured nowhere."
 
 LATENCY_US = {"ppg": 40.0, "same-zone": 58.0, "cross-zone": 150.0, "cross-region": 10_000.0}
 """Median one-way latency of each placement."""
@@ -129,8 +129,8 @@ def synth(
         "change": CHANGE,
     }
     done = 0
-    with explained(root), Engine(workers=workers) as engine:
-        for _, written in engine.each(_write, _tasks(fleet, str(root))):
+    with explained(root):
+        for _, written in each(_write, _tasks(fleet, str(root)), workers):
             done += written
             if progress:
                 progress(done, runs)
