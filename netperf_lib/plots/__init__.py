@@ -6,7 +6,7 @@ colour-blind readers.
 
 from .figure import Nothing, Plot
 from .places import levels, matrix
-from .ratios import answers, forest, shift
+from .ratios import forest, shift
 from .rounds import drift, intervals, paired, rounds, under_load
 from .tails import ecdf
 from .throughput import roofline, roofs, share, streams, waits
@@ -15,7 +15,6 @@ from .time import by_clock, over_time
 __all__ = [
     "Nothing",
     "Plot",
-    "answers",
     "by_clock",
     "drift",
     "ecdf",

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 WIDTH = 6.54
 """Inches between the margins of a report's page."""
 INK, MUTE, GRID = "#1f2937", "#5b6472", "#e5e9ef"
-PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000", "#8a7f00")
-"""Okabe and Ito; yellow is replaced by a dark one that print can show."""
-MARKERS = "osD^v<>p"
 VERDICTS = {"better": "#00795a", "worse": "#b8420a", "equivalent": "#0072b2", "inconclusive": "#8a5a00"}
 STYLE: Any = {
     "font.family": ["Source Sans Pro", "DejaVu Sans"],
@@ -76,6 +73,8 @@ STYLE: Any = {
     "svg.hashsalt": "netperf_lib",
     "figure.facecolor": "white",
 }
+NOTICE = 130
+"""Characters of a notice that fit below a figure."""
 WEIGHTS = {"400": "Regular", "600": "Semibold", "700": "Bold"}
 DRAWN = "".join(map(chr, range(32, 127))) + "µ×−–—…≥≤≈·’“”→←↔°½±"
 """Characters of the report's font that a figure in a browser carries; any other comes from the browser's own fonts."""
@@ -246,9 +245,28 @@ def drawing(function: Callable[..., Any]) -> Callable[..., Any]:
             axes.set_axis_off()
             axes.text(0.5, 0.5, str(nothing), ha="center", va="center", wrap=True, transform=axes.transAxes)
             return axes
-        return figure.axes if isinstance(figure, Inset) else figure
+        if isinstance(figure, Inset):
+            return figure.axes
+        if notice := next(filter(None, map(_notice, (*args, *options.values()))), None):
+            _mark(figure, notice)
+        return figure
 
     return draw
+
+
+def _notice(data: Any) -> str | None:
+    """What must be said wherever these data are shown."""
+    tables = (data, getattr(data, "runs", None), getattr(data, "table", None))
+    known = (getattr(table, "attrs", {}).get("notice") for table in tables if isinstance(table, pd.DataFrame))
+    found = next(filter(None, known), None) or getattr(data, "notice", None)
+    return found if isinstance(found, str) else None
+
+
+def _mark(figure: Plot, notice: str) -> None:
+    """Write the beginning of a notice into the figure, so that it stays with a copy."""
+    short = re.split(r"[;.] |[.;]$", notice)[0]
+    short = short if len(short) <= NOTICE else f"{short[: NOTICE - 1]}…"
+    figure.supxlabel(short, fontsize=6.5, color=MUTE, x=0.995, ha="right")
 
 
 @contextmanager
@@ -261,12 +279,6 @@ def plot(height: float, caption: str, alt: str, ax: Axes | None = None, **grid: 
         figure = Plot(figsize=(WIDTH, height), layout="constrained")
         figure.caption, figure.alt = caption, alt
         yield figure, figure.subplots(**grid)
-
-
-def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """A colour and a marker for each name; when all colours are used up, they repeat with other markers."""
-    n = len(PALETTE)
-    return {name: (PALETTE[i % n], MARKERS[(i + i // n) % len(MARKERS)]) for i, name in enumerate(names)}
 
 
 def axis(

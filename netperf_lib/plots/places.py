@@ -13,10 +13,11 @@ from ..errors import NothingToReport
 from ..experiment.factors import sort_levels
 from ..metrics import format_value
 from ..metrics import metric as metric_of
+from ..questions.colours import colours
 from ..questions.conditions import interval_words
 from ..questions.conditions import levels as levels_of
 from ..questions.observe import conditioned
-from .figure import INK, MUTE, Drawn, axis, colours, drawing, each, interval, legend, legend_height, plot
+from .figure import INK, MUTE, Drawn, axis, drawing, each, interval, legend, legend_height, plot
 
 BLUES = LinearSegmentedColormap.from_list("netperf", ["#eef4fb", "#c3dbf0", "#86b9e0", "#4190c7", "#1565a5", "#0b3c70"])
 """One hue from light to dark: the order remains visible in grey print and with every kind of colour blindness."""

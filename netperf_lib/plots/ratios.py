@@ -32,12 +32,6 @@ def _ratio_text(v: float) -> str:
 
 
 @drawing
-def answers(family: Iterable[Comparison], *, ax: Axes | None = None) -> Drawn:
-    """All answers of an experiment in one picture: `forest`, with the quantity in the name of each."""
-    every = list(family)
-    return forest(every, names=[f"{c.quantity}: {c.label}" for c in every], ax=ax)
-
-
 def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Drawn:
     """Ratios with their intervals, against the margin within which conditions count as equivalent.
 

@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from ..errors import NothingToReport
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
+from ..questions.colours import colours
 from ..questions.conditions import interval_words, label, select
 from ..questions.observe import Data, Observations, conditioned
 from ..stats import level, units_of
@@ -22,7 +23,6 @@ from .figure import (
     Drawn,
     axis,
     clusters,
-    colours,
     conditions,
     drawing,
     each,

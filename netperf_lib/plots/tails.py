@@ -11,13 +11,14 @@ from matplotlib.ticker import NullFormatter
 
 from ..errors import NothingToReport
 from ..metrics import format_value
+from ..questions.colours import colours
 from ..questions.compare import Data as Compared
 from ..questions.compare import runs_of
 from ..questions.conditions import label
 from ..questions.details import tail_metric
 from ..questions.observe import conditioned
 from ..stats.sides import FEW
-from .figure import MUTE, Drawn, colours, conditions, drawing, each, legend, legend_height, plot, tick_words
+from .figure import MUTE, Drawn, conditions, drawing, each, legend, legend_height, plot, tick_words
 
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
 

@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ..errors import NothingToReport
 from ..metrics import format_value
+from ..questions.colours import colours
 from ..questions.conditions import interval_words
 from ..questions.observe import conditioned
 from ..stats import level, units_of
@@ -20,7 +21,6 @@ from .figure import (
     MUTE,
     Drawn,
     axis,
-    colours,
     conditions,
     drawing,
     each,

@@ -9,7 +9,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..metrics import metric as metric_of
-from .figure import INK, MUTE, Drawn, axis, colours, conditions, drawing, each, legend, legend_height, plot, room
+from ..questions.colours import colours
+from .figure import INK, MUTE, Drawn, axis, conditions, drawing, each, legend, legend_height, plot, room
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -130,6 +130,12 @@ class Measure:
         """The conditions at which every other factor is ordinary; a level without such a one keeps those it has."""
         rows: list[str] = []
         within = self.names if within is None else within
+        if name == PAIR:  # pairs are compared within a placement, and where nothing else differs
+            for g in self.other_factors(PAIR):
+                ordinary = [c for c in within if g == "placement" or self.at(c, g) == self.ordinary(g)]
+                within = ordinary if len(ordinary) > 1 else within
+            count = Counter(self.at(c, "placement") for c in within) if "placement" in self.factors else {}
+            within = [c for c in within if count.get(self.at(c, "placement")) != 1] if count else within
         for level in dict.fromkeys(self.at(c, name) for c in within):
             some = [c for c in within if self.at(c, name) == level]
             for g in self.other_factors(name):

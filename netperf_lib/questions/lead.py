@@ -544,7 +544,10 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
     """
     good, bad, same = ([x for x in some if x.kind == kind] for kind in ("good", "bad", "same"))
     if worse := _contradictions(name, [*good, *same], findings):
-        return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory)"
+        cause = (
+            ": its gateway is the bottleneck" if worse[0].level in GATEWAYS and worse[0].measure.unit == "bps" else ""
+        )
+        return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory){cause}"
     if any(x.kind == "open" for x in some) and not good:
         return ""
     better, worse_metrics = (joined(NOUNS.get(x.measure.name, x.measure.name) for x in rows) for rows in (good, bad))
@@ -613,7 +616,8 @@ def _shown_conditions(p: Paragraph, m: Measure, name: str, findings: Sequence[Fi
     decided = [x for x in findings if x.measure is m and x.kind != "same"]
     if not decided or is_label(name):
         return []
-    clear = max(decided, key=lambda x: x.size)
+    largest = max(x.size for x in decided)
+    clear = max((x for x in decided if x.size > largest - math.log(ALIKE)), key=lambda x: m.value(x.condition))
     return [c for c in m.names if c == clear.base or m.same(c, clear.base, name)]
 
 
@@ -635,6 +639,8 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
         ladder = len(main) > 3 and name not in ("placement", PAIR) and _is_numeric(m, main, name)
         main = _steps(m, main) if ladder else main
         clauses.append(f"{_heading(m, name, main)} {_figures(p, m, _named(m, main, name), ladder=ladder)}")
+        if name == "placement" and (full := _at_its_best(m, main)):
+            clauses.append(f"{_heading(m, name, full)} {_figures(p, m, _named(m, full, name))}")
     zones = any("client_zone" in m.obs.by for m in p.measures)
     head = ("Zones" if zones else "Pairs") if name == PAIR else factor(name).label or name.replace("_", " ")
     line = [f"{head[:1].upper() + head[1:]}: {'; '.join(clauses)}"] if clauses else []
@@ -642,6 +648,19 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
     if others and conclusions:
         conclusions[0] += f" ({others})"
     return [". ".join(line + conclusions)] if line or conclusions else []
+
+
+def _at_its_best(m: Measure, main: Sequence[str]) -> list[str]:
+    """The number of streams that carries most over all placements of `main`, if it carries twice as much as theirs."""
+    if "streams" not in m.factors or m.unit != "bps":
+        return []
+    slices = []
+    for level in {m.at(c, "streams") for c in m.names}:
+        some = [[c for c in m.names if m.at(c, "streams") == level and m.same(c, d, "streams")][:1] for d in main]
+        slices.append([c for found in some for c in found])
+    complete = [s for s in slices if len(s) == len(main)]
+    best = max(complete, key=lambda s: sum(map(m.value, s)), default=[])
+    return best if best and median(m.value(b) / m.value(c) for b, c in zip(best, main, strict=True)) > 2 else []
 
 
 def _is_numeric(m: Measure, conditions: Sequence[str], name: str) -> bool:

@@ -242,7 +242,7 @@ def _source(data: Any) -> tuple[pd.DataFrame, Mapping[str, Any], int]:
     # a table that was cut by hand, and logs that were imported, miss nothing that was planned
     complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
     runs = runs.reset_index(drop=True)
-    runs.attrs = {}  # pandas copies them at each step
+    runs.attrs = {"notice": runs.attrs.get("notice")}  # pandas copies them at each step
     return runs, declared, int(declared.get("rounds") or 0) if complete else 0
 
 
@@ -445,6 +445,7 @@ class _Projection:
         order = conditions.sort_values(chosen, key=self._sort_key).index if chosen else names
         facts = pd.DataFrame(held, index=names, dtype=object).loc[order]
         table["condition"] = pd.Categorical(table["condition"], categories=order, ordered=True)
+        table.attrs["notice"] = self.every.attrs.get("notice")
         return Observations(
             self.metric, table, conditions.loc[order], tuple(chosen), self.asked, notes, facts, self.declared,
             self.blocked,

@@ -12,9 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import METRICS, format_value
+from ..metrics import METRICS, format_value, plural
 from ..questions.conditions import describe
 from ..questions.words import MIME, advice, effect, span
+from ..stats.limits import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,6 +114,8 @@ LEVEL = ("median", "low", "high", "smallest", "largest")
 """Columns of a table of levels that have the unit of the metric."""
 SHARE = ("confidence", "variation", "slowest")
 """Columns that are shares."""
+_SAME = {"n": lambda n: f"{plural(int(n), 'run')} each", "confidence": lambda share: f"confidence {100 * share:.4g} %"}
+"""What a caption says instead of a column that is the same in all rows."""
 
 
 def _cell(value: Any, unit: str | None) -> str:
@@ -159,6 +162,12 @@ def table(
         return say("")
     names = dict(columns) if columns else {str(c): _heading(str(c)) for c in frame.columns}
     plain = frame.rename(columns=str)[list(names)]
+    if metric is not None and len(plain) > 1 and caption:
+        same = [c for c in ("n", "confidence") if c in names and len(set(plain[c])) == 1]
+        words = [_SAME[c](plain[c].iloc[0]) for c in same if plain[c].notna().all()]
+        caption = f"{caption.rstrip('.')}{''.join(f'; {w}' for w in words)}."
+        names = {c: name for c, name in names.items() if c not in same}
+        plain = plain[list(names)]
     units = {c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names}
     units |= {c: "bps" for c in ("slowest_stream", "fastest_stream") if c in names}
     if metric is not None:
@@ -172,7 +181,7 @@ def table(
     ]
     head = list(names.values())
     right = [numeric([r[i] for r in rows]) for i in range(len(head))]
-    html = markup("table", head, rows, caption, right, None)
+    html = markup("table", head, rows, caption, right)
     text = "\n".join("  ".join(r) for r in [head, *rows])
     return Shown("table", html=html, text=text, caption=caption, columns=head, rows=rows)
 
@@ -224,6 +233,34 @@ def _warnings(family: Sequence[Comparison]) -> tuple[list[str], list[str]]:
     return marks, [f"Warning {i}: {w}." for i, w in enumerate(told, 1)]
 
 
+LINEAR = 0.1
+"""About up to this logarithm of a ratio (10 %), the axis of a forest is linear."""
+FAR = 200.0
+"""The ratio at the ends of the axis of a forest."""
+
+
+def _forest_position(ratio: float) -> float:
+    """Where a ratio lies on the axis of a forest, from -1 to 1: asinh shows both a margin and a factor of 100."""
+    if ratio <= 0:
+        return -1.0
+    position = math.asinh(math.log(ratio) / LINEAR) / math.asinh(math.log(FAR) / LINEAR)
+    return max(-1.0, min(1.0, round(position, 4)))
+
+
+def _forest(c: Comparison) -> dict[str, Any]:
+    """A line of the forest, turned so that right is better for the user: ends, middle, and half of the margin."""
+    lower = (METRICS[c.metric].better if c.metric in METRICS else "") == "lower"
+    ends = [(1 / r if r else math.inf) if lower else r for r in (c.low, c.ratio, c.high)]
+    low, middle, high = (_forest_position(r) for r in (reversed(ends) if lower else ends))
+    bounded = c.low > 0 and math.isfinite(c.high)
+    return {
+        "middle": middle if math.isfinite(c.ratio) else None,
+        "interval": [low, high] if bounded else None,
+        "margin": _forest_position(1 + c.margin),
+        "verdict": c.verdict,
+    }
+
+
 def verdicts(
     family: Family,
     contrasts: Sequence[Contrast] | None = None,
@@ -267,21 +304,24 @@ def verdicts(
         f"with its interval at {' to '.join(dict.fromkeys((known[0], known[-1])))}" if known else "without an interval"
     )
     columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
+    forest = [_forest(c) for c in family]
     held_words = " (what holds it back)" if any(map(any, held)) else ""
     note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
     caption = (
         f"Verdicts. Measured: the median of the runs of each condition{held_words}. Effect: the first condition "
-        f"divided by the second, round by round, {interval}. {note}."
+        f"divided by the second, round by round, {interval}; the picture has the margin in blue, and an asinh axis on "
+        f"which right is better for the user. {note}."
     )
-    html = markup("table", columns, rows, caption, [False] * len(columns), MARKS) + markup("notes", notes)
+    html = markup("verdicts", columns, rows, caption, MARKS, forest) + markup("notes", notes)
     text = "\n".join([*(c.words for c in family), *notes])
-    return Shown("verdicts", html=html, text=text, caption=caption, columns=columns, rows=rows, notes=notes)
+    content = {"caption": caption, "columns": columns, "rows": rows, "forest": forest, "notes": notes}
+    return Shown("verdicts", html=html, text=text, **content)
 
 
 def _sides(c: Comparison, held: Sequence[str] = ()) -> str:
     """What was measured on both sides, and what holds it back: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-    causes = [f" ({cause})" if cause else "" for cause in held]
+    causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in held]
     return "\n".join(
         f"{name}: {format_value(value, unit)}{cause}"
         for name, value, cause in zip(c.names, c.medians, causes or ("", ""), strict=True)

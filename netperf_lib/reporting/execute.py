@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ..data.shipped import PACKAGE, shipped
-from ..errors import NothingToReport, ReportError, UsageError
+from ..errors import NetperfError, NothingToReport, ReportError, UsageError
 from .kernels import Kernel, engine, warm_kernels
 
 # what takes a while to load is imported where it is used: a report starts its kernels first
@@ -298,20 +298,21 @@ def report(
                 kernels.submit(partial(_execute, page, folder, page.parameters | {"experiment": place}))
                 for page in pages
             ]
+            explorer = _explorer(store, folder) if store is not None and to == "html" else None
             files = []
             for done, (page, ready) in enumerate(zip(pages, executed, strict=True)):
                 tell(done, steps, page.key)
                 final = folder / f"{page.key}.{to}"
                 final.unlink(missing_ok=True)
                 ready.result()
-                files.append(typesetter.submit(_convert, page.executed, final, to, code))
+                files.append(typesetter.submit(_convert, page.executed, final, to, code, explorer))
             tell(len(pages), steps, "report")
             if len(pages) > 1:
                 from .book import combine
 
                 whole = combine({p.key: p.executed for p in pages})
                 (folder / f"report.{to}").unlink(missing_ok=True)
-                files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code))
+                files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code, explorer))
         made = [file.result() for file in files]
     tell(steps, steps, "report")
     if errors := [f"{p.key}: {p.error}" for p in pages if p.error]:
@@ -465,12 +466,21 @@ def _close(book: Any, error: str | None) -> None:
         book.cells = [*(c for c in book.cells if c.cell_type == "markdown" or c.execution_count), last]
 
 
-def _convert(book: Any, final: Path, to: str, code: bool) -> Path:
+def _explorer(store: Store, folder: Path) -> str | None:
+    """Write the explorer beside the pages, whose points lead into it; None where nothing is to be explored."""
+    from .explorer import explore
+
+    with suppress(NetperfError):
+        return explore(store.location).save(folder / "explorer.html").name
+    return None
+
+
+def _convert(book: Any, final: Path, to: str, code: bool, explorer: str | None = None) -> Path:
     """Make the page of an executed notebook; it appears whole or not at all."""
     if to == "html":
         from .html import PageExporter
 
-        resources = {"metadata": {"name": final.stem, "path": str(final.parent)}}
+        resources = {"metadata": {"name": final.stem, "path": str(final.parent)}, "explorer": explorer}
         body = PageExporter(code=code).from_notebook_node(book, resources)[0].encode()
     else:
         from .pdf import typeset

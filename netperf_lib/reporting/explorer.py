@@ -23,6 +23,7 @@ import pandas as pd
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
 from ..metrics import HEADLINES, METRICS, WRITTEN
+from ..questions.colours import colours
 from ..questions.lead import Lead, lead_paragraph
 from ..questions.limits import of_conditions
 from ..questions.observe import Observations, levels, observe
@@ -127,6 +128,7 @@ def _data(exp: Results) -> dict[str, Any]:
                 "label": factor(f).label or f.replace("_", " "),
                 "levels": known[f],
                 "words": [factor(f).level_words(v) for v in known[f]],
+                "colours": [colour for colour, _ in colours([str(v) for v in known[f]]).values()],
             }
             for f in factors
         ],

@@ -6,8 +6,10 @@ import base64
 import copy
 import importlib
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import pass_context
 from nbconvert import HTMLExporter
@@ -44,7 +46,9 @@ class PageExporter(HTMLExporter):
         for cell in nb.cells:
             for output in cell.get("outputs", ()):
                 if "text/html" in output.get("data", {}):
-                    output["data"]["text/html"] = inlined("".join(output["data"]["text/html"]))
+                    output["data"]["text/html"] = inlined(
+                        "".join(output["data"]["text/html"]), resources.get("explorer")
+                    )
             if cell.cell_type == "markdown":
                 headings += re.findall(r"(?m)^##\s+(.+?)\s*$", cell.source)
         resources["contents"] = list(enumerate(headings, 1)) if len(headings) > 2 else []
@@ -72,11 +76,14 @@ class PageExporter(HTMLExporter):
         def numbered(tag: re.Match[str]) -> str:
             if tag[1] == "2":
                 self._parts, self._headings = self._parts + 1, 0
-                return f'<h2 id="part-{self._parts}">'
-            self._headings += 1
-            return f'<h{tag[1]} id="part-{self._parts}-{self._headings}">'
+                name = f"part-{self._parts}"
+            else:
+                self._headings += 1
+                name = f"part-{self._parts}-{self._headings}"
+            words = tag[2] if "<a" in tag[2] else f'<a href="#{name}">{tag[2]}</a>'
+            return f'<h{tag[1]} id="{name}">{words}</h{tag[1]}>'
 
-        return re.sub(r"<h([1-6])\b[^>]*>", numbered, page)
+        return re.sub(r"<h([1-6])\b[^>]*>(.*?)</h\1>", numbered, page, flags=re.DOTALL)
 
 
 def _harmless(page: str) -> str:
@@ -85,11 +92,18 @@ def _harmless(page: str) -> str:
     return re.sub(r'(?i)href="\s*(?:javascript|vbscript|data):[^"]*"', 'href="#"', page)
 
 
-def inlined(page: str) -> str:
-    """Replace references to pictures with the pictures, whose points show their run under the cursor."""
+def inlined(page: str, explorer: str | None = None) -> str:
+    """Replace references to pictures with the pictures; a point shows its run and leads to its log in `explorer`."""
 
     def picture(found: re.Match[str]) -> str:
         svg = base64.b64decode(found[2]).decode()
+        if explorer:
+            svg = re.sub(
+                r'<use data-run="([^"]*)".*?</use>',
+                lambda point: f'<a href="{explorer}#run={quote(unescape(point[1]))}">{point[0]}</a>',
+                svg,
+                flags=re.DOTALL,
+            )
         return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{found[1]}"', 1)
 
     return re.sub(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)">', picture, page)

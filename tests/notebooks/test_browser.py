@@ -215,10 +215,13 @@ def test_no_text_of_a_figure_leaves_its_canvas_in_a_browser(browser: Any) -> Non
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_in_html_fits_a_phone_in_both_themes(browser: Any, tmp_path: Path, scheme: str) -> None:
     folder = Path(shutil.copytree(npl.recorded(), tmp_path / "lab-full"))
-    (*_, place) = npl.report(folder, notebooks=["summary"], to="html")
+    (*_, place) = npl.report(folder, notebooks=["summary", "01-placement"], to="html")
     page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
     page.goto(place.as_uri())
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    widths = page.evaluate("() => [...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect().right)")
+    assert widths
+    assert max(widths) <= 390  # scaled, not cut
     box = page.get_by_text("use it where latency counts").first.bounding_box()
     assert box
     assert box["x"] + box["width"] <= 390

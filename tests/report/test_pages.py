@@ -147,7 +147,7 @@ def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> 
     anchors = re.findall(r'href="#([^"]+)"', body)
     assert len(anchors) >= 4
     assert all(f'id="{a}"' in body for a in anchors)
-    assert body.count("Made-up numbers for a test") <= 2
+    assert body.count("Made-up numbers for a test") <= 2 + body.count("<svg ")  # a figure carries it with a copy
     assert "Traceback" not in body
     assert "NothingToReport" not in body
     assert "prefers-color-scheme: dark" in body
@@ -162,6 +162,35 @@ def test_a_point_of_a_page_in_html_tells_its_run(doubted: Any) -> None:
     assert set(told) == set(shown["run_id"])
     first = shown.iloc[0]
     assert f"{first['client']} → {first['server']}" in told[first["run_id"]]
+    linked = inlined(figure._repr_mimebundle_()["text/html"], "explorer.html")
+    assert set(re.findall(r'<a href="explorer.html#run=([^"]+)"><use data-run', linked)) == set(shown["run_id"])
+
+
+def test_a_condition_has_one_colour_in_every_figure() -> None:
+    few, many = colours(["cross-region"]), colours(["ppg", "same-zone", "cross-region", "cross-region, 16 streams"])
+    assert few["cross-region"] == many["cross-region"]
+    assert len(set(many.values())) == len(many)
+    assert not {c for c, _ in many.values()} & {c for c, _ in colours(["1 stream", "16 streams"]).values()}
+
+
+def test_a_figure_carries_the_notice_of_its_data(doubted: Any) -> None:
+    noticed = doubted.copy()
+    noticed.attrs = {**doubted.attrs, "notice": "Emulated hosts: network namespaces; nothing of a real cloud."}
+    drawn = npl.plots.rounds(noticed, "latency_oneway_us")
+    forest = npl.plots.forest(npl.compare(noticed))
+    for figure in (drawn, forest):
+        assert "Emulated hosts: network namespaces<" in figure.svg()
+        assert figure.get_supxlabel() == "Emulated hosts: network namespaces"
+
+
+@pytest.mark.parametrize(("ratio", "better"), [(0.7, True), (1.5, False), (9.0, False)])
+def test_the_forest_of_the_answers_is_turned_to_the_user(ratio: float, better: bool, doubted: Any) -> None:
+    """Less latency lies to the right, and a margin can be seen beside a factor of nine."""
+    one = npl.compare(doubted)[0]
+    line = blocks._forest(replace(one, metric="latency_oneway_us", ratio=ratio, low=ratio / 1.1, high=ratio * 1.1))
+    assert (line["middle"] > 0) == better
+    assert line["interval"][0] < line["middle"] < line["interval"][1]
+    assert 0.1 < line["margin"] < abs(line["middle"]) < 1
 
 
 def test_the_cover_counts_contrasts_that_were_added_later(doubted: Any) -> None:

@@ -3,7 +3,6 @@
 // them, so the medians and intervals that the library wrote stay right. No statistic is computed here. Text from the
 // data enters the page by textContent or setAttribute only.
 
-const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7f7f7f", "#8a7f00"];
 const SVG_TAGS = new Set(["svg", "g", "path", "line", "circle", "text", "title", "rect"]);
 
 function node(tag, attributes = {}, ...children) {
@@ -70,7 +69,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
     if (state[key] === null) return names[{ rows: 0, colour: 1 }[key]] || "";
     return names.includes(state[key]) ? state[key] : "";
   };
-  const ink = condition => PALETTE[levelOf(metric, condition, role("colour")) % PALETTE.length];
+  const ink = condition => role("colour") ? factors[factorAt(role("colour"))].colours[levelOf(metric, condition, role("colour"))] : "#0072b2";
 
   const ui = { controls: node("div", { class: "controls" }), filters: node("div", { class: "filters" }),
     verdicts: node("div", { class: "verdicts" }), note: node("p", { class: "note", "aria-live": "polite" }),
@@ -110,7 +109,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
     } });
     box.checked = !off.includes(level);
     const swatch = node("span", { class: "swatch" });
-    if (coloured) swatch.style.background = PALETTE[level % PALETTE.length];
+    if (coloured) swatch.style.background = factor.colours[level];
     return node("label", {}, box, coloured ? swatch : "", factor.words[level]);
   }
   function drawVerdicts() {
