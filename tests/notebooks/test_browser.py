@@ -219,7 +219,9 @@ def test_the_page_in_html_fits_a_phone_in_both_themes(browser: Any, tmp_path: Pa
     page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme=scheme)
     page.goto(place.as_uri())
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
-    widths = page.evaluate("() => [...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect().right)")
+    widths = page.evaluate(
+        "() => [...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect().right)"
+    )
     assert widths
     assert max(widths) <= 390  # scaled, not cut
     box = page.get_by_text("use it where latency counts").first.bounding_box()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 import netperf_lib as npl
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment, Host, Proof
+from netperf_lib.questions.colours import colours
 from netperf_lib.questions.words import effect, span
+from netperf_lib.reporting import blocks
 from netperf_lib.reporting.blocks import CALLOUTS, MARKS
 from netperf_lib.reporting.html import inlined
 from netperf_lib.stats.result import difference, spread
