@@ -114,8 +114,11 @@ LEVEL = ("median", "low", "high", "smallest", "largest")
 """Columns of a table of levels that have the unit of the metric."""
 SHARE = ("confidence", "variation", "slowest")
 """Columns that are shares."""
-_SAME = {"n": lambda n: f"{plural(int(n), 'run')} each", "confidence": lambda share: f"confidence {100 * share:.4g} %"}
-"""What a caption says instead of a column that is the same in all rows."""
+
+
+def _same_words(column: str, value: float) -> str:
+    """What a caption says instead of a column that is the same in all rows."""
+    return f"{plural(int(value), 'run')} each" if column == "n" else f"confidence {100 * value:.4g} %"
 
 
 def _cell(value: Any, unit: str | None) -> str:
@@ -163,8 +166,8 @@ def table(
     names = dict(columns) if columns else {str(c): _heading(str(c)) for c in frame.columns}
     plain = frame.rename(columns=str)[list(names)]
     if metric is not None and len(plain) > 1 and caption:
-        same = [c for c in ("n", "confidence") if c in names and len(set(plain[c])) == 1]
-        words = [_SAME[c](plain[c].iloc[0]) for c in same if plain[c].notna().all()]
+        same = [c for c in ("n", "confidence") if c in names and plain[c].notna().all() and len(set(plain[c])) == 1]
+        words = [_same_words(c, plain[c].iloc[0]) for c in same]
         caption = f"{caption.rstrip('.')}{''.join(f'; {w}' for w in words)}."
         names = {c: name for c, name in names.items() if c not in same}
         plain = plain[list(names)]
