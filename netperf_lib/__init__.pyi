@@ -12,12 +12,12 @@ from .data.load import read as read
 from .data.load import scan as scan
 from .data.logs import parse as parse
 from .data.logs import parse_text as parse_text
+from .data.shipped import recorded as recorded
 from .data.verify import verify as verify
 from .hosts.prerequisites import doctor as doctor
 from .pipeline import collect as collect
 from .pipeline import down as down
 from .pipeline import plan as plan
-from .pipeline import recorded as recorded
 from .pipeline import run as run
 from .pipeline import up as up
 from .questions import fleet as fleet

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import hosts
-from .data.shipped import shipped
+from .data.shipped import recorded
 from .errors import CollectError, HostError, ReportError, UsageError
 from .experiment import estimate
 from .experiment.estimate import Preview
@@ -127,11 +127,6 @@ def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:
     if pdf is not None:
         made.append(Path(shutil.copyfile(made[-1], pdf)))
     return made
-
-
-def recorded() -> Path:
-    """Return the folder of the experiment that comes with the package: the lab's factors, real tools, raw logs."""
-    return shipped("data", "recorded", "lab-full")
 
 
 def collect(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def imports(path: Path) -> set[str]:
 
 
 @cache
+def members(path: Path) -> set[str]:
+    """What is imported of the project itself, each name with its module: ``.data.layout.Store``."""
+    parts = path.relative_to(PACKAGE).parent.parts
+    return {
+        "." + ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module]), alias.name])
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+    }
+
+
+@cache
 def calls(path: Path) -> set[str]:
     return {ast.unparse(n.func) for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)}
 
@@ -63,7 +76,7 @@ LAYERS = {
     # a part of the package: the parts that it may import
     "errors": "",
     "metrics": "errors",
-    "tools": "errors metrics experiment",
+    "tools": "errors metrics",
     "experiment": "errors metrics tools",
     "stats": "errors metrics experiment tools",
     "measure": "errors metrics experiment tools data",
@@ -71,10 +84,25 @@ LAYERS = {
     "data": "errors metrics experiment tools",
     "questions": "errors metrics experiment tools data stats",
     "plots": "errors metrics experiment stats questions",
-    "reporting": "errors metrics experiment data stats questions plots hosts pipeline",
+    "reporting": "errors metrics experiment data stats questions plots hosts",
     "pipeline": "errors metrics experiment hosts measure data stats questions reporting",
     "cli": "errors metrics experiment hosts measure data stats questions plots reporting pipeline",
 }
+
+
+def test_the_layers_have_no_cycle() -> None:
+    order = [*TopologicalSorter({part: below.split() for part, below in LAYERS.items()}).static_order()]
+    assert (order[0], order[-1]) == ("errors", "cli")
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    by_name = {f".{name(p).replace('/', '.')}": p for p in MODULES}
+
+    def target(imported: str) -> str:
+        return imported if imported in by_name else imported.rpartition(".")[0]
+
+    graph = {n: {t for i in members(p) if (t := target(i)) in by_name and t != n} for n, p in by_name.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if name(p) not in ("", "__init__", "__main__")], ids=name)

@@ -20,6 +20,11 @@ def shipped(*parts: str) -> Path:
     return beside if beside.exists() else PACKAGE.joinpath(f"_{parts[0]}", *parts[1:])
 
 
+def recorded() -> Path:
+    """Return the folder of the experiment that comes with the package: the lab's factors, real tools, raw logs."""
+    return shipped("data", "recorded", "lab-full")
+
+
 def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str | None]:
     """Find the folder of an experiment that is named by a relative path; also return what a reader must know about it.
 
@@ -44,7 +49,7 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
         f"There is no {DEFAULT} yet, so this page shows the recorded experiment that comes with netperf_lib. "
         "`make report` measures one here; the notebook's parameter `experiment` names another folder."
     )
-    return shipped("data", "recorded", "lab-full"), notice
+    return recorded(), notice
 
 
 def _in_notebook() -> bool:

@@ -30,7 +30,7 @@ def duration_s(plan: Plan) -> float:
 
 def rate_bps(trial: Trial) -> float:
     """Bits per second that a trial puts on the network, its load included; 0 for a latency test on an idle path."""
-    rate = sum(tool(t.test.tool).rate_bps(t) for t in (trial, load_trial(trial)) if t is not None)
+    rate = sum(tool(t.test.tool).rate_bps(t.request) for t in (trial, load_trial(trial)) if t is not None)
     cap = trial.advertised_bps
     if cap is None:
         return ASSUMED_BPS if math.isinf(rate) else rate

@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from ..tools import TOOLS
+from ..tools import TOOLS, Request
 from .factors import Level, factor
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
@@ -431,6 +431,21 @@ class Trial:
     def asked_buffer_bytes(self) -> int | None:
         """TCP buffers that the test asks for, if they differ from those of the hosts of the pair."""
         return None if self.tcp_buffer_bytes == self.pair.tcp_buffer_bytes else self.tcp_buffer_bytes
+
+    @property
+    def request(self) -> Request:
+        """What the tool is asked to run. Buffers that the hosts have already are not asked for: no more autotuning."""
+        spec = self.test
+        return Request(
+            tool=spec.tool,
+            test=spec.test,
+            duration_s=spec.duration_s,
+            omit_s=spec.omit_s,
+            streams=self.streams,
+            tcp_buffer_bytes=self.asked_buffer_bytes,
+            message_bytes=self.message_bytes,
+            options=spec.options,
+        )
 
     @property
     def condition(self) -> tuple[Any, ...]:

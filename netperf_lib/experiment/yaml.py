@@ -331,6 +331,6 @@ def _unrunnable(trial: Trial, server_address: str) -> Iterator[str]:
             yield f"{one.test.test!r} is not a test of {one.test.tool}; legal are {', '.join(module.TESTS)}"
         else:
             try:
-                module.commands(one, server_address, 20_000)
+                module.commands(one.request, server_address, 20_000)
             except UsageError as error:
                 yield str(error)

@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
-
 from ..errors import ExperimentError, UsageError
 from ..experiment.model import Deployment, Experiment
-from ..experiment.yaml import line_of
 from .source import Source as Source
 from .source import Workload as Workload
+from .source import read_options
 
 if TYPE_CHECKING:
     from . import azure, inventory, lab
@@ -64,18 +62,7 @@ def options(experiment: Experiment, file: str | os.PathLike[str] | None = None) 
         model = source(experiment.hosts.source).Options
     except UsageError as error:
         raise ExperimentError(f"{experiment.name}: hosts.source: {error}") from None
-    try:
-        return model.model_validate(experiment.hosts.options, context=experiment.pairs)
-    except ValidationError as error:
-        known = f" (known options: {', '.join(model.model_fields)})"
-        lines = []
-        for e in error.errors():
-            loc = ("hosts", "options", *e["loc"])
-            place = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
-            unknown = e["type"] == "extra_forbidden" and len(e["loc"]) == 1
-            said = e["msg"].removeprefix("Value error, ") + known * unknown
-            lines.append(f"{place}: {'.'.join(map(str, loc))}: {said}")
-        raise ExperimentError("\n".join(lines)) from None
+    return read_options(experiment, model, file)
 
 
 def experiment_schema() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ..errors import ExperimentError
 from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
 from .guests import guest_proofs, guests
 from .host_keys import pinned
-from .source import NOTHING_KNOWN, Workload, unknown_host
+from .source import NOTHING_KNOWN, Workload, read_options, unknown_host
 from .source import spent as spent
 
 EPHEMERAL = False
@@ -96,9 +96,7 @@ class Options(_Declared):
 
 def up(experiment: Experiment, *, number: int, state: Path, workload: Workload = NOTHING_KNOWN) -> Deployment:
     """Return the hosts that the pairs name, with proofs of their properties."""
-    from . import options as checked
-
-    options: Options = checked(experiment)
+    options = read_options(experiment, Options)
     known: dict[str, tuple[Host, tuple[Proof, ...]]] = {
         name: (_host(name, machine, options), ()) for name, machine in options.hosts.items()
     }

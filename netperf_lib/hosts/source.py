@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from ..errors import ExperimentError
 from ..experiment.model import Deployment, Experiment, Pair
+from ..experiment.yaml import line_of
+
+AnyOptions = TypeVar("AnyOptions", bound=BaseModel)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,24 @@ class Source(Protocol):
 
     def spent(self, experiment: Experiment, *, state: Path, done: float) -> float | None:
         """Cost of the hosts so far, with this share of the plan `done`; None if they cost nothing."""
+
+
+def read_options(
+    experiment: Experiment, model: type[AnyOptions], file: str | os.PathLike[str] | None = None
+) -> AnyOptions:
+    """Check and return the experiment's options for a source; ExperimentError if one is unknown or impossible."""
+    try:
+        return model.model_validate(experiment.hosts.options, context=experiment.pairs)
+    except ValidationError as error:
+        known = f" (known options: {', '.join(model.model_fields)})"
+        lines = []
+        for e in error.errors():
+            loc = ("hosts", "options", *e["loc"])
+            place = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
+            unknown = e["type"] == "extra_forbidden" and len(e["loc"]) == 1
+            said = e["msg"].removeprefix("Value error, ") + known * unknown
+            lines.append(f"{place}: {'.'.join(map(str, loc))}: {said}")
+        raise ExperimentError("\n".join(lines)) from None
 
 
 def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:

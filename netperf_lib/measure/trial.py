@@ -188,9 +188,9 @@ class TrialRun:
         for number in range(5):
             slot = (self.trial.order + 97 * (self.attempt - 1) + 31 * number) * PORTS_EACH % PORTS
             port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
-            commands: tools.Commands = words(asked, self.server.host.data_address, port)
+            commands: tools.Commands = words(asked.request, self.server.host.data_address, port)
             record["commands"][f"client{side}"] = list(commands.client)
-            served = [words(asked, s.host.own_address or s.host.data_address, port) for s in self.servers]
+            served = [words(asked.request, s.host.own_address or s.host.data_address, port) for s in self.servers]
             record["commands"][f"server{side}"] = list(served[0].server or ())
             if commands.server is None:
                 return commands, []
@@ -311,7 +311,7 @@ class TrialRun:
 def _fills_path(trial: Trial, commands: tools.Commands) -> bool:
     test = trial.test
     tcp = "udp" not in test.test and test.options.get("protocol") != "udp" and bool(commands.listens)
-    return tcp and tools.tool(test.tool).rate_bps(trial) > 0
+    return tcp and tools.tool(test.tool).rate_bps(trial.request) > 0
 
 
 async def _all(work: Iterable[Awaitable[None]]) -> None:

@@ -491,7 +491,7 @@ def _plan(path: Any) -> str | None:
 
 def usual_experiment(wanted: str | os.PathLike[str] | None) -> Path:
     """Folder of a measured experiment: the one that was named, the lab's, or the recorded one."""
-    from ..pipeline import recorded
+    from ..data.shipped import recorded
 
     repository = Path(__file__).resolve().parents[2]
     usual = [Path("results", "lab"), repository / "results" / "lab", recorded()]

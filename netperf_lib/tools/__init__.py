@@ -7,5 +7,6 @@ from .reading import parse_stream as parse_stream
 from .registry import READERS as READERS
 from .registry import TOOLS as TOOLS
 from .registry import tool as tool
+from .request import Request as Request
 from .wrapping import clean as clean
 from .wrapping import decode as decode

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from .options import Option
 from .parsed import ParsedRun
-
-if TYPE_CHECKING:
-    from ..experiment.model import Trial
+from .request import Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
-    """Argument lists of one trial; they never pass through a shell unquoted."""
+    """Argument lists of one request; they never pass through a shell unquoted."""
 
     client: tuple[str, ...]
     server: tuple[str, ...] | None
@@ -80,13 +78,13 @@ class Tool(Reader, Protocol):
 
     @property
     def OPTIONS(self) -> tuple[Option, ...]:
-        """The options that `TestSpec.options` may contain."""
+        """The options that `Request.options` may contain."""
 
-    def commands(self, trial: Trial, server_address: str, port: int) -> Commands:
-        """Return the argument lists of both ends for one trial; UsageError if the tool does not support it."""
+    def commands(self, request: Request, server_address: str, port: int) -> Commands:
+        """Return the argument lists of both ends; UsageError if the tool does not support the request."""
 
-    def rate_bps(self, trial: Trial) -> float:
-        """Return the bits per second that a trial sends, in both directions and all streams, without its `during` load.
+    def rate_bps(self, request: Request) -> float:
+        """Return the bits per second that a request sends, in both directions and all streams.
 
         `math.inf` if it sends as fast as the path allows, 0 if it waits for each answer (a latency test).
         """

@@ -1,4 +1,4 @@
-"""Options of tests. A tool declares each once, for checks, command line, documentation and schema."""
+"""Options of tests. A tool declares each once, for checks, command line and documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..metrics import to_bps
 
 if TYPE_CHECKING:
-    from ..experiment.model import TestSpec, Trial
+    from .request import Request
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
 _A_RATE = "a rate in bits per second, such as 1000000, 1M or 2.5G"
@@ -49,17 +49,19 @@ class Option:
         return None if value >= 0 else "zero or above"
 
 
-def checked(spec: TestSpec, tests: Sequence[str], known: Iterable[Option]) -> dict[str, Any]:
+def checked(request: Request, tests: Sequence[str], known: Iterable[Option]) -> dict[str, Any]:
     """Return the options of a test; UsageError if its tool does not have the test or does not take them."""
-    if spec.test not in tests:
-        raise UsageError(f"{spec.tool} has no test {spec.test!r} (known: {', '.join(tests)})")
-    options = {o.name: o for o in known if not o.tests or spec.test in o.tests}
-    for name, value in spec.options.items():
+    if request.test not in tests:
+        raise UsageError(f"{request.tool} has no test {request.test!r} (known: {', '.join(tests)})")
+    options = {o.name: o for o in known if not o.tests or request.test in o.tests}
+    for name, value in request.options.items():
         if name not in options:
-            raise UsageError(f"{spec.tool} {spec.test} has no option {name!r} (known: {', '.join(options) or 'none'})")
+            raise UsageError(
+                f"{request.tool} {request.test} has no option {name!r} (known: {', '.join(options) or 'none'})"
+            )
         if legal := options[name].problem(value):
-            raise UsageError(f"option {name!r} of {spec.tool} is {value!r}; it must be {legal}")
-    return dict(spec.options)
+            raise UsageError(f"option {name!r} of {request.tool} is {value!r}; it must be {legal}")
+    return dict(request.options)
 
 
 def arguments(known: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
@@ -71,14 +73,11 @@ def arguments(known: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def levels(trial: Trial, *, streams: str = "", buffer: str = "", message: str = "") -> list[str]:
-    """Return the tool's arguments for the levels of a trial, with the given flags.
-
-    A buffer size that the hosts of the pair already have gets no flag: it would switch off autotuning.
-    """
-    several = trial.streams if trial.streams > 1 else None
-    given = ((streams, several), (buffer, trial.asked_buffer_bytes), (message, trial.message_bytes))
-    return [word for flag, level in given if flag and level is not None for word in (flag, str(level))]
+def levels(request: Request, *, streams: str = "", buffer: str = "", message: str = "") -> list[str]:
+    """Return the tool's arguments for the levels of a request, with the given flags."""
+    several = request.streams if request.streams > 1 else None
+    flags = ((streams, several), (buffer, request.tcp_buffer_bytes), (message, request.message_bytes))
+    return [word for flag, level in flags if flag and level is not None for word in (flag, str(level))]
 
 
 def bits_per_second(rate: str | float) -> float:
@@ -87,20 +86,3 @@ def bits_per_second(rate: str | float) -> float:
     if not m:
         raise UsageError(f"{rate!r} is not {_A_RATE}")
     return float(to_bps(float(m[1]), m[2].upper(), "bit"))
-
-
-def json_schema(known: Iterable[Option]) -> dict[str, Any]:
-    """Return the JSON schema of a tool's options."""
-    kinds: dict[Any, dict[str, Any]] = {
-        bool: {"type": "boolean"},
-        int: {"type": "integer", "minimum": 0},
-        float: {"type": "number", "minimum": 0},
-        "rate": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^{_RATE.pattern}$"}]},
-        "word": {"type": ["string", "number"], "pattern": f"^{_WORD.pattern}$", "minimum": 0},
-    }
-    properties: dict[str, Any] = {}
-    for o in known:
-        shape = {"enum": list(o.type)} if isinstance(o.type, tuple) else kinds[o.type]
-        words = o.help + (f" ({o.unit})" if o.unit else "")
-        properties[o.name] = {"description": words, **shape, **({} if o.default is None else {"default": o.default})}
-    return {"type": "object", "additionalProperties": False, "properties": properties}

@@ -12,16 +12,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..metrics import to_bps, to_bytes, to_us
 from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted
 from .interface import Commands
 from .options import Option, checked, levels
 from .parsed import ParsedRun
-
-if TYPE_CHECKING:
-    from ..experiment.model import Trial
+from .request import Request
 
 NAME = "qperf"
 PACKAGE = "qperf"
@@ -32,28 +29,28 @@ OPTIONS: tuple[Option, ...] = ()
 MARKS = ("_lat:", "_bw:", "_mr:", "bad test; try: qperf")
 
 
-def commands(trial: Trial, server_address: str, port: int) -> Commands:
+def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the commands of both ends of one trial; the test itself uses the port after the control port.
 
     Unified units keep every digit, and all statistics are requested, so that each figure can be checked against others.
     """
-    spec = trial.test
-    checked(spec, TESTS, OPTIONS)
-    seconds = str(math.ceil(spec.duration_s))  # qperf cuts fractions off
+    checked(request, TESTS, OPTIONS)
+    seconds = str(math.ceil(request.duration_s))  # qperf cuts fractions off
     return Commands(
         client=(
             *("qperf", server_address, "-lp", str(port), "-ip", str(port + 1), "-t", seconds),
-            *("-uu", "-vvs", "-vvt", "-vvu", *levels(trial, message="-m"), *levels(trial, buffer="-sb"), spec.test),
+            *("-uu", "-vvs", "-vvt", "-vvu", *levels(request, message="-m", buffer="-sb")),
+            request.test,
         ),
         server=("qperf", "-lp", str(port)),
         listens=(("tcp", port),),
-        timeout_s=spec.duration_s + 30,
+        timeout_s=request.duration_s + 30,
     )
 
 
-def rate_bps(trial: Trial) -> float:
+def rate_bps(request: Request) -> float:
     """Return the bits per second that a trial sends: unlimited, or 0 for a latency test, which waits for answers."""
-    return math.inf if trial.test.test.endswith("_bw") else 0.0
+    return math.inf if request.test.endswith("_bw") else 0.0
 
 
 # --- where runs are ---------------------------------------------------------------------------------------------------

@@ -270,7 +270,7 @@ def test_shell_syntax_in_any_text_is_refused_or_stays_one_literal_argument(path:
     except ExperimentError:
         return
     for trial in plan.trials:
-        commands = tool(trial.test.tool).commands(trial, "192.0.2.1", 20_000)
+        commands = tool(trial.test.tool).commands(trial.request, "192.0.2.1", 20_000)
         for word in (*commands.client, *(commands.server or ())):
             assert word == HOSTILE or "pwned" not in word
 

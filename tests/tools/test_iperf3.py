@@ -11,19 +11,13 @@ import pytest
 
 from netperf_lib import tools
 from netperf_lib.errors import UsageError
-from netperf_lib.experiment.model import Pair, TestSpec, Trial
-from netperf_lib.tools import iperf3
+from netperf_lib.tools import Request, iperf3
 
 LOGS = Path(__file__).parents[1] / "logs" / "iperf3"
 
 
-def trial(*, streams: int = 1, buffer: int | None = None, message: int | None = None, **spec: object) -> Trial:
-    made = TestSpec.model_validate({"tool": "iperf3", "test": "tcp", **spec})
-    pair = Pair(client="a", server="b", placement="ppg")
-    return Trial(
-        deployment=1, round=1, order=0, pair=pair, test=made,
-        streams=streams, tcp_buffer_bytes=buffer, message_bytes=message,
-    )  # fmt: skip
+def request(**levels: Any) -> Request:
+    return Request(**{"tool": "iperf3", "test": "tcp", "duration_s": 10} | levels)
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.json")), ids=lambda p: p.name)
@@ -110,7 +104,14 @@ def test_retransmits_that_were_never_counted_are_null(value: int) -> None:
 
 def test_commands() -> None:
     c = iperf3.commands(
-        trial(streams=16, buffer=8 << 20, message=1024, duration_s=10, omit_s=1, options={"congestion": "cubic"}),
+        request(
+            streams=16,
+            tcp_buffer_bytes=8 << 20,
+            message_bytes=1024,
+            duration_s=10,
+            omit_s=1,
+            options={"congestion": "cubic"},
+        ),
         "10.0.0.2",
         5201,
     )
@@ -119,7 +120,7 @@ def test_commands() -> None:
     )
     assert c.server == ("iperf3", "-s", "-1", "-p", "5201", "-J")
     assert c.listens == (("tcp", 5201),)
-    udp = iperf3.commands(trial(test="udp", options={"bitrate": "1G"}), "10.0.0.2", 5201).client
+    udp = iperf3.commands(request(test="udp", options={"bitrate": "1G"}), "10.0.0.2", 5201).client
     assert udp[-3:] == ("-u", "-b", "1G")
 
 
@@ -137,7 +138,7 @@ def test_commands() -> None:
 )
 def test_what_it_cannot_run_is_refused_in_one_sentence(spec: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError) as refusal:
-        iperf3.commands(trial(**spec), "10.0.0.2", 5201)
+        iperf3.commands(request(**spec), "10.0.0.2", 5201)
     assert words in str(refusal.value)
 
 

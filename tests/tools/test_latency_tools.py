@@ -53,7 +53,7 @@ def listening(protocol: str, port: int) -> bool:
 def run(trial: Trial, port: int) -> ParsedRun:
     if not shutil.which(trial.test.tool):
         pytest.skip(f"{trial.test.tool} is not installed")
-    todo = tools.tool(trial.test.tool).commands(trial, "127.0.0.1", port)
+    todo = tools.tool(trial.test.tool).commands(trial.request, "127.0.0.1", port)
     with subprocess.Popen(todo.server, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             deadline = time.monotonic() + 20
@@ -126,8 +126,8 @@ def test_the_buffer_is_set_only_where_it_is_no_property_of_the_hosts() -> None:
     tuned = PAIR.model_copy(update={"tcp_buffer_bytes": 65536})
     for tool, test, flag in (("qperf", "tcp_bw", "-sb"), ("sockperf", "ping-pong", "--buffer-size")):
         commands = tools.tool(tool).commands
-        assert flag in commands(trial(tool, test, tcp_buffer_bytes=65536), "h", 5000).client
-        assert flag not in commands(trial(tool, test, tcp_buffer_bytes=65536, pair=tuned), "h", 5000).client
+        assert flag in commands(trial(tool, test, tcp_buffer_bytes=65536).request, "h", 5000).client
+        assert flag not in commands(trial(tool, test, tcp_buffer_bytes=65536, pair=tuned).request, "h", 5000).client
 
 
 @pytest.mark.parametrize(
@@ -144,5 +144,5 @@ def test_the_buffer_is_set_only_where_it_is_no_property_of_the_hosts() -> None:
 )
 def test_what_a_tool_does_not_offer_is_refused(tool: str, test: str, options: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError) as refusal:
-        tools.tool(tool).commands(trial(tool, test, options=options), "h", 5000)
+        tools.tool(tool).commands(trial(tool, test, options=options).request, "h", 5000)
     assert words in str(refusal.value)

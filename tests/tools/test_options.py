@@ -8,63 +8,54 @@ import subprocess
 import time
 from typing import Any
 
-import jsonschema
 import pytest
 
-from netperf_lib.experiment.model import Load, Pair, TestSpec, Trial
-from netperf_lib.tools import TOOLS, parse
-from netperf_lib.tools.options import Option, bits_per_second, json_schema
-
-PAIR = Pair(client="a", server="b", placement="ppg")
+from netperf_lib.tools import TOOLS, Request, parse
+from netperf_lib.tools.options import Option, bits_per_second
 
 
-def trial(tool: str, test: str, streams: int = 1, **options: Any) -> Trial:
-    spec = TestSpec(tool=tool, test=test, options=options, during=Load(streams=8))
-    return Trial(deployment=1, round=1, order=0, pair=PAIR, test=spec, streams=streams)
+def request(tool: str, test: str, streams: int = 1, **options: Any) -> Request:
+    return Request(tool=tool, test=test, duration_s=10, streams=streams, options=options)
 
 
 @pytest.mark.parametrize(
     ("asked", "rate"),
     [
-        (trial("iperf3", "tcp"), math.inf),
-        (trial("iperf3", "tcp", bitrate=0), math.inf),
-        (trial("iperf3", "udp"), math.inf),
-        (trial("iperf3", "tcp", 2, bitrate="1.5M"), 3e6),
-        (trial("iperf3", "udp", bitrate="1G", bidir=True), 2e9),
-        (trial("iperf2", "udp"), 1e6),
-        (trial("iperf2", "udp", 4), 4e6),
-        (trial("iperf2", "tcp"), math.inf),
-        (trial("iperf2", "tcp", bitrate="10M"), 1e7),
-        (trial("qperf", "tcp_lat"), 0),
-        (trial("qperf", "tcp_bw"), math.inf),
-        (trial("sockperf", "ping-pong"), 0),
-        (trial("sockperf", "throughput"), math.inf),
-        (trial("sockperf", "throughput", mps=1000), 1000 * 14 * 8),
-        (trial("sockperf", "under-load"), 10_000 * 14 * 8 * 1.01),
+        (request("iperf3", "tcp"), math.inf),
+        (request("iperf3", "tcp", bitrate=0), math.inf),
+        (request("iperf3", "udp"), math.inf),
+        (request("iperf3", "tcp", 2, bitrate="1.5M"), 3e6),
+        (request("iperf3", "udp", bitrate="1G", bidir=True), 2e9),
+        (request("iperf2", "udp"), 1e6),
+        (request("iperf2", "udp", 4), 4e6),
+        (request("iperf2", "tcp"), math.inf),
+        (request("iperf2", "tcp", bitrate="10M"), 1e7),
+        (request("qperf", "tcp_lat"), 0),
+        (request("qperf", "tcp_bw"), math.inf),
+        (request("sockperf", "ping-pong"), 0),
+        (request("sockperf", "throughput"), math.inf),
+        (request("sockperf", "throughput", mps=1000), 1000 * 14 * 8),
+        (request("sockperf", "under-load"), 10_000 * 14 * 8 * 1.01),
     ],
     ids=str,
 )
-def test_rate_that_a_trial_sends(asked: Trial, rate: float) -> None:
-    assert TOOLS[asked.test.tool].rate_bps(asked) == pytest.approx(rate)
+def test_rate_that_a_trial_sends(asked: Request, rate: float) -> None:
+    assert TOOLS[asked.tool].rate_bps(asked) == pytest.approx(rate)
 
 
 def test_a_rate_of_iperf_2_is_decimal() -> None:
     """Its own M is 2^20."""
-    client = TOOLS["iperf2"].commands(trial("iperf2", "tcp", bitrate="10M"), "10.0.0.2", 5001).client
+    client = TOOLS["iperf2"].commands(request("iperf2", "tcp", bitrate="10M"), "10.0.0.2", 5001).client
     assert client[client.index("-b") + 1] == "10000000"
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_schema_and_the_check_agree(tool: str) -> None:
-    options = TOOLS[tool].OPTIONS
-    schema = json_schema(options)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    for option in options:
+def test_every_option_says_what_it_is_and_takes_its_own_default(tool: str) -> None:
+    for option in TOOLS[tool].OPTIONS:
         assert option.help
         assert option.default is None or option.problem(option.default) is None
-        for value in (True, False, 1, 2.5, -1, "1M", "udp", "cubic", "a b", "-Z", None, [1]):
-            valid = jsonschema.Draft202012Validator(schema).is_valid({option.name: value})
-            assert valid == (option.problem(value) is None), (option, value)
+        assert option.problem("a b") is not None
+        assert option.problem([1]) is not None
 
 
 def test_rates() -> None:
@@ -75,15 +66,13 @@ def test_rates() -> None:
 @pytest.mark.parametrize("program", ["iperf2", "iperf3", "qperf"])
 def test_the_commands_of_a_trial_use_ipv6(program: str) -> None:
     test = "tcp_lat" if program == "qperf" else "tcp"
-    spec = TestSpec(tool=program, test=test, duration_s=1)
     with socket.socket(socket.AF_INET6) as free:
         try:
             free.bind(("::1", 0))
         except OSError as e:
             pytest.skip(f"no IPv6 here: {e}")
         port = free.getsockname()[1]
-    one = Trial(deployment=1, round=1, order=0, pair=PAIR, test=spec, streams=1)
-    commands = TOOLS[program].commands(one, "::1", port)
+    commands = TOOLS[program].commands(Request(tool=program, test=test, duration_s=1), "::1", port)
     assert commands.server is not None
     with subprocess.Popen(commands.server, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
         try:

@@ -23,7 +23,7 @@ from typing import Any
 from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
 from ..guests import guests, paths
-from ..source import NOTHING_KNOWN, Workload
+from ..source import NOTHING_KNOWN, Workload, read_options
 from . import access, checks, groups, prices, proof, template
 from . import az as az_module
 from .az import Clock, Runs, find
@@ -53,10 +53,7 @@ def _say(text: str) -> None:
 
 
 def _options(experiment: Experiment) -> Options:
-    from .. import options
-
-    checked: Options = options(experiment)
-    return checked
+    return read_options(experiment, Options)
 
 
 def _runner(options: Options) -> Runs:

@@ -23,7 +23,7 @@ from pathlib import Path
 from ...errors import LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
-from ..source import NOTHING_KNOWN, Workload
+from ..source import NOTHING_KNOWN, Workload, read_options
 from ..source import spent as spent
 from .requirements import check_linux
 from .requirements import program as program
@@ -68,11 +68,9 @@ def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Worklo
 
     LabError if it cannot run on this machine, or a different one is running in `state`.
     """
-    from .. import options as read_options  # the package discovers this module
-
     check_linux()
     _check_tools(experiment)
-    options: Options = read_options(experiment)
+    options = read_options(experiment, Options)
     folder = state.absolute()
     if running := _settled(folder):
         pid, asked, deployment = running

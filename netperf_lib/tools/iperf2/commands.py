@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ...errors import UsageError
 from ..interface import Commands
 from ..options import Option, arguments, bits_per_second, checked, levels
-
-if TYPE_CHECKING:
-    from ...experiment.model import Trial
+from ..request import Request
 
 PACKAGE = "iperf"
 VERSION = ("iperf", "--version")
@@ -24,21 +21,20 @@ OPTIONS = (
 )
 
 
-def commands(trial: Trial, server_address: str, port: int) -> Commands:
+def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the argument lists of both ends for one trial; the received data are in the server's log."""
-    spec = trial.test
-    given = checked(spec, TESTS, OPTIONS)
-    if spec.omit_s:
+    given = checked(request, TESTS, OPTIONS)
+    if request.omit_s:
         raise UsageError("iperf2 cannot leave out the first seconds; set omit_s to 0, or measure with iperf3")
     # -f k: without it, figures are cut to three digits
     both = ["-p", str(port), "-e", "-f", "k", "-i", f"{float(given.get('interval_s', 1)):g}"]
     if ":" in server_address:
         both.append("-V")  # IPv6; without it the server listens on IPv4 only
-    client = ["iperf", "-c", server_address, *both, "-t", f"{spec.duration_s:g}"]
+    client = ["iperf", "-c", server_address, *both, "-t", f"{request.duration_s:g}"]
     server = ["iperf", "-s", *both]
-    client += levels(trial, streams="-P", buffer="-w", message="-l")
-    server += levels(trial, buffer="-w", message="-l" if spec.test == "udp" else "")
-    if spec.test == "udp":
+    client += levels(request, streams="-P", buffer="-w", message="-l")
+    server += levels(request, buffer="-w", message="-l" if request.test == "udp" else "")
+    if request.test == "udp":
         client.append("-u")
         server.append("-u")
         given.setdefault("bitrate", "1m")
@@ -47,14 +43,14 @@ def commands(trial: Trial, server_address: str, port: int) -> Commands:
     return Commands(
         client=(*client, *arguments(OPTIONS, given)),
         server=tuple(server),
-        listens=(("udp" if spec.test == "udp" else "tcp", port),),
-        timeout_s=spec.duration_s + 30,
+        listens=(("udp" if request.test == "udp" else "tcp", port),),
+        timeout_s=request.duration_s + 30,
     )
 
 
-def rate_bps(trial: Trial) -> float:
+def rate_bps(request: Request) -> float:
     """Return the bits per second that a trial sends; without a rate, UDP 1 Mbit/s per stream, TCP `math.inf`."""
-    rate = trial.test.options.get("bitrate")
+    rate = request.options.get("bitrate")
     if rate is None:
-        return 1e6 * trial.streams if trial.test.test == "udp" else math.inf
-    return bits_per_second(rate) * trial.streams or math.inf
+        return 1e6 * request.streams if request.test == "udp" else math.inf
+    return bits_per_second(rate) * request.streams or math.inf

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ...errors import UsageError
 from ..interface import Commands
 from ..options import Option, arguments, bits_per_second, checked, levels
-
-if TYPE_CHECKING:
-    from ...experiment.model import Trial
+from ..request import Request
 
 PACKAGE = "iperf3"
 VERSION = ("iperf3", "--version")
@@ -26,35 +23,35 @@ OPTIONS = (
 )
 
 
-def commands(trial: Trial, server_address: str, port: int) -> Commands:
+def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the argument lists of both ends for one trial."""
-    spec = trial.test
-    given = checked(spec, TESTS, OPTIONS)
-    if spec.duration_s != int(spec.duration_s) or spec.omit_s != int(spec.omit_s):
+    given = checked(request, TESTS, OPTIONS)
+    if request.duration_s != int(request.duration_s) or request.omit_s != int(request.omit_s):
         raise UsageError(
-            f"iperf3 counts whole seconds, not {spec.duration_s:g} and {spec.omit_s:g}; round duration_s and omit_s"
+            f"iperf3 counts whole seconds, not {request.duration_s:g} and {request.omit_s:g}; round duration_s and "
+            "omit_s"
         )
     if given.get("reverse") and given.get("bidir"):
         raise UsageError("iperf3 takes reverse or bidir, not both")
-    client = ["iperf3", "-c", server_address, "-p", str(port), "-J", "-t", str(int(spec.duration_s))]
+    client = ["iperf3", "-c", server_address, "-p", str(port), "-J", "-t", str(int(request.duration_s))]
     client += ["-i", f"{float(given.get('interval_s', 1)):g}", "--connect-timeout", "5000"]
-    if spec.omit_s:
-        client += ["-O", str(int(spec.omit_s))]
-    client += levels(trial, streams="-P", buffer="-w", message="-l")
-    if spec.test == "udp":
+    if request.omit_s:
+        client += ["-O", str(int(request.omit_s))]
+    client += levels(request, streams="-P", buffer="-w", message="-l")
+    if request.test == "udp":
         client.append("-u")
         given.setdefault("bitrate", 0)  # without a rate iperf3 sends UDP at 1 Mbit/s
     return Commands(
         client=(*client, *arguments(OPTIONS, given)),
         server=("iperf3", "-s", "-1", "-p", str(port), "-J"),
         listens=(("tcp", port),),
-        timeout_s=spec.duration_s + spec.omit_s + 30,
+        timeout_s=request.duration_s + request.omit_s + 30,
         server_ends=True,
     )
 
 
-def rate_bps(trial: Trial) -> float:
+def rate_bps(request: Request) -> float:
     """Return the bits per second that a trial sends; `math.inf` without a rate, also for UDP (see `commands`)."""
-    options = trial.test.options
+    options = request.options
     each = bits_per_second(options.get("bitrate", 0)) or math.inf
-    return each * trial.streams * (2 if options.get("bidir") else 1)
+    return each * request.streams * (2 if options.get("bidir") else 1)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ...errors import UsageError
 from ..interface import Commands
 from ..options import Option, arguments, checked, levels
-
-if TYPE_CHECKING:
-    from ...experiment.model import Trial
+from ..request import Request
 
 PACKAGE = "sockperf"
 VERSION = ("sockperf", "--version")
@@ -28,35 +25,34 @@ _MESSAGE_BYTES, _RATE = 14, 10_000
 """Defaults of sockperf: message size in bytes, and messages per second under load."""
 
 
-def commands(trial: Trial, server_address: str, port: int) -> Commands:
+def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the commands of both ends of one trial."""
-    spec = trial.test
-    given = checked(spec, TESTS, OPTIONS)
+    given = checked(request, TESTS, OPTIONS)
     if ":" in server_address:
         raise UsageError(f"sockperf cannot use an IPv6 address ({server_address}); use one of IPv4, or qperf")
     protocol = given.get("protocol", "udp")
     both = ["-i", server_address, "-p", str(port)]
     if protocol == "tcp":
         both.append("--tcp")
-    both += levels(trial, buffer="--buffer-size")
-    options = ["-t", str(math.ceil(spec.duration_s)), *levels(trial, message="-m"), *arguments(OPTIONS, given)]
+    both += levels(request, buffer="--buffer-size")
+    options = ["-t", str(math.ceil(request.duration_s)), *levels(request, message="-m"), *arguments(OPTIONS, given)]
     if given.get("samples"):
         options += ["--full-log", "/dev/stdout"]
     return Commands(
-        client=("sockperf", spec.test, *both, *options),
+        client=("sockperf", request.test, *both, *options),
         server=("sockperf", "server", *both),
         listens=((str(protocol), port),),
-        timeout_s=spec.duration_s + 60,
+        timeout_s=request.duration_s + 60,
     )
 
 
-def rate_bps(trial: Trial) -> float:
+def rate_bps(request: Request) -> float:
     """Return the bits per second that a trial sends, answers included; 0 for ping-pong, which waits for each answer."""
-    options, test = trial.test.options, trial.test.test
+    options, test = request.options, request.test
     asked = options.get("mps", _RATE if test == "under-load" else "max")
     if test == "ping-pong":
         return 0.0
     if asked == "max":
         return math.inf
     answered = 1 / float(options.get("reply_every", 100) or 1) if test == "under-load" else 0.0
-    return float(asked) * 8 * (trial.message_bytes or _MESSAGE_BYTES) * (1 + answered)
+    return float(asked) * 8 * (request.message_bytes or _MESSAGE_BYTES) * (1 + answered)
