@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from .errors import NetperfError, ReportError, explain, visible
+from .verbs import Verbs
 
 out = Console()
 err = Console(stderr=True)
@@ -91,17 +92,22 @@ def _say(text: str) -> None:
     err.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("npl", cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="netperf_lib", prog_name="npl")
 def npl() -> None:
-    """What does the network between two VMs really give me?"""
+    """What does the network between two VMs really give me?
+
+    Start with `npl show data/recorded/lab-full`, or `npl parse` on a log of your own.
+    """
 
 
 @contextmanager
 def _progress(text: str) -> Iterator[Callable[..., None]]:
     """Show a progress bar of (done, total) and the current item on a terminal; silent elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+    # a notebook is a terminal in which nothing can be drawn over
+    quiet = not err.is_terminal or "JPY_PARENT_PID" in os.environ
+    with Progress(*columns, console=err, transient=True, disable=quiet) as bar:
         task = bar.add_task(text)
         yield lambda done, total, name=text: bar.update(
             task, completed=done, total=total, description=escape(visible(name))
@@ -213,7 +219,7 @@ def collect(**options: Any) -> None:
 
 
 @npl.command()
-@click.argument("folder")
+@click.argument("folder", type=click.Path())
 @workers
 def ingest(folder: str, **options: Any) -> None:
     """Read the raw logs of an experiment into tables.
@@ -228,7 +234,7 @@ def ingest(folder: str, **options: Any) -> None:
 
 
 @npl.command()
-@click.argument("experiment")
+@click.argument("experiment", type=click.Path())
 @click.argument("run_id")
 @click.option("--because", required=True, metavar="REASON", help="The reason, which reports print.")
 def exclude(experiment: str, run_id: str, because: str) -> None:
@@ -239,8 +245,8 @@ def exclude(experiment: str, run_id: str, because: str) -> None:
 
 
 @npl.command()
-@click.argument("folder")
-@click.argument("url")
+@click.argument("folder", type=click.Path())
+@click.argument("url", type=click.Path())
 @click.option("--dated", is_flag=True, help="Name the copy after the start of the measurement.")
 def push(folder: str, url: str, dated: bool) -> None:
     """Copy an experiment to an object store.
@@ -256,7 +262,7 @@ def push(folder: str, url: str, dated: bool) -> None:
 
 
 @npl.command()
-@click.argument("url")
+@click.argument("url", type=click.Path())
 @click.argument("root", default="results")
 def pull(url: str, root: str) -> None:
     """Copy an experiment from an object store into the data root ROOT.
@@ -271,7 +277,7 @@ def pull(url: str, root: str) -> None:
 
 
 @npl.command()
-@click.argument("folder")
+@click.argument("folder", type=click.Path())
 @click.option("--root", metavar="DIGEST", help="The root digest that a report printed: is it of this folder?")
 @workers
 @as_json
@@ -305,8 +311,8 @@ def _levels(_context: click.Context, _option: click.Parameter, given: tuple[str,
 
 
 @npl.command()
-@click.argument("folder")
-@click.argument("after", required=False)
+@click.argument("folder", type=click.Path())
+@click.argument("after", required=False, type=click.Path())
 @click.option("--metric", help="Compare only this metric.")
 @click.option("--by", help="With one folder: the factor to compare. With two: the factors that define a condition.")
 @click.option("--margin", callback=_share, metavar="PERCENT", help="Margin that counts as equivalent, for example 5%.")
@@ -395,7 +401,7 @@ def compare(
 
 
 @npl.command()
-@click.argument("experiment")
+@click.argument("experiment", type=click.Path())
 @as_json
 def limits(experiment: str, as_json: bool) -> None:
     """Print what holds each condition's throughput back.
@@ -409,7 +415,29 @@ def limits(experiment: str, as_json: bool) -> None:
 
 
 @npl.command()
-@click.argument("folder")
+@click.argument("experiment", type=click.Path())
+@as_json
+def show(experiment: str, as_json: bool) -> None:
+    """Show what is in an experiment, or in a data root.
+
+    Its runs, rounds, factors with their levels, metrics and contrasts, and whether it is complete.
+    """
+    from .questions.contents import summary
+
+    found = summary(experiment)
+    if as_json:
+        _echo(json.dumps(found, indent=2, default=str))
+        return
+    for one in found:
+        _echo(f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": "))
+        for name, value in one.items():
+            lines = [f"{k}: {v}" for k, v in value.items()] if isinstance(value, dict) else [str(value)]
+            for i, line in enumerate(lines if value else []):
+                _echo(f"  {name if i == 0 else '':11}{line}")
+
+
+@npl.command()
+@click.argument("folder", type=click.Path())
 @click.option(
     "--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True, help="File format."
 )
@@ -423,21 +451,35 @@ def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None
 
 
 @npl.command()
-@click.argument("folder")
+@click.argument("folder", type=click.Path())
 @click.option("--notebook", "notebooks", multiple=True, help="Run only this notebook; can be repeated.")
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the notebooks.")
 @click.option(
     "--to", type=click.Choice(["pdf", "html"]), default="pdf", show_default=True, help="Format of the report."
 )
 @click.option("--code", is_flag=True, help="Include the code.")
+@click.option("--card", is_flag=True, help="Write one answer as a PNG to paste (1200 × 630), and nothing else.")
 @click.option("--against", metavar="BEFORE", help="Make only the page that compares this measurement with FOLDER.")
 def report(
-    folder: str, notebooks: tuple[str, ...], parameters: tuple[str, ...], against: str | None, **options: Any
+    folder: str,
+    notebooks: tuple[str, ...],
+    parameters: tuple[str, ...],
+    against: str | None,
+    card: bool,
+    **options: Any,
 ) -> None:
-    """Execute the notebooks on an experiment and convert them to PDF."""
+    """Execute the notebooks on an experiment and convert them to PDF.
+
+    --to html writes pages for the web, and beside them the explorer, into which their points lead.
+    """
     from .reporting import parse_parameters
     from .reporting import report as do
 
+    if card:
+        from .reporting.card import write
+
+        _echo(write(folder))
+        return
     if against is not None:
         before = against if "://" in against else str(Path(against).resolve())
         notebooks, parameters = (*notebooks, "before-after"), (*parameters, f"before={before}")

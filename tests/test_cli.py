@@ -6,18 +6,24 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
+import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
 from netperf_lib import cli
+from netperf_lib.cli import npl as command_line
 from netperf_lib.hosts import lab
 from netperf_lib.hosts.prerequisites import Finding, doctor
 from netperf_lib.measure.collector import collect
+from netperf_lib.verbs import GROUPS
 
 from .conftest import REPO
 
@@ -252,3 +258,54 @@ def test_an_odd_command_line_is_one_clear_error(
     assert code in (0, 1, 2), (code, out, err)
     assert code == 0 or len(err + out) > 10
     assert "Traceback" not in out + err
+
+
+def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in group.commands.items():
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from verbs(command, (*path, name))
+
+
+def test_every_command_stands_in_one_group_and_shows_an_example_that_it_takes() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(command_line.commands)
+    for path, command in verbs(command_line):
+        examples = (command.epilog or "").partition("Example:\n")[2].split("\n")
+        assert examples[0].strip(), path
+        for line in examples:
+            words = shlex.split(line.partition("npl ")[2].partition(" > ")[0])
+            assert tuple(words[: len(path)]) == path
+            if not isinstance(command, click.Group):
+                command.make_context(command.name, words[len(path) :])
+
+
+def test_the_shell_completes_files() -> None:
+    words = {"_NPL_COMPLETE": "bash_complete", "COMP_WORDS": "npl compare data/", "COMP_CWORD": "2"}
+    command = Path(sys.executable).parent / "npl"
+    done = subprocess.run([command], capture_output=True, text=True, timeout=60, env={**os.environ, **words})
+    assert done.stdout.strip() == "file,data/"
+
+
+def test_show_says_what_is_in_an_experiment() -> None:
+    text = npl("show", RECORDED).stdout
+    assert "264 of 264 planned trials have a run" in text
+    assert "cross-region" in text
+    assert "throughput_bps: Throughput at the receiver, 156 runs" in text
+    assert "10: Do 16 MiB TCP buffers raise" in text
+    (one,) = json.loads(npl("show", RECORDED, "--json").stdout)
+    assert one["factors"]["placement"] == "ppg, same-zone, cross-zone, cross-region"
+
+
+def test_a_card_has_the_size_that_chats_show(tmp_path: Path) -> None:
+    folder = shutil.copytree(RECORDED, tmp_path / "lab-full")
+    place = Path(npl("report", folder, "--card").stdout.strip())
+    assert place.parent == folder / "reports"
+    assert struct.unpack(">II", place.read_bytes()[16:24]) == (1200, 630)
+
+
+def test_a_dry_run_ends_in_words() -> None:
+    text = npl("up", REPO / "data" / "experiments" / "study-paths.yaml", "--dry-run").stdout
+    last = text.partition("# --- in words\n")[2]
+    for words in ("5 VMs of Standard_D8s_v4 in eastasia", "1 Vpn gateway VpnGw1AZ", "1 load balancer", "expires after"):
+        assert words in last

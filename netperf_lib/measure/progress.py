@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 
@@ -64,6 +65,36 @@ class LineProgress(Progress):
     def say(self, text: str) -> None:
         """Print a line."""
         self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+
+
+class NotebookProgress(LineProgress):
+    """One line that is renewed after each trial: a notebook shows what is printed, and cannot draw over it."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console, every_s=0)
+        self._width = 0
+
+    def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
+        """Renew the line; a failure has one of its own."""
+        if error is None:
+            self.done += 1
+        else:
+            self.say(f"{run_id} failed: {error}")
+        line = f"round {trial.round}: {self.done} of {self.trials} trials, {clock(remaining_s)} left"
+        self.console.file.write("\r" + line.ljust(self._width))
+        self.console.file.flush()
+        self._width = len(line)
+
+    def say(self, text: str) -> None:
+        """Print a line below the renewed one."""
+        self.end()
+        super().say(text)
+
+    def end(self) -> None:
+        """Leave the last state of the line."""
+        if self._width:
+            self.console.file.write("\n")
+            self._width = 0
 
 
 class LiveProgress(Progress):
@@ -147,6 +178,8 @@ def condition(trial: Trial) -> str:
 
 
 def make_progress(console: Console | None = None) -> Progress:
-    """Return the appropriate display: live on a terminal, lines elsewhere."""
+    """Return the appropriate display: live on a terminal, one line in a notebook, lines elsewhere."""
     console = console or Console(stderr=True)
+    if "JPY_PARENT_PID" in os.environ:  # set by the kernel, also for `!npl …`
+        return NotebookProgress(console)
     return LiveProgress(console) if console.is_terminal else LineProgress(console)

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..data.files import Location
-from ..data.layout import experiments
-from ..data.load import load
-from ..experiment.factors import dimensions, factor
-from .conditions import LENGTHS, heading, ok_runs
+from ..data.layout import experiments, trial_of
+from ..data.load import Results, load, read
+from ..experiment.factors import dimensions, factor, plain, sort_levels
+from ..metrics import METRICS, plural
+from .conditions import LENGTHS, condition_factors, heading, ok_runs
 from .details import PLACES
 from .history import measurements, name_of
 from .pairs import has_pairs
@@ -145,3 +146,35 @@ def _hours(runs: pd.DataFrame) -> float:
 def _asked_by_itself(runs: pd.DataFrame, name: str) -> bool:
     """Whether a factor varies within a tool, and not merely because two tools differ in it."""
     return any(len(group[name].drop_duplicates()) > 1 for _, group in runs.groupby("tool"))
+
+
+def summary(place: Location) -> list[dict[str, Any]]:
+    """What is in each experiment of a folder: runs, rounds, factors, metrics, contrasts, and whether it is complete."""
+    results = read(place)
+    return [_summary(one) for one in ([results] if isinstance(results, Results) else results)]
+
+
+def _summary(exp: Results) -> dict[str, Any]:
+    runs = exp.runs
+    counts = ", ".join(f"{n} {status}" for status, n in runs["status"].value_counts().items())
+    planned = len((exp.store.read_plan() or {}).get("trials", ()))
+    done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()
+    started = runs["started_utc"].dropna()
+    values = {f: sort_levels(f, [plain(v) for v in runs[f].unique()]) for f in condition_factors(runs) if f in runs}
+    complete = f"{done} of {planned} planned trials have a run" if planned else "imported: nothing was planned"
+    return {
+        "experiment": exp.name,
+        "title": exp.declaration.title,
+        "runs": f"{len(runs)} ({counts}); {complete}",
+        "rounds": f"{runs['round'].nunique()} in {plural(int(runs['deployment'].nunique()), 'deployment')}",
+        "measured": f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC" if len(started) else "",
+        "factors": {
+            factor(f).label or f: ", ".join(factor(f).level_words(v) for v in levels)
+            for f, levels in values.items()
+            if len(levels) > 1
+        },
+        "metrics": {m: f"{METRICS[m].label}, {runs[m].count()} runs" for m in METRICS if m in runs and runs[m].any()},
+        "contrasts": {str(i): c.question or f"{c.a} against {c.b}" for i, c in enumerate(exp.contrasts, 1)},
+        "notice": exp.notice or "",
+        "folder": exp.path,
+    }

@@ -39,6 +39,8 @@ POOLS = {
     "pairs": ("client", "server", "client_zone", "server_zone", "client_zone_physical", "server_zone_physical"),
 }
 """Names for several factors that are pooled together."""
+SHOWN = ("notice", "path")
+"""What of the attributes of a table of runs its observations keep: what must be said, and where the data are."""
 SEVERAL = "(several)"
 """Stands in `Observations.facts` for a factor that varies within a condition."""
 
@@ -242,7 +244,7 @@ def _source(data: Any) -> tuple[pd.DataFrame, Mapping[str, Any], int]:
     # a table that was cut by hand, and logs that were imported, miss nothing that was planned
     complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
     runs = runs.reset_index(drop=True)
-    runs.attrs = {"notice": runs.attrs.get("notice")}  # pandas copies them at each step
+    runs.attrs = {k: v for k, v in runs.attrs.items() if k in SHOWN}  # pandas copies them at each step
     return runs, declared, int(declared.get("rounds") or 0) if complete else 0
 
 
@@ -445,7 +447,7 @@ class _Projection:
         order = conditions.sort_values(chosen, key=self._sort_key).index if chosen else names
         facts = pd.DataFrame(held, index=names, dtype=object).loc[order]
         table["condition"] = pd.Categorical(table["condition"], categories=order, ordered=True)
-        table.attrs["notice"] = self.every.attrs.get("notice")
+        table.attrs = dict(self.every.attrs)
         return Observations(
             self.metric, table, conditions.loc[order], tuple(chosen), self.asked, notes, facts, self.declared,
             self.blocked,

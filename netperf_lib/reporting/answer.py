@@ -62,6 +62,17 @@ class Answer:
 
         return rounds(self.observations, self.metric, ax=ax)
 
+    def card(self) -> Drawn:
+        """Draw the clearest comparison as a card to paste; ``savefig(path, dpi=100)`` writes 1200 × 630 pixels.
+
+        Raises NothingToReport if no two conditions can be compared.
+        """
+        from .card import chosen, draw
+
+        if not len(self.verdicts):
+            raise NothingToReport("there is nothing to compare, so there is no answer for a card")
+        return draw(self.observations, self.verdicts[chosen(self.verdicts)])
+
     def to_frame(self) -> pd.DataFrame:
         """Return the comparisons, as `Family.to_frame` does."""
         return self.verdicts.to_frame()

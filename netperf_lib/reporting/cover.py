@@ -93,7 +93,7 @@ def cover(
     ]
     if claims := _claims(runs):
         facts.append(["Placement", _proven(claims)])
-    if root := _root(runs):
+    if root := root_of(runs):
         facts.append(["Root digest", root[:16]])
     if len(names) > 1:  # of these the experiments have different ones
         facts = [row for row in facts if row[0] not in ("Contrasts", "Rounds")]
@@ -216,7 +216,7 @@ def _stored(runs: pd.DataFrame) -> list[dict[str, Any]]:
         return []
 
 
-def _root(runs: pd.DataFrame) -> str | None:
+def root_of(runs: pd.DataFrame) -> str | None:
     """The digest that ties this page to a folder, for `npl verify --root`; a table made by hand has none."""
     try:
         return Store.at(runs.attrs["path"]).root_digest()
@@ -260,7 +260,7 @@ def provenance(runs: pd.DataFrame) -> Shown:
         ["seed of the order", str(kept.get("seed", experiment.get("seed") or "not kept"))],
         ["measured", f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC" if len(started) else "–"],
         ["SHA-256 of all raw logs", hashlib.sha256(hashes.encode()).hexdigest()],
-        ["root digest", _root(runs) or "–"],
+        ["root digest", root_of(runs) or "–"],
         ["version of the readers", _some(_levels(runs, "reader_version"))],
     ]
     failures = [

@@ -286,7 +286,7 @@ def report(
 
             store = _located(experiment_path)
             place = str(experiment_path) if store is None else store.location
-            folder = _folder(place, "fleet" if store is None else store.experiment)
+            folder = report_folder(place, "fleet" if store is None else store.experiment)
             if store is not None and folder.is_relative_to(place):
                 current(store, "runs")
             chosen = (None if store is None or notebooks else store.declared().report) or Report()
@@ -350,7 +350,7 @@ def _asked(data: Store | str) -> list[Page]:
     return found
 
 
-def _folder(place: str, name: str) -> Path:
+def report_folder(place: str, name: str) -> Path:
     """Where reports go: next to the data, unless those are elsewhere, of the installation, or cannot be written."""
     from ..data.files import is_url
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from netperf_lib.experiment.model import Load, Pair, TestSpec, Trial
@@ -22,7 +23,8 @@ def run(value: float) -> ParsedRun:
     return ParsedRun(tool="qperf", status="ok", metrics={"latency_oneway_us": value})
 
 
-def test_the_display_shows_the_last_value_the_interval_and_what_failed() -> None:
+def test_the_display_shows_the_last_value_the_interval_and_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JPY_PARENT_PID", raising=False)
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=120)
     live = make_progress(console)
@@ -44,7 +46,28 @@ def test_the_display_shows_the_last_value_the_interval_and_what_failed() -> None
     assert "d01-x-a1 failed: the server died" in text.getvalue()
 
 
-def test_without_a_terminal_there_are_plain_lines() -> None:
+def test_a_notebook_shows_one_line_that_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_PARENT_PID", "1")  # as the kernel sets it, also for commands that begin with "!"
+    text = io.StringIO()
+    one = make_progress(Console(file=text, force_terminal=True, width=120))
+    one.begin(9, 0, 100)
+    for left in (60, 50, 40):
+        one.started(trial())
+        one.ended(trial(), "r", None, run(5), left)
+    one.ended(trial(), "r4", "the server died", None, 30)
+    one.end()
+    lines = [line.rsplit("\r", 1)[-1].rstrip() for line in text.getvalue().rstrip("\n").split("\n")]
+    assert lines == [
+        "9 trials; about 1 min 40 s",
+        "round 3: 3 of 9 trials, 40 s left",
+        "r4 failed: the server died",
+        "round 3: 3 of 9 trials, 30 s left",
+    ]
+    assert "\x1b" not in text.getvalue()
+
+
+def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JPY_PARENT_PID", raising=False)
     text = io.StringIO()
     lines = make_progress(Console(file=text, width=40))
     assert isinstance(lines, LineProgress)

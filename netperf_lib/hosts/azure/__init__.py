@@ -35,7 +35,7 @@ from .proof import cloud_proofs as cloud_proofs
 from .proof import existing as existing
 from .proof import facts_of as facts_of
 from .state import State
-from .topology import Topology, alternatives, topology
+from .topology import Topology, alternatives, in_words, topology
 
 EPHEMERAL = True
 """`npl run` removes the VMs after measuring."""
@@ -128,9 +128,12 @@ class DryRun:
     """The ARM template."""
     parameters: str
     """Its parameters, as a parameter file (secrets and keys left out)."""
+    words: str
+    """What would be made, in words."""
 
     def __str__(self) -> str:
-        return f"{self.commands}# --- template.json\n{self.template}\n# --- parameters.json\n{self.parameters}"
+        files = f"# --- template.json\n{self.template}\n# --- parameters.json\n{self.parameters}"
+        return f"{self.commands}{files}# --- in words\n{self.words}"
 
 
 class _WithoutKeys(State):
@@ -169,7 +172,8 @@ def dry_run(experiment: Experiment) -> DryRun:
         kept.data["mark"] = "MARK"
         attempt = _Attempt(experiment, options, place, found, kept, az)
         attempt.place()
-        return DryRun("".join(commands), template.template_text(), json.dumps(attempt.parameters(), indent=2) + "\n")
+        parameters = json.dumps(attempt.parameters(), indent=2) + "\n"
+        return DryRun("".join(commands), template.template_text(), parameters, in_words(place, options.expires_h))
 
 
 def up(

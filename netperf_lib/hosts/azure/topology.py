@@ -13,6 +13,7 @@ from typing import Any
 
 from ...errors import ExperimentError
 from ...experiment.model import Experiment, Pair
+from ...metrics import plural
 from .options import Options, VmOptions
 
 HOME = "home"
@@ -167,6 +168,28 @@ class Topology:
             kind: [json.dumps(p if isinstance(p, tuple) else asdict(p), sort_keys=True) for p in getattr(self, kind)]
             for kind in kinds
         }
+
+
+def in_words(place: Topology, expires_h: float) -> str:
+    """What one deployment consists of, as a paragraph: VMs, networks, gateways, and when it expires."""
+    sizes = Counter((vm.size, vm.region) for vm in place.vms)
+    vms = [f"{plural(n, 'VM')} of {size} in {region}" for (size, region), n in sizes.items()]
+    own = [network for network in place.networks if not network.subnet_id]
+    kinds = Counter((g.kind, g.sku, g.region) for g in place.gateways)
+    parts = [
+        *vms,
+        plural(len(own), "virtual network") if own else "",
+        plural(len(place.peerings), "peering") if place.peerings else "",
+        *(f"{plural(n, f'{kind} gateway')} {sku} in {region}" for (kind, sku, region), n in kinds.items()),
+        plural(balancers, "load balancer") if (balancers := len({v.balancer for v in place.vms if v.balancer})) else "",
+        plural(groups, "proximity placement group") if (groups := len({v.ppg for v in place.vms if v.ppg})) else "",
+    ]
+    hosts = ", ".join(f"{vm.name} (zone {vm.zone})" if vm.zone else vm.name for vm in place.vms)
+    return (
+        f"`npl up` would make, for each deployment: {', '.join(filter(None, parts))}.\nHosts: {hosts}.\n"
+        f"Everything carries a tag that says that it expires after {expires_h:g} h; `npl down` removes it.\n"
+        "Nothing was created, and Azure was not asked.\n"
+    )
 
 
 class _Wishes:
