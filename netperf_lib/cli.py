@@ -660,7 +660,7 @@ def explore(experiment: Path | None, output: Path | None, browser: bool) -> None
         click.launch(file.resolve().as_uri())
 
 
-@npl.group()
+@npl.group(cls=Verbs)
 def workshop() -> None:
     """Teach with the local lab: lessons with self-checking exercises."""
 
@@ -677,7 +677,7 @@ def workshop_start(folder: Path, experiment: Path | None, browser: bool, lab: bo
     sys.exit(start(folder, experiment=experiment, browser=browser, lab=lab, say=_echo))
 
 
-@npl.group()
+@npl.group(cls=Verbs)
 def lab() -> None:
     """Run emulated hosts on this machine.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 GROUPS = {
@@ -66,7 +64,3 @@ class Verbs(click.Group):
             rows = [(n.ljust(widest), self.commands[n].get_short_help_str(formatter.width - widest - 6)) for n in names]
             with formatter.section(title):
                 formatter.write_dl(rows)
-
-    def group(self, *args: Any, **kw: Any) -> Any:
-        """A group within this one, of the same kind."""
-        return super().group(*args, **{"cls": Verbs, **kw})

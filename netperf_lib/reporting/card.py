@@ -61,7 +61,7 @@ def write(folder: str) -> Path:
     exp = read(folder)
     if not isinstance(exp, Results):
         raise UsageError("a card shows one experiment: give its folder")
-    place = report_folder(Path(exp.path), exp.name) / "card.png"
+    place = report_folder(exp.path, exp.name) / "card.png"
     card(exp).savefig(place, dpi=100, metadata={"Software": None})
     return place
 
