@@ -99,6 +99,10 @@ def _registry() -> dict[str, Metric]:
 
 
 METRICS: dict[str, Metric] = _registry()
+MARGIN = 0.05
+"""Ratios from 1/(1 + margin) to 1 + margin count as equivalent, unless another margin is declared."""
+ALPHA = 0.05
+"""Share of reports that may hold a false verdict, unless another one is declared."""
 HEADLINES = ("latency_oneway_us", "rtt_us", "throughput_bps")
 """Metrics that a question tries first."""
 PAGES = (*HEADLINES, "throughput_sent_bps", "transaction_rate_per_s")

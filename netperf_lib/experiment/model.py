@@ -29,6 +29,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from ..metrics import ALPHA, MARGIN
 from ..tools import TOOLS, Request
 from .factors import Level, factor
 
@@ -193,7 +194,7 @@ class Contrast(_Declared):
     """Condition A: factors and their levels, for example `{placement: ppg}`."""
     b: Factors | None = None
     """Condition B, with which A is compared."""
-    margin: Margin = 0.05
+    margin: Margin = MARGIN
     """Ratios within 1/(1+margin) … 1+margin count as equivalent: 0.1 or `10 %`."""
     below: float | str | None = None
     """A threshold that A must stay below, for example `1 ms`; a number is in the unit of the metric."""
@@ -228,7 +229,7 @@ class Compare(_Declared):
     """Levels to compare with the baseline; null: all others."""
     metrics: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Metrics to compare; default: those of latency_oneway_us, rtt_us and throughput_bps that are measured."""
-    margin: Margin = 0.05
+    margin: Margin = MARGIN
     """Margin of each contrast."""
     where: Factors = {}
     """Levels of other factors that both sides have."""
@@ -281,7 +282,7 @@ class Experiment(_Declared):
     """Families of contrasts, one or a list; expanded into `contrasts` when the file is read."""
     report: Report | None = None
     """The contents of the report; null: all notebooks that fit."""
-    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    alpha: float = Field(default=ALPHA, gt=0, lt=0.5)
     """Share of reports that may contain a false verdict."""
     bandwidth_mbps: float | None = Field(default=None, gt=0)
     """Advertised bandwidth of the hosts in Mbit/s; null: that of their VM sizes, from the hosts' options."""

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..experiment.factors import dimensions, level_words, plain
-from ..metrics import COMPARED, METRICS, format_value, plural
+from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Comparison, Family, Level, level
 from ..stats.result import plain as as_json
 from ..stats.result import quantity
-from .compare import ALPHA, MARGIN, Pair, judge_pairs
+from .compare import Pair, judge_pairs
 from .observe import MEASUREMENT, Observations, level_names, nearest, observe
 
 if TYPE_CHECKING:

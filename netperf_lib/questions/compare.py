@@ -14,7 +14,7 @@ from ..data.shipped import located
 from ..errors import UsageError
 from ..experiment.factors import FACTORS, dimensions, factor, level_words, plain
 from ..experiment.model import Contrast
-from ..metrics import METRICS
+from ..metrics import ALPHA, MARGIN, METRICS
 from ..stats import Family, judge
 from ..stats.runs_table import HOSTS, PLACES
 from ..stats.verdict import compare as compare_runs
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Data: TypeAlias = "Results | Fleet | Observations | pd.DataFrame | str | os.PathLike[str]"
 """An experiment, a data root, observations, a table of runs, or the path of an experiment, a data root or logs."""
 
-MARGIN, ALPHA = 0.05, 0.05
 _ENDS = tuple({f"client{what}", f"server{what}"} for what in ("", "_zone", "_region", "_vm_size"))
 
 

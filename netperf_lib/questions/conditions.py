@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import dimensions, factor, level_words, sort_levels
 from ..experiment.factors import plain as level_of
-from ..metrics import METRICS, plural
+from ..metrics import MARGIN, METRICS, plural
 from ..metrics import metric as metric_of
 from ..stats import Quantiles, level, tails, units_of
 from ..stats.runs_table import HOSTS
@@ -174,7 +174,7 @@ def label(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = 0.05) -> Quantiles:
+def shift(percentiles: pd.DataFrame, a: str, b: str, *, margin: float = MARGIN) -> Quantiles:
     """How condition `a` differs from `b` at every percentile in their logs: one value per run, paired by round.
 
     The table of percentiles is as `label` gives it; ratios within the margin count as equivalent.

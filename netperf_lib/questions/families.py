@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..experiment.factors import FACTORS, factor, plain, sort_levels
 from ..experiment.model import Contrast
+from ..metrics import MARGIN
 from ..metrics import metric as metric_of
 from .compare import Pair, judge_pairs
 from .observe import Observations, levels, observe
@@ -28,7 +29,6 @@ ENDS = tuple(tuple(f"{side}{what}" for side in ("client", "server")) for what in
 PAIR = "pair"
 NEAR = ("same-zone", "same-vnet", "direct", "ppg", "cross-zone", "cross-region")
 """Placements that the others are compared with, the likeliest first."""
-MARGIN = 0.05
 
 
 def is_label(name: str) -> bool:

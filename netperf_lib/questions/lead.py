@@ -19,13 +19,13 @@ from ..data.shipped import located
 from ..errors import UsageError
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
-from ..metrics import format_value, plural
+from ..metrics import ALPHA, MARGIN, format_value, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.verdict import compare
 from .compare import Data, read_data, runs_of
 from .compare import compare as compare_conditions
-from .families import MARGIN, PAIR, Measure, by_rule, is_label, judge_conditions
+from .families import PAIR, Measure, by_rule, is_label, judge_conditions
 from .limits import Held, of_conditions
 from .question import headline_metrics
 from .words import contrasts
@@ -47,7 +47,6 @@ LONG = 240
 """Runs of one condition from which on a stretch of time at another level is looked for."""
 SMALL_US = 100.0
 """A difference of fewer microseconds is also said in microseconds."""
-ALPHA = 0.05
 NOUNS = {
     "latency_oneway_us": "latency",
     "rtt_us": "round-trip time",
@@ -788,7 +787,7 @@ def _held_back(p: Paragraph, m: Measure) -> str:
 def _about_the_family(p: Paragraph, size: int, *, declared: bool) -> list[str]:
     """How many rounds would do where there are too few, and which comparisons were made by rule."""
     counts = [int(n) for m in p.measures for n in m.levels["n"]]
-    needed = rounds_required(0.05, max(1, size))
+    needed = rounds_required(ALPHA, max(1, size))
     if counts and max(counts) < needed:
         n = plural(max(counts), "run") if min(counts) == max(counts) else f"{min(counts)} to {max(counts)} runs"
         return [f"{n} a condition: figures, no verdicts ({needed} rounds would do)"]

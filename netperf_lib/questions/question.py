@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import FACTORS, dimensions, factor, plain, residue, sort_levels
 from ..experiment.model import Contrast
-from ..metrics import PAGES, format_value
+from ..metrics import MARGIN, PAGES, format_value
 from ..metrics import metric as metric_of
 from ..stats import Family
 from ..stats.runs_table import HOSTS
@@ -323,7 +323,7 @@ def _family(
 
 def _undeclared(metric: str, one: str, base: str, margin: float | None) -> dict[str, Any]:
     sides = {"a": {"condition": one}, "b": {"condition": base}}
-    return {"metric": metric, **sides, "margin": 0.05 if margin is None else margin, "declared": False}
+    return {"metric": metric, **sides, "margin": MARGIN if margin is None else margin, "declared": False}
 
 
 def _baseline(first: pd.DataFrame, about: str, level: Any, levels: Sequence[Any]) -> Any:

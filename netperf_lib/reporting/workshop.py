@@ -20,6 +20,7 @@ from ..data.load import load
 from ..data.shipped import shipped
 from ..errors import LabError, NetperfError, NothingToReport, StoreError, UsageError, pip_install
 from ..experiment.yaml import load_experiment
+from ..metrics import ALPHA
 from ..questions.conditions import ok_runs, select
 from ..questions.limits import limits
 from ..questions.published_figures import published
@@ -173,11 +174,11 @@ CHECKS: dict[str, Check] = {
         "the round is the unit: more seconds in a run do not make more observations.",
     ),
     "runs.needed": Check(
-        lambda runs: rounds_required(0.05, max(1, len(contrasts(runs)))),
+        lambda runs: rounds_required(ALPHA, max(1, len(contrasts(runs)))),
         "See npl.rounds_required: it asks for alpha and for how many contrasts share it.",
         "below that no exact paired test can be convincing, whatever the numbers are.",
         mistakes=lambda runs: {
-            "That is enough for a single contrast. How many share the error?": rounds_required(0.05, 1)
+            "That is enough for a single contrast. How many share the error?": rounds_required(ALPHA, 1)
         },
     ),
     "placement.nearest": Check(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ..metrics import Better, plural
+from ..metrics import ALPHA, Better, plural
 from .result import Result, difference, direction, html_table, percent, spread, unit_of, value_words
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class Family(Sequence[Comparison]):
     ok: int = 0
     failed: int = 0
     excluded: int = 0
-    alpha: float = 0.05
+    alpha: float = ALPHA
     declared: int = 0
     experiment: str = ""
     warnings: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ..errors import StatsError
 from ..experiment.model import Contrast
-from ..metrics import METRICS, Better, read_value
+from ..metrics import MARGIN, METRICS, Better, read_value
 from .result import check_share, unit_of, value_words
 from .runs_table import Factors
 
@@ -90,7 +90,7 @@ def question(c: Contrast | Question | Mapping[str, Any]) -> Question:
     }
     if not limits:
         try:
-            margin = check_share(read_value(given.get("margin", 0.05), "ratio"), "margin")
+            margin = check_share(read_value(given.get("margin", MARGIN), "ratio"), "margin")
         except (TypeError, ValueError):
             raise StatsError(f"a margin is a share such as 0.1 or '10 %'; got {given['margin']!r}") from None
         return Question(b=dict(given["b"]), margin=margin, **common)
@@ -99,7 +99,7 @@ def question(c: Contrast | Question | Mapping[str, Any]) -> Question:
     if not (threshold > 0 and math.isfinite(threshold)):
         raise StatsError(f"a threshold must be above zero; got {given[limits[0]]!r} for {metric}")
     wanted = f"{limit} {value_words(threshold, unit_of(metric))}"
-    return Question(b=None, margin=0.05, threshold=threshold, limit=limit, wanted=wanted, **common)
+    return Question(b=None, margin=MARGIN, threshold=threshold, limit=limit, wanted=wanted, **common)
 
 
 def _threshold(value: Any, metric: str, of: Any) -> float:

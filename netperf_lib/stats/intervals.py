@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from ..metrics import ALPHA
 from .rank_tests import hodges_lehmann, rank_sum_cut, signed_rank_interval
 from .result import Floats
 
@@ -24,7 +25,7 @@ MIXED_VARIANCE = 0.5
 """Variance of the standardised effects that the mixture of `nominal_level` weighs: narrowest near 10 to 20 rounds."""
 
 
-def rounds_required(alpha: float = 0.05, family: int = 1) -> int:
+def rounds_required(alpha: float = ALPHA, family: int = 1) -> int:
     """Smallest number of paired rounds from which a verdict is possible at all.
 
     With n rounds an exact paired test cannot reach a p below 2 ** (1 - n); `family` contrasts share alpha.

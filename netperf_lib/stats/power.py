@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from ..experiment.model import Contrast
-from ..metrics import plural
+from ..metrics import ALPHA, MARGIN, plural
 from .comparison import Family, Verdict
 from .intervals import rounds_required
 from .rank_tests import signed_rank_cut, walsh
@@ -54,8 +54,8 @@ def rounds_needed(
     cv: float,
     *,
     difference: float = 0.0,
-    margin: float = 0.05,
-    alpha: float = 0.05,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
     family: int = 1,
     power: float = 0.9,
     rounds: int | None = None,
@@ -213,7 +213,7 @@ def until_decided(
     contrasts: Iterable[Contrast | Mapping[str, Any]],
     *,
     rounds_left: int,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     width: float | None = None,
 ) -> Progress:
     """Decide after a round whether to continue measuring.

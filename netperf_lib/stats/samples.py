@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
-from ..metrics import Better, plural
+from ..metrics import ALPHA, MARGIN, Better, plural
 from .comparison import About, Comparison, Family, Verdict
 from .intervals import (
     ABOVE,
@@ -102,7 +102,7 @@ class Sample:
     hour: npt.NDArray[np.intp] | None = None
     threshold: float | None = None
     limit: Literal["below", "at least"] = "below"
-    margin: float = 0.05
+    margin: float = MARGIN
     better: Better | None = "higher"
     declared: bool = True
     paired: bool = True
@@ -127,7 +127,9 @@ class Sample:
         return self.better
 
 
-def judge_samples(samples: Sequence[Sample], *, alpha: float = 0.05, design: Design = "fixed", **family: Any) -> Family:
+def judge_samples(
+    samples: Sequence[Sample], *, alpha: float = ALPHA, design: Design = "fixed", **family: Any
+) -> Family:
     """Judge contrasts together: the declared ones as a family that shares `alpha`, the others each for itself.
 
     Parameters
@@ -581,8 +583,8 @@ def compare_samples(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
     *,
-    margin: float = 0.05,
-    alpha: float = 0.05,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
     family: int = 1,
     better: Better | None = "higher",
     paired: bool = True,

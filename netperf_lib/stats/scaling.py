@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import StatsError
-from ..metrics import plural
+from ..metrics import ALPHA, plural
 from .intervals import Rounds, rounds_required
 from .median_ci import Level, level
 from .result import Floats, Result, check_share, percent, value_words
@@ -92,7 +92,7 @@ def streams(
     throughput: pd.DataFrame | Mapping[int, Sequence[float]],
     *,
     share: float = 0.95,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     advertised_bps: float | None = None,
     metric: str = "throughput_bps",
 ) -> Streams:

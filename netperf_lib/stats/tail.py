@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import StatsError
-from ..metrics import plural
+from ..metrics import ALPHA, MARGIN, plural
 from ..tools.parsed import Percentile
 from .comparison import About, Comparison
 from .result import Result
@@ -137,8 +137,8 @@ def tails(
     b: Sequence[Run],
     *,
     percentiles: Sequence[float] = (99.0, 99.9),
-    margin: float = 0.05,
-    alpha: float = 0.05,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
     **about: Unpack[About],
 ) -> Quantiles:
     """Compare percentiles of two conditions, one value per run; many of them form Doksum's shift function.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import StatsError
-from ..metrics import format_value, plural
+from ..metrics import ALPHA, format_value, plural
 from .comparison import Comparison
 from .median_ci import Level, level
 from .result import Floats, Result, Shown, percent, value_words
@@ -192,7 +192,7 @@ def window_fit(x: Floats, y: Floats) -> tuple[float, float]:
     return best[1], best[2]
 
 
-def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = 0.05) -> Buffers:
+def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = ALPHA) -> Buffers:
     """Compare the bandwidth-delay product model with measured throughput.
 
     Parameters

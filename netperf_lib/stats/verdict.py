@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import StatsError
 from ..experiment.model import Contrast
-from ..metrics import plural
+from ..metrics import ALPHA, plural
 from .comparison import Comparison, Family
 from .contrasts import Question, question
 from .result import check_share
@@ -27,7 +27,7 @@ def judge(
     runs: pd.DataFrame,
     contrasts: Iterable[Contrast | Question | Mapping[str, Any]],
     *,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     design: Design | None = None,
     rounds: int | None = None,
     paired: bool = True,
@@ -162,7 +162,7 @@ def compare(
     RunsTable(runs)  # refuses anything else
     experiment: Mapping[str, Any] = runs.attrs.get("experiment") or {}
     declared = [question(c) for c in experiment.get("contrasts") or ()]
-    alpha = alpha if alpha is not None else float(experiment.get("alpha") or 0.05)
+    alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)
     looked = runs.attrs.get("looked") if looked is None else looked
     design: Design | None = "sequential" if looked or experiment.get("design") == "sequential" else None
     warnings: list[str] = []
