@@ -132,14 +132,6 @@ def read_rate(text: Any) -> float | None:
     return None if found is None else to_bps(float(found[1]), found[2], "bit")
 
 
-def _sockperf(tool: str, _test: str) -> bool:
-    return tool == "sockperf"
-
-
-def _iperf(tool: str, _test: str) -> bool:
-    return tool.startswith("iperf")
-
-
 def _bitrate(level: Any) -> str:
     rate = read_rate(level)
     if rate is None:
@@ -206,19 +198,19 @@ FACTORS: Mapping[str, Factor] = {
         ),
         Factor(name="during", label="load", words={None: "idle path"}),
         Factor(name="protocol", words=lambda p: str(p).upper()),
-        Factor(name="congestion", label="congestion control", words=str, applies=_iperf),
-        Factor(name="bitrate", unit="bps", words=_bitrate, applies=_iperf),
-        Factor(name="mss", label="MSS", kind="integer", words=lambda n: f"MSS {int(n)} B", applies=_iperf),
-        Factor(name="nodelay", label="TCP_NODELAY", kind="flag", ordinary=False, applies=_iperf),
-        Factor(name="zerocopy", label="zero copy", kind="flag", ordinary=False, applies=_iperf),
-        Factor(name="reverse", label="server to client", kind="flag", ordinary=False, applies=_iperf),
-        Factor(name="bidir", label="both directions", kind="flag", ordinary=False, applies=_iperf),
-        Factor(name="interval_s", label="interval", kind="number", unit="s", splits="in a round", applies=_iperf),
-        Factor(name="full_rtt", label="whole round trips", kind="flag", ordinary=False, applies=_sockperf),
-        Factor(name="mps", label="messages per second", applies=_sockperf),
-        Factor(name="reply_every", label="one reply every", kind="integer", applies=_sockperf),
-        Factor(name="burst", label="messages in a burst", kind="integer", applies=_sockperf),
-        Factor(name="samples", label="every packet kept", kind="flag", ordinary=False, applies=_sockperf),
+        Factor(name="congestion", label="congestion control", words=str),
+        Factor(name="bitrate", unit="bps", words=_bitrate),
+        Factor(name="mss", label="MSS", kind="integer", words=lambda n: f"MSS {int(n)} B"),
+        Factor(name="nodelay", label="TCP_NODELAY", kind="flag", ordinary=False),
+        Factor(name="zerocopy", label="zero copy", kind="flag", ordinary=False),
+        Factor(name="reverse", label="server to client", kind="flag", ordinary=False),
+        Factor(name="bidir", label="both directions", kind="flag", ordinary=False),
+        Factor(name="interval_s", label="interval", kind="number", unit="s", splits="in a round"),
+        Factor(name="full_rtt", label="whole round trips", kind="flag", ordinary=False),
+        Factor(name="mps", label="messages per second"),
+        Factor(name="reply_every", label="one reply every", kind="integer"),
+        Factor(name="burst", label="messages in a burst", kind="integer"),
+        Factor(name="samples", label="every packet kept", kind="flag", ordinary=False),
         Factor(name="direction", follows=("reverse", "bidir"), words=str),
         Factor(name="duration_s", label="duration", kind="number", unit="s", splits="in a round"),
         Factor(name="omit_s", label="omitted start", kind="number", unit="s", ordinary=0, splits="in a round"),

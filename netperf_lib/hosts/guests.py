@@ -13,9 +13,12 @@ from ..errors import SSHError
 from ..experiment.model import Host, Proof
 from ..measure.event_loop import finish
 from ..measure.ssh import Remote
+from ..tools import TOOLS
 
 Found = TypeVar("Found")
 
+PROGRAMS = tuple(tool.VERSION[0] for tool in TOOLS.values())
+"""Programs that the project runs on a host."""
 GUEST = r"""
 if command -v cloud-init >/dev/null 2>&1; then
   timeout "$1" cloud-init status --wait >/dev/null 2>&1
@@ -31,17 +34,17 @@ for nic in /sys/class/net/*; do
   driver=$(basename "$(readlink -f $nic/device/driver 2>/dev/null)" 2>/dev/null)
   [ "$driver" ] && echo "nic=$(basename $nic) $driver $(cat $nic/operstate 2>/dev/null)"
 done
-for tool in iperf3 iperf qperf sockperf; do
+for tool in PROGRAMS; do
   command -v $tool >/dev/null || continue
   echo "tool=$tool $( (timeout 5 $tool --version || true) 2>&1 | grep -m1 -oE '[0-9]+(\.[0-9]+)+[-a-z0-9.]*')"
 done
-for package in ethtool iperf iperf3 qperf sockperf; do
+for package in ethtool PACKAGES; do
   version=$( (dpkg-query -W -f '${Version}' $package || rpm -q --qf '%{VERSION}-%{RELEASE}' $package) 2>/dev/null) &&
     echo "package=$package $version"
 done
 [ -r /usr/local/share/npl-built ] && sed 's/^/package=/' /usr/local/share/npl-built
 true
-"""
+""".replace("PROGRAMS", " ".join(PROGRAMS)).replace("PACKAGES", " ".join(t.PACKAGE for t in TOOLS.values()))
 PATH = r"""
 exec python3 - "$1" <<'END'
 import socket, subprocess, sys, time
@@ -200,7 +203,7 @@ def guest_proofs(
     out.append(Proof("Hyper-V host", bool(hyperv) or None, hyperv or "the guest does not tell"))
     out.append(Proof("kernel", True, f"{guest.get('kernel')} ({guest.get('system')})"))
     tools, packages = dict(guest["tool"]), dict(guest.get("package", ()))
-    missing = [t for t in ("iperf3", "iperf", "qperf", "sockperf") if t not in tools]
+    missing = [t for t in PROGRAMS if t not in tools]
     there = ", ".join(f"{t} {v}".strip() for t, v in tools.items())
     there += f"; missing {', '.join(missing)}" if missing else ""
     out.append(Proof("measuring tools installed", not missing, there))

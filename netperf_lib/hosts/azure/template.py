@@ -12,11 +12,12 @@ from typing import Any
 
 import yaml
 
+from ...tools import TOOLS
 from .options import Options
 from .topology import Topology, Vm
 
 SUBNETS = {"hosts": "hosts", "hosts2": "hosts2", "gateways": "GatewaySubnet"}
-TOOLS = ("ethtool", "iperf", "iperf3", "qperf", "sockperf")
+PACKAGES = ("ethtool", *(tool.PACKAGE for tool in TOOLS.values()))
 
 
 def template_text() -> str:
@@ -76,7 +77,7 @@ def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
     config = json.loads(_first_start())
     config["ssh_keys"] = {"ed25519_private": host_key[0], "ed25519_public": host_key[1]}
     versions = options.pinned()
-    packages = [f"{p}={versions[p]}" if p in versions else p for p in TOOLS]
+    packages = [f"{p}={versions[p]}" if p in versions else p for p in PACKAGES]
     # sockperf is not packaged everywhere in the Red Hat family: it is built there
     packages = packages if options.package_manager == "apt" else [p for p in packages if p != "sockperf"]
     config["runcmd"].append(["/usr/local/sbin/npl-prepare", options.package_manager, *packages])
