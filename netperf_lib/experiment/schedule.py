@@ -1,25 +1,28 @@
 """From a declared experiment to a schedule: rounds in which every condition is measured once, in random order.
 
-The orders are random and balanced: rounds form blocks in which every condition follows each other one equally often and
-takes every position equally often, so that the after-effects of a run (a warm cache, a used-up burst of the host)
-affect all conditions alike. They are a function of the experiment and the seed alone. The order of a round does not
-depend on the number of rounds, so that an experiment can be extended, and an interrupted one resumed.
+Rounds are chained: each begins with the condition that ended the one before. Every condition is then preceded equally
+often by each, itself included, so the after-effects of a run (a warm cache, a used-up burst of the host) cancel in
+every comparison. The orders are a function of the experiment and the seed alone. The order of a round does not depend
+on the number of rounds, so that an experiment can be extended, and an interrupted one resumed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count, product
+from itertools import count, pairwise, product
 from typing import Any
 
 from ..errors import UsageError
 from .factors import Level, factor
 from .model import Experiment, TestSpec, Trial
 
+CANDIDATES = 4
+"""Orders drawn for each round; the best balanced is taken."""
 MOST_TRIALS = 200_000
 """More than any measurement needs: two months of trials of half a minute."""
 
@@ -102,26 +105,32 @@ def schedule(experiment: Experiment, *, seed: int | None = None) -> Plan:
     each = list(conditions(experiment))
     trials: list[Trial] = []
     for deployment in range(1, experiment.deployments + 1):
-        for number in range(1, experiment.rounds + 1):
-            for trial in _order(each, number, f"{seed}/{deployment}"):
+        for number, order in enumerate(_rounds(each, experiment.rounds, f"{seed}/{deployment}"), 1):
+            for trial in order:
                 trials.append(replace(trial, deployment=deployment, round=number, order=len(trials)))
     return Plan(experiment=experiment, seed=seed, trials=tuple(trials))
 
 
-def _order(each: Sequence[Trial], number: int, key: str) -> list[Trial]:
-    """Order the conditions of a round as a row of a Williams square, whose rows and letters are drawn for each block.
+def _rounds(each: Sequence[Trial], rounds: int, key: str) -> Iterator[list[Trial]]:
+    """Trials of each round in their order.
 
-    For k conditions the square has k rows, or 2 k if k is odd. Williams, E. J. (1949), "Experimental designs balanced
-    for the estimation of residual effects of treatments", Australian Journal of Scientific Research A 2, 149-168.
+    After the first condition the order is random: of several that are drawn, the one that is best balanced with those
+    before, in what follows what and in the positions.
     """
-    k = len(each)
-    rows = k if k % 2 == 0 else 2 * k
-    block, place = divmod(number - 1, rows)
-    key = f"{key}/{block}"
-    row = sorted(range(rows), key=lambda r: _draw(f"{key}/row {r}"))[place]
-    drawn = sorted(each, key=lambda trial: _draw(f"{key}/{trial.condition!r}"))
-    found = [drawn[(row + (step + 1) // 2 * (1 if step % 2 else -1)) % k] for step in range(k)]
-    return found if row < k else found[::-1]
+    names = [repr(trial.condition) for trial in each]
+    before: Counter[tuple[int, int]] = Counter()
+    positions: Counter[tuple[int, int]] = Counter()
+    last: list[int] = []
+    for number in range(1, rounds + 1):
+        drawn = []
+        for attempt in range(CANDIDATES):
+            order = sorted(range(len(each)), key=lambda i: _draw(f"{key}/{number}/{attempt}/{names[i]}"))
+            drawn.append([*last, *(i for i in order if i not in last)])
+        best = min(drawn, key=lambda o: sum(before[p] for p in pairwise(o)) + sum(positions[p] for p in enumerate(o)))
+        before.update(pairwise(best))
+        positions.update(enumerate(best))
+        last = best[-1:]
+        yield [each[i] for i in best]
 
 
 def _draw(key: str) -> bytes:

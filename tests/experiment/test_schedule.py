@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import pairwise, permutations
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -103,16 +103,15 @@ def test_a_buffer_of_the_hosts_stands_unless_the_test_says_otherwise() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**63 - 1), st.integers(2, 9))
-def test_every_condition_follows_each_other_one_equally_often(seed: int, k: int) -> None:
+def test_every_condition_follows_each_one_about_equally_often(seed: int, k: int) -> None:
     test = {"tool": "iperf3", "test": "tcp", "streams": list(range(1, k + 1)), "placements": ["ppg"]}
-    rows = k if k % 2 == 0 else 2 * k
-    plan = schedule(experiment(tests=[test], rounds=2 * rows), seed=seed)
-    orders = [tuple(t.streams for t in plan.trials[i : i + k]) for i in range(0, len(plan.trials), k)]
-    for block in (orders[:rows], orders[rows:]):
-        follows = Counter(pair for order in block for pair in pairwise(order))
-        assert follows == dict.fromkeys(permutations(range(1, k + 1), 2), rows // k)
-        places = Counter(place for order in block for place in enumerate(order))
-        assert set(places.values()) == {rows // k}
+    plan = schedule(experiment(tests=[test], rounds=12 * k), seed=seed)
+    flat = [t.streams for t in plan.trials]
+    orders = [flat[i : i + k] for i in range(0, len(flat), k)]
+    assert all(one[-1] == other[0] for one, other in pairwise(orders))
+    follows = Counter(pairwise(flat))  # across rounds: itself included
+    assert set(follows) == set(product(range(1, k + 1), repeat=2))
+    assert max(abs(n - 12) for n in follows.values()) <= 7
 
 
 CONTRAST = {"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "b": {"placement": "same-zone"}, "margin": 0.05}
