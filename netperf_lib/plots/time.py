@@ -55,7 +55,8 @@ def over_time(history: History, *, ax: Axes | None = None) -> Drawn:
             if len(line) > 1:
                 axes.plot(middle, line, color=colour, lw=1.8, solid_capstyle="round")
         for _, point in changes:
-            axes.axvline(point.at, color=INK, lw=0.9, ls=(0, (4, 2)))
+            for edge in filter(None, (point.at, point.until)):
+                axes.axvline(edge, color=INK, lw=0.9, ls=(0, (4, 2)))
             at: Any = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
             axes.annotate(f"×{point.ratio:.3g}", (point.at, 1), (3, -9), fontsize=8, color=INK, **at)
         axis(axes, history.metric, runs[history.metric].astype(float))

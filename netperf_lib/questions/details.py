@@ -14,6 +14,7 @@ from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, by_roun
 from ..stats.steady_state import kept
 from .conditions import label, levels, ok_runs, select
 from .conditions import shift as shift_of
+from .history import ask_history
 from .question import headline_metrics
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 PLACES = ("ppg", "same-zone", "cross-zone", "cross-region")
 """Placements that are places; any other name is a path."""
-LEAST = 6
-"""Fewest runs with which drift can be tested."""
+LEAST, LEAST_OF_CHANGES = 6, 30
+"""Fewest runs with which drift can be tested, and those with which changes of level are looked for."""
 
 
 def network_cards(runs: pd.DataFrame) -> pd.DataFrame:
@@ -41,7 +42,7 @@ def advertised_bps(runs: pd.DataFrame, gbps: float | None = None) -> float | Non
 
 
 def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:
-    """Conditions whose runs drift, break or depend on each other, in sentences."""
+    """Conditions whose runs drift, change their level or depend on each other, in sentences."""
     runs = runs.reset_index(drop=True)
     chosen = {metric: select(runs, metric) for metric in metrics}
     series = [(m, str(c), g) for m, kept in chosen.items() for c, g in kept.groupby("condition", observed=True)]
@@ -49,15 +50,20 @@ def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:
     lines = []
     for metric, condition, group in series:
         found = diagnose(group[metric].astype(float), order=place[group.index].astype(float), series=len(series))
-        if found.warnings:
-            lines.append(f"- {metric_of(metric).label}, **{condition}**: {found.words}.")
+        remarks = [found.words] if found.warnings else []
+        if len(group) >= LEAST_OF_CHANGES:
+            with contextlib.suppress(NothingToReport):
+                points = ask_history(group, metric).changes
+                remarks += [p.words(metric) for name in points for p in points[name]]
+        if remarks:
+            lines.append(f"- {metric_of(metric).label}, **{condition}**: {'; '.join(remarks)}.")
     if not metrics:
         return "No complete run has a value."
     if runs["started_utc"].isna().all():
         return "The order in time is not known, so drift cannot be seen."
     if all(len(group) < LEAST for _, _, group in series):
         return f"No condition has the {LEAST} runs that tests of drift need."
-    return "\n".join(lines) or "No condition shows drift, breaks or dependence beyond chance."
+    return "\n".join(lines) or "No condition shows drift, changes of level or dependence beyond chance."
 
 
 def places(runs: pd.DataFrame) -> list[str] | None:

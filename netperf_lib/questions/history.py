@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from ..data.files import Location, split
 from ..data.layout import experiments
-from ..errors import NothingToReport, StatsError
+from ..errors import NothingToReport
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
+from ..stats import Changes, Trend, changes, trend
+from ..stats.result import size_words
 from .conditions import select
-from .fleet import ChangePoint, Trend, change_points, series, trend
+from .fleet import series
 from .question import headline_metrics
 
 if TYPE_CHECKING:
@@ -23,6 +25,42 @@ ALPHA = 0.01
 """False-alarm rate of the change points of one page."""
 PERIODS = (("W", "week", 7 * 60), ("D", "day", 14), ("h", "hour", 1), ("10min", "10 minutes", 0.2))
 """Periods that runs are grouped into: name in pandas, words, and the least span in days."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """A change of level on the clock.
+
+    Attributes
+    ----------
+    at : Timestamp
+        When it began.
+    until : Timestamp or None
+        When the level before came back; None: it lasted.
+    ratio, before, after : float
+        New level over the one before, and both in the unit of the metric.
+    """
+
+    at: pd.Timestamp
+    until: pd.Timestamp | None
+    ratio: float
+    before: float
+    after: float
+
+    def words(self, metric: str) -> str:
+        """The change in a phrase: ``from 15:00 to 19:00 18 % slower than before and after``."""
+        info = metric_of(metric)
+        more = self.ratio > 1
+        how = ("higher" if more else "lower") if info.unit not in ("us", "bps") else (
+            "slower" if more == (info.better == "lower") else "faster"
+        )  # fmt: skip
+        times = self.ratio >= 3
+        size = f"{size_words(self.ratio)} as high" if times else f"{size_words(self.ratio)} {how}"
+        figures = f"{format_value(self.after, info.unit)} against {format_value(self.before, info.unit)}"
+        if self.until is None:
+            return f"since {self.at:%d %B %Y, %H:%M} UTC {size} than before ({figures})"
+        end = f"{self.until:%H:%M}" if self.until.date() == self.at.date() else f"{self.until:%d %B, %H:%M}"
+        return f"from {self.at:%d %B %Y, %H:%M} to {end} UTC {size} than before and after ({figures})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +79,9 @@ class History:
     trends : dict of str to Trend
         Only conditions with at least ten periods.
     changes : dict of str to list of ChangePoint
+        Abrupt changes of level.
+    waves : dict of str to str
+        Slow waves, as from day to night, in a phrase.
     alpha : float
         False-alarm rate over all conditions together.
     """
@@ -51,6 +92,7 @@ class History:
     series: dict[str, pd.Series[float]]
     trends: dict[str, Trend]
     changes: dict[str, list[ChangePoint]]
+    waves: dict[str, str]
     alpha: float
 
     @property
@@ -79,10 +121,7 @@ class History:
         if changed:
             name, points = max(changed.items(), key=lambda item: max(abs(math.log(p.ratio)) for p in item[1]))
             p = max(points, key=lambda p: abs(math.log(p.ratio)))
-            return (
-                f"{info.label} of {name} changed from {format_value(p.before, info.unit)} to "
-                f"{format_value(p.after, info.unit)} on {p.at:%d %B %Y, %H:%M} UTC."
-            )
+            return f"{info.label} of {name}: {p.words(self.metric)}."
         middle = self.runs.groupby("condition", observed=True)[self.metric].median()
         levels = ", ".join(f"{format_value(float(v), info.unit)} ({name})" for name, v in middle.items())
         known = "no change of level" if self.trends else "too short for a trend"
@@ -91,26 +130,20 @@ class History:
     @property
     def words(self) -> str:
         """Trends and changes, in sentences."""
-        unit = metric_of(self.metric).unit
         lines = []
         for name, found in self.trends.items():
             # over the time that was measured: a month would be an extrapolation of hours
-            share = self._days / 30
-            drift = f"{_percent(found.per_month**share)} in {self._length}"
-            ends = " to ".join(_percent(v**share) for v in (found.low, found.high))
-            sure = "a trend" if not found.low <= 1 <= found.high else "no trend beyond chance"
+            factor, low, high = found.over(self._days)
+            drift, ends = f"{_percent(factor)} in {self._length}", f"{_percent(low)} to {_percent(high)}"
+            sure = "a trend" if not found.low <= 0 <= found.high else "no trend beyond chance"
             lines.append(
                 f"- **{name}**: {sure} ({drift}; {100 * found.confidence:g} % interval {ends}; {found.periods} periods "
                 f"of one {self.period})."
             )
-        lines += [
-            f"- **{name}** changed on {p.at:%Y-%m-%d %H:%M} UTC from {format_value(p.before, unit)} to "
-            f"{format_value(p.after, unit)} (×{p.ratio:.3g})."
-            for name, points in self.changes.items()
-            for p in points
-        ]
+        lines += [f"- **{name}**: {p.words(self.metric)}." for name, points in self.changes.items() for p in points]
+        lines += [f"- **{name}**: {wave}." for name, wave in self.waves.items()]
         if self.trends and not any(self.changes.values()):
-            lines.append("- No change of level was found.")
+            lines.append("- No abrupt change of level was found.")
         if self.trends:
             lines.append(
                 f"- Where nothing changes, at most {100 * self.alpha:g} % of such pages report a change of level "
@@ -176,6 +209,9 @@ def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | No
     --------
     >>> npl.questions.ask_history(exp.runs, "rtt_us").words
     """
+    import numpy as np
+    import pandas as pd
+
     metric = metric or next(iter(headline_metrics(runs)), "latency_oneway_us")
     chosen = select(runs, metric, tool=tool)
     chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
@@ -185,12 +221,27 @@ def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | No
     every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
     names = [str(c) for c in chosen["condition"].cat.categories if (chosen["condition"] == c).any()]
     found = {name: series(chosen[chosen["condition"] == name], metric, every=every) for name in names}
-    alpha = ALPHA / len(names)
-    trends, changes = {}, {}
+    trends, points, waves = {}, {}, {}
     for name, values in found.items():
-        try:
-            trends[name] = trend(values)
-        except StatsError:
-            continue  # fewer than ten periods
-        changes[name] = change_points(values, alpha=alpha, permutations=max(999, round(2 / alpha)))
-    return History(metric, chosen, period, found, trends, changes, ALPHA)
+        if len(values) < 10 or (values <= 0).any():
+            continue
+        index = pd.DatetimeIndex(values.index)
+        y = np.asarray(values, dtype=np.float64)
+        trends[name] = trend(np.asarray((index - index[0]).total_seconds(), dtype=np.float64) / 86_400, y)
+        result = changes(y, alpha=ALPHA / len(names))
+        points[name] = _on_the_clock(result, index)
+        if result.wave is not None:
+            low, high = (index[i] for i in result.wave)
+            waves[name] = (
+                f"it moves slowly, lowest around {low:%d %B, %H:%M} and highest around {high:%d %B, %H:%M} UTC, "
+                f"{size_words(result.wave_ratio)} apart"
+            )
+    return History(metric, chosen, period, found, trends, points, waves, ALPHA)
+
+
+def _on_the_clock(result: Changes, index: pd.DatetimeIndex) -> list[ChangePoint]:
+    """Changes with the times of their periods."""
+    return [
+        ChangePoint(index[c.start], None if c.end is None else index[c.end], c.ratio, c.before, c.level)
+        for c in result.found
+    ]

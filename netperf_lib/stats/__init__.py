@@ -4,6 +4,7 @@ The run is the unit: seconds and packets within a run are autocorrelated, and ar
 here is pure: arrays or tables in, frozen results out, each with its words, interval and the confidence it really has.
 """
 
+from .changes import Change, Changes, Trend, changes, trend
 from .comparison import Comparison, Family, Verdict
 from .diagnostics import Diagnosis, diagnose
 from .intervals import rounds_required
@@ -20,6 +21,8 @@ from .verdict import judge
 __all__ = [
     "BufferAdvice",
     "Buffers",
+    "Change",
+    "Changes",
     "Comparison",
     "Diagnosis",
     "Family",
@@ -29,11 +32,13 @@ __all__ = [
     "RoundsNeeded",
     "Sample",
     "Streams",
+    "Trend",
     "Verdict",
     "Warmup",
     "buffer_needed",
     "buffers",
     "by_round",
+    "changes",
     "compare_samples",
     "diagnose",
     "judge",
@@ -44,6 +49,7 @@ __all__ = [
     "rounds_required",
     "streams",
     "tails",
+    "trend",
     "units_of",
     "until_decided",
     "warmup",

@@ -1,4 +1,4 @@
-"""Possible problems of a series of runs: trends, breaks, order, autocorrelation, several modes.
+"""Possible problems of a series of runs: trends, order, autocorrelation, several modes.
 
 Nothing here deletes a value: an outlier is a measurement too, and is excluded only for a recorded cause.
 """
@@ -29,8 +29,6 @@ class Diagnosis(Result):
     ----------
     lag1_p : float or None
         Do neighbouring rounds resemble each other? Rank permutation at lag 1, one-sided.
-    break_p, break_after : float or None, int or None
-        Does the level break, and after how many runs? Pettitt's test, by permutation.
     trend_p, trend_per_run : float or None
         Does it rise or fall? Rank correlation with time, and the Theil-Sen slope as a share of the median per run.
     order_p : float or None
@@ -40,8 +38,6 @@ class Diagnosis(Result):
     """
 
     lag1_p: float | None
-    break_p: float | None
-    break_after: int | None
     trend_p: float | None
     trend_per_run: float | None
     order_p: float | None
@@ -63,36 +59,6 @@ class Diagnosis(Result):
         return f"{plural(self.n, 'run')}; {self.method}"
 
 
-def pettitt(x: Floats) -> tuple[float, int]:
-    """Test for one break of level; return its p and how many values lie before the break.
-
-    Parameters
-    ----------
-    x : ndarray, shape (n,)
-        Values in time order.
-
-    Notes
-    -----
-    Pettitt, "A non-parametric approach to the change-point problem", Applied Statistics 28 (1979) 126-135:
-    K = max over t of abs(2 · (sum of the first t ranks) - t (n + 1)). The p is by permutation, which is right for
-    short series and ties; for long ones (beyond 400) it is Pettitt's own formula.
-    """
-    n = x.size
-    ranks = centred_ranks(x[None, :])[0]
-
-    def u(r: Floats) -> Floats:
-        return np.asarray(np.abs(2 * np.cumsum(r, axis=-1)[..., :-1]))
-
-    seen = u(ranks)
-    k = float(seen.max())
-    at = int(seen.argmax()) + 1
-    if n > EXACT:
-        return min(1.0, 2 * math.exp(-6 * k**2 / (n**3 + n**2))), at
-    order = permutations(n)
-    p = (1 + int((u(ranks[order]).max(axis=1) >= k - 1e-9).sum())) / (order.shape[0] + 1)
-    return p, at
-
-
 def correlated_p(place: Floats, x: Floats) -> float:
     """Two-sided p of Spearman's rank correlation of values with their places.
 
@@ -103,7 +69,7 @@ def correlated_p(place: Floats, x: Floats) -> float:
 
     Notes
     -----
-    By permutation, as `pettitt`; for long series by the normal distribution. Against a trend it is as powerful as
+    By permutation; for long series by the normal distribution. Against a trend it is as powerful as
     Mann-Kendall's test (Yue, Pilon and Cavadias, Journal of Hydrology 259 (2002) 254-271).
     """
     a, b = centred_ranks(np.stack([place, x]))
@@ -169,12 +135,10 @@ def diagnose(
     n = x.size
     varied = n >= 6 and bool((x != x[0]).any())
     found: list[str] = []
-    p_lag = p_break = p_trend = slope = p_order = None
-    at = None
+    p_lag = p_trend = slope = p_order = None
     modes = False
     if varied:
         p_lag = float(lag1_p(x[None, :])[0])
-        p_break, at = pettitt(x)
         p_trend = correlated_p(np.arange(float(n)), x)
         centre = float(np.median(x))
         slope = _slope(x) / (abs(centre) or 1.0)
@@ -184,8 +148,6 @@ def diagnose(
             found.append(f"neighbouring runs resemble each other (p = {p_lag:.2g})")
         if p_trend < alarm:
             found.append(f"the level {'rises' if slope > 0 else 'falls'} from run to run (p = {p_trend:.2g})")
-        if p_break < alarm:
-            found.append(f"the level breaks after run {at} (p = {p_break:.2g})")
         if modes:
             found.append("more than one mode, or a strong skew (the median's interval excludes Hodges-Lehmann's)")
         if place is not None and np.isfinite(place).all() and (np.diff(place) <= 0).any() and np.ptp(place) > 0:
@@ -194,15 +156,13 @@ def diagnose(
                 found.append(f"the place in the round matters (p = {p_order:.2g})")
     return Diagnosis(
         lag1_p=p_lag,
-        break_p=p_break,
-        break_after=at,
         trend_p=p_trend,
         trend_per_run=slope,
         order_p=p_order,
         several_modes=modes,
         n=n,
         confidence=1 - alarm,
-        method=f"lag-1 rank permutation, Pettitt, rank correlation with time and order; each at p < {alarm:.2g}"
+        method=f"lag-1 rank permutation, rank correlation with time and order; each at p < {alarm:.2g}"
         if varied
         else "fewer than 6 runs, or all alike: nothing can be tested",
         warnings=tuple(found),

@@ -12,7 +12,7 @@ import scipy
 from numpy.random import default_rng
 
 from netperf_lib import stats
-from netperf_lib.stats.diagnostics import correlated_p, pettitt
+from netperf_lib.stats.diagnostics import correlated_p
 from netperf_lib.stats.intervals import Rounds, Unblocked
 from netperf_lib.stats.median_ci import median_interval
 from netperf_lib.stats.rank_tests import hodges_lehmann, lag1_p, rank_sum_cut, signed_rank_cut
@@ -167,13 +167,6 @@ def test_a_diagnosis_does_not_wait_for_scipys_statistics():
     code = "import sys; from netperf_lib import stats; stats.diagnose(range(12)); print('scipy.stats' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == "False\n"
-
-
-def test_pettitt_finds_a_break_and_only_then():
-    rng = default_rng(3)
-    p, at = pettitt(np.concatenate([rng.normal(0, 1, 12), rng.normal(4, 1, 8)]))
-    assert (p < 0.001, at) == (True, 12)
-    assert np.mean([pettitt(rng.normal(0, 1, 15))[0] < 0.05 for _ in range(200)]) < 0.1
 
 
 def test_percentiles_are_numpys():

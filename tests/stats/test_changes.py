@@ -1,0 +1,98 @@
+"""Changes of level and drifts: against what was planted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from netperf_lib import stats
+from netperf_lib.errors import StatsError
+
+
+def day(seed: int, rho: float = 0.0) -> np.ndarray:
+    """Logs of the medians of ten minutes of 22 hours, with a standard deviation of 2.5 %."""
+    noise = np.random.default_rng(seed).standard_normal(132)
+    for t in range(1, 132):
+        noise[t] = rho * noise[t - 1] + noise[t] * np.sqrt(1 - rho * rho)
+    return 0.025 * noise
+
+
+@pytest.mark.parametrize("hours", [2, 4, 8])
+@pytest.mark.parametrize("ratio", [1.18, 2.0])
+def test_a_temporary_change_is_found(hours: int, ratio: float) -> None:
+    hits = 0
+    for seed in range(20):
+        y, start = day(seed), 30 + seed
+        y[start : start + 6 * hours] += np.log(ratio)
+        result = stats.changes(np.exp(y))
+        hits += [(c.start, c.end) for c in result.found] == [(start, start + 6 * hours)] or (
+            len(result.found) == 1
+            and abs(result.found[0].start - start) <= 1
+            and abs((result.found[0].end or 0) - start - 6 * hours) <= 1
+        )
+    assert hits >= 19
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.3])
+def test_a_series_without_a_change_has_none(rho: float) -> None:
+    alarms = sum(bool(stats.changes(np.exp(day(seed, rho))).found) for seed in range(60))
+    assert alarms <= 3
+
+
+def test_two_incidents_and_a_lasting_change() -> None:
+    y = day(3)
+    y[20:32] += 0.2
+    y[60:72] -= 0.2
+    y[100:] += 0.1
+    found = stats.changes(np.exp(y)).found
+    assert [(c.start, c.end) for c in found] == [(20, 32), (60, 72), (100, None)]
+    assert [round(c.ratio, 1) for c in found] == [1.2, 0.8, 1.1]
+
+
+def test_a_daily_wave_is_no_change_and_is_told_as_one() -> None:
+    t = np.arange(3 * 144)
+    noise = 0.02 * np.random.default_rng(1).standard_normal(t.size)
+    result = stats.changes(np.exp(0.08 * np.sin(2 * np.pi * t / 144) + noise))
+    assert not result.found
+    assert result.wave is not None
+    low, high = result.wave
+    assert np.sin(2 * np.pi * low / 144) < -0.7
+    assert np.sin(2 * np.pi * high / 144) > 0.7
+    assert result.wave_ratio == pytest.approx(np.exp(0.15), rel=0.05)
+
+
+def test_short_constant_and_wrong_series() -> None:
+    assert not stats.changes(np.ones(50)).found
+    assert not stats.changes(np.array([1.0, 2.0])).found
+    with pytest.raises(StatsError, match="positive"):
+        stats.changes(np.array([1.0, np.nan, 2.0] * 8))
+
+
+def test_a_drift_is_measured_and_neighbours_are_not_evidence() -> None:
+    rng = np.random.default_rng(5)
+    days = np.arange(180.0)
+    drift = np.exp(np.log(1.02) / 30 * days)
+    found = stats.trend(days, 50 * drift * np.exp(0.02 * rng.standard_normal(180)))
+    month, low, high = found.over(30)
+    assert low < 1.02 < high
+    assert month == pytest.approx(1.02, abs=0.005)
+    assert found.p < 1e-6
+    covered = accepted = 0
+    for _ in range(100):
+        noise = np.zeros(120)
+        for t in range(1, 120):
+            noise[t] = 0.5 * noise[t - 1] + 0.02 * rng.standard_normal()
+        one = stats.trend(days[:120], np.exp(noise))
+        covered += one.low <= 0 <= one.high
+        accepted += one.p >= 0.05
+    assert covered >= 87  # 95 expected; without the widening some 75
+    assert accepted >= 87
+    with pytest.raises(StatsError, match="at least 10"):
+        stats.trend(np.arange(2.0), np.array([1.0, 2.0]))
+
+
+def test_a_steep_drift_of_hours_does_not_overflow() -> None:
+    hours = np.arange(12) / 24
+    found = stats.trend(hours, np.exp(np.linspace(0, 5, 12)))
+    assert found.over(0.5)[0] == pytest.approx(np.exp(5 * 12 / 11), rel=0.01)
+    assert np.isfinite(found.over(30)).all()
