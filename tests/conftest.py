@@ -13,6 +13,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from ipykernel import kernelspec
 from xdist.scheduler import LoadScopeScheduling
 
 from netperf_lib.errors import LabError
@@ -51,9 +52,10 @@ ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]
 
 
 IMPORTED = """
-import matplotlib.pyplot, nbclient, pandas, papermill, pyarrow.parquet
+import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, nbclient, pandas, papermill, pyarrow.parquet
 import netperf_lib as npl
 npl.load, npl.compare, npl.page.cover, npl.plots, npl.report
+ipykernel.kernelspec.make_ipkernel_cmd.__defaults__ = ("ipykernel_launcher", {python!r}, None, None)
 """
 """What programs of the tests find imported, see `warm`: not the command line, which asks for its terminal then."""
 
@@ -115,5 +117,18 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Python that starts warm, for programs of which not the start is tested; beside it stands such an `npl`."""
     program, real = tmp_path_factory.mktemp("warm") / "python", Path(sys.executable)
     client(program.with_name("npl"), program.with_suffix(".socket"), real.with_name("npl"), ("-m", "netperf_lib"))
-    with warm(program, real, IMPORTED):
+    with warm(program, real, IMPORTED.format(python=str(program))):
         yield str(program)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Kernels of the reports that this process makes start warm, too."""
+    command = kernelspec.make_ipkernel_cmd
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            kernelspec,
+            "make_ipkernel_cmd",
+            lambda **options: command(executable=request.getfixturevalue("python"), **options),
+        )
+        yield

@@ -56,7 +56,7 @@ def test_a_second_collector_touches_neither_hosts_nor_plan(small: Path, tmp_path
 
 @pytest.mark.slow
 def test_the_lab_measured_twice_with_another_buffer_is_told_apart(small: Path, tmp_path: Path) -> None:
-    hosts = [{"name": "a"}, {"name": "b", "region": "region-2"}]
+    hosts = [{"name": "a", "egress_bps": 1e9}, {"name": "b", "region": "region-2", "egress_bps": 1e9}]
     folders = []
     for name, size in (("before", 65536), ("after", 4 << 20)):
         options = {"hosts": hosts, "calibrate": False}

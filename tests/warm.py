@@ -186,6 +186,8 @@ def become(words: list[str], folder: str, environment: dict[str, str], files: li
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    if "ipykernel_launcher" in words:  # which sets this before anything imports matplotlib
+        os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     if (backend := os.environ.get("MPLBACKEND")) and (matplotlib := sys.modules.get("matplotlib")):
         matplotlib.rcParams["backend"] = backend  # which it reads when it is imported
     sys.path[0] = "" if words[0] == "-c" else folder

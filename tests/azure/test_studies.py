@@ -92,7 +92,9 @@ def test_a_study_is_placed_by_the_real_az_and_measured(name: str, world: World, 
     del options["prices"]
     study = declared(name, **options)
     # all stand-ins share one kernel's buffers; `test_collector` sets them on hosts that have their own
-    tests = tuple(t.model_copy(update={"tcp_buffer_bytes": (None,)}) for t in study.tests)
+    # and its processors: at full speed over loopback iperf3 would keep two of them busy
+    slow = {"iperf3": {"options": {"bitrate": "20M"}}}
+    tests = tuple(t.model_copy(update={"tcp_buffer_bytes": (None,)} | slow.get(t.tool, {})) for t in study.tests)
     study = study.model_copy(update={"tests": tests, "contrasts": (), "compare": ()})
     whole = any(t.tool == "iperf3" for t in study.tests)  # which counts whole seconds
     pipeline.collect(write(study, tmp_path), root=tmp_path / "data", rounds=1, duration_s=1 if whole else 0.2)

@@ -25,8 +25,8 @@ Runs = pd.DataFrame
 NOT_HERE = ("summary", "explore")
 
 
-def pages(runs: Runs, monkeypatch: pytest.MonkeyPatch, **tables: pd.DataFrame) -> dict[str, list[Any]]:
-    """Run the code of each page on tables in memory; return what it shows."""
+def pages(runs: Runs, monkeypatch: pytest.MonkeyPatch, *only: str, **tables: pd.DataFrame) -> dict[str, list[Any]]:
+    """Run the code of each page, or of `only` some, on tables in memory; return what it shows."""
     empty = {n: pd.DataFrame(columns=list(made.SCHEMAS[n].names)) for n in ("intervals", "percentiles")} | tables  # type: ignore[index]
     monkeypatch.setattr(npl, "load", lambda place, table="runs": runs if table == "runs" else empty[table])
     monkeypatch.setattr(npl, "experiments", lambda place: [])
@@ -34,7 +34,7 @@ def pages(runs: Runs, monkeypatch: pytest.MonkeyPatch, **tables: pd.DataFrame) -
     planned = npl.questions.pages(runs)
     assert len({p.key for p in planned}) == len(planned)
     for page in planned:
-        if page.notebook not in NOT_HERE:
+        if page.notebook not in NOT_HERE and (not only or page.key in only):
             found[page.key] = shown(notebooks()[page.notebook], page.parameters, monkeypatch)
     return found
 
@@ -141,7 +141,7 @@ def test_declared_contrasts_are_answered_on_the_pages(lab: Runs, monkeypatch: py
 def test_a_label_of_the_users_own_is_a_question(lab: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = changed(lab, lambda r: r.assign(rack=np.where(r["server"] == r["server"].iloc[0], "b7", "c1")))
     key = next(p.key for p in npl.questions.pages(runs) if p.parameters.get("factor") == "rack")
-    assert any(isinstance(o, npl.plots.Plot) for o in pages(runs, monkeypatch)[key])
+    assert any(isinstance(o, npl.plots.Plot) for o in pages(runs, monkeypatch, key)[key])
 
 
 def zones(seed: int = 3) -> Runs:
@@ -172,8 +172,8 @@ def test_pairs_of_one_placement_are_a_matrix_with_both_directions(monkeypatch: p
     assert "zone" in p.ends
     assert "AD3 → AD1" in p.words
     assert "75 %" in npl.plots.matrix(p.levels, "latency_oneway_us", intervals=True).caption
-    found = pages(runs, monkeypatch)
-    assert {"pairs-latency", "pairs-throughput"} <= set(found)
+    found = pages(runs, monkeypatch, "pairs-latency", "pairs-throughput")
+    assert {"pairs-latency", "pairs-throughput"} == set(found)
     matrix = next(o for o in found["pairs-latency"] if isinstance(o, npl.plots.Plot))
     assert "AD3 to AD1 113" in matrix.alt or "AD3 to AD1 11" in matrix.alt
 
@@ -205,8 +205,7 @@ def test_a_long_experiment_has_a_page_over_time_with_its_change(monkeypatch: pyt
     first = first.assign(run_id=[f"r{h}" for h in hours], round=hours + 1, order=hours, started_utc=at, rtt_us=rtt)
     runs = first.assign(latency_oneway_us=np.nan, tool="sockperf", test="ping-pong", placement="ppg")
     runs.attrs = {"experiment": {"name": "minutely", "contrasts": []}, "notice": None}
-    found = pages(runs, monkeypatch)
-    assert "time-rtt" in found
+    found = pages(runs, monkeypatch, "time-rtt")
     h = npl.questions.ask_history(runs, "rtt_us")
     changes = [p for points in h.changes.values() for p in points]
     assert [p.at.date().isoformat() for p in changes] == ["2026-11-13"]
