@@ -40,7 +40,7 @@ LONGEST = """
     measure/test_collector.py measure/test_faults.py test_pipeline.py studies/test_measured.py
     azure/test_end_to_end.py azure/test_signals.py notebooks/test_notebooks.py test_end_to_end.py
     azure/test_failures.py notebooks/test_browser.py hosts/test_lab.py azure/test_studies.py
-    notebooks/test_every_experiment.py data/test_store_fleet.py measure/test_collect_remote.py test_docs.py
+    notebooks/test_every_experiment.py data/test_store_fleet.py test_docs.py
     data/test_store_remote.py measure/test_ssh.py notebooks/test_workshop.py azure/test_place.py report/test_report.py
     studies/test_reported.py data/test_imports.py tools/test_latency_tools.py hosts/test_lab_requirements.py
     report/test_pages.py test_recorded.py test_cli.py data/test_records.py questions/test_fleet.py

@@ -64,8 +64,10 @@ def experiment(**changed: Any) -> Experiment:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path, "t")
+def store(tmp_path: Path) -> Iterator[Store]:
+    yield (store := Store(tmp_path, "t"))
+    for record in records(store):  # shown where a test fails
+        print(record["run_id"], record["status"], record["error"] or record["log"]["error"])
 
 
 def measure(declared: Experiment, deployment: Deployment, store: Store, **options: Any) -> Tally:
