@@ -195,6 +195,6 @@ def lag1_p(d: Floats) -> Floats:
     beyond = PERMUTATIONS - np.searchsorted(_lag1_null(n), s)
     tied = (ranks**2).sum(axis=1) < n * (n * n - 1) / 12 - 1e-6
     for row in np.flatnonzero(tied):
-        r = ranks[row][permutations(n)]
-        beyond[row] = ((r[:, 1:] * r[:, :-1]).sum(axis=1) >= s[row]).sum()
+        r = ranks[row].astype(np.float32).take(permutations(n))  # sums of quarters, which this holds exactly
+        beyond[row] = (np.einsum("ij,ij->i", r[:, 1:], r[:, :-1]) >= s[row]).sum()
     return np.asarray((1 + beyond) / (PERMUTATIONS + 1), dtype=float)

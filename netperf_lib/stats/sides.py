@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,8 +209,13 @@ def _premises(t: RunsTable, q: Question, both: Sequence[Side], names: tuple[str,
 def _hosts(t: RunsTable, both: Sequence[Side]) -> tuple[str, ...]:
     """Hosts that the sides were measured on."""
     rows = np.concatenate([side.rows for side in both])
-    hosts = [t.runs[column].iloc[rows].dropna().unique() for column in HOSTS if column in t.columns]
-    return tuple(dict.fromkeys(str(name) for names in hosts for name in names))
+    hosts: list[Hashable] = []
+    for column in HOSTS:
+        if column in t.columns:
+            codes, levels = t.levels(column)
+            names = list(levels)  # null comes last, its code is -1
+            hosts += [names[code] for code in dict.fromkeys(codes[rows].tolist()) if code >= 0]
+    return tuple(dict.fromkeys(map(str, hosts)))
 
 
 def _apart(sides: Sides, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:
