@@ -27,7 +27,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
-exclude_patterns = ["_build", "README.md"]
+exclude_patterns = ["_build", "README.md", "figures.md"]
 suppress_warnings = ["mystnb.unknown_mime_type"]
 copybutton_prompt_text = "$ "
 
@@ -35,7 +35,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "netperf_lib"
 html_static_path = ["static"]
 html_css_files = ["docs.css"]
-html_sidebars = {"index": [], "gallery": []}
+html_sidebars = {"index": [], "gallery/*": []}
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,

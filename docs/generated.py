@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Iterable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +146,86 @@ def api() -> str:
     return "\n".join(parts)
 
 
+GALLERY = """# Gallery
+
+Every figure that `npl.plots` draws, with the code that makes it. Each function takes an experiment, its runs or what
+`npl.observe` returns, and gives a figure; with `ax=` it draws on your own axes. The data are the recorded experiment:
+its hosts are emulated and say nothing about a real cloud. Executed notebooks on the same data are on
+<a href="../report.html">one page</a>, and every run is in <a href="../explorer.html">the explorer</a>.
+
+::::{{grid}} 2 2 3 3
+:gutter: 3
+{cards}
+::::
+
+```{{toctree}}
+:hidden:
+
+{names}
+```
+"""
+CARD = """
+:::{{grid-item-card}} {title}
+:link: {name}
+:link-type: doc
+:img-top: {name}.svg
+:img-alt: {title}
+{text}
+:::"""
+
+
+def gallery(source: Path, folder: Path) -> None:
+    """Run the sections of the gallery, and write a page with its figure for each, and a page of thumbnails."""
+    from netperf_lib.plots import Plot
+
+    names: dict[str, Any] = {}
+    cards = {}
+    folder.mkdir(exist_ok=True)
+    opening, *sections = re.split(r"(?m)^## .*\n", source.read_text("utf-8"))
+    start = "".join(_python(opening))
+    exec(start, names)  # noqa: S102  # our own page
+    for section in sections:
+        text = section.strip().split("\n\n")[0]
+        for code in _python(section):
+            names["shown"] = None
+            with chdir(source.parent):
+                exec(_with_result(code), names)  # noqa: S102
+            if not isinstance(figure := names["shown"], Plot):
+                continue
+            plot = re.findall(r"npl\.plots\.(\w+)\(", code)[-1]
+            head = plot.replace("_", " ").capitalize()
+            (folder / f"{plot}.svg").write_text(figure.svg(), "utf-8")
+            parts = [
+                f"# {head}\n\n{text}\n",
+                f"```{{figure}} {plot}.svg\n:alt: {head}\n\n{figure.caption}\n```\n",
+                f"```python\n{start}\n{''.join(_python(section))}```\n",
+                f"```{{eval-rst}}\n.. autofunction:: netperf_lib.plots.{plot}\n   :no-index:\n```\n",
+            ]
+            _keep(folder / f"{plot}.md", "\n".join(parts))
+            cards[plot] = CARD.format(title=head, name=plot, text=text)
+    _keep(folder / "index.md", GALLERY.format(cards="".join(cards.values()), names="\n".join(cards)))
+
+
+def _python(text: str) -> list[str]:
+    return re.findall(r"(?ms)^```python\n(.*?)^```", text)
+
+
+def _with_result(code: str) -> Any:
+    """Code that keeps its last expression as `shown`."""
+    tree = ast.parse(code)
+    if isinstance(tree.body[-1], ast.Expr):
+        tree.body[-1] = ast.Assign([ast.Name("shown", ast.Store())], tree.body[-1].value, lineno=1)
+    return compile(ast.fix_missing_locations(tree), "figures.md", "exec")
+
+
+def card(place: Path) -> None:
+    """Write the card of the recorded experiment, for the home page."""
+    import netperf_lib as npl
+    from netperf_lib.reporting.card import card as draw
+
+    draw(npl.read(npl.recorded())).savefig(place, dpi=100, metadata={"Software": None})
+
+
 PAGES = {
     "metrics.md": metrics,
     "experiment.md": experiment,
@@ -156,9 +239,15 @@ def _write(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "reference" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
-        place, text = folder / name, page()
-        if not place.exists() or place.read_text("utf-8") != text:
-            place.write_text(text, "utf-8")
+        _keep(folder / name, page())
+    gallery(Path(app.srcdir) / "figures.md", Path(app.srcdir) / "gallery")
+    card(folder / "card.png")
+
+
+def _keep(place: Path, text: str) -> None:
+    """Write a page that has changed."""
+    if not place.exists() or place.read_text("utf-8") != text:
+        place.write_text(text, "utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -66,7 +66,7 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
         "Log scale." + (" Arrows mark ratios outside the axis; their numbers are at the right." if beyond else "")
     )
     alt = "; ".join(c.words for c in every) + "."
-    with plot(0.8 + 0.3 * max(len(shown), 1), caption, alt, ax=ax) as (figure, axes):
+    with plot(0.75 + 0.3 * max(len(shown), 1), caption, alt, ax=ax) as (figure, axes):
         for y, (c, _) in enumerate(shown):
             axes.fill_betweenx(
                 [y - 0.42, y + 0.42], 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.13, lw=0
@@ -147,7 +147,7 @@ def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Drawn:
         f"Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
         f"n = {each((c.n for c in comparisons), 'round')}."
     )
-    with plot(2.9, caption, f"Ratio by percentile: {told}.", ax=ax) as (fig, axes):
+    with plot(2.3, caption, f"Ratio by percentile: {told}.", ax=ax) as (fig, axes):
         axes.axhspan(1 / (1 + margin), 1 + margin, color="#0072b2", alpha=0.13, lw=0)
         axes.axhline(1, color=INK, lw=0.8)
         for x, (p, c) in enumerate(zip(quantiles.percentiles, comparisons, strict=True)):

@@ -104,7 +104,7 @@ def rounds(
             ax.set_xlabel(round_label(runs))
             legend(inset, painted)
         return inset
-    with plot(max(2.7, 0.75 + 0.85 * sum(heights)) + legend_height(names), caption, f"Medians: {told}.", **shape) as (
+    with plot(max(2.2, 0.7 + 0.62 * sum(heights)) + legend_height(names), caption, f"Medians: {told}.", **shape) as (
         figure,
         axes,
     ):
@@ -167,7 +167,7 @@ def paired(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
         f"{info.label}: each line is a round, each large mark the median of a condition. "
         f"n = {plural(len(whole), 'round')} with every condition."
     )
-    with plot(2.6, caption, f"Medians: {told}.", ax=ax) as (fig, axes):
+    with plot(2.1, caption, f"Medians: {told}.", ax=ax) as (fig, axes):
         for row in whole.to_numpy():
             axes.plot(range(len(names)), row, color="#9aa3ae", lw=0.8, alpha=0.8)
         for x, (name, (colour, marker)) in enumerate(colours(names).items()):
@@ -222,7 +222,7 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
     if len(names) > MANY:  # a legend larger than the figure is of no use
         caption += f" Colours and markers distinguish {len(names)} conditions."
     told = painted if len(names) <= MANY else {}
-    with plot(1.9 + legend_height(list(told)), caption, alt, ax=ax) as (fig, axes):
+    with plot(1.6 + legend_height(list(told)), caption, alt, ax=ax) as (fig, axes):
         axes.axhline(1, color=INK, lw=0.8)
         for name, (colour, marker) in painted.items():
             mine = (runs["condition"] == name).to_numpy()
@@ -291,7 +291,7 @@ def intervals(
         f"{n} {format_value(float(g['throughput_bps'].mean()), 'bps')}"
         for n, g in runs.groupby("condition", observed=True)
     )
-    with plot((3.7 if resent else 2.9) + legend_height(names), caption, f"Means: {told}.", ax=ax, **shape) as (
+    with plot((3.1 if resent else 2.4) + legend_height(names), caption, f"Means: {told}.", ax=ax, **shape) as (
         fig,
         grid,
     ):

@@ -66,7 +66,7 @@ def ecdf(
         f"percentile of a run (thin lines: every run); open where fewer than {FEW} packets of a run lie beyond it. "
         f"n = {each(counts)} per condition."
     )
-    with plot(3.0 + legend_height(names), caption, f"99th percentile: {told}.", ax=ax) as (fig, axes):
+    with plot(2.5 + legend_height(names), caption, f"99th percentile: {told}.", ax=ax) as (fig, axes):
         for name, (colour, marker) in painted.items():
             mine = kept[kept["condition"].astype(str) == name]
             for _, run in mine.sort_values("percentile").groupby("run_id"):

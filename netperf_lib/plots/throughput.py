@@ -76,7 +76,7 @@ def streams(
         + f". n = {each(counts)} per point."
     )
     told = []
-    with plot(2.7 + legend_height(names), caption, "", ax=ax) as (fig, axes):
+    with plot(2.2 + legend_height(names), caption, "", ax=ax) as (fig, axes):
         for name, (colour, marker) in painted.items():
             mine = runs[runs["condition"].astype(str) == name]
             for _, one in mine.sort_values("streams").groupby(["deployment", "round"]):
@@ -136,7 +136,7 @@ def roofline(runs: pd.DataFrame, *, ax: Axes | None = None) -> Drawn:
         "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
         f"roofs by something else. n = {each(counts)} per condition."
     )
-    with plot(3.0 + legend_height(names), caption, told + ".", ax=ax) as (fig, axes):
+    with plot(2.5 + legend_height(names), caption, told + ".", ax=ax) as (fig, axes):
         left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
         bottom, top = float(y.min()) / 3, float(y.max()) * 4
         for window in WINDOWS:

@@ -241,6 +241,6 @@ def test_details_are_drawn_from_the_tables_that_reading_gives() -> None:
 
 
 def test_the_gallery_shows_every_plot() -> None:
-    text = (REPO / "docs" / "gallery.md").read_text("utf-8")
+    text = (REPO / "docs" / "figures.md").read_text("utf-8")
     drawn = [name for name in npl.plots.__all__ if name[0].islower()]
     assert [name for name in drawn if f"npl.plots.{name}(" not in text] == []
