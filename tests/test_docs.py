@@ -61,17 +61,34 @@ def test_python_runs_as_it_stands(python: str, page: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+def typed(page: Path, python: str, folder: Path) -> None:
+    """Type the commands of a page; what it shows below them is what they print, in this order."""
+    env = {**os.environ, "PATH": f"{Path(python).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    printed: list[str] = []
+    for language, block in re.findall(r"(?ms)^```(console|text)\n(.*?)^```", page.read_text("utf-8")):
+        if language == "text":
+            rest = iter(line.rstrip() for line in printed)
+            for line in block.splitlines():
+                assert line == "…" or line.rstrip() in rest, f"{page.name} shows a line that is not printed: {line!r}"
+            continue
+        printed = []
+        for line in block.splitlines():
+            if re.match(r"\$ (?!git|make|export|\.venv|npl run|npl up --check|npl down)", line):
+                command = ["bash", "-c", line.removeprefix("$ ")]
+                done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+                assert done.returncode == 0, (line, done.stderr[-2000:])
+                printed += done.stdout.splitlines()
+
+
 def test_the_page_on_own_logs_is_typed_from_top_to_bottom(python: str, tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(REPO / "data")
-    lines = [line for b in blocks(REPO / "docs" / "tutorials" / "own-logs.md", "console") for line in b.splitlines()]
-    typed = [line.removeprefix("$ ") for line in lines if not re.match(r"\$ (git|make|export) ", line)]
-    assert len(typed) > 10
-    env = {**os.environ, "PATH": f"{Path(python).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    for line in typed:
-        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, (line, done.stderr[-2000:])
-    assert "39.4 µs" in done.stdout
+    typed(REPO / "docs" / "tutorials" / "own-logs.md", python, tmp_path)
     assert (tmp_path / "published.pdf").stat().st_size > 50_000
+
+
+@pytest.mark.parametrize("name", ["reading-a-verdict", "azure", "first-report"])
+def test_a_tutorial_shows_what_its_commands_print(name: str, python: str) -> None:
+    typed(REPO / "docs" / "tutorials" / f"{name}.md", python, REPO)
 
 
 BOOKS = sorted((REPO / "notebooks").rglob("*.ipynb"))
