@@ -102,6 +102,8 @@ class Operation:
     status: str = "InProgress"
     error: Resource | None = None
     result: Any = None
+    steps: list[str] = field(default_factory=list)
+    """States that are told while it is in progress."""
 
 
 @dataclass
@@ -446,7 +448,10 @@ class Cloud:
         """State of a long operation."""
         found = self._operation(identity)
         error = {"error": found.error} if found.error else {}
-        return Answer(200, {"name": found.id, "status": found.status, **error}, {"retry-after-ms": "20"})
+        status = found.status
+        if status == "InProgress" and found.steps:  # a deployment's own words
+            status = found.steps.pop(0) if len(found.steps) > 1 else found.steps[0]
+        return Answer(200, {"name": found.id, "status": status, **error}, {"retry-after-ms": "20"})
 
     @route("GET", "/providers/{provider}/operationresults/{identity}")
     def operation_result(self, identity: str, **_: Any) -> Answer:
@@ -614,8 +619,14 @@ class Cloud:
                 error.error = properties.get("error") or {"code": "DeploymentCanceled", "message": "canceled"}
                 raise error
 
-        operation.work = work
-        return self._asynchronous(operation)
+        operation.work, operation.steps = work, ["Accepted", "Running"]
+        where = f"{running.document['id']}/operationStatuses/{operation.id}?api-version=2024-01-01"
+        return {"Azure-AsyncOperation": where, "retry-after-ms": "20"}
+
+    @route("GET", "/resourceGroups/[^/]+/providers/Microsoft.Resources/deployments/[^/]+/operationStatuses/{identity}")
+    def deployment_operation(self, identity: str, **_: Any) -> Answer:
+        """State of a deployment."""
+        return self.operation(identity)
 
     def _read(
         self, group: str, name: str, body: Resource, location: str | None = None
@@ -961,7 +972,7 @@ class Cloud:
             "id": where,
             "name": parts[-1],
             "type": kind,
-            "etag": uuid.uuid4().hex,
+            **({"etag": f'W/"{uuid.uuid4()}"'} if kind.startswith("Microsoft.Network/") else {}),
             "properties": body.get("properties") or {},
         }
         new |= {k: body[k] for k in ("tags", "sku", "zones", "plan", "identity") if k in body}
@@ -986,7 +997,11 @@ class Cloud:
 
     def show(self, resource: Resource) -> Resource:
         """A resource as it is read: with its children, without what is secret."""
+        if "_later" in resource and self.clock() >= resource["_later"][0]:
+            resource["properties"].update(resource.pop("_later")[1])
         out = copy.deepcopy({k: v for k, v in resource.items() if not k.startswith("_")})
+        if ppg := out["properties"].get("proximityPlacementGroup"):  # Azure gives its group in capitals
+            ppg["id"] = re.sub("(?<=/resourceGroups/)[^/]+", lambda m: m[0].upper(), ppg["id"])
         for key in EMBEDDED.get(resource["type"].lower().split("/")[1], ()) if resource["type"].count("/") == 1 else ():
             inside = f"{resource['id']}/{key}/".lower()
             out["properties"][key] = [self.show(r) for w, r in self.resources.items() if w.startswith(inside)]
@@ -1049,7 +1064,7 @@ class Cloud:
             }
             for prefix, hop, source, via in found
         ]
-        return Answer(200, {"value": value})
+        return Answer(202, None, self._location(self._start(lambda: {"value": value})))
 
     def _prefix(self, network: str) -> str:
         return str(self.resources[network]["properties"]["addressSpace"]["addressPrefixes"][0])
@@ -1095,7 +1110,10 @@ class Cloud:
                 r["properties"]["peeringState"] = "Disconnected"
         for w in gone:
             self.resources.pop(w, None)
-        return Answer(200)
+        if not tail.lower().startswith("microsoft.network"):
+            return Answer(200)
+        operation = self._start()
+        return Answer(202, None, self._location(operation) | self._asynchronous(operation))
 
     @route("GET", "/resourceGroups/{group}/providers/{tail+}")
     def read(self, group: str, tail: str, query: dict[str, str], **_: Any) -> Answer:

@@ -26,6 +26,8 @@ from cryptography.x509.oid import NameOID
 from .cloud import OTHER, SUBSCRIPTION, TENANT, Answer, Cloud
 
 CLIENT = "00000000-0000-4000-8000-00000000000c"
+PAGE = 6
+"""Entries of a page of a list."""
 CALLER = "192.0.2.7"
 """What the emulated service for one's own address answers."""
 
@@ -117,8 +119,19 @@ class Emulator:
         with self.lock:
             answer = self.cloud.request(method, path, query, body)
             self.after()
+            if method == "GET" and isinstance(answer.body, dict) and isinstance(answer.body.get("value"), list):
+                answer.body |= self._page(answer.body["value"], path, query)
         headers = {k: self.base + v if v.startswith("/") else v for k, v in answer.headers.items()}
         return Answer(answer.status, answer.body, headers)
+
+    def _page(self, entries: list[Any], path: str, query: dict[str, str]) -> dict[str, Any]:
+        """One page of a long list; the first is empty, as it is where Azure has not looked everywhere yet."""
+        if len(entries) <= PAGE:
+            return {}
+        first = int(query.get("$skiptoken", -PAGE))
+        page = {"value": entries[max(first, 0) : first + PAGE] if first >= 0 else []}
+        more = urlencode({**query, "$skiptoken": first + PAGE})
+        return page | ({"nextLink": f"{self.base}{path}?{more}"} if first + PAGE < len(entries) else {})
 
     def _openid(self) -> dict[str, Any]:
         here = f"{self.base}/{TENANT}"
@@ -184,9 +197,8 @@ class _Handler(BaseHTTPRequestHandler):
             else (answer.body if isinstance(answer.body, str) else json.dumps(answer.body)).encode()
         )
         self.send_response(answer.status)
-        for name, value in answer.headers.items():
+        for name, value in {"Content-Type": "application/json; charset=utf-8", **answer.headers}.items():
             self.send_header(name, value)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if self.command != "HEAD":

@@ -10,6 +10,8 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .shapes import fill, shape
+
 if TYPE_CHECKING:
     from .cloud import Cloud
 
@@ -93,7 +95,9 @@ def apply(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     if rule is None:
         raise ArmError(400, "InvalidResourceType", f"The resource type '{new['type']}' could not be found.")
     rule(cloud, new, old)
-    new["properties"]["provisioningState"] = "Succeeded"
+    if not new["type"].lower().endswith("proximityplacementgroups"):
+        new["properties"]["provisioningState"] = "Succeeded"
+    fill(new, shape(new["type"].lower()))
 
 
 def _there(cloud: Cloud, where: str, by: Resource) -> Resource:
@@ -213,7 +217,8 @@ def _peering(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         ),
         None,
     )
-    p.update(peeringState="Initiated", peeringSyncLevel="LocalNotInSync")
+    p.update(peeringState="Initiated", peeringSyncLevel="RemoteNotInSync")
+    p["remoteAddressSpace"] = dict(other["properties"]["addressSpace"])
     for end in (p, back["properties"]) if back else ():
         end.update(peeringState="Connected", peeringSyncLevel="FullyInSync")
 
@@ -420,6 +425,7 @@ def _gateway(cloud: Cloud, new: Resource, old: Resource | None) -> None:
     ):
         raise ArmError(400, "InvalidParameter", f"sku {sku}")
     for entry in p["ipConfigurations"]:
+        entry["id"] = f"{new['id']}/ipConfigurations/{entry['name']}"
         c = entry["properties"]
         subnet = _there(cloud, c["subnet"]["id"], new)
         if subnet["name"] != "GatewaySubnet":
@@ -465,7 +471,7 @@ def _connection(cloud: Cloud, new: Resource, old: Resource | None) -> None:
         raise ArmError(400, "InvalidConnection", f"{new['name']} has no shared key.")
     key = p.pop("sharedKey")
     new["_key"] = key
-    p["connectionStatus"] = "Connecting"
+    p["connectionStatus"] = "Unknown"
     for other in cloud.resources.values():
         q = other["properties"]
         if (
@@ -474,7 +480,7 @@ def _connection(cloud: Cloud, new: Resource, old: Resource | None) -> None:
             and q["virtualNetworkGateway1"]["id"] == second["id"]
         ):
             status = "Connected" if other.get("_key") == key else "NotConnected"
-            p["connectionStatus"] = q["connectionStatus"] = status
+            new["_later"] = other["_later"] = (cloud.clock() + cloud.step_s, {"connectionStatus": status})
 
 
 RULES: dict[str, Callable[[Any, Resource, Resource | None], None]] = {

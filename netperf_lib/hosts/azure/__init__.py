@@ -215,10 +215,8 @@ def up(
             except AzError as failure:
                 if before is not None and kept.deployment(number) is not None:
                     raise  # a deployment that was already up stays up
-                if failure.kind == "login":
-                    raise  # nothing is wrong with what was begun: the next `up` goes on with it
-                attempt.abandon()
-                if choice == choices[-1] or failure.kind != "capacity":
+                attempt.end(failure)
+                if choice == choices[-1] or failure.deed != "alternative":
                     raise
                 say(f"{attempt.target.name}: {failure.code}: trying the next alternative")
                 continue
@@ -363,6 +361,7 @@ class _Attempt:
                 self.say(f"{name}: {remark}")
         kept.note(
             name,
+            given_up=False,
             tags=self.tags,
             hub_peerings=access.hub_peerings(target, place),
             vms=[target.prefix + v.name for v in place.vms],
@@ -385,22 +384,29 @@ class _Attempt:
             try:
                 return groups.deploy(self.az, self.target, *files, deadline_s=deadline_s, clock=CLOCK, say=self.say)
             except AzError as failure:
-                if pause_s is None or failure.kind not in ("conflict", "unavailable"):
+                if pause_s is None or failure.deed != "retry":
                     raise
                 self.say(f"{self.target.name}: {failure.code}: the same deployment again in {pause_s:g} s")
                 CLOCK.sleep(pause_s)
         raise AssertionError("the last try returns or raises")
 
-    def abandon(self) -> None:
-        """Delete a failed attempt, so that it costs nothing while the message is read; `down` verifies the deletion."""
+    def end(self, failure: AzError) -> None:
+        """Delete a failed attempt that cannot succeed as declared, so that it costs nothing while the message is read.
+
+        `down` verifies the deletion. Everything else stays for the next `up`, which goes on with it.
+        """
         az, kept, target = self.az, self.kept, self.target
         name = target.name
+        if not kept.asked_for(name):
+            self.say(f"{name}: nothing was created")
+            kept.gone(name)
+            return
+        if failure.deed not in ("alternative", "stop"):
+            self.say(f"{name}: what was created stays and costs money: run `npl up` again, or `npl down`")
+            return
         kept.note(name, given_up=True)
         try:
-            if not kept.asked_for(name):
-                self.say(f"{name}: nothing was created")
-                kept.gone(name)
-            elif target.shared:
+            if target.shared:
                 groups.remove(az, [target], clock=CLOCK, say=self.say, gone=lambda t: kept.gone(t.name))
             else:
                 az("group", "delete", "--name", target.group, "--yes", "--no-wait")

@@ -119,8 +119,7 @@ class Az:
 
         AzError if it failed: `code` and `kind` give the reason, the text what to do.
         """
-        quiet = () if "--verbose" in arguments else ("--only-show-errors",)
-        command = [self.path, *arguments, "--output", "json", *quiet]
+        command = [self.path, *arguments, "--output", "json"]  # a login that it asks for is a warning
         if (
             self.subscription
             and arguments[0] not in ("account", "extension", "rest")
@@ -146,7 +145,7 @@ class Az:
         token = _assertion()
         if not token:
             return False
-        as_json = ("--output", "json", "--only-show-errors")
+        as_json = ("--output", "json")
         account = self._once([self.path, "account", "show", *as_json], ("account", "show"))
         who = ("--username", account["user"]["name"], "--tenant", account["tenantId"], "--federated-token", token)
         for words in (("login", "--service-principal", *who), ("account", "set", "--subscription", account["id"])):
@@ -169,7 +168,7 @@ class Az:
         out, err = raw_out.decode("utf-8", "replace"), raw_err.decode("utf-8", "replace")
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
-            raise AzError(f"`{shown}` was ended by {name}: run the command again", code=name, kind="signal")
+            raise AzError(f"`{shown}` was ended by {name}: run the command again", code=name, kind="other")
         if process.returncode:
             raise read_failure(shown, process.returncode, err or out)
         return _json(shown, out)

@@ -196,10 +196,10 @@ def remove(
                     _delete(az, target)
                     say(f"{target.name}: deleting")
             except AzError as failure:
-                if failure.kind == "login":
+                if failure.deed == "login":
                     raise
                 trouble[target] = str(failure)
-                if failure.kind not in ("conflict", "missing", "timeout"):
+                if failure.deed not in ("retry", "absent") and failure.code != "Timeout":
                     del left[target]
                     failed.append(f"{target.name} cannot be deleted: {failure}")
                     say(failed[-1])
