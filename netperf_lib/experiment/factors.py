@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..metrics import EVIDENCE, METRICS, format_value, to_bps
+from .placements import PLACEMENTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,10 +153,7 @@ FACTORS: Mapping[str, Factor] = {
     for one in (
         Factor(
             name="placement",
-            order=tuple(
-                "ppg same-zone cross-zone same-vnet vnet-peering standard-lb cross-region public-ip vpn "
-                "expressroute".split()
-            ),
+            order=tuple(PLACEMENTS),
             words=str,
         ),
         Factor(

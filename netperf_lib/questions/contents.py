@@ -9,9 +9,9 @@ from ..data.files import Location
 from ..data.layout import experiments, trial_of
 from ..data.load import Results, load, read
 from ..experiment.factors import dimensions, factor, plain, sort_levels
+from ..experiment.placements import PLACES
 from ..metrics import METRICS, plural
 from .conditions import LENGTHS, condition_factors, heading, ok_runs
-from .details import PLACES
 from .history import measurements, name_of
 from .pairs import has_pairs
 from .question import headline_metrics

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NothingToReport, StatsError
+from ..experiment.placements import PLACES
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, by_round, diagnose, streams, warmup
@@ -20,8 +21,6 @@ from .question import headline_metrics
 if TYPE_CHECKING:
     import pandas as pd
 
-PLACES = ("ppg", "same-zone", "cross-zone", "cross-region")
-"""Placements that are places; any other name is a path."""
 LEAST, LEAST_OF_CHANGES = 6, 30
 """Fewest runs with which drift can be tested, and those with which changes of level are looked for."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..experiment.factors import FACTORS, factor, plain, sort_levels
 from ..experiment.model import Contrast
+from ..experiment.placements import USUAL
 from ..metrics import MARGIN
 from ..metrics import metric as metric_of
 from .compare import Pair, judge_pairs
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 ENDS = tuple(tuple(f"{side}{what}" for side in ("client", "server")) for what in ("_vm_size", "_region", "_zone", ""))
 """Factors that describe the two ends of a path: together they are the factor `PAIR`."""
 PAIR = "pair"
-NEAR = ("same-zone", "same-vnet", "direct", "ppg", "cross-zone", "cross-region")
-"""Placements that the others are compared with, the likeliest first."""
 
 
 def is_label(name: str) -> bool:
@@ -119,7 +118,7 @@ class Measure:
             for side in (c.a, c.b or {})
             if side.get(name) in present and name in side
         )
-        usual = next((p for p in NEAR if p in present), None) if name == "placement" else factor(name).ordinary
+        usual = next((p for p in USUAL if p in present), None) if name == "placement" else factor(name).ordinary
         if usual is not None and usual in present:
             return usual
         if None in present:

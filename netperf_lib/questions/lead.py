@@ -19,6 +19,7 @@ from ..data.shipped import located
 from ..errors import UsageError
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
+from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, MARGIN, format_value, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
@@ -67,8 +68,6 @@ RAISES = {
     "tcp_buffer_bytes": ("window", "receive window", "send buffer"),
 }
 """What more of a factor can raise; where something else is known to hold the transfer back, it is not advised."""
-GATEWAYS = ("vpn", "expressroute")
-"""Placements whose traffic goes through a gateway, unlike that of the direct path that they are compared with."""
 _KIND = {"better": "good", "worse": "bad", "equivalent": "same", "inconclusive": "open"}
 
 

@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ..experiment.factors import plain, read_rate
+from ..experiment.placements import GATEWAYS
 from ..metrics import format_value, plural
 from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
 from .compare import Data, runs_of
@@ -18,7 +19,6 @@ from .observe import Observations, observe
 if TYPE_CHECKING:
     import pandas as pd
 
-GATEWAYS = ("vpn", "expressroute")
 """Placements whose link is a gateway."""
 TIMES = {"receive window": "limit_receive_window_ratio", "send buffer": "limit_send_buffer_ratio"}
 MOST = 0.6

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import FACTORS, dimensions, factor, plain, residue, sort_levels
 from ..experiment.model import Contrast
+from ..experiment.placements import PLACES, USUAL
 from ..metrics import MARGIN, PAGES, format_value
 from ..metrics import metric as metric_of
 from ..stats import Family
@@ -47,9 +48,6 @@ BESIDE = (
 )
 """What the tools measure together with a headline metric."""
 _FIGURES = ["condition", "n", "median", "low", "high"]
-FAR = ("cross-region", "vnet-peering", "same-zone", "cross-zone", "ppg")
-NEAR = ("same-zone", "direct", "same-vnet", "ppg", "cross-zone", "vnet-peering")
-"""Placements that a path is compared with, the likeliest first."""
 
 
 def headline_metrics(runs: pd.DataFrame) -> list[str]:
@@ -331,9 +329,9 @@ def _baseline(first: pd.DataFrame, about: str, level: Any, levels: Sequence[Any]
     levels = sort_levels(about, levels)
     if about == "placement":
         ends = first[first[about] == level]
-        path = level not in ("ppg", "same-zone", "cross-zone", "cross-region")
+        path = level not in PLACES
         far = path and bool((ends["client_region"].fillna("") != ends["server_region"].fillna("")).any())
-        return next((p for p in (FAR if far else NEAR) if p in levels), levels[0])
+        return next((p for p in (*(["cross-region"] if far else []), *USUAL) if p in levels), levels[0])
     ordinary = factor(about).ordinary
     return ordinary if ordinary in levels else levels[0]
 

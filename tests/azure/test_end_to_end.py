@@ -24,10 +24,10 @@ from netperf_lib import pipeline
 from netperf_lib.data.load import load
 from netperf_lib.errors import AzureError
 from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.placements import PLACED
 from netperf_lib.hosts import azure, inventory
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import template
-from netperf_lib.hosts.azure.topology import PLACEMENTS
 from netperf_lib.reporting.cover import caveats
 
 from . import test_real
@@ -55,7 +55,7 @@ def write(declared: Experiment, folder: Path) -> Path:
 
 
 def test_every_placement_is_placed_proven_measured_once_and_removed(world: World, tmp_path: Path) -> None:
-    assert {p.split()[2] for p in PAIRS} == set(PLACEMENTS)
+    assert {p.split()[2] for p in PAIRS} == set(PLACED)
     existing = {"expressroute_circuit": CIRCUIT, "hub": hub(world.cloud), "next_hop": "10.2.0.4"}
     before = json.dumps(world.cloud.resources, sort_keys=True)
     declared = experiment(*PAIRS, **world.options(**existing, prices={"ErGw1AZ": 0.4}))

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from netperf_lib.errors import ExperimentError
 from netperf_lib.experiment.model import Experiment
+from netperf_lib.experiment.placements import PLACED
 from netperf_lib.hosts import options as checked
 from netperf_lib.hosts.azure.options import Options
 from netperf_lib.hosts.azure.template import parameters, template_text, user_data
-from netperf_lib.hosts.azure.topology import PLACEMENTS, Topology, alternatives, topology
+from netperf_lib.hosts.azure.topology import Topology, alternatives, topology
 from netperf_lib.hosts.guests import guest_proofs
 
 from . import schemas
@@ -174,13 +175,11 @@ def test_alternatives_are_only_those_allowed() -> None:
     assert {v.size for v in place(many, 2).vms} == {"Standard_D2s_v5"}
 
 
-FREE = [p for p in PLACEMENTS if p not in ("expressroute", "nva", "nat-gateway")]
+FREE = [p for p in PLACED if p not in ("expressroute", "nva", "nat-gateway")]
 
 
 @settings(deadline=None, max_examples=40)
-@given(
-    st.lists(st.sampled_from(sorted(set(PLACEMENTS) - {"expressroute", "nva", "nat-gateway"})), min_size=1, max_size=8)
-)
+@given(st.lists(st.sampled_from(sorted(set(PLACED) - {"expressroute", "nva", "nat-gateway"})), min_size=1, max_size=8))
 def test_networks_never_overlap_and_every_member_is_made(kinds: list[str]) -> None:
     made = place(experiment(*(f"c s{i} {kind}" for i, kind in enumerate(kinds))))
     blocks = [ipaddress.ip_network(n.prefix) for n in made.networks]

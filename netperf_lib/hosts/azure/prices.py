@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...experiment.placements import PLACED
 from .options import Options
 from .topology import Topology
 
@@ -163,29 +164,18 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
     """Price of a GB sent from one region to the other by a path, out and in."""
     if (declared := options.prices.get(f"transfer {path}")) is not None:
         return declared
-    far = "Inter-Virtual Network Data Transfer Out"
-    ends = {"cross-region": (here, there), "global-peering": (here, there), "vpn": (here,) if here != there else ()}
-    meters: list[tuple[str, dict[str, str]]]
-    match path:
-        case "ppg" | "same-zone" | "other-subnet" | "cross-zone":  # zones: free since 2024, although meters are listed
-            meters = []
-        case "standard-lb":
-            meters = [("Standard Data Processed", {"serviceName": "Load Balancer"})]
-        case "vnet-peering" | "nva":  # into the hub and out of it; the price of an appliance is unknown
-            meters = [(f"Intra-Region {way}", {"serviceName": "Virtual Network"}) for way in ("Egress", "Ingress")]
-            meters *= 2 if path == "nva" else 1
-        case "cross-region" | "global-peering" | "vpn":
-            meters = [(far, {"serviceName": "VPN Gateway", "armRegionName": zone_of(end)}) for end in ends[path]]
-        case "public-ip" | "nat-gateway":
-            out = ("Int(er|ra)[ -]Continent Data Transfer Out.*", {"serviceName": "Bandwidth", "armRegionName": here})
-            meters = [out] if here != there else []
-            meters += [("Standard Data Processed", {"serviceName": "NAT Gateway"})] if path == "nat-gateway" else []
-        case _:
-            return None  # an ExpressRoute circuit is paid by its own plan
+    meters = PLACED[path].meters if path in PLACED else ()
+    if meters is None:
+        return None
     total = 0.0
-    for meter, where in meters:
+    for meter in meters:
+        if meter.far and here == there:
+            continue
+        region = {"client": here, "server": there}.get(meter.end)
+        at = {"armRegionName": zone_of(region) if meter.zoned else region} if region else {}
         # the highest price that matches: a cap must not be too low
-        price = max((p for p, _ in _listed(options, where, "1 GB", meter)), default=None)
+        found = _listed(options, {"serviceName": meter.service, **at}, "1 GB", meter.name)
+        price = max((p for p, _ in found), default=None)
         if price is None:
             return None
         total += price

@@ -9,13 +9,14 @@ from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Host, Proof
+from ...experiment.placements import PLACED
 from ..guests import accelerated, guest_proofs
 from . import az as az_module
 from .az import Clock, Runs, Zones, locations
 from .failures import AzError
 from .options import Options
 from .template import connection_name
-from .topology import GATEWAYS, Topology, Vm
+from .topology import Topology, Vm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,7 @@ def proven(
             proofs = cloud_proofs(asked, vm, options.bandwidth_mbps.get(vm.size))
         if not isinstance(guest, str):
             proofs.append(Proof("host key", True, "made here and given to the VM: another one would have been refused"))
-        ends = {name for pair, path in topology.paths.items() if path in GATEWAYS for name in pair}
+        ends = {name for pair, path in topology.paths.items() if PLACED[path].gateway for name in pair}
         skus = {g.sku for g in topology.gateways if g.network == asked.network and host.name in ends}
         labels = {"gateway_sku": ", ".join(sorted(skus))} if skus else {}
         labels |= {"backends": str(len(host.backends))} if host.backends else {}
@@ -199,19 +200,6 @@ def joined(
     return tuple(out)
 
 
-NEXT_HOPS = {
-    "vnet-peering": ("VNetPeering",),
-    "nva": ("VirtualAppliance",),
-    "cross-region": ("VNetGlobalPeering", "VNetPeering"),
-    "global-peering": ("VNetGlobalPeering", "VNetPeering"),
-    "public-ip": ("Internet",),
-    "nat-gateway": ("Internet",),
-    "vpn": ("VirtualNetworkGateway",),
-    "expressroute": ("VirtualNetworkGateway",),
-}
-"""Placement to the type of next hop of its packets; all others stay in their virtual network."""
-
-
 def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], prefix: str = "") -> tuple[Proof, ...]:
     """Proofs from effective routes that the packets of each pair leave the client by the path of its placement."""
     data = {h.name: h.data_address for h in hosts}
@@ -228,7 +216,7 @@ def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], pr
             except AzError as failure:
                 tables[client] = failure.code
         table = tables[client]
-        wanted = NEXT_HOPS.get(placement, ("VnetLocal",))
+        wanted = PLACED[placement].next_hops
         claim = f"{client} reaches {server} by {' or '.join(wanted)}"
         if isinstance(table, str):
             out.append(Proof(claim, None, f"effective routes unknown ({table})"))

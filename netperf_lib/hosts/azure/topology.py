@@ -13,6 +13,7 @@ from typing import Any
 
 from ...errors import ExperimentError
 from ...experiment.model import Experiment, Pair
+from ...experiment.placements import AT_BALANCER, AT_PUBLIC, PLACED
 from ...metrics import plural
 from .options import Options, VmOptions
 
@@ -20,33 +21,6 @@ HOME = "home"
 IDLE_S = 30 * 60
 """Idle timeout of load balancers in the template: the maximum that Azure's interface documents."""
 
-PLACEMENTS = {
-    "ppg": "same zone and proximity placement group",
-    "same-zone": "same zone, same subnet",
-    "other-subnet": "same zone, another subnet of the same virtual network",
-    "cross-zone": "another zone, same virtual network",
-    "vnet-peering": "same zone, another virtual network, peered",
-    "standard-lb": "same zone, behind a standard internal load balancer with HA ports",
-    "nva": "same zone, another virtual network, through an existing appliance or firewall in the hub",
-    "cross-region": "another region over global peering",
-    "global-peering": "another region over global peering",
-    "public-ip": "another virtual network or region over public addresses",
-    "nat-gateway": "as public-ip, the client behind a NAT gateway",
-    "vpn": "another region over two VPN gateways",
-    "expressroute": "another virtual network or region over two gateways of one ExpressRoute circuit",
-}
-FAR = {  # placement -> network of its servers
-    "cross-region": "remote",
-    "global-peering": "remote",
-    "public-ip": "public",
-    "nat-gateway": "public",
-    "vpn": "vpn",
-    "expressroute": "expressroute",
-}
-NEAR = {"vnet-peering": "peered", "nva": "nva"}
-ALSO_NEAR = ("public-ip", "nat-gateway", "expressroute")
-"""Far paths that can also lead from network to network within one region."""
-GATEWAYS = {"vpn": "Vpn", "expressroute": "ExpressRoute"}
 ALWAYS_ACCELERATED = re.compile(r"Standard_(?!DC|EC)[A-Z].*_v([5-9]|\d\d)")
 """Sizes that Azure runs with accelerated networking whatever the interface asks for: from version 5 on, except for
 confidential ones (https://learn.microsoft.com/azure/virtual-network/manage-accelerated-networking)."""
@@ -279,18 +253,20 @@ def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[
     own = options.vms.get(server, VmOptions())
     if placement == "basic-lb":
         yield "Azure retired the basic load balancer on 2025-09-30; use standard-lb"
-    if placement not in PLACEMENTS:
-        yield f"unknown placement for Azure (known: {', '.join(PLACEMENTS)})"
+    if placement not in PLACED:
+        yield f"unknown placement for Azure (known: {', '.join(PLACED)})"
+        return
+    known = PLACED[placement]
     for name in (pair.client, server):
         # Azure allows 64 characters, including the mark of a deployment in a shared group and the number of a backend
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
             yield f"{name!r} cannot name a VM: use at most 40 lower-case letters, digits and inner hyphens"
     far = options.remote_region or own.region or options.vms.get(pair.client, VmOptions()).region
-    if placement in FAR and placement not in ALSO_NEAR and not far:
+    if known.far == "always" and not far:
         yield f"set hosts.options.remote_region, or the region of {server} in vms"
     if placement == "nva" and not options.next_hop:
         yield "set hosts.options.hub and next_hop, the address of the appliance there"
-    for test in experiment.tests if placement == "standard-lb" else ():
+    for test in experiment.tests if known.address == AT_BALANCER else ():
         through = not test.placements or placement in test.placements
         if through and test.tool in ("qperf", "iperf3") and test.duration_s + test.omit_s > IDLE_S:
             yield (
@@ -299,29 +275,29 @@ def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[
             )
     if placement == "cross-zone" and len(options.zones) < 2 and server not in options.vms:
         yield "hosts.options.zones must name two zones"
-    if placement == "expressroute" and not options.expressroute_circuit:
+    if known.gateway == "ExpressRoute" and not options.expressroute_circuit:
         yield (
             "set hosts.options.expressroute_circuit to the resource id of an existing circuit "
             "(az network express-route list --query [].id)"
         )
     if own.subnet:
         return
-    if options.subnet and placement in ("vnet-peering", "other-subnet", "nva", "vpn", "expressroute"):
+    own_network = known.network and not known.address and known.far != "always"
+    if options.subnet and (own_network or known.gateway or known.subnet != "hosts"):
         yield (
             "hosts.options.subnet is an existing network, which is not changed; "
             f"give {server} a subnet of its own in vms, or remove subnet"
         )
-    if options.subnet and placement in ("cross-region", "global-peering") and not options.remote_subnet:
+    if options.subnet and known.network == "remote" and not options.remote_subnet:
         yield "hosts.options.subnet also needs remote_subnet, a network connected to it"
-    if placement in ("public-ip", "nat-gateway") and options.management == "private":
+    if known.address == AT_PUBLIC and options.management == "private":
         yield "hosts.options.management private creates no public addresses; use another placement"
 
 
 def _one_address(experiment: Experiment, placements: dict[str, str], pair: Pair) -> None:
     """A host is measured at one address: its own, its public one, or its load balancer's."""
     before = placements.setdefault(pair.server, pair.placement)
-    at = {"standard-lb": "its load balancer", "public-ip": "its public address", "nat-gateway": "its public address"}
-    if at.get(before) != at.get(pair.placement):
+    if PLACED[before].address != PLACED[pair.placement].address:
         raise ExperimentError(
             f"{experiment.name}: host {pair.server!r} is the server of {before} and of {pair.placement}, which are "
             "measured at different addresses; name another host in one of them"
@@ -336,8 +312,8 @@ def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> No
         if pair.tcp_buffer_bytes is not None:
             wish.want("tcp_buffer_bytes", pair.tcp_buffer_bytes, who)
     home_zone = client.get("zone", options.zones[0] if options.zones else "")
-    placement = pair.placement
-    if placement in FAR:
+    placement, known = pair.placement, PLACED[pair.placement]
+    if known.far:
         if client.get("network", HOME) == _far(pair, client, options)[0]:
             _network(server, HOME, who)  # the way back: the client is the far one, by an earlier pair
             return
@@ -348,9 +324,9 @@ def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> No
         server.want("region", region, who)
         return
     _network(client, client.get("network", HOME), who)
-    _network(server, NEAR.get(placement, HOME), who)
-    if placement == "other-subnet":
-        server.want("part", "hosts2", who)
+    _network(server, known.network or HOME, who)
+    if known.subnet != "hosts":
+        server.want("part", known.subnet, who)
     if placement == "cross-zone":
         other = [z for z in options.zones if z != home_zone]
         zone = server.get("zone", other[0] if other else None)
@@ -366,7 +342,7 @@ def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> No
     elif placement == "same-zone":
         # the client may be in the group for the sake of another pair; this server must not be
         server.want("ppg", False, who)
-    elif placement == "standard-lb":
+    elif known.address == AT_BALANCER:
         server.want("balancer", pair.server, who)
 
 
@@ -374,7 +350,7 @@ def _far(pair: Pair, host: _Wishes, options: Options) -> tuple[str, str]:
     """Network and region of a far host: every far region, and every SKU of a gateway, has networks of its own."""
     usual = options.remote_region or options.region
     region, sku = host.get("region", usual), host.get("gateway_sku", "")
-    parts = [FAR[pair.placement], *([region] if region != usual else []), *([sku.lower()] if sku else [])]
+    parts = [PLACED[pair.placement].network, *([region] if region != usual else []), *([sku.lower()] if sku else [])]
     name = "-".join(parts)
     # Azure allows a network 64 characters, including the mark of a deployment in a shared group
     return name if len(name) <= 40 else f"{name[:31]}-{zlib.crc32(name.encode()):08x}", region
@@ -448,35 +424,31 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
                 route = (by_name[other].prefix, options.next_hop or "")
                 routes = tuple(dict.fromkeys((*by_name[one].routes, route)))
                 by_name[one] = replace(by_name[one], routes=routes)
-    peered = ("vnet-peering", "cross-region", "global-peering")
-    links = [(a, b) for placement, a, b in joined if placement in peered and by_name[a].prefix and by_name[b].prefix]
+    links = [(a, b) for p, a, b in joined if PLACED[p].peered and by_name[a].prefix and by_name[b].prefix]
     gateways: dict[str, Gateway] = {}
     connections: list[tuple[str, str]] = []
-    for path, kind in GATEWAYS.items():
-        for placement, *ends in joined:
-            if placement != path:
-                continue
-            usual = options.vpn_sku if path == "vpn" else options.expressroute_sku
-            for end in ends:
-                skus = {wishes[v.balancer or v.name].get("gateway_sku", usual) for v in vms if v.network == end}
-                if len(skus) > 1 or not by_name[end].prefix:
-                    raise ExperimentError(
-                        f"{experiment.name}: network {end} cannot have the gateway of {path}: its VMs ask for "
-                        f"{' and '.join(sorted(skus))}, or it is an existing subnet; name other hosts"
-                    )
-                name = f"{path}-{end}"
-                gateways[name] = Gateway(name=name, network=end, region=by_name[end].region, kind=kind, sku=skus.pop())
-            a, b = (f"{path}-{end}" for end in ends)
-            connections += [(a, b), (b, a)] if path == "vpn" else [(a, ""), (b, "")]
+    for path, *ends in joined:
+        if not (kind := PLACED[path].gateway):
+            continue
+        usual = options.vpn_sku if kind == "Vpn" else options.expressroute_sku
+        for end in ends:
+            skus = {wishes[v.balancer or v.name].get("gateway_sku", usual) for v in vms if v.network == end}
+            if len(skus) > 1 or not by_name[end].prefix:
+                raise ExperimentError(
+                    f"{experiment.name}: network {end} cannot have the gateway of {path}: its VMs ask for "
+                    f"{' and '.join(sorted(skus))}, or it is an existing subnet; name other hosts"
+                )
+            name = f"{path}-{end}"
+            gateways[name] = Gateway(name=name, network=end, region=by_name[end].region, kind=kind, sku=skus.pop())
+        a, b = (f"{path}-{end}" for end in ends)
+        connections += [(a, b), (b, a)] if kind == "Vpn" else [(a, ""), (b, "")]
     return Topology(
         vms=vms,
         networks=tuple(by_name.values()),
         peerings=tuple(dict.fromkeys(p for a, b in links for p in ((a, b), (b, a)) if a != b)),
         gateways=tuple(gateways.values()),
         connections=tuple(dict.fromkeys(connections)),
-        public_pairs=tuple(
-            (p.client, p.server) for p in experiment.pairs if p.placement in ("public-ip", "nat-gateway")
-        ),
+        public_pairs=tuple((p.client, p.server) for p in experiment.pairs if PLACED[p.placement].address == AT_PUBLIC),
         paths={(p.client, p.server): p.placement for p in experiment.pairs},
         hub=options.hub or "",
     )

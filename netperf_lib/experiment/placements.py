@@ -1,0 +1,138 @@
+"""What is known of placements, an entry each: for what is created, its price and proof, and the words of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+AT_BALANCER, AT_PUBLIC = "its load balancer", "its public address"
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """Meters of Azure's price list that count each GB that is sent."""
+
+    service: str
+    name: str
+    """Pattern of the meter's name."""
+    end: Literal["", "client", "server"] = ""
+    """Whose region determines the price, if one does."""
+    zoned: bool = False
+    """The price is that of the region's billing zone."""
+    far: bool = False
+    """Counts between regions only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """A known way from a client to its server."""
+
+    meaning: str = ""
+    """In words; empty: a name for own measurements, which no source of hosts creates."""
+    is_place: bool = False
+    """Whether it says where the server is; any other is a path."""
+    usual: int | None = None
+    """Rank among those that others are compared with; None: never."""
+    network: str = ""
+    """Virtual network of the server, if not the client's."""
+    far: Literal["", "always", "possibly"] = ""
+    """Whether the server is in another region."""
+    subnet: str = "hosts"
+    """Subnet of the server."""
+    peered: bool = False
+    """The networks of client and server are peered."""
+    gateway: Literal["", "Vpn", "ExpressRoute"] = ""
+    """Kind of the gateways at both ends."""
+    address: str = ""
+    """Where the server is measured, if not at its own address."""
+    next_hops: tuple[str, ...] = ("VnetLocal",)
+    """Types of next hop in the client's effective routes that prove it."""
+    meters: tuple[Meter, ...] | None = ()
+    """What a GB costs; None: unknown."""
+
+
+_PEERING = tuple(Meter("Virtual Network", f"Intra-Region {way}") for way in ("Egress", "Ingress"))
+_FAR = "Inter-Virtual Network Data Transfer Out"
+_GLOBAL = tuple(Meter("VPN Gateway", _FAR, end, zoned=True) for end in ("client", "server"))
+_INTERNET = Meter("Bandwidth", "Int(er|ra)[ -]Continent Data Transfer Out.*", "client", far=True)
+_REMOTE = Placement(
+    meaning="another region over global peering",
+    network="remote",
+    far="always",
+    peered=True,
+    next_hops=("VNetGlobalPeering", "VNetPeering"),
+    meters=_GLOBAL,
+)
+
+PLACEMENTS: Mapping[str, Placement] = {
+    "ppg": Placement(meaning="same zone and proximity placement group", is_place=True, usual=3),
+    "same-zone": Placement(meaning="same zone, same subnet", is_place=True, usual=0),
+    "other-subnet": Placement(meaning="same zone, another subnet of the same virtual network", subnet="hosts2"),
+    # traffic between zones is free since 2024, although meters are still listed
+    "cross-zone": Placement(meaning="another zone, same virtual network", is_place=True, usual=4),
+    "direct": Placement(usual=2),
+    "same-vnet": Placement(usual=1),
+    "vnet-peering": Placement(
+        meaning="same zone, another virtual network, peered",
+        usual=6,
+        network="peered",
+        peered=True,
+        next_hops=("VNetPeering",),
+        meters=_PEERING,
+    ),
+    "standard-lb": Placement(
+        meaning="same zone, behind a standard internal load balancer with HA ports",
+        address=AT_BALANCER,
+        meters=(Meter("Load Balancer", "Standard Data Processed"),),
+    ),
+    "nva": Placement(
+        meaning="same zone, another virtual network, through an existing appliance or firewall in the hub",
+        network="nva",
+        next_hops=("VirtualAppliance",),
+        meters=_PEERING * 2,  # into the hub and out of it; the price of an appliance is unknown
+    ),
+    "cross-region": replace(_REMOTE, is_place=True, usual=5),
+    "global-peering": _REMOTE,
+    "public-ip": Placement(
+        meaning="another virtual network or region over public addresses",
+        network="public",
+        far="possibly",
+        address=AT_PUBLIC,
+        next_hops=("Internet",),
+        meters=(_INTERNET,),
+    ),
+    "nat-gateway": Placement(
+        meaning="as public-ip, the client behind a NAT gateway",
+        network="public",
+        far="possibly",
+        address=AT_PUBLIC,
+        next_hops=("Internet",),
+        meters=(_INTERNET, Meter("NAT Gateway", "Standard Data Processed")),
+    ),
+    "vpn": Placement(
+        meaning="another region over two VPN gateways",
+        network="vpn",
+        far="always",
+        gateway="Vpn",
+        next_hops=("VirtualNetworkGateway",),
+        meters=(Meter("VPN Gateway", _FAR, "client", zoned=True, far=True),),
+    ),
+    "expressroute": Placement(
+        meaning="another virtual network or region over two gateways of one ExpressRoute circuit",
+        network="expressroute",
+        far="possibly",
+        gateway="ExpressRoute",
+        next_hops=("VirtualNetworkGateway",),
+        meters=None,  # a circuit is paid by its own plan
+    ),
+}
+"""By name, the nearest first; any other name is a path of the user's own."""
+PLACED = {name: p for name, p in PLACEMENTS.items() if p.meaning}
+"""Placements that can be created."""
+PLACES = tuple(name for name, p in PLACEMENTS.items() if p.is_place)
+"""Placements that are places."""
+GATEWAYS = tuple(name for name, p in PLACEMENTS.items() if p.gateway)
+"""Placements whose traffic goes through a gateway, unlike that of the direct path that they are compared with."""
+USUAL = tuple(sorted((n for n, p in PLACEMENTS.items() if p.usual is not None), key=lambda n: PLACEMENTS[n].usual or 0))
+"""Placements that the others are compared with, the likeliest first."""
