@@ -151,6 +151,7 @@ def doctor(as_json: bool) -> None:
 @seed
 @click.option("--pilot", metavar="DATA", help="A measurement that shows how much runs vary; implies --outlook.")
 @click.option("--outlook", is_flag=True, help="Simulate which contrasts the rounds can decide; takes a few seconds.")
+@click.option("--cheapest", is_flag=True, help="Say what to cut first, and what that saves.")
 @as_json
 def plan(as_json: bool, **options: Any) -> None:
     """Show what an experiment would measure, and at what cost.

@@ -37,6 +37,7 @@ def plan(
     seed: int | None = None,
     pilot: PathLike | pd.DataFrame | None = None,
     outlook: bool = False,
+    cheapest: bool = False,
 ) -> Preview:
     """Preview an experiment: trials, duration, traffic, cost, and which contrasts it can decide.
 
@@ -48,6 +49,8 @@ def plan(
         An earlier measurement, or the first rounds of this one; its variation shows how many rounds are needed.
     outlook : bool
         Simulate which contrasts the rounds can decide, which takes a few seconds; implied by `pilot`.
+    cheapest : bool
+        Say what to cut first, and what that saves.
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)
@@ -57,7 +60,21 @@ def plan(
         from .questions.outlook import outlook as simulate
 
         expected = simulate(declared, load(pilot) if isinstance(pilot, str | os.PathLike) else pilot)
-    return Preview(plan=scheduled, cost=hosts.cost(declared, workload=_workload(scheduled)), outlook=tuple(expected))
+    price = hosts.cost(declared, workload=_workload(scheduled))
+    savings = tuple(_savings(declared, price)) if cheapest else ()
+    return Preview(plan=scheduled, cost=price.words, outlook=tuple(expected), savings=savings)
+
+
+def _savings(declared: Experiment, price: hosts.Price) -> list[str]:
+    """What to cut first, with what it saves of the highest cost; the most first."""
+    if not price.highest:
+        return ["nothing is known of the price, so of savings neither"] if price.currency else []
+    found = []
+    for words, changed in estimate.cheaper(declared):
+        less = hosts.cost(changed, workload=_workload(schedule(changed, seed=0))).highest
+        if less is not None and price.highest - less >= 0.01 * price.highest:
+            found.append((price.highest - less, f"{words} (saves up to {price.highest - less:.2f} {price.currency})"))
+    return [words for _, words in sorted(found, reverse=True)]
 
 
 def run(

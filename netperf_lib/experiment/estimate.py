@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..metrics import format_value, plural
 from ..tools import tool
 from .contrasts import undeclared
-from .model import Experiment, Trial
+from .model import Experiment, TestSpec, Trial
+from .placements import PLACEMENTS
 from .schedule import Plan, load_trial, notes
 
 OVERHEAD_S = 0.3
 """Time that a trial takes in addition to its test: starting the server, waiting for it, reading the counters."""
 ASSUMED_BPS = 10e9
 """Assumed rate of a test that sends as fast as it can, where no bandwidth is declared."""
+WINDOW_BYTES = 4 << 20
+"""Largest send buffer of a Linux host as it is installed."""
+FAR_RTT_S = 0.02
+"""Round trip between neighbouring regions; one stream sends a window in it, and less to regions that are farther."""
+SHORT_S = 2.0
+"""Duration of a test between regions that `cheaper` proposes."""
+
+
+class Sent(NamedTuple):
+    """What the tests send from one host to another."""
+
+    most_bytes: float
+    seconds: float
+    """For how long they send."""
+    likely_bytes: float
+    """At most a window of each stream in a round trip between regions."""
 
 
 def trial_s(trial: Trial, experiment: Experiment) -> float:
@@ -37,15 +55,54 @@ def rate_bps(trial: Trial) -> float:
     return min(rate, 2 * cap if trial.test.options.get("bidir") else cap)
 
 
-def traffic(plan: Plan) -> dict[tuple[str, str], tuple[float, float]]:
-    """(client, server) to the bytes that the tests send between them at most, and the seconds that they send for."""
-    found: dict[tuple[str, str], tuple[float, float]] = {}
+def likely_bps(trial: Trial) -> float:
+    """The same, where a window in a round trip holds back each stream between regions."""
+    if not is_far(trial.pair.placement) or "udp" in trial.test.test:
+        return rate_bps(trial)
+    return min(rate_bps(trial), trial.streams * (trial.tcp_buffer_bytes or WINDOW_BYTES) * 8 / FAR_RTT_S)
+
+
+def is_far(placement: str) -> bool:
+    """Whether a placement leads to another region, where every GB may cost something."""
+    return placement in PLACEMENTS and bool(PLACEMENTS[placement].far)
+
+
+def traffic(plan: Plan) -> dict[tuple[str, str], Sent]:
+    """(client, server) to what the tests send between them."""
+    total: dict[tuple[str, str], Sent] = {}
     for trial in plan.trials:
         if rate := rate_bps(trial):
             pair, seconds = (trial.pair.client, trial.pair.server), trial.test.duration_s + trial.test.omit_s
-            sent, before = found.get(pair, (0.0, 0.0))
-            found[pair] = sent + rate * seconds / 8, before + seconds
-    return found
+            before = total.get(pair, Sent(0.0, 0.0, 0.0))
+            more = Sent(rate * seconds / 8, seconds, likely_bps(trial) * seconds / 8)
+            total[pair] = Sent(*(a + b for a, b in zip(before, more, strict=True)))
+    return total
+
+
+def cheaper(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:
+    """What could be cut, and the experiment without it: rounds beyond the needed, tests between regions."""
+    fewest = fewest_rounds(experiment)
+    if experiment.contrasts and experiment.rounds > fewest:
+        words = f"{fewest} rounds instead of {experiment.rounds}, the fewest that can decide"
+        yield words, experiment.model_copy(update={"rounds": fewest})
+    placements = list(dict.fromkeys(p.placement for p in experiment.pairs))
+    for i, test in enumerate(experiment.tests):
+        there = [p for p in test.placements or placements if p in placements]
+        far, near = tuple(filter(is_far, there)), tuple(p for p in there if not is_far(p))
+
+        def instead(test: TestSpec = test, i: int = i, near: tuple[str, ...] = near, **change: Any) -> Experiment:
+            """The experiment with another test between regions."""
+            kept = [test.model_copy(update={"placements": near})] if near else []
+            kept.append(test.model_copy(update=change))
+            return experiment.model_copy(update={"tests": (*experiment.tests[:i], *kept, *experiment.tests[i + 1 :])})
+
+        where = f"of {test.tool} {test.test} on {', '.join(far)}"
+        if far and test.duration_s + test.omit_s > SHORT_S:
+            words = f"{SHORT_S:g} s instead of {test.duration_s + test.omit_s:g} s {where}"
+            yield words, instead(placements=far, duration_s=SHORT_S, omit_s=0.0)
+        if far and 1 in test.streams and len(test.streams) > 1:
+            several = tuple(n for n in test.streams if n > 1)
+            yield f"no single stream {where}", instead(placements=far, streams=several)
 
 
 def fewest_rounds(experiment: Experiment) -> int:
@@ -74,6 +131,8 @@ class Preview:
     plan: Plan
     cost: str | None = None
     """Cost of the hosts during the measurement, in words."""
+    savings: tuple[str, ...] = ()
+    """What to cut first, and what that saves, if requested."""
     outlook: tuple[Outlook, ...] = ()
     """Which contrasts the rounds can decide, if requested."""
 
@@ -83,8 +142,9 @@ class Preview:
             "trials": len(self.plan.trials),
             "conditions": self.plan.conditions,
             "duration_s": round(duration_s(self.plan), 1),
-            "traffic_bytes": round(sum(sent for sent, _ in traffic(self.plan).values())),
+            "traffic_bytes": round(sum(sent.most_bytes for sent in traffic(self.plan).values())),
             "cost": self.cost,
+            "savings": list(self.savings),
             "notes": self.notes(),
         }
         return self.plan.to_dict() | {"estimates": estimates, "outlook": [asdict(o) for o in self.outlook]}
@@ -114,12 +174,13 @@ class Preview:
             + (f" × {e.deployments} deployments" if e.deployments > 1 else ""),
             f"about {clock(duration_s(plan))} of measuring, seed {plan.seed}",
         ]
-        if total := sum(sent for sent, _ in traffic(plan).values()):
+        if total := sum(sent.most_bytes for sent in traffic(plan).values()):
             first = plan.trials[: plan.conditions]
             assumed = any(rate_bps(t) == ASSUMED_BPS and t.advertised_bps is None for t in first)
             at = f", where no rate or bandwidth is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
             lines.append(f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at if assumed else ''}")
         lines += [f"cost: {self.cost}"] if self.cost else []
+        lines += [f"cut first: {saving}" for saving in self.savings]
         lines += [f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}" for o in self.outlook]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExperimentError, UsageError
 from ..experiment.model import Deployment, Experiment
+from .source import Price as Price
 from .source import Source as Source
 from .source import Workload as Workload
 from .source import read_options
@@ -27,6 +28,7 @@ SOURCES = {"azure": ".azure", "inventory": ".inventory", "lab": ".lab"}
 
 __all__ = [
     "SOURCES",
+    "Price",
     "Source",
     "Workload",
     "budget_reached",
@@ -98,8 +100,8 @@ def deployed(
         release(experiment, state=state, number=number)
 
 
-def cost(experiment: Experiment, *, workload: Workload) -> str:
-    """Cost of the hosts of an experiment for its measurement, in words."""
+def cost(experiment: Experiment, *, workload: Workload) -> Price:
+    """Cost of the hosts of an experiment for its measurement."""
     return source(experiment.hosts.source).cost(experiment, workload=workload)
 
 
@@ -117,7 +119,7 @@ def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str |
     """
     if experiment.budget is None:
         return None
-    spent = source(experiment.hosts.source).spent(experiment, state=state, done=done)
+    spent = source(experiment.hosts.source).spent(state=state, done=done)
     if spent is None or spent < experiment.budget:
         return None
     return f"about {spent:.2f} of the budget of {experiment.budget:g} is spent: collection ends here"

@@ -12,7 +12,7 @@ from ..errors import ExperimentError
 from ..experiment.model import Address, Deployment, Experiment, Host, Proof, User
 from .guests import guest_proofs, guests
 from .host_keys import pinned
-from .source import NOTHING_KNOWN, Workload, read_options, unknown_host
+from .source import NOTHING_KNOWN, Price, Workload, read_options, unknown_host
 from .source import spent as spent
 
 EPHEMERAL = False
@@ -131,9 +131,9 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
     """Do nothing."""
 
 
-def cost(experiment: Experiment, *, workload: Workload) -> str:
+def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Return that nothing is created."""
-    return "nothing beyond what the hosts cost anyway: they already exist"
+    return Price("nothing beyond what the hosts cost anyway: they already exist")
 
 
 def _host(name: str, machine: Machine, options: Options) -> Host:

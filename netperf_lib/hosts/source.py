@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ExperimentError
+from ..experiment.estimate import Sent
 from ..experiment.model import Deployment, Experiment, Pair
 from ..experiment.yaml import line_of
 
@@ -23,14 +24,26 @@ class Workload:
 
     measuring_s: float = 0.0
     """Measuring time, all deployments together."""
-    traffic: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
-    """(client, server) to the bytes that the tests send between them at most, and the seconds that they send for, all
-    deployments together."""
+    traffic: Mapping[tuple[str, str], Sent] = field(default_factory=dict)
+    """(client, server) to what the tests send between them, all deployments together."""
     notes: tuple[str, ...] = ()
     """Warnings to show before hosts cost money, for example that the rounds do not suffice for a contrast."""
 
 
 NOTHING_KNOWN = Workload()
+
+
+@dataclass(frozen=True)
+class Price:
+    """What the hosts of a measurement cost."""
+
+    words: str
+    highest: float | None = None
+    """The most that it can be; None: nothing, or not known."""
+    currency: str = ""
+
+    def __str__(self) -> str:
+        return self.words
 
 
 class Source(Protocol):
@@ -54,10 +67,10 @@ class Source(Protocol):
     def down(self, experiment: Experiment, *, state: Path, number: int | None = None) -> None:
         """Remove what was placed: one deployment, or all. Safe to repeat."""
 
-    def cost(self, experiment: Experiment, *, workload: Workload) -> str:
-        """Cost of the hosts for the measurement, in words."""
+    def cost(self, experiment: Experiment, *, workload: Workload) -> Price:
+        """Cost of the hosts for the measurement."""
 
-    def spent(self, experiment: Experiment, *, state: Path, done: float) -> float | None:
+    def spent(self, *, state: Path, done: float) -> float | None:
         """Cost of the hosts so far, with this share of the plan `done`; None if they cost nothing."""
 
 
@@ -79,7 +92,7 @@ def read_options(
         raise ExperimentError("\n".join(lines)) from None
 
 
-def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
+def spent(*, state: Path, done: float) -> float | None:
     """Return None, for sources whose hosts cost nothing. See `Source.spent`."""
 
 

@@ -11,9 +11,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..data.layout import Store
-from ..errors import StoreError
+from ..errors import StoreError, UsageError
+from ..hosts import SOURCES, source
 from ..metrics import plural
 from ..questions.conditions import given, status_counts
+from ..questions.lead import conclude
 from ..questions.words import headline
 from ..stats.intervals import DEPLOYMENTS
 from .blocks import Shown, markup, say, table
@@ -244,6 +246,24 @@ def proofs(runs: pd.DataFrame) -> Shown:
     return table(rows, "Claims about the hosts, and the evidence for each.")
 
 
+def _spent(runs: pd.DataFrame, experiment: dict[str, Any], plan: dict[str, Any]) -> list[list[str]]:
+    """What the hosts did cost, by the prices that were planned with, and per answered question."""
+    declared = experiment.get("hosts") or {}
+    if declared.get("source") not in SOURCES or not plan.get("trials"):
+        return []
+    done = min(1.0, len(runs) / len(plan["trials"]))
+    amount = source(declared["source"]).spent(state=Store.at(runs.attrs["path"]).path / "hosts", done=done)
+    if amount is None:
+        return []
+    currency = (declared.get("options") or {}).get("currency", "USD")
+    with suppress(UsageError):
+        family, _ = conclude(runs)
+        answered = sum(c.verdict in ("better", "worse", "equivalent") for c in family)
+        each = f"; {amount / answered:.2f} for each of {plural(answered, 'answered question')}" if answered else ""
+        return [["cost of the hosts", f"about {amount:.2f} {currency}, by the price list{each}"]]
+    return [["cost of the hosts", f"about {amount:.2f} {currency}, by the price list"]]
+
+
 def provenance(runs: pd.DataFrame) -> Shown:
     """Show how the report was made: data, hosts and the proof of their placement, tools, seed, versions, hashes."""
     experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
@@ -263,6 +283,7 @@ def provenance(runs: pd.DataFrame) -> Shown:
         ["root digest", root_of(runs) or "–"],
         ["version of the readers", _some(_levels(runs, "reader_version"))],
     ]
+    data += _spent(runs, experiment, kept)
     failures = [
         [str(r.run_id), str(r.excluded if given(r.excluded) else r.error or r.status)]
         for r in runs.filter(["run_id", "status", "error", "excluded"]).itertuples()

@@ -71,7 +71,7 @@ def test_taking_one_deployment_down_leaves_the_others(az: DirectAz, cloud: Cloud
     assert not cloud.groups
 
 
-TRAFFIC = {("a", "b"): (1100e9, 880.0)}
+TRAFFIC = {("a", "b"): estimate.Sent(1100e9, 880.0, 1100e9)}
 
 
 def test_the_budget_counts_transfer(az: DirectAz, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def listed_costs(price_list: Emulator, pair: str, **more: Any) -> dict[str, floa
     declared = experiment(pair, prices=None, prices_url=f"{price_list.base}/prices", **more)
     options = hosts.options(declared)
     client, server, *_ = pair.split()
-    sent = {(client, server): (1e12, 1e9)}
+    sent = {(client, server): estimate.Sent(1e12, 1e9, 1e12)}
     found = prices.cost(topology(declared, options), options, measuring_s=60, deployments=1, traffic=sent)
     return {item.name: item.price for item in found.items}
 
@@ -228,7 +228,7 @@ def test_every_shipped_experiment_is_planned_within_its_own_budget(path: Path) -
     plan = schedule(declared)
     workload = Workload(measuring_s=estimate.duration_s(plan), traffic=estimate.traffic(plan))
     assert declared.budget is not None
-    words = hosts.cost(declared, workload=workload)
+    words = hosts.cost(declared, workload=workload).words
     assert words.startswith("about "), words
     assert "ABOVE" not in words, words
 
@@ -255,12 +255,12 @@ def test_what_is_spent_ends_the_collection_when_it_reaches_the_budget(
     workload = Workload(measuring_s=60, traffic=TRAFFIC)
     azure.up(declared, number=1, state=tmp_path, workload=workload)
     assert hosts.budget_reached(declared, state=tmp_path, done=0.5) is None
-    assert "55" in str(hosts.source("azure").spent(declared, state=tmp_path, done=1.0))
+    assert "55" in str(hosts.source("azure").spent(state=tmp_path, done=1.0))
     later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=20)
     assert State(tmp_path).spent(later, done=0.0) == pytest.approx(20 * 0.4, rel=0.01)
     assert hosts.budget_reached(declared.model_copy(update={"budget": 20}), state=tmp_path, done=0.5)
     azure.down(declared, state=tmp_path)
-    lived = float((tmp_path / "azure-hours").read_text("utf-8"))
+    lived = json.loads((tmp_path / "azure-cost.json").read_text("utf-8"))["hours"]
     assert 0 <= lived < 0.1
 
 

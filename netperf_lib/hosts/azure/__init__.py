@@ -23,7 +23,7 @@ from typing import Any
 from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
 from ..guests import guests, paths
-from ..source import NOTHING_KNOWN, Workload, read_options
+from ..source import NOTHING_KNOWN, Price, Workload, read_options
 from . import access, checks, groups, prices, proof, template
 from . import az as az_module
 from .az import Clock, Runs, find
@@ -70,23 +70,23 @@ def _estimate(experiment: Experiment, place: Topology, workload: Workload) -> pr
     )
 
 
-def cost(experiment: Experiment, *, workload: Workload) -> str:
+def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Estimate the cost of all deployments from the public price list; no login is needed."""
     estimate = _estimate(experiment, topology(experiment, _options(experiment)), workload)
     text = str(estimate).removeprefix("cost ")
     if experiment.budget is not None and estimate.amount is not None and estimate.amount > experiment.budget:
         text += f"; ABOVE the budget of {experiment.budget:g}"
-    return text
+    return Price("\n  ".join([text, *estimate.lines()]), estimate.amount, estimate.currency)
 
 
-def spent(experiment: Experiment, *, state: Path, done: float) -> float | None:
+def spent(*, state: Path, done: float) -> float | None:
     """Cost of the VMs of this experiment so far, from local records only. See `Source.spent`."""
     return State(state).spent(dt.datetime.now(dt.UTC), done=done)
 
 
 def _look(experiment: Experiment, place: Topology, az: Runs, workload: Workload) -> Preflight:
     noted = list(workload.notes)
-    if total := sum(n for n, _ in workload.traffic.values()):
+    if total := sum(sent.most_bytes for sent in workload.traffic.values()):
         noted.append(f"up to {total / 1e9:,.0f} GB of traffic")
     return checks.look(
         experiment,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...experiment.estimate import Sent
 from ...experiment.placements import PLACED
 from .options import Options
 from .topology import Topology
@@ -50,6 +51,13 @@ class Item:
     price: float | None
     """Price of one unit for an hour, or of a GB; None: unknown."""
     hourly: bool = True
+    likely: float | None = None
+    """Number of GB that is likely, if less."""
+
+    def cost(self, hours: float, *, share: float = 1.0, likely: bool = False) -> float:
+        """Cost of this many hours, or of this share of the GB; 0 if the price is unknown."""
+        quantity = self.quantity if self.likely is None or not likely else self.likely
+        return quantity * (self.price or 0) * (hours if self.hourly else share)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,26 +78,45 @@ class Cost:
 
     @property
     def amount(self) -> float | None:
-        """Sum of all items; None if a price is unknown."""
-        if self.unknown:
-            return None
-        return sum(i.quantity * (i.price or 0) * (self.hours if i.hourly else 1) for i in self.items)
+        """The most that all items cost; None if a price is unknown."""
+        return None if self.unknown else sum(i.cost(self.hours) for i in self.items)
+
+    @property
+    def likely(self) -> float | None:
+        """What all items are likely to cost; None if a price is unknown."""
+        return None if self.unknown else sum(i.cost(self.hours, likely=True) for i in self.items)
 
     def spent(self, hours: float, share: float) -> float:
-        """Cost after this many hours and with this share of the planned traffic, as far as prices are known."""
-        return sum(i.quantity * (i.price or 0) * (hours if i.hourly else share) for i in self.items)
+        """Cost after this many hours and with this share of the likely traffic, as far as prices are known."""
+        return sum(i.cost(hours, share=share, likely=True) for i in self.items)
+
+    def lines(self) -> list[str]:
+        """What each part costs: hosts by hours, gateways and the like, traffic by way."""
+        hours, currency = self.hours, self.currency
+        out = []
+        for item in self.items:
+            if item.price is None:
+                out.append(f"{item.name}: price unknown")
+            elif item.hourly and item.cost(hours) >= 0.005:
+                out.append(f"{item.quantity:g} × {item.name} × {hours:.1f} h: {item.cost(hours):.2f} {currency}")
+            elif not item.hourly and item.price:
+                gb, most = item.quantity if item.likely is None else item.likely, item.quantity
+                sums = f"{item.cost(0, likely=True):.2f} to at most {item.cost(0):.2f} {currency}"
+                out.append(f"{item.name}: likely {gb:,.0f} GB, at most {most:,.0f} GB: {sums}")
+        return out
 
     def __str__(self) -> str:
         left_out = [i.name for i in self.items if i.price is None and i.name in self.unpriced]
-        if self.amount is None:
+        if self.amount is None or self.likely is None:
             what = ", ".join(self.unknown)
             return (
                 f"cost unknown for {self.hours:.1f} h (no price for {what}; give hosts.options.prices, "
                 "or allow it in hosts.options.unpriced)"
             )
-        transfer = sum(i.quantity * (i.price or 0) for i in self.items if not i.hourly)
-        sum_ = f"about {self.amount:.2f} {self.currency} for {self.hours:.1f} h"
-        sum_ += f", {transfer:.2f} of it for data transfer" if transfer else ""
+        transfer = sum(i.cost(self.hours) for i in self.items if not i.hourly)
+        at_most = f", at most {self.amount:.2f}" if self.amount - self.likely >= 0.005 else ""
+        sum_ = f"about {self.likely:.2f} {self.currency}{at_most} for {self.hours:.1f} h"
+        sum_ += f", up to {transfer:.2f} of it for data transfer" if transfer else ""
         return sum_ + (f"; without {', '.join(left_out)}" if left_out else "")
 
 
@@ -99,7 +126,7 @@ def cost(
     *,
     measuring_s: float,
     deployments: int,
-    traffic: Mapping[tuple[str, str], tuple[float, float]] | None = None,
+    traffic: Mapping[tuple[str, str], Sent] | None = None,
 ) -> Cost:
     """Estimate what all deployments cost: machines, disks, addresses, gateways, load balancers, and data transfer.
 
@@ -119,16 +146,17 @@ def cost(
         Item(name=f"{what} in {region}", quantity=n, price=_price(what, region, kind, options))
         for (what, region, kind), n in sorted(count.items())
     ]
-    sent: dict[tuple[str, str, str], float] = {}
-    for (client, server), (most, seconds) in (traffic or {}).items():
+    ways: dict[tuple[str, str, str], tuple[float, float]] = {}
+    for (client, server), sent in (traffic or {}).items():
         path = topology.paths.get((client, server), "")
         mbps = options.bandwidth_mbps.get(topology.vm(client).size)
-        if n := most if mbps is None else min(most, mbps * 1e6 / 8 * seconds):
+        if most := sent.most_bytes if mbps is None else min(sent.most_bytes, mbps * 1e6 / 8 * sent.seconds):
             way = (path, topology.vm(client).region, topology.vm(server).region)
-            sent[way] = sent.get(way, 0.0) + n / 1e9
-    for (path, here, there), gigabytes in sorted(sent.items()):
+            before = ways.get(way, (0.0, 0.0))
+            ways[way] = before[0] + most / 1e9, before[1] + min(most, sent.likely_bytes) / 1e9
+    for (path, here, there), (most, likely) in sorted(ways.items()):
         price = _transfer(path, here, there, options)
-        items.append(Item(name=f"transfer {path}", quantity=gigabytes, hourly=False, price=price))
+        items.append(Item(name=f"transfer {path}", quantity=most, likely=likely, hourly=False, price=price))
     return Cost(hours=hours, currency=options.currency, items=tuple(items), unpriced=options.unpriced)
 
 

@@ -119,21 +119,22 @@ class State:
 
     def priced(self, cost: Cost) -> None:
         """Store the prices, so that the cost can be computed later without querying anything."""
-        self.data["cost"] = _COST.dump_python(cost)
-        self._write()
+        self._bill.write_text(json.dumps({"cost": _COST.dump_python(cost), "hours": self._past_h()}), "utf-8")
 
     def spent(self, now: dt.datetime, *, done: float) -> float | None:
         """Cost of the machines so far, including removed ones, and of the share `done` of the planned traffic."""
-        if "cost" not in self.data:
+        if not self._bill.exists():
             return None
         hours = self._past_h() + sum(_age_h(g, now) for g in self.groups)
-        return _COST.validate_python(self.data["cost"]).spent(hours, done)
+        return _COST.validate_python(json.loads(self._bill.read_text("utf-8"))["cost"]).spent(hours, done)
+
+    @property
+    def _bill(self) -> Path:
+        """Prices, and hours of machines that are gone: it stays when everything else is removed."""
+        return self.folder / "azure-cost.json"
 
     def _past_h(self) -> float:
-        try:
-            return float((self.folder / "azure-hours").read_text("utf-8"))
-        except (OSError, ValueError):
-            return 0.0
+        return float(json.loads(self._bill.read_text("utf-8"))["hours"]) if self._bill.exists() else 0.0
 
     def forget(self, number: int) -> None:
         """Forget a deployment that no longer exists."""
@@ -146,7 +147,9 @@ class State:
         lived = sum(_age_h(g, now) for g in self.groups if g["name"] == name and g["made"])
         number = next((g["number"] for g in self.groups if g["name"] == name), None)
         self.data.get("deployments", {}).pop(str(number), None)
-        (self.folder / "azure-hours").write_text(f"{self._past_h() + lived}\n", "utf-8")
+        if self._bill.exists():
+            bill = json.loads(self._bill.read_text("utf-8"))
+            self._bill.write_text(json.dumps(bill | {"hours": bill["hours"] + lived}), "utf-8")
         self.data["groups"] = [g for g in self.data.get("groups", []) if g["name"] != name]
         self._write()
 

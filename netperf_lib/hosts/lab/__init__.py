@@ -23,7 +23,7 @@ from pathlib import Path
 from ...errors import LabError, UsageError
 from ...experiment.model import Deployment, Experiment, Host
 from ...tools import TOOLS
-from ..source import NOTHING_KNOWN, Workload, read_options
+from ..source import NOTHING_KNOWN, Price, Workload, read_options
 from ..source import spent as spent
 from .requirements import check_linux
 from .requirements import program as program
@@ -95,9 +95,9 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None) -> N
     stop(state)
 
 
-def cost(experiment: Experiment, *, workload: Workload) -> str:
+def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Return that it costs nothing."""
-    return "nothing: the lab is this machine"
+    return Price("nothing: the lab is this machine")
 
 
 def check() -> None:
