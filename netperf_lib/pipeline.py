@@ -62,7 +62,7 @@ def plan(
         expected = simulate(declared, load(pilot) if isinstance(pilot, str | os.PathLike) else pilot)
     price = hosts.cost(declared, workload=_workload(scheduled))
     savings = tuple(_savings(declared, price)) if cheapest else ()
-    return Preview(plan=scheduled, cost=price.words, outlook=tuple(expected), savings=savings)
+    return Preview(plan=scheduled, cost=price.words, parts=price.parts, outlook=tuple(expected), savings=savings)
 
 
 def _savings(declared: Experiment, price: hosts.Price) -> list[str]:

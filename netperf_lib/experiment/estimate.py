@@ -131,6 +131,8 @@ class Preview:
     plan: Plan
     cost: str | None = None
     """Cost of the hosts during the measurement, in words."""
+    parts: tuple[str, ...] = ()
+    """What each part of the hosts and the traffic costs."""
     savings: tuple[str, ...] = ()
     """What to cut first, and what that saves, if requested."""
     outlook: tuple[Outlook, ...] = ()
@@ -144,6 +146,7 @@ class Preview:
             "duration_s": round(duration_s(self.plan), 1),
             "traffic_bytes": round(sum(sent.most_bytes for sent in traffic(self.plan).values())),
             "cost": self.cost,
+            "cost_parts": list(self.parts),
             "savings": list(self.savings),
             "notes": self.notes(),
         }
@@ -180,6 +183,7 @@ class Preview:
             at = f", where no rate or bandwidth is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
             lines.append(f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at if assumed else ''}")
         lines += [f"cost: {self.cost}"] if self.cost else []
+        lines += [f"  {part}" for part in self.parts]
         lines += [f"cut first: {saving}" for saving in self.savings]
         lines += [f"{'enough' if o.enough else 'TOO FEW'} rounds: {o.question} {o.words}" for o in self.outlook]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes())])

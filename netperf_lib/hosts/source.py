@@ -38,6 +38,8 @@ class Price:
     """What the hosts of a measurement cost."""
 
     words: str
+    parts: tuple[str, ...] = ()
+    """What each part costs: hosts by hours, traffic by way."""
     highest: float | None = None
     """The most that it can be; None: nothing, or not known."""
     currency: str = ""

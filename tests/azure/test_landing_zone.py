@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import shlex
 import urllib.request
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from netperf_lib import hosts
+from netperf_lib import hosts, pipeline
 from netperf_lib.errors import AzureError
 from netperf_lib.experiment import estimate
 from netperf_lib.experiment.model import Experiment
@@ -210,27 +212,59 @@ def test_every_page_of_the_price_list_is_read_and_the_price_is_that_of_the_regio
     assert listed_costs(price_list, "a b standard-lb")["load balancer in westeurope"] == 0.025
 
 
-@pytest.mark.parametrize("path", sorted((REPO / "data" / "experiments").glob("*.yaml")), ids=lambda p: p.stem)
-def test_every_shipped_experiment_is_planned_within_its_own_budget(path: Path) -> None:
-    """With today's public rates in the regions of the experiments, rounded up."""
-    declared = load_experiment(path)
-    if declared.hosts.source != "azure":
-        return
-    vcpu_h, cores = 0.06, {"Standard_D16s_v5": 16, "Standard_D8s_v4": 8, "Standard_D4s_v5": 4, "Standard_D2s_v5": 2}
-    rates = {size: vcpu_h * n for size, n in cores.items()}
+SHIPPED = {
+    path.stem: path
+    for path in sorted((REPO / "data" / "experiments").glob("*.yaml"))
+    if load_experiment(path).hosts.source == "azure"
+}
+
+
+def priced(name: str, folder: Path) -> Path:
+    """A shipped experiment, with today's public rates in its regions, rounded up."""
+    document = yaml.safe_load(SHIPPED[name].read_text("utf-8"))
+    options = document["hosts"]["options"]
+    cores = {"Standard_D16s_v5": 16, "Standard_D8s_v4": 8, "Standard_D4s_v5": 4, "Standard_D2s_v5": 2}
+    rates = {size: 0.06 * n for size, n in cores.items()}
     rates |= {"VpnGw1AZ": 0.361, "disk StandardSSD_LRS": 0.0035, "public address": 0.005, "load balancer": 0.025}
-    far = (0.125, 0.12, 0.09) if declared.hosts.options["region"] == "eastasia" else (0.07, 0.05, 0.035)
-    sent = dict(zip(("cross-region", "public-ip", "vpn"), far, strict=True)) | {
-        "vnet-peering": 0.02,
-        "standard-lb": 0.005,
-    }
-    declared.hosts.options["prices"] = rates | {f"transfer {way}": price for way, price in sent.items()}
-    plan = schedule(declared)
-    workload = Workload(measuring_s=estimate.duration_s(plan), traffic=estimate.traffic(plan))
-    assert declared.budget is not None
-    words = hosts.cost(declared, workload=workload).words
-    assert words.startswith("about "), words
-    assert "ABOVE" not in words, words
+    far = (0.125, 0.12, 0.09) if options["region"] == "eastasia" else (0.07, 0.05, 0.035)
+    sent = dict(zip(("cross-region", "public-ip", "vpn"), far, strict=True))
+    sent |= {"vnet-peering": 0.02, "standard-lb": 0.005}
+    options["prices"] = rates | {f"transfer {way}": price for way, price in sent.items()}
+    place = folder / f"{name}.yaml"
+    place.write_text(yaml.safe_dump(document), "utf-8")
+    return place
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_experiment_is_planned_within_its_own_budget(name: str, tmp_path: Path) -> None:
+    """Its dry run too: hosts by hours and traffic by way add up to the likely and the highest cost that are said."""
+    preview = pipeline.plan(priced(name, tmp_path), cheapest=True)
+    budget = preview.plan.experiment.budget
+    found = re.match(r"about ([\d.]+) USD(?:, at most ([\d.]+))? for [\d.]+ h", preview.cost or "")
+    assert found, preview.cost
+    likely, most = float(found[1]), float(found[2] or found[1])
+    assert budget is not None
+    assert likely <= most <= budget
+    assert "ABOVE" not in str(preview.cost)
+    sums = [re.search(r": ([\d.]+)(?: to at most ([\d.]+))? USD$", part) for part in preview.parts]
+    assert sum(float(m[1]) for m in sums if m) == pytest.approx(likely, abs=0.06)
+    assert sum(float(m[2] or m[1]) for m in sums if m) == pytest.approx(most, abs=0.06)
+    saved = [float(m[1]) for m in re.finditer(r"saves up to ([\d.]+) USD", "\n".join(preview.savings))]
+    assert saved == sorted(saved, reverse=True)
+    shown = azure.dry_run(preview.plan.experiment)
+    assert "az deployment group create" in shown.commands
+
+
+def test_what_is_sent_between_regions_is_cut_first(tmp_path: Path) -> None:
+    (first, *_) = pipeline.plan(priced("study-placement", tmp_path), cheapest=True).savings
+    assert first.startswith("2 s instead of 30 s of iperf2 tcp on cross-region (saves up to ")
+    cheap = dict(estimate.cheaper(load_experiment(priced("azure-placement", tmp_path))))
+    rounds = next(changed for words, changed in cheap.items() if "the fewest that can decide" in words)
+    assert rounds.rounds == estimate.fewest_rounds(rounds)
+    without = cheap["no single stream of iperf3 tcp on cross-region"]
+    streams = {(t.pair.placement, t.streams) for t in schedule(without).trials if t.test.tool == "iperf3"}
+    assert ("cross-region", 1) not in streams
+    assert {("cross-region", 16), ("same-zone", 1), ("same-zone", 16)} <= streams
 
 
 @pytest.mark.parametrize(

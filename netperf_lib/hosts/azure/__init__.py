@@ -76,7 +76,7 @@ def cost(experiment: Experiment, *, workload: Workload) -> Price:
     text = str(estimate).removeprefix("cost ")
     if experiment.budget is not None and estimate.amount is not None and estimate.amount > experiment.budget:
         text += f"; ABOVE the budget of {experiment.budget:g}"
-    return Price("\n  ".join([text, *estimate.lines()]), estimate.amount, estimate.currency)
+    return Price(text, estimate.parts(), estimate.amount, estimate.currency)
 
 
 def spent(*, state: Path, done: float) -> float | None:

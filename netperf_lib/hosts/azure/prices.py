@@ -90,20 +90,18 @@ class Cost:
         """Cost after this many hours and with this share of the likely traffic, as far as prices are known."""
         return sum(i.cost(hours, share=share, likely=True) for i in self.items)
 
-    def lines(self) -> list[str]:
-        """What each part costs: hosts by hours, gateways and the like, traffic by way."""
+    def parts(self) -> tuple[str, ...]:
+        """What each part costs: hosts by hours, gateways and the like, traffic by way; none if a price is unknown."""
         hours, currency = self.hours, self.currency
         out = []
-        for item in self.items:
-            if item.price is None:
-                out.append(f"{item.name}: price unknown")
-            elif item.hourly and item.cost(hours) >= 0.005:
+        for item in () if self.unknown else self.items:
+            if item.hourly and item.cost(hours) >= 0.005:
                 out.append(f"{item.quantity:g} × {item.name} × {hours:.1f} h: {item.cost(hours):.2f} {currency}")
             elif not item.hourly and item.price:
                 gb, most = item.quantity if item.likely is None else item.likely, item.quantity
                 sums = f"{item.cost(0, likely=True):.2f} to at most {item.cost(0):.2f} {currency}"
                 out.append(f"{item.name}: likely {gb:,.0f} GB, at most {most:,.0f} GB: {sums}")
-        return out
+        return tuple(out)
 
     def __str__(self) -> str:
         left_out = [i.name for i in self.items if i.price is None and i.name in self.unpriced]
