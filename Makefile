@@ -71,8 +71,8 @@ docs: setup ## build the documentation and the executed notebooks into docs/_bui
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@made="$$($(BIN)/npl report data/recorded/lab-full --to html | tail -1)" && cp "$$made" "$$(dirname "$$made")/explorer.html" docs/_build/html
 
-workshop: setup ## generate the lessons from their solutions; write slides and a handout to docs/_build/workshop (REVEAL=… for a local reveal.js)
-	@REVEAL=$(REVEAL) $(BIN)/python docs/workshop.py docs/_build/workshop
+workshop: setup ## generate the lessons from their solutions; write slides and a handout to docs/_build/workshop
+	@$(BIN)/python docs/workshop.py docs/_build/workshop
 
 notebooks: setup ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)

@@ -7,34 +7,50 @@ handout show the lessons, with figures from the recorded experiment.
 from __future__ import annotations
 
 import copy
-import os
 import re
 import sys
 import tempfile
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
-from nbconvert import SlidesExporter
 from nbconvert.preprocessors import TagRemovePreprocessor
 from nbformat import NotebookNode
-from traitlets.config import Config
 
 from netperf_lib import recorded
+from netperf_lib.reporting.html import TEMPLATES, PageExporter
 from netperf_lib.reporting.kernels import QUIET
 from netperf_lib.reporting.pdf import typeset
 
 LESSONS = Path(__file__).resolve().parent.parent / "notebooks" / "workshop"
 MARK = "# solution"
-CSS = """<style>
-.reveal .slides section, .reveal .slides section .jp-RenderedHTMLCommon { font-size: 28px; text-align: left; }
-.reveal .slides section :is(h1, h2, h3) { font-size: 1.6em; text-transform: none; }
-.reveal .slides section .jp-OutputArea-output img { width: 860px; max-height: 500px; object-fit: contain; margin: 0; }
-.reveal .slides section .jp-OutputArea-output { font-size: 18px; }
-.reveal .slides section .jp-OutputArea-output table { font-size: 17px; }
-.reveal .slides section .jp-OutputArea-output table.npl-verdicts { font-size: 13px; }
-</style>"""
+SLIDES = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><style>{css}
+html {{ scroll-snap-type: y mandatory }} body {{ font-size: clamp(16px, 2.1vw, 30px) }}
+section {{ min-height: 100vh; scroll-snap-align: start; padding: 4vh 7vw; overflow: auto }}
+section > .title {{ margin-top: 30vh; border: 0 }} table {{ font-size: .62em }}
+figure svg {{ max-height: 66vh; background: #fff }}
+@media print {{ section {{ break-after: page; min-height: 0 }} }}
+</style></head><body>
+{sections}
+<script>
+const keys = {{ArrowRight: 1, ArrowDown: 1, PageDown: 1, " ": 1, ArrowLeft: -1, ArrowUp: -1, PageUp: -1}};
+addEventListener("keydown", event => {{
+  if (!(event.key in keys)) return;
+  const all = [...document.querySelectorAll("section")], now = all.findLastIndex(one => one.offsetTop <= scrollY + 5);
+  all[Math.max(0, Math.min(all.length - 1, now + keys[event.key]))].scrollIntoView();
+  event.preventDefault();
+}});
+</script></body></html>
+"""
+"""Slides that need nothing but this file: a slide fills the window, and keys go from one to the next."""
+FRAGMENT = """{%- extends 'basic/index.html.j2' -%}
+{%- block in_prompt -%}{%- endblock -%}{%- block output_prompt -%}{%- endblock -%}
+{%- block output_area_prompt -%}{%- endblock -%}
+"""
 
 
 def lesson(solution: NotebookNode) -> NotebookNode:
@@ -76,32 +92,39 @@ def _parts(cell: NotebookNode) -> list[NotebookNode]:
     return [nbformat.v4.new_markdown_cell(text) for text in re.split(r"\n\n(?=##)", cell.source)]
 
 
-def slides(book: NotebookNode, *, reveal: str | None = None) -> str:
-    """Return a lesson as slides; each heading, figure or table begins a slide."""
-    config = Config()
-    config.TagRemovePreprocessor.remove_input_tags = {"hide-input", "parameters"}
-    exporter = SlidesExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True, reveal_scroll=True)
-    exporter.register_preprocessor(TagRemovePreprocessor, enabled=True)
-    if reveal:
-        exporter.reveal_url_prefix = reveal
-    cells, room = [], 0
+def slides(book: NotebookNode) -> str:
+    """Return a lesson as slides in one file; each heading, figure or table begins a slide."""
+    exporter = PageExporter(code=True)
+    exporter.raw_template = FRAGMENT
+    hidden = TagRemovePreprocessor(remove_input_tags={"hide-input", "parameters"}, enabled=True)
+    exporter.register_preprocessor(hidden, enabled=True)
+    groups: list[list[NotebookNode]] = [[]]
+    room = 0
     for cell in (part for c in book.cells for part in _parts(c)):
-        kind = "-"
+        begins = False
         if cell.cell_type == "markdown":
-            after_exercise = bool(cells) and "exercise" in cells[-1].metadata.get("tags", [])
+            after_exercise = bool(groups[-1]) and "exercise" in groups[-1][-1].metadata.get("tags", [])
             headed = re.match(r"#+", cell.source)
-            kind = "slide" if headed and len(headed[0]) < 3 else "subslide" if headed or after_exercise else "-"
-            room = len(cell.source) + (room if kind == "-" else 0)
+            begins = bool(headed) or after_exercise
+            room = len(cell.source) + (0 if begins else room)
             if headed and len(headed[0]) == 1:
                 room = 1000  # the title has a slide of its own
         elif any("data" in o for o in cell.outputs):
-            kind = "subslide" if room > 130 else "-"
+            begins = room > 130
             room = 1000  # a slide shows one figure or table
-        cell.metadata["slideshow"] = {"slide_type": kind}
-        cells.append(cell)
-    book = nbformat.v4.new_notebook(cells=cells, metadata=book.metadata)
-    html, _ = exporter.from_notebook_node(book)
-    return str(html).replace("</head>", f"{CSS}</head>", 1)
+        groups += [[]] if begins and groups[-1] else []
+        groups[-1].append(cell)
+    title = book.cells[0].source.split("\n")[0].removeprefix("# ")
+    sections = [f'<section><h1 class="title">{escape(title)}</h1>{_fragment(exporter, groups[0])}</section>']
+    sections += [f"<section>{_fragment(exporter, cells)}</section>" for cells in groups[1:]]
+    css = (TEMPLATES / "page.css").read_text("utf-8")
+    return SLIDES.format(title=escape(title), css=css, sections="\n".join(sections))
+
+
+def _fragment(exporter: PageExporter, cells: list[NotebookNode]) -> str:
+    """HTML of some cells; ids and links of headings would be the same on each slide."""
+    html, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=cells))
+    return re.sub(r'<(h\d) id="[^"]*"><a [^>]*>(.*?)</a>', r"<\1>\2", str(html))
 
 
 def handout(books: list[NotebookNode]) -> bytes:
@@ -125,13 +148,13 @@ def write_lessons(folder: Path = LESSONS) -> None:
         folder.joinpath(f"{name}.ipynb").write_text(nbformat.writes(book) + "\n", "utf-8")
 
 
-def build(folder: Path, names: list[str] | None = None, *, reveal: str | None = None) -> list[Path]:
+def build(folder: Path, names: list[str] | None = None) -> list[Path]:
     """Write the slides of each lesson and the handout to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     done: dict[str, Any] = {name: shown(book) for name, book in lessons(names).items()}
     made = [folder / f"{name}.slides.html" for name in done]
     for place, book in zip(made, done.values(), strict=True):
-        place.write_text(slides(book, reveal=reveal), "utf-8")
+        place.write_text(slides(book), "utf-8")
     made.append(folder / "handout.pdf")
     made[-1].write_bytes(handout(list(done.values())))
     return made
@@ -139,5 +162,5 @@ def build(folder: Path, names: list[str] | None = None, *, reveal: str | None = 
 
 if __name__ == "__main__":
     write_lessons()
-    for made in build(Path(sys.argv[1]), reveal=os.environ.get("REVEAL")):
+    for made in build(Path(sys.argv[1])):
         print(made)

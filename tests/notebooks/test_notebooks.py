@@ -394,6 +394,8 @@ def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path: Path) -> 
         assert title.removeprefix("# ") in page
         assert squeezed(title.split("·")[1]) in pages
         assert page.count("<section") > 10
+        assert 'src="http' not in page  # presented without a network
+        assert "<link" not in page
         assert "Not answered yet" not in page
     for secret in ("146/40", "3.65/4", "Do4streamscarrymore", squeezed(workshop.MARK)):
         assert secret not in pages
