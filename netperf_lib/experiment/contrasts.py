@@ -29,7 +29,7 @@ def gives(trial: Trial, metric: str) -> bool:
     if metric.startswith(("latency_oneway_loaded", "rtt_loaded")):
         return loaded or not latency
     if metric.startswith(("latency_oneway", "rtt")):
-        whole = bool(trial.test.options.get("full_rtt"))
+        whole = bool(trial.options.get("full_rtt"))
         single = tool != "qperf" or metric in HEADLINES
         return latency and single and whole == metric.startswith("rtt")
     if metric.startswith(("throughput", "transferred", "sent_", "retransmits", "cwnd")):

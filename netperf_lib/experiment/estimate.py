@@ -52,7 +52,7 @@ def rate_bps(trial: Trial) -> float:
     cap = trial.advertised_bps
     if cap is None:
         return ASSUMED_BPS if math.isinf(rate) else rate
-    return min(rate, 2 * cap if trial.test.options.get("bidir") else cap)
+    return min(rate, 2 * cap if trial.options.get("bidir") else cap)
 
 
 def likely_bps(trial: Trial) -> float:

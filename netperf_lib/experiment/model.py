@@ -77,12 +77,21 @@ Factors = Annotated[
 """Factors with their levels."""
 
 
+SOURCES = ("lab", "inventory", "azure")
+"""Modules of `netperf_lib.hosts` that hosts come from."""
+
 if TYPE_CHECKING:
     Tool: TypeAlias = str
     LoadTool: TypeAlias = str
+    Source: TypeAlias = str
 else:
+    Source = Literal[(*SOURCES, "imported")]
     Tool = Literal[tuple(sorted(TOOLS))]
     LoadTool = Literal[tuple(sorted(name for name, tool in TOOLS.items() if tool.LOAD_TESTS))]
+
+
+Option: TypeAlias = str | int | float | bool
+"""Value of an option of a test."""
 
 
 class _Declared(BaseModel):
@@ -133,7 +142,7 @@ class Load(_Declared):
     """A test of that tool."""
     streams: int = Field(default=1, ge=1, le=128)
     """Parallel streams of the load."""
-    options: dict[str, str | int | float | bool] = {}
+    options: dict[str, Option] = {}
     """Further options of that test, for example `{bitrate: 100M}`."""
 
     def __str__(self) -> str:
@@ -162,8 +171,8 @@ class TestSpec(_Declared):
     """Message sizes; null: chosen by the tool."""
     placements: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Only pairs with these placements; null: all pairs."""
-    options: dict[str, str | int | float | bool] = {}
-    """Further options of the test, as declared by its tool."""
+    options: dict[str, Option | Annotated[tuple[Option | None, ...], Field(min_length=1)]] = {}
+    """Further options of the test, as declared by its tool; each value of a list is a condition (null: the default)."""
     during: Load | None = None
     """Measure while this load runs."""
 
@@ -249,7 +258,7 @@ class Report(_Declared):
 class HostsSpec(_Declared):
     """Where the hosts come from."""
 
-    source: Literal["lab", "inventory", "azure", "imported"]
+    source: Source
     """`lab`, `inventory` or `azure`; `imported` means existing logs: nothing is measured."""
     options: dict[str, Any] = {}
     """Options of that source, which it declares and checks itself."""
@@ -417,6 +426,7 @@ class Trial:
     streams: int = 1
     tcp_buffer_bytes: int | None = None
     message_bytes: int | None = None
+    options: Mapping[str, Option] = field(default_factory=dict)
     advertised_bps: float | None = None
     """Bandwidth advertised for the pair."""
 
@@ -445,7 +455,7 @@ class Trial:
             streams=self.streams,
             tcp_buffer_bytes=self.asked_buffer_bytes,
             message_bytes=self.message_bytes,
-            options=spec.options,
+            options=self.options,
         )
 
     @property
@@ -462,7 +472,7 @@ class Trial:
             self.streams,
             self.tcp_buffer_bytes,
             self.message_bytes,
-            tuple(sorted(self.test.options.items())),
+            tuple(sorted(self.options.items())),
             *([str(self.test.during)] if self.test.during else []),
             *([tuple(sorted(self.pair.labels.items()))] if self.pair.labels else []),
         )

@@ -9,6 +9,7 @@ on the number of rounds, so that an experiment can be extended, and an interrupt
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .factors import Level, factor
-from .model import Experiment, TestSpec, Trial
+from .model import Experiment, Option, TestSpec, Trial
 
 CANDIDATES = 4
 """Orders drawn for each round; the best balanced is taken."""
@@ -70,7 +71,7 @@ def describe(trial: Trial) -> dict[str, Level]:
     The record of a run keeps this whole, and each entry is a column of the table of runs.
     """
     return {
-        **trial.test.options,
+        **trial.options,
         **trial.pair.labels,
         "client": trial.pair.client,
         "server": trial.pair.server,
@@ -145,13 +146,17 @@ def _crossed(spec: TestSpec) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     return streams, buffers
 
 
+def _option_levels(spec: TestSpec) -> list[tuple[Option | None, ...]]:
+    return [value if isinstance(value, tuple) else (value,) for value in spec.options.values()]
+
+
 def conditions_count(experiment: Experiment) -> int:
     """How many conditions a round measures, without building them."""
     found = 0
     for spec in experiment.tests:
         streams, buffers = _crossed(spec)
         pairs = sum(spec.placements is None or p.placement in spec.placements for p in experiment.pairs)
-        found += pairs * len(streams) * len(buffers) * len(spec.message_bytes)
+        found += pairs * math.prod(map(len, (streams, buffers, spec.message_bytes, *_option_levels(spec))))
     return found
 
 
@@ -161,7 +166,11 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
         if spec.placements is not None and pair.placement not in spec.placements:
             continue
         streams, buffers = _crossed(spec)
-        for number, buffer, size in product(streams, buffers, spec.message_bytes):
+        chosen = [
+            {name: value for name, value in zip(spec.options, values, strict=True) if value is not None}
+            for values in product(*_option_levels(spec))
+        ]
+        for number, buffer, size, options in product(streams, buffers, spec.message_bytes, chosen):
             yield Trial(
                 deployment=0,
                 round=0,
@@ -171,6 +180,7 @@ def conditions(experiment: Experiment) -> Iterator[Trial]:
                 streams=number,
                 tcp_buffer_bytes=pair.tcp_buffer_bytes if buffer is None else buffer,
                 message_bytes=size,
+                options=options,
                 advertised_bps=experiment.advertised_bps(pair),
             )
 
@@ -179,10 +189,10 @@ def load_trial(trial: Trial, duration_s: float | None = None) -> Trial | None:
     """The load during a trial, as a trial of the same or the given duration; None if the path is idle."""
     if (load := trial.test.during) is None:
         return None
-    spec = TestSpec(
-        tool=load.tool, test=load.test, options=load.options, duration_s=duration_s or trial.test.duration_s
+    spec = TestSpec(tool=load.tool, test=load.test, duration_s=duration_s or trial.test.duration_s)
+    return replace(
+        trial, test=spec, streams=load.streams, options=load.options, tcp_buffer_bytes=None, message_bytes=None
     )
-    return replace(trial, test=spec, streams=load.streams, tcp_buffer_bytes=None, message_bytes=None)
 
 
 def notes(experiment: Experiment) -> list[str]:

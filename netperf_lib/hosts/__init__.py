@@ -1,4 +1,4 @@
-"""Sources of hosts: `SOURCES` is the one list of them, `Source` the interface of each."""
+"""Sources of hosts: each is a module of this package with the members of `Source`, imported on demand."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ExperimentError, UsageError
+from ..experiment.model import SOURCES as SOURCES
 from ..experiment.model import Deployment, Experiment
 from .source import Price as Price
 from .source import Source as Source
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from . import azure, inventory, lab
 
     _typed: tuple[Source, ...] = (azure, inventory, lab)  # the type checker compares each with the protocol
-
-SOURCES = {"azure": ".azure", "inventory": ".inventory", "lab": ".lab"}
-"""Name in an experiment to module; imported on demand."""
 
 __all__ = [
     "SOURCES",
@@ -49,7 +47,7 @@ def source(name: str) -> Source:
     """Return the source called `name`; UsageError with the known names if there is none."""
     if name not in SOURCES:
         raise UsageError(f"unknown source of hosts {name!r} (known: {', '.join(SOURCES)})")
-    return cast("Source", importlib.import_module(SOURCES[name], __name__))
+    return cast("Source", importlib.import_module(f".{name}", __name__))
 
 
 def options(experiment: Experiment, file: str | os.PathLike[str] | None = None) -> Any:

@@ -172,7 +172,7 @@ def condition(trial: Trial) -> str:
     words += [f"×{trial.streams}"] if trial.streams > 1 else []
     for value, word in ((trial.tcp_buffer_bytes, "buffers"), (trial.message_bytes, "messages")):
         words += [f"{format_value(value, 'bytes')} {word}"] if value else []
-    words += [f"{name}={value}" for name, value in sorted(trial.test.options.items())]
+    words += [f"{name}={value}" for name, value in sorted(trial.options.items())]
     words += [f"during {trial.test.during}"] if trial.test.during else []
     return " ".join(words)
 

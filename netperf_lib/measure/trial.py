@@ -310,7 +310,7 @@ class TrialRun:
 
 def _fills_path(trial: Trial, commands: tools.Commands) -> bool:
     test = trial.test
-    tcp = "udp" not in test.test and test.options.get("protocol") != "udp" and bool(commands.listens)
+    tcp = "udp" not in test.test and trial.options.get("protocol") != "udp" and bool(commands.listens)
     return tcp and tools.tool(test.tool).rate_bps(trial.request) > 0
 
 

@@ -19,6 +19,7 @@ from netperf_lib.experiment.estimate import Preview
 from netperf_lib.experiment.model import Experiment, HostsSpec
 from netperf_lib.experiment.schedule import notes, schedule
 from netperf_lib.experiment.yaml import load_experiment, read_experiment
+from netperf_lib.tools import TOOLS
 
 from ..conftest import REPO
 
@@ -277,3 +278,38 @@ def test_shell_syntax_in_any_text_is_refused_or_stays_one_literal_argument(path:
 def test_the_sources_that_may_be_declared_are_those_that_there_are() -> None:
     declared = HostsSpec.model_json_schema()["properties"]["source"]["enum"]
     assert set(declared) == {*hosts.SOURCES, "imported"}
+
+
+def test_each_value_of_an_option_is_a_condition_and_null_is_the_default() -> None:
+    text = """
+name: algorithms
+hosts: {source: lab}
+pairs: [{client: client, server: zone, placement: same-zone}]
+tests:
+  - {tool: iperf3, test: tcp, streams: [1, 4], options: {congestion: [null, bbr, cubic], bitrate: 1G}}
+compare: {factor: congestion}
+rounds: 2
+"""
+    plan = schedule(read_experiment(text), seed=1)
+    assert plan.conditions == 6
+    assert len(plan.trials) == 12
+    levels = {(t.streams, t.options.get("congestion")) for t in plan.trials}
+    assert levels == {(n, c) for n in (1, 4) for c in (None, "bbr", "cubic")}
+    assert all(t.request.options["bitrate"] == "1G" for t in plan.trials)
+    bbr = next(t for t in plan.trials if t.options.get("congestion") == "bbr")
+    assert "-C bbr" in " ".join(TOOLS["iperf3"].commands(bbr.request, "192.0.2.1", 20_000).client)
+    sides = [(c.a["congestion"], (c.b or {})["congestion"]) for c in plan.experiment.contrasts]
+    assert sorted(sides) == [("bbr", None)] * 2 + [("cubic", None)] * 2
+
+
+@pytest.mark.parametrize("value", ["[]", "[bbr, bbr]", "[[bbr]]", "{a: 1}", "[bbr, 'a b']"])
+def test_values_of_an_option_that_are_no_conditions_are_refused(value: str) -> None:
+    text = f"""
+name: algorithms
+hosts: {{source: lab}}
+pairs: [{{client: client, server: zone, placement: same-zone}}]
+tests:
+  - {{tool: iperf3, test: tcp, options: {{congestion: {value}}}}}
+"""
+    with pytest.raises(ExperimentError, match=r"experiment:\d+: tests\[1\]"):
+        read_experiment(text)

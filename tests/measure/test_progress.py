@@ -86,6 +86,6 @@ def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_condition_names_all_that_sets_it_apart() -> None:
-    spec = TestSpec(tool="sockperf", test="ping-pong", options={"protocol": "tcp"}, during=Load(streams=2))
-    named = condition(trial(test=spec, tcp_buffer_bytes=1 << 20, message_bytes=64))
+    spec = TestSpec(tool="sockperf", test="ping-pong", during=Load(streams=2))
+    named = condition(trial(test=spec, tcp_buffer_bytes=1 << 20, message_bytes=64, options={"protocol": "tcp"}))
     assert named == "sockperf ping-pong a→b 1 MiB buffers 64 B messages protocol=tcp during iperf3 tcp ×2"

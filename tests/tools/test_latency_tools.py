@@ -21,8 +21,8 @@ PAIR = Pair(client="a", server="b", placement="same-zone")
 
 def trial(tool: str, test: str, *, pair: Pair = PAIR, **levels: object) -> Trial:
     options = levels.pop("options", {})
-    spec = TestSpec.model_validate({"tool": tool, "test": test, "duration_s": 1, "options": options})
-    return Trial(deployment=1, round=1, order=0, pair=pair, test=spec, **levels)  # type: ignore[arg-type]
+    spec = TestSpec.model_validate({"tool": tool, "test": test, "duration_s": 1})
+    return Trial(deployment=1, round=1, order=0, pair=pair, test=spec, options=options, **levels)  # type: ignore[arg-type]
 
 
 @pytest.fixture
