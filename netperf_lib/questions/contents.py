@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..data.files import Location
 from ..data.layout import experiments, trial_of
 from ..data.load import Results, load, read
+from ..data.shipped import shipped
 from ..experiment.factors import dimensions, factor, plain, sort_levels
+from ..experiment.model import Contrast
 from ..experiment.placements import PLACES
 from ..metrics import METRICS, plural
 from .conditions import LENGTHS, condition_factors, heading, ok_runs
@@ -22,15 +27,6 @@ if TYPE_CHECKING:
 
 LONG_H = 10.0
 """Hours from which on one measurement is shown over time."""
-SPECIAL = {
-    "placement": "01-placement",
-    "accelerated": "02-accelerated",
-    "streams": "03-streams",
-    "tcp_buffer_bytes": "04-tcp-buffers",
-    "during": "06-tails",
-}
-"""Factors that have a notebook of their own instead of the general one."""
-ONLY_THROUGHPUT = ("03-streams", "04-tcp-buffers")
 UNASKED = (*LENGTHS, "client", "server", "tool", "test", "protocol", "direction", "interval_s", "samples", "full_rtt")
 """Columns that differ between tests by nature, and are not questions."""
 SHORT = {
@@ -69,8 +65,90 @@ class Page:
         return "-".join([self.notebook, *(SHORT.get(part, part) for part in told)])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """What a notebook says of itself in its metadata, under ``netperf_lib``: when a report has it."""
+
+    notebook: str
+    place: int
+    """Position in a report; those of factors are in the order of the list of factors."""
+    factor: str | None = None
+    """The factor that it is about: at least two levels were measured or declared; ``*``: any without its own."""
+    excluded: tuple[str, ...] = ()
+    """With ``*``: factors that have no page."""
+    metrics: tuple[str, ...] | None = None
+    """Headline metrics that it can show; None: any."""
+    each: bool = False
+    """Whether there is a page for each metric, its parameter `metric`."""
+    columns: tuple[str, ...] = ()
+    """One of these columns has values."""
+    when: str | None = None
+    """A further condition, by its name in `WHEN`."""
+    heading: str = ""
+    """Heading of its pages, before the metric; default: the label of the factor."""
+
+    def pages(
+        self, runs: pd.DataFrame, names: Sequence[str], declared: Sequence[Contrast]
+    ) -> Iterator[tuple[int, Page]]:
+        """Yield its pages for good runs in which these factors may vary, each with its position among factors."""
+        if self.columns and not any(c in runs and runs[c].notna().any() for c in self.columns):
+            return
+        measured = [m for m in headline_metrics(runs) if self.metrics is None or m in self.metrics]
+        for name in names if self.factor == "*" else [self.factor]:
+            if name in self.excluded or (name is not None and name not in names):
+                continue
+            for metric in measured if self.each or name else [None]:
+                if self.when and not WHEN[self.when](runs, metric, declared):
+                    continue
+                if name and metric and not _is_question(runs, name, metric, declared):
+                    continue
+                values = ("factor", name if self.factor == "*" else None), ("metric", metric if self.each else None)
+                label = self.heading or (factor(name).label or name.replace("_", " ") if name else "")
+                title = heading(label[:1].upper() + label[1:], metric) if metric else ""
+                position = names.index(name) if name else 0
+                yield position, Page(self.notebook, {key: value for key, value in values if value}, title)
+
+
+def _is_question(runs: pd.DataFrame, name: str, metric: str, declared: Sequence[Contrast]) -> bool:
+    """Whether a factor was asked about in a declared contrast, or varies within a tool."""
+    if any(factor_of(c) == name and c.metric == metric for c in declared):
+        return True
+    by_tool = runs[runs[metric].notna()].groupby("tool")[name]
+    return any(len(levels.drop_duplicates()) > 1 for _, levels in by_tool)
+
+
+def _placements(runs: pd.DataFrame, metric: str | None) -> set[str]:
+    return set((runs if metric is None else runs[runs[metric].notna()])["placement"].dropna())
+
+
+def _has_paths(runs: pd.DataFrame) -> bool:
+    """Whether a placement is none of the known ones: its pages then answer for all."""
+    return bool(_placements(runs, None) - set(PLACES))
+
+
+WHEN: Mapping[str, Callable[[Any, Any, Sequence[Contrast]], bool]] = {
+    "answers": lambda runs, _, declared: bool(headline_metrics(runs) or declared),
+    "long": lambda runs, _, __: _hours(runs) >= 6,
+    "pairs": lambda runs, metric, _: has_pairs(runs, metric),
+    "paths": lambda runs, metric, _: _has_paths(runs) and len(_placements(runs, metric)) > 1,
+    "zones": lambda runs, metric, _: not _has_paths(runs) and len(_placements(runs, metric)) > 1,
+}
+"""Conditions of chapters, by name: from good runs, a metric, and the declared contrasts."""
+
+
+@cache
+def chapters() -> tuple[Chapter, ...]:
+    """Return the chapters of the notebooks that come with the library, in the order of a report."""
+    rows = []
+    for file in shipped("notebooks").glob("*.ipynb"):
+        metadata = json.loads(file.read_text("utf-8"))["metadata"].get("netperf_lib")
+        if metadata is not None:
+            rows.append(Chapter(notebook=file.stem, **metadata))
+    return tuple(sorted(rows, key=lambda chapter: (chapter.place, chapter.notebook)))
+
+
 def pages(runs: pd.DataFrame) -> list[Page]:
-    """The pages that an experiment can fill: each factor that varies, by each headline metric that it varies in.
+    """The pages that an experiment can fill: of each notebook, as its metadata says.
 
     Declared questions always have a page; what was not measured is left out. In the order of a report: the summary,
     the questions, the quality of the data.
@@ -80,51 +158,16 @@ def pages(runs: pd.DataFrame) -> list[Page]:
     >>> [page.key for page in pages(exp.runs)]
     ['summary', '01-placement-latency', '01-placement-throughput', '03-streams-throughput', '07-quality']
     """
-    kept = ok_runs(runs)
-    metrics = headline_metrics(kept)
-    declared = contrasts(runs)
-    found = [Page("summary")] if metrics or declared else []
-    placements = set(kept["placement"].dropna())
-    found += [Page("pairs", {"metric": m}, heading("Every pair", m)) for m in metrics if has_pairs(kept, m)]
-    for name in dimensions(kept.columns):
-        if name in UNASKED:
-            continue
-        for metric in metrics:
-            with_value = kept[kept[metric].notna()]
-            levels = with_value[name].drop_duplicates()
-            asked = any(factor_of(c) == name and c.metric == metric for c in declared)
-            if len(levels) < 2 and not asked:
-                continue
-            if not asked and not _asked_by_itself(with_value, name):
-                continue
-            if name == "placement":
-                # a report with paths answers both on the pages of the paths
-                if not placements - set(PLACES) and len(set(with_value["placement"].dropna()) & set(PLACES)) > 1:
-                    found.append(Page("01-placement", {"metric": metric}, heading("Placement", metric)))
-                continue
-            book = SPECIAL.get(name, "factor")
-            if book == "06-tails" or (book in ONLY_THROUGHPUT and not metric.startswith("throughput")):
-                continue
-            parameters = {"metric": metric} | ({"factor": name} if book == "factor" else {})
-            if book == "04-tcp-buffers":
-                if metric != "throughput_bps":  # the notebook is about the receiver's
-                    continue
-                parameters = {}
-            label = "TCP buffers" if book == "04-tcp-buffers" else factor(name).label or name.replace("_", " ")
-            found.append(Page(book, parameters, heading(label[:1].upper() + label[1:], metric)))
-    if placements - set(PLACES) and len(placements) > 1:
-        found += [
-            Page("05-paths", {"metric": m}, heading("Paths", m))
-            for m in metrics
-            if len(set(kept.loc[kept[m].notna(), "placement"])) > 1
-        ]
-    if "limit_bps" in kept and kept["limit_bps"].notna().any():
-        found.append(Page("08-limits"))
-    if "latency_oneway_p99_us" in kept and kept[["latency_oneway_p99_us", "rtt_p99_us"]].notna().any(axis=None):
-        found.append(Page("06-tails"))
-    if _hours(kept) >= 6:
-        found += [Page("time", {"metric": m}, heading("Over time", m)) for m in metrics]
-    return [*found, Page("07-quality")]
+    good, declared = ok_runs(runs), contrasts(runs)
+    own = {chapter.factor for chapter in chapters()}
+    names = [name for name in dimensions(good.columns) if name not in UNASKED]
+    rows = [
+        ((chapter.place, position), page)
+        for chapter in chapters()
+        for position, page in chapter.pages(good, names, declared)
+        if chapter.factor != "*" or page.parameters["factor"] not in own
+    ]
+    return [page for _, page in sorted(rows, key=lambda row: row[0])]
 
 
 def fleet_pages(root: Location) -> list[Page]:
@@ -141,11 +184,6 @@ def fleet_pages(root: Location) -> list[Page]:
 def _hours(runs: pd.DataFrame) -> float:
     started = runs["started_utc"].dropna()
     return float((started.max() - started.min()).total_seconds()) / 3600 if len(started) > 1 else 0.0
-
-
-def _asked_by_itself(runs: pd.DataFrame, name: str) -> bool:
-    """Whether a factor varies within a tool, and not merely because two tools differ in it."""
-    return any(len(group[name].drop_duplicates()) > 1 for _, group in runs.groupby("tool"))
 
 
 def summary(place: Location) -> list[dict[str, Any]]:

@@ -1,0 +1,128 @@
+"""What the page on extending says, applied as it stands to a copy of the package, and used."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import REPO
+
+PAGE = (REPO / "docs" / "how-to" / "extend.md").read_text("utf-8")
+
+
+def blocks(language: str, section: str) -> list[str]:
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return re.findall(rf"(?ms)^```{language}\n(.*?)^```", text)
+
+
+def apply(diff: str, root: Path) -> None:
+    """Apply a block: the lines before and after must be in the file once."""
+    name, *lines = diff.splitlines()
+    file = root / name.removeprefix("--- ")
+    old = "".join(f"{line[1:]}\n" for line in lines if line[0] != "+")
+    new = "".join(f"{line[1:]}\n" for line in lines if line[0] != "-")
+    text = file.read_text("utf-8")
+    assert text.count(old) == 1, f"{file.name} does not hold once:\n{old}"
+    file.write_text(text.replace(old, new), "utf-8")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    shutil.copytree(REPO / "netperf_lib", tmp_path / "netperf_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(REPO / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("workshop"))
+    return tmp_path
+
+
+def run(copy: Path, code: str, *words: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code, *words], cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+EXPERIMENT = """
+name: extended
+hosts: {source: lab}
+pairs: [{client: client, server: zone, placement: same-zone}]
+"""
+
+
+def test_an_option_is_crossed_compared_and_passed_on(copy: Path) -> None:
+    for diff in blocks("diff", "An option of a test"):
+        apply(diff, copy)
+    [yaml] = blocks("yaml", "An option of a test")
+    (copy / "x.yaml").write_text(EXPERIMENT + yaml)
+    code = """
+from netperf_lib.experiment.schedule import schedule
+from netperf_lib.experiment.yaml import load_experiment
+from netperf_lib.tools import TOOLS
+
+plan = schedule(load_experiment("x.yaml"), seed=1)
+for trial in plan.trials[:6]:
+    print(*TOOLS["iperf3"].commands(trial.request, "192.0.2.1", 5201).client)
+for contrast in plan.experiment.contrasts:
+    print("contrast", contrast.a["tos"], contrast.b["tos"])
+"""
+    lines = run(copy, code).splitlines()
+    assert sorted(re.findall(r"-S (\d+)", "\n".join(lines))) == ["184", "184", "32", "32"]
+    contrasts = [line for line in lines if line.startswith("contrast")]
+    assert sorted(contrasts) == ["contrast 184 None"] * 2 + ["contrast 32 None"] * 2
+
+
+def test_a_metric_is_a_column_with_a_unit_and_a_direction(copy: Path) -> None:
+    for diff in blocks("diff", "A metric"):
+        apply(diff, copy)
+    code = """
+from netperf_lib.data.tables import SCHEMAS
+from netperf_lib.metrics import format_value, metric
+
+found = metric("handshake_us")
+print(SCHEMAS["runs"].field("handshake_us").type, found.better, format_value(1500.0, found.unit))
+"""
+    assert run(copy, code) == "double lower 1.5 ms\n"
+
+
+def test_a_page_comes_where_its_metadata_say(copy: Path) -> None:
+    [notebook] = blocks("json", "A page")
+    assert json.loads(notebook)["metadata"]["netperf_lib"]["columns"] == ["connect_us"]
+    (copy / "notebooks" / "connect.ipynb").write_text(notebook)
+    code = """
+import sys
+import netperf_lib as npl
+from netperf_lib.questions.contents import pages
+
+runs = npl.load(sys.argv[1])
+print(*(page.key for page in pages(runs)))
+print(*(page.key for page in pages(runs.assign(connect_us=120.0))))
+"""
+    without, page = run(copy, code, str(REPO / "data" / "recorded" / "lab-full")).splitlines()
+    assert page.split() == [*without.split()[:-1], "connect", "07-quality"]
+
+
+def test_a_source_of_hosts_provides_them(copy: Path) -> None:
+    [module] = blocks("py", "A source of hosts")
+    (copy / module.splitlines()[0].removeprefix("# ")).write_text(module)
+    for diff in blocks("diff", "A source of hosts"):
+        apply(diff, copy)
+    listed = [{"name": n, "address": f"192.0.2.{i}", "zone": "1"} for i, n in enumerate(("client", "zone", "other"), 1)]
+    (copy / "hosts.json").write_text(json.dumps(listed))
+    (copy / "x.yaml").write_text(
+        EXPERIMENT.replace(
+            "{source: lab}", f"{{source: service, options: {{url: '{(copy / 'hosts.json').as_uri()}'}}}}"
+        )
+        + "tests: [{tool: qperf, test: tcp_lat}]\n"
+    )
+    code = """
+from pathlib import Path
+from netperf_lib import hosts
+from netperf_lib.experiment.yaml import load_experiment
+
+with hosts.deployed(load_experiment("x.yaml"), state=Path()) as deployment:
+    print(*(f"{host.name}={host.address}" for host in deployment.hosts))
+"""
+    assert run(copy, code) == "client=192.0.2.1 zone=192.0.2.2\n"
