@@ -124,11 +124,25 @@ def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
 
 
 @npl.command()
+@click.option(
+    "--azure",
+    is_flag=False,
+    flag_value="azure-placement",
+    metavar="[EXPERIMENT]",
+    help="Check what an experiment needs in your Azure subscription (default: the one of the tutorial).",
+)
 @as_json
-def doctor(as_json: bool) -> None:
-    """Report what is missing on this machine and how to install it."""
+def doctor(azure: str | None, as_json: bool) -> None:
+    """Report what is missing on this machine and how to install it.
+
+    With --azure: everything that can be known of the subscription without creating anything: login, second factor,
+    rights, providers, zones, sizes, quota, image, price, policy.
+    """
     from .hosts.prerequisites import doctor as look
 
+    if azure:
+        _doctor_of_azure(azure, as_json)
+        return
     findings = look()
     if as_json:
         _echo(json.dumps([asdict(f) for f in findings], indent=2))
@@ -142,6 +156,24 @@ def doctor(as_json: bool) -> None:
                 _echo(f"{f.what} ({f.needed_for}): {f.remedy}")
     if not all(f.ok for f in findings if f.needed_for != "Azure"):
         sys.exit(1)
+
+
+def _doctor_of_azure(experiment: str, as_json: bool) -> None:
+    from .data.shipped import shipped
+    from .pipeline import examine
+
+    file = str(shipped("data", "experiments", f"{experiment}.yaml")) if experiment == "azure-placement" else experiment
+    rows = []
+    for subject, words, fine in examine(file):
+        rows.append({"what": subject, "ok": fine, "found": words})
+        if not as_json:
+            _echo(f"{'ok     ' if fine else 'PROBLEM'}  {subject:13}  {words}")
+    if as_json:
+        _echo(json.dumps(rows, indent=2))
+    if not all(row["ok"] for row in rows):
+        sys.exit(1)
+    if not as_json:
+        _echo(f"npl run {file}")
 
 
 @npl.command()

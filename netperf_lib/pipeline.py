@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -354,6 +354,13 @@ def preflight(experiment: PathLike) -> tuple[str, bool]:
     workload = _workload(schedule(declared, seed=0))
     found = _offering(declared, "preflight").preflight(declared, workload=workload)
     return str(found), not (found.problems or found.elsewhere)
+
+
+def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:
+    """Yield (subject, finding or remedy, in order?) for everything that can be known of a cloud without creating."""
+    declared = _load(experiment)
+    workload = _workload(schedule(declared, seed=0))
+    yield from _offering(declared, "examine").examine(declared, workload=workload)
 
 
 def _offering(declared: Experiment, what: str) -> Any:

@@ -172,6 +172,8 @@ class Cloud:
         """Providers that are not registered."""
         self.stopped: set[str] = set()
         """Names of VMs that are deallocated."""
+        self.actions = ["*"]
+        """What the caller may do."""
         self.terms: set[str] = set()
         """Plans whose terms are accepted."""
         self.scattered = False
@@ -400,6 +402,11 @@ class Cloud:
         return Answer(
             200, {"location": region, "name": version, "id": f"{BASE}/versions/{version}", "properties": properties}
         )
+
+    @route("GET", "(?:/resourceGroups/[^/]+)?/providers/Microsoft.Authorization/permissions")
+    def permissions(self, **_: Any) -> Answer:
+        """What the caller may do."""
+        return Answer(200, {"value": [{"actions": self.actions, "notActions": ["Microsoft.Authorization/*/Write"]}]})
 
     @route("GET", "/providers")
     def providers(self, **_: Any) -> Answer:

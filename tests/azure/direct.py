@@ -12,6 +12,7 @@ from typing import Any
 from netperf_lib.hosts.azure.failures import AzError, error_of
 
 from .cloud import BASE, SUBSCRIPTION, Cloud
+from .emulator import token
 
 COMPUTE, NETWORK = "providers/Microsoft.Compute", "providers/Microsoft.Network"
 
@@ -39,6 +40,8 @@ class DirectAz:
         self.interrupt_at: int | None = None
         self.interrupt_after = False
         self.extensions: list[str] = []
+        self.version = "2.91.0"
+        self.factors = ["pwd", "mfa"]
 
     def __call__(self, *words: str) -> Any:
         index = len(self.commands)
@@ -86,6 +89,12 @@ class DirectAz:
         if wanted not in (SUBSCRIPTION, "emulated"):
             raise AzError("no such subscription", code="SubscriptionNotFound", kind="subscription")
         return {"id": SUBSCRIPTION, "name": "emulated", "state": "Enabled", "user": self.user}
+
+    def _version(self, o: dict[str, list[str]]) -> Any:
+        return {"azure-cli": self.version}
+
+    def _account_get_access_token(self, o: dict[str, list[str]]) -> Any:
+        return {"accessToken": token(factors=self.factors), "tokenType": "Bearer"}
 
     def _extension_list(self, o: dict[str, list[str]]) -> Any:
         return [{"name": name} for name in self.extensions]

@@ -219,10 +219,11 @@ SHIPPED = {
 }
 
 
-def priced(name: str, folder: Path) -> Path:
+def priced(name: str, folder: Path, **more: Any) -> Path:
     """A shipped experiment, with today's public rates in its regions, rounded up."""
     document = yaml.safe_load(SHIPPED[name].read_text("utf-8"))
-    options = document["hosts"]["options"]
+    options = document["hosts"]["options"] | more
+    document["hosts"]["options"] = options
     cores = {"Standard_D16s_v5": 16, "Standard_D8s_v4": 8, "Standard_D4s_v5": 4, "Standard_D2s_v5": 2}
     rates = {size: 0.06 * n for size, n in cores.items()}
     rates |= {"VpnGw1AZ": 0.361, "disk StandardSSD_LRS": 0.0035, "public address": 0.005, "load balancer": 0.025}

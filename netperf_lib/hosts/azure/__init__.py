@@ -24,7 +24,7 @@ from ...errors import AzureError
 from ...experiment.model import Deployment, Experiment, Host
 from ..guests import guests, paths
 from ..source import NOTHING_KNOWN, Price, Workload, read_options
-from . import access, checks, groups, prices, proof, template
+from . import access, checks, doctor, groups, prices, proof, template
 from . import az as az_module
 from .az import Clock, Runs, find
 from .checks import Preflight
@@ -85,18 +85,8 @@ def spent(*, state: Path, done: float) -> float | None:
 
 
 def _look(experiment: Experiment, place: Topology, az: Runs, workload: Workload) -> Preflight:
-    noted = list(workload.notes)
-    if total := sum(sent.most_bytes for sent in workload.traffic.values()):
-        noted.append(f"up to {total / 1e9:,.0f} GB of traffic")
-    return checks.look(
-        experiment,
-        _options(experiment),
-        place,
-        az,
-        estimate=_estimate(experiment, place, workload),
-        measuring_s=workload.measuring_s,
-        noted=noted,
-    )
+    estimate = _estimate(experiment, place, workload)
+    return checks.look(experiment, _options(experiment), place, az, estimate=estimate, workload=workload)
 
 
 def preflight(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Preflight:
@@ -108,14 +98,36 @@ def preflight(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> 
     place, az = topology(experiment, options), _runner(options)
     found = _look(experiment, place, az, workload)
     if not found.problems and not found.elsewhere:
-        with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as kept:
-            attempt = _Attempt(experiment, options, place, found, kept, az)
-            try:
-                found.changes, remarks = attempt.rehearse()
-                found.warnings += remarks
-            except AzError as refusal:
-                found.problems.append(str(refusal))
+        try:
+            _rehearse(experiment, place, az, found)
+        except AzError as refusal:
+            found.problems.append(str(refusal))
     return found
+
+
+def _rehearse(experiment: Experiment, place: Topology, az: Runs, found: Preflight) -> str:
+    """What Azure says it would create; nothing is kept of it."""
+    with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as kept:
+        attempt = _Attempt(experiment, _options(experiment), place, found, kept, az)
+        found.changes, remarks = attempt.rehearse()
+        found.warnings += remarks
+        return f"Azure finds it valid, and would {groups.in_words(found.changes)}"
+
+
+def examine(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Iterator[tuple[str, str, bool]]:
+    """Yield (subject, what was found or what to do, whether it is in order) for all that can be known beforehand."""
+    options = _options(experiment)
+    place, az = topology(experiment, options), _runner(options)
+    estimate = _estimate(experiment, place, workload)
+    return doctor.examine(
+        experiment,
+        options,
+        place,
+        az,
+        rehearse=lambda found: _rehearse(experiment, place, az, found),
+        estimate=estimate,
+        workload=workload,
+    )
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Experiment
-from .az import RENEWED_BY, Runs, Zones, find, locations
+from ..source import Workload
+from .az import RENEWED_BY, Runs, Zones, find, list_locations, locations
 from .failures import AzError
 from .groups import Change, in_words
 from .options import Options
 from .prices import Cost, public_address
 from .topology import Topology, Vm
+
+OLDEST_AZ = (2, 76)
+"""It asks for a second factor where Azure wants one."""
 
 
 @dataclass(kw_only=True)
@@ -24,6 +29,8 @@ class Preflight:
 
     subscription: str
     user: str
+    user_type: str = ""
+    """`user` or `servicePrincipal`."""
     measuring_s: float
     cost: Cost
     allow_from: tuple[str, ...] = ()
@@ -83,49 +90,52 @@ def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     return offered
 
 
-def look(
-    experiment: Experiment,
-    options: Options,
-    topology: Topology,
-    az: Runs,
-    *,
-    estimate: Cost,
-    measuring_s: float,
-    noted: Iterable[str] = (),
-) -> Preflight:
-    """Check everything that can be known in advance, all deployments together; `noted` are the notes of the plan.
+def login(experiment: Experiment, options: Options, az: Runs, *, estimate: Cost, workload: Workload) -> Preflight:
+    """Who is logged in, and to which subscription.
 
-    AzureError if nobody is logged in, or the subscription is not accessible: nothing else can be checked then.
+    AzureError if nobody is, or the subscription is not accessible: nothing else can be checked then.
     """
     account = az("account", "show", *(("--subscription", options.subscription) if options.subscription else ()))
     user = account.get("user") or {}
+    noted = list(workload.notes)
+    if total := sum(sent.most_bytes for sent in workload.traffic.values()):
+        noted.append(f"up to {total / 1e9:,.0f} GB of traffic")
     found = Preflight(
         subscription=account["id"],
         user=user.get("name", "unknown"),
-        measuring_s=measuring_s,
+        user_type=user.get("type", ""),
+        measuring_s=workload.measuring_s,
         cost=estimate,
-        warnings=list(noted),
+        warnings=noted,
     )
     if account.get("state") not in (None, "Enabled"):
         found.problems.append(
             f"subscription {account.get('name')} is {account['state']}: choose another (az account set)"
         )
+    return found
+
+
+def version(az: Runs) -> str:
+    """Version of az; AzureError if it is too old to log in with a second factor."""
+    text = str((az("version") or {}).get("azure-cli", "0"))
+    if tuple(int(part) for part in re.findall(r"\d+", text)[:2]) < OLDEST_AZ:
+        oldest = ".".join(map(str, OLDEST_AZ))
+        raise AzureError(f"az {text} is too old to log in with a second factor: run `az upgrade` ({oldest} or later)")
+    return text
+
+
+def look(
+    experiment: Experiment, options: Options, topology: Topology, az: Runs, *, estimate: Cost, workload: Workload
+) -> Preflight:
+    """Check everything that can be known in advance, all deployments together."""
+    version(az)
+    found = login(experiment, options, az, estimate=estimate, workload=workload)
     looks = _looking(az, found) if options.resource_group else az
-    _zones(looks, options, topology, found)
-    topology = topology.unzoned(found.unzoned)
-    _sizes(looks, options, topology, found)
-    _quota(looks, options, topology, found)
-    _image(looks, options, topology, found)
-    _existing(az, looks, options, topology, found)
-    found.allow_from = callers(options, found.problems)
-    if experiment.budget is not None and estimate.amount is None:
-        found.problems.append(f"budget {experiment.budget:g} cannot be kept: {estimate}")
-    elif experiment.budget is not None and (estimate.amount or 0) > experiment.budget:
-        found.problems.append(
-            f"{estimate} is above the budget of {experiment.budget:g}: measure less, use smaller VMs, or raise it"
-        )
+    for _, check in CHECKS:
+        check(az if check is _existing else looks, options, topology, found)
+    price(experiment, found)
     each_h = estimate.hours / experiment.deployments
-    if user.get("type") == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
+    if found.user_type == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
         found.warnings.append(
             f"a deployment is expected to run for {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "
             f"and leaves the VMs until they expire; set {RENEWED_BY[0]}, so that it is renewed"
@@ -136,6 +146,18 @@ def look(
             f"{options.expires_h:g}: raise it, or measure less"
         )
     return found
+
+
+def price(experiment: Experiment, found: Preflight) -> str:
+    """The estimate against the budget."""
+    estimate, budget = found.cost, experiment.budget
+    if budget is not None and estimate.amount is None:
+        found.problems.append(f"budget {budget:g} cannot be kept: {estimate}")
+    elif budget is not None and (estimate.amount or 0) > budget:
+        found.problems.append(
+            f"{estimate} is above the budget of {budget:g}: measure less, use smaller VMs, or raise it"
+        )
+    return f"{estimate}{f', within the budget of {budget:g}' if budget is not None else ''}"
 
 
 def _looking(az: Runs, found: Preflight) -> Runs:
@@ -156,10 +178,10 @@ def _looking(az: Runs, found: Preflight) -> Runs:
     return look
 
 
-def _zones(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
+def _zones(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
     zones = found.physical_zones = locations(az, found.subscription)
     if not zones:
-        return
+        return "not known"
     found.problems += [
         f"region {region!r} is not open to this subscription (az account list-locations)"
         for region in topology.regions
@@ -171,13 +193,13 @@ def _zones(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
         for vm in topology.unzoned(found.unzoned).vms
         if vm.region in zones and vm.zone and vm.zone not in zones[vm.region]
     ]
+    return ", ".join(f"{r} ({len(zones.get(r, ()))} zones)" for r in topology.regions)
 
 
-def _sizes(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
-    for region, size in dict.fromkeys((v.region, v.size) for v in topology.vms):
-        listed = az(
-            "vm", "list-skus", "--location", region, "--size", size, "--resource-type", "virtualMachines", "--all"
-        )
+def _sizes(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+    topology = topology.unzoned(found.unzoned)
+    for region, size in _sizes_by_region(topology):
+        listed = az(*_skus(region, size))
         if listed is None:
             continue
         if exact := [s for s in listed if s["name"].lower() == size.lower()]:
@@ -203,9 +225,29 @@ def _sizes(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
             found.elsewhere.append(f"{size} cannot have trusted launch; choose another, or security_type: Standard")
         if options.encryption_at_host and not _can(sku, "EncryptionAtHostSupported"):
             found.elsewhere.append(f"{size} cannot encrypt at the host; choose another")
+    return ", ".join(f"{size} in {region}" for region, size in found.skus)
 
 
-def _quota(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
+def _sizes_by_region(topology: Topology) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((v.region, v.size) for v in topology.vms))
+
+
+def _skus(region: str, size: str) -> tuple[str, ...]:
+    return ("vm", "list-skus", "--location", region, "--size", size, "--resource-type", "virtualMachines", "--all")
+
+
+def commands(options: Options, topology: Topology, subscription: str) -> list[tuple[str, ...]]:
+    """What the checks ask az, as far as it is known before they do."""
+    out: list[tuple[str, ...]] = [list_locations(subscription), *(_skus(*at) for at in _sizes_by_region(topology))]
+    for region in topology.regions:
+        out.append(("vm", "list-usage", "--location", region))
+        out.append(("network", "list-usages", "--location", region))
+        out.append(("vm", "image", "show", "--location", region, "--urn", options.image))
+    return [*out, *(("provider", "show", "--namespace", name) for name in _needed_providers(options))]
+
+
+def _quota(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+    counted = []
     for region in topology.regions:
         need: Counter[str] = Counter()
         for vm in topology.vms:
@@ -214,10 +256,13 @@ def _quota(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
                 need["cores"] += vcpus(sku)
         if need:
             _free(az("vm", "list-usage", "--location", region), need, region, "vCPUs", found)
+            counted.append(f"{need['cores']} vCPUs in {region}")
         if addresses := topology.public_addresses(options.management).count(region):
             names = ("publicipaddresses", "standardskupublicipaddresses", "ipv4standardskupublicipaddresses")
             wanted = Counter(dict.fromkeys(names, addresses))
             _free(az("network", "list-usages", "--location", region), wanted, region, "public addresses", found)
+            counted.append(f"{addresses} public addresses in {region}")
+    return f"{', '.join(counted)} are free" if counted else "nothing to count"
 
 
 def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, what: str, found: Preflight) -> None:
@@ -231,7 +276,7 @@ def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, 
             )
 
 
-def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> None:
+def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
     """The image against sizes, security type and plan."""
     publisher, offer, sku_name, _ = options.image.split(":")
     for region in topology.regions:
@@ -273,9 +318,10 @@ def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
                 f"--urn {options.image}`"
             )
     found.plan = found.plan if options.plan is None else options.plan
+    return options.image
 
 
-def _existing(az: Runs, looks: Runs, options: Options, topology: Topology, found: Preflight) -> None:
+def _existing(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
     """Existing resources to build on: creating a gateway would take most of an hour before one is found missing."""
     circuit = options.expressroute_circuit if any(g.kind == "ExpressRoute" for g in topology.gateways) else None
     bastion = f"{options.bastion}?api-version=2023-09-01" if options.bastion else ""
@@ -299,13 +345,40 @@ def _existing(az: Runs, looks: Runs, options: Options, topology: Topology, found
             found.problems.append(
                 f"{what} has native client support off: `az network bastion update --enable-tunneling`"
             )
-    if options.shutdown:
-        shown = looks("provider", "show", "--namespace", "Microsoft.DevTestLab")
-        if shown and (state := shown.get("registrationState")) != "Registered":
+    return ", ".join(what for what, _, where in wanted if where) or "nothing that exists already"
+
+
+def _needed_providers(options: Options) -> list[str]:
+    return ["Microsoft.Compute", "Microsoft.Network", *(["Microsoft.DevTestLab"] if options.shutdown else [])]
+
+
+def _providers(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+    names = _needed_providers(options)
+    for name in names:
+        shown = az("provider", "show", "--namespace", name)
+        if shown is not None and (state := shown.get("registrationState")) != "Registered":
+            other = " (its schedules stop forgotten VMs), or set hosts.options.shutdown: false" if "Lab" in name else ""
             found.problems.append(
-                f"provider Microsoft.DevTestLab is {state}, and its schedules stop forgotten VMs: run `az provider "
-                "register --wait --namespace Microsoft.DevTestLab`, or set hosts.options.shutdown: false"
+                f"provider {name} is {state}: run `az provider register --wait --namespace {name}`{other}"
             )
+    return f"{', '.join(n.removeprefix('Microsoft.') for n in names)} are registered"
+
+
+def _caller(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+    found.allow_from = callers(options, found.problems)
+    return f"port 22 will be open to {', '.join(found.allow_from)}"
+
+
+CHECKS: tuple[tuple[str, Callable[[Runs, Options, Topology, Preflight], str]], ...] = (
+    ("providers", _providers),
+    ("zones", _zones),
+    ("sizes", _sizes),
+    ("quota", _quota),
+    ("image", _image),
+    ("built upon", _existing),
+    ("access", _caller),
+)
+"""Subject and check: each adds what is wrong to the findings, and returns what it found."""
 
 
 def callers(options: Options, problems: list[str]) -> tuple[str, ...]:

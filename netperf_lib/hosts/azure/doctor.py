@@ -1,0 +1,117 @@
+"""Everything that can be known of a subscription before anything is created in it, a line each."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ...experiment.model import Experiment
+from ..source import NOTHING_KNOWN, Workload
+from . import checks
+from .az import Runs
+from .failures import AzError
+from .options import Options
+from .topology import Topology
+
+WRITES = (
+    "Microsoft.Resources/deployments/write",
+    "Microsoft.Compute/virtualMachines/write",
+    "Microsoft.Network/virtualNetworks/write",
+    "Microsoft.Network/networkInterfaces/write",
+)
+"""Actions that placing VMs needs."""
+
+
+class _Ahead:
+    """Az commands that are run at once, before anybody asks; what else is asked is run then."""
+
+    def __init__(self, az: Runs, pool: ThreadPoolExecutor, commands: list[tuple[str, ...]]) -> None:
+        self.az = az
+        self.answers: dict[tuple[str, ...], Future[Any]] = {c: pool.submit(az, *c) for c in dict.fromkeys(commands)}
+
+    def __call__(self, *command: str) -> Any:
+        return self.answers[command].result() if command in self.answers else self.az(*command)
+
+
+def _token_shows_second_factor(az: Runs, found: checks.Preflight, _: Options) -> str:
+    if found.user_type == "servicePrincipal":
+        return "not asked of a service principal"
+    token = str((az(*TOKEN) or {}).get("accessToken", "")).split(".")
+    claims = json.loads(base64.urlsafe_b64decode(token[1] + "==")) if len(token) == 3 else {}
+    if "mfa" in claims.get("amr", ()):
+        return "given at this login"
+    found.warnings.append("not given: Azure asks for it when something is created; run `az logout`, then `az login`")
+    return ""
+
+
+def _rights(az: Runs, found: checks.Preflight, options: Options) -> str:
+    permissions = (az(*_permissions(found.subscription, options)) or {}).get("value") or ()
+
+    def may(action: str) -> bool:
+        def fits(patterns: Any) -> bool:
+            return any(fnmatchcase(action.lower(), str(p).lower()) for p in patterns or ())
+
+        return any(fits(p.get("actions")) and not fits(p.get("notActions")) for p in permissions)
+
+    where = options.resource_group or "the subscription"
+    if lacking := [action for action in WRITES if not may(action)]:
+        found.problems.append(f"no right to {', '.join(lacking)} in {where}: ask its owner for the role Contributor")
+    return f"may create what is needed in {where}"
+
+
+def _permissions(subscription: str, options: Options) -> tuple[str, ...]:
+    within = f"/resourceGroups/{options.resource_group}" if options.resource_group else ""
+    scope = f"/subscriptions/{subscription}{within}"
+    url = f"{scope}/providers/Microsoft.Authorization/permissions?api-version=2022-04-01"
+    return ("rest", "--method", "get", "--url", url)
+
+
+TOKEN = ("account", "get-access-token")
+
+
+def examine(
+    experiment: Experiment,
+    options: Options,
+    topology: Topology,
+    az: Runs,
+    *,
+    rehearse: Callable[[checks.Preflight], str],
+    estimate: Any,
+    workload: Workload = NOTHING_KNOWN,
+) -> Iterator[tuple[str, str, bool]]:
+    """Yield (subject, what was found or what to do, whether it is in order), one after another; nothing is created.
+
+    AzError if `az` is too old or nobody is logged in: nothing else can be known then.
+    """
+    yield "az", checks.version(az), True
+    found = checks.login(experiment, options, az, estimate=estimate, workload=workload)
+    yield "login", f"user {found.user}, subscription {found.subscription}", not found.problems
+    with ThreadPoolExecutor(12) as pool:
+        commands = checks.commands(options, topology, found.subscription)
+        commands += [_permissions(found.subscription, options)]
+        commands += [TOKEN] if found.user_type != "servicePrincipal" else []
+        ahead = _Ahead(az, pool, commands)
+        subjects: list[tuple[str, Callable[[], str]]] = [
+            ("second factor", lambda: _token_shows_second_factor(ahead, found, options)),
+            ("rights", lambda: _rights(ahead, found, options)),
+            *((name, lambda check=check: check(ahead, options, topology, found)) for name, check in checks.CHECKS),
+            ("price", lambda: checks.price(experiment, found)),
+            ("policy", lambda: rehearse(found)),
+        ]
+        for subject, check in subjects:
+            before = len(found.problems), len(found.elsewhere), len(found.warnings)
+            try:
+                words = check()
+            except AzError as failure:
+                if failure.deed == "login":
+                    raise
+                found.problems.append(re.sub("^az [^:]*: ", "", str(failure)))
+                words = ""
+            trouble = found.problems[before[0] :] + found.elsewhere[before[1] :]
+            warned = found.warnings[before[2] :]
+            yield subject, "; ".join([*trouble, *warned]) or words, not trouble

@@ -1,0 +1,128 @@
+"""Everything that can be known of a subscription before anything is created in it."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netperf_lib import cli
+from netperf_lib.errors import AzureError
+from netperf_lib.hosts import azure, options
+from netperf_lib.hosts.azure import checks
+from netperf_lib.hosts.azure.topology import topology
+
+from .cloud import SUBSCRIPTION, Cloud, Fault
+from .conftest import World, experiment
+from .direct import DirectAz
+from .test_landing_zone import priced
+
+SUBJECTS = (
+    "az", "login", "second factor", "rights", "providers", "zones", "sizes", "quota", "image", "built upon", "access",
+    "price", "policy",
+)  # fmt: skip
+
+
+def found(declared: Any) -> dict[str, tuple[str, bool]]:
+    return {subject: (words, fine) for subject, words, fine in azure.examine(declared)}
+
+
+def test_a_line_for_each_subject_and_nothing_is_created(az: DirectAz, cloud: Cloud) -> None:
+    lines = found(experiment("a b cross-region", budget=5, prices={**PRICED}))
+    assert tuple(lines) == SUBJECTS
+    assert all(fine for _, fine in lines.values()), lines
+    assert lines["second factor"][0] == "given at this login"
+    assert lines["quota"][0].startswith(
+        "4 vCPUs in westeurope, 1 public addresses in westeurope, 4 vCPUs in northeurope"
+    )
+    assert lines["policy"][0].startswith("Azure finds it valid, and would create 2 networkInterfaces, ")
+    assert "within the budget of 5" in lines["price"][0]
+    assert not cloud.groups
+    assert not cloud.resources
+    assert not [r for r in cloud.requests if r.startswith(("PUT", "DELETE", "PATCH"))]
+
+
+PRICED = {"Standard_D4s_v5": 0.2, "disk StandardSSD_LRS": 0.0, "public address": 0.0, "transfer cross-region": 0.07}
+
+
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [
+        ("rights", "no right to Microsoft.Compute/virtualMachines/write"),
+        ("providers", "provider Microsoft.Compute is NotRegistered: run `az provider register --wait"),
+        ("quota", "quota of standardDSv5Family in westeurope: 8 vCPUs needed, 1 free of 1"),
+        ("policy", "RequestDisallowedByPolicy: Resource 'x' was disallowed by policy"),
+        ("built upon", "run `az extension add --name bastion`"),
+        ("price", "is above the budget of 0.1"),
+        ("sizes", "size Standard_D4s_v5 is not available in zone 3"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_remedy(az: DirectAz, cloud: Cloud, subject: str, words: str) -> None:
+    more: dict[str, Any] = {}
+    match subject:
+        case "rights":
+            cloud.actions = ["*/read", "Microsoft.Network/*", "Microsoft.Resources/*"]
+        case "providers":
+            cloud.unregistered.add("Microsoft.Compute")
+        case "quota":
+            cloud.limits["westeurope", "standardDSv5Family"] = 1
+        case "policy":
+            text = "Resource 'x' was disallowed by policy"
+            cloud.faults.append(Fault("request", "POST .*/validate", 403, "RequestDisallowedByPolicy", text, times=9))
+        case "built upon":
+            where = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/g/providers/Microsoft.Network/bastionHosts/b"
+            more = {"bastion": where, "management": "private"}
+        case "price":
+            more = {"prices": {**PRICED, "Standard_D4s_v5": 2.0}}
+        case "sizes":
+            more = {"zones": ["3"], "vm_size": "Standard_F72s_v2"}
+            words = words.replace("D4s_v5", "F72s_v2")
+    lines = found(experiment(budget=0.1 if subject == "price" else None, **more))
+    said, fine = lines[subject]
+    assert not fine
+    assert words in said
+
+
+def test_a_login_without_a_second_factor_is_a_warning(az: DirectAz, cloud: Cloud) -> None:
+    az.factors = ["pwd"]
+    words, fine = found(experiment())["second factor"]
+    assert fine
+    assert "run `az logout`, then `az login`" in words
+    az.user = {"name": "app", "type": "servicePrincipal"}
+    assert found(experiment())["second factor"] == ("not asked of a service principal", True)
+
+
+def test_an_old_az_is_refused_before_anything_else(az: DirectAz, tmp_path: Path) -> None:
+    az.version = "2.45.0"
+    with pytest.raises(AzureError, match=r"az 2\.45\.0 is too old .*run `az upgrade` .2\.76 or later"):
+        azure.up(experiment(), number=1, state=tmp_path)
+    assert [c[0] for c in az.commands] == ["version"]
+
+
+def test_what_is_asked_ahead_is_what_the_checks_ask(az: DirectAz) -> None:
+    declared = experiment("a b cross-region")
+    asked = options(declared)
+    ahead = checks.commands(asked, topology(declared, asked), SUBSCRIPTION)
+    assert found(declared)
+    assert all(az.commands.count(command) == 1 for command in ahead)
+    late = [c for c in az.commands if c not in ahead]
+    assert [c[:3] for c in late if c[0] not in ("version", "account", "rest", "deployment")] == []
+
+
+@pytest.mark.slow
+def test_the_tutorials_experiment_with_the_real_az(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the order of seconds: what az is asked is asked at once."""
+    file = priced("azure-placement", tmp_path, allow_from=["192.0.2.7"])
+    begun = time.monotonic()
+    cli.npl.main(["doctor", "--azure", str(file)], standalone_mode=False)
+    took = time.monotonic() - begun
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last == f"npl run {file}"
+    assert [re.match(r"ok +(.+?)  ", line)[1] for line in lines] == list(SUBJECTS)  # type: ignore[index]
+    assert not world.cloud.groups
+    assert took < 120, "20 s on an idle machine"
