@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from netperf_lib import tools
+from netperf_lib.stats.verdict import compare
 
 from . import bench_parse, bench_sockperf, bench_stats
 
@@ -27,6 +28,14 @@ def test_the_document_of_iperf3_is_read_without_a_warning(streams: int) -> None:
     (run,) = tools.parse(bench_parse.iperf3_document(1 << 20, streams))
     assert (run.status, run.error, list(run.warnings)) == ("ok", None, [])
     assert len(run.intervals["start_s"]) % (streams + (streams > 1)) == 0  # each stream, and the sum of several
+
+
+def test_conditions_of_one_level_are_judged_the_same_or_not_at_all() -> None:
+    runs = bench_stats.family(6, 15)
+    found = compare(runs)
+    assert len(found) == 15
+    assert not [c.words for c in found if c.verdict in ("better", "worse")]
+    assert all(c.low < 1 < c.high for c in found)
 
 
 def test_percentiles_are_those_of_sorting() -> None:
