@@ -44,7 +44,7 @@ bench: setup ## measure speed and memory against the promised limits
 	@$(BIN)/python -m pytest --quiet --capture=no tests/bench/bench_*.py $(ARGS)
 
 fuzz: setup ## fuzz the log readers with damaged logs (SECONDS=60); installs atheris
-	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet 'atheris==2.3.0'
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet 'atheris==3.0.0'
 	@$(BIN)/python tests/fuzz_parse.py -max_total_time=$(or $(SECONDS),60) -max_len=20000
 
 validate: setup ## check the statistics on simulations with known true effects (SEED=… repeats one)
