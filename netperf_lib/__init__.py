@@ -13,6 +13,8 @@ from typing import Any
 
 import lazy_loader
 
+from .errors import unknown
+
 __version__ = "0.1.0"
 
 # Parts that lie inside of another part.
@@ -27,4 +29,4 @@ def __getattr__(name: str) -> Any:
         return import_module(f".{_INSIDE[name]}", __name__)
     if name in __all__:
         return _attribute(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r} (it offers {', '.join(sorted(__all__))})")
+    raise unknown(__name__, name, __all__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import re
 import shlex
@@ -9,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 
@@ -55,10 +56,22 @@ def explain(error: Exception) -> str | None:
     return None
 
 
+def unknown(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """Return the error for a name that a module does not have, which says which ones are near."""
+    known = sorted(known)
+    near = [k for k in known if k.endswith(f".{name}")] or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it offers {', '.join(known)}"
+    return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
+
+
 class NetperfError(Exception):
     """Anything that a user can cause or must know; the command line shows its text, never a traceback."""
 
     exit_code = 1
+
+    def _render_traceback_(self) -> list[str]:
+        # IPython shows this instead of the source of the library; `%debug` still leads to it
+        return [f"\x1b[31m{type(self).__name__}: {visible(str(self))}\x1b[0m"]
 
 
 class UsageError(NetperfError):
@@ -145,8 +158,8 @@ class ReportError(NetperfError):
     """Paths of the reports that were made anyway."""
 
 
-class NothingToReport(ReportError):  # noqa: N818 (not an error: a state of the data)
-    """The experiment lacks the data that a notebook needs: its page ends here and says why."""
+class NothingToReport(UsageError, ReportError):  # noqa: N818 (not an error: a state of the data)
+    """The experiment lacks the data that a question needs: a page ends here and says why."""
 
     def _render_traceback_(self) -> list[str]:
         # IPython shows this instead of a traceback: it is not a mistake

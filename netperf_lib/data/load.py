@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ..errors import StoreError, UsageError
+from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
+from ..metrics import METRICS, PAGES
 from .files import Location, explained, folder
 from .ingest import Part, Tables, current
 from .layout import Declaration, Store, stores
@@ -87,6 +89,21 @@ class Results:
         return self._declared.frozen_utc
 
     @property
+    def metrics(self) -> list[str]:
+        """The metrics that were measured."""
+        return [m for m in METRICS if m in self.runs and self.runs[m].notna().any()]
+
+    @property
+    def factors(self) -> list[str]:
+        """The factors that vary."""
+        return [f for f in dimensions(self.runs.columns) if len(self.runs[f].unique()) > 1]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(f"an experiment has no {name!r}; functions take it: npl.{name}(exp, …), see dir(npl)")
+
+    @property
     def alpha(self) -> float:
         """Share of reports that may contain a false verdict."""
         return self.declaration.alpha
@@ -108,6 +125,9 @@ class Results:
             "title": self.declaration.title,
             "runs": repr(self).partition(": ")[2].rstrip(">"),
             "frozen": self.frozen_utc or "not recorded",
+            "metrics": ", ".join(m for m in PAGES if m in self.metrics),
+            "factors": ", ".join(self.factors),
+            "ask": f"npl.ask(exp, {(self.factors or ['placement'])[0]!r})",
             "notice": self.notice,
             "path": self.path,
         }

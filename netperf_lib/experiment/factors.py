@@ -17,13 +17,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..metrics import EVIDENCE, METRICS, format_value, to_bps
 from .placements import PLACEMENTS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Level: TypeAlias = str | int | float | bool | None
 
@@ -298,20 +295,6 @@ def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",))
     place = {name: i for i, name in enumerate(FACTORS)}
     own = place["client"] - 0.5  # labels come before the hosts, which name a condition last
     return sorted(dict.fromkeys(have), key=lambda c: place.get(c, own))
-
-
-def residue(runs: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Factors that vary within the groups formed by `by`: those that a projection onto `by` leaves out.
-
-    Such groups hold several conditions; anything that aggregates them must say so. In the order of the list of factors.
-    """
-    others = [c for c in dimensions(runs.columns) if c not in by]
-    if not others or not len(runs):
-        return []
-    if not by:
-        return [c for c in others if len(runs[c].unique()) > 1]
-    several = runs.groupby(list(by), dropna=False, observed=True)[others].nunique(dropna=False).max()
-    return [c for c in others if several[c] > 1]
 
 
 def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:

@@ -150,10 +150,25 @@ class Load(_Declared):
         return f"{self.tool} {self.test} ×{self.streams}{told}"
 
 
+OPTIONS = {option.name: option for tool in TOOLS.values() for option in tool.OPTIONS}
+
+
+def _with_options(schema: dict[str, Any]) -> None:
+    """Each option of a tool is a key of a test, with one level or several."""
+    level = {"type": ["string", "number", "boolean", "null"]}
+    for name, option in OPTIONS.items():
+        several = {"type": "array", "items": level, "minItems": 1}
+        schema["properties"][name] = {
+            "description": f"{option.help}; several levels are crossed.",
+            "anyOf": [level, several],
+        }
+
+
 class TestSpec(_Declared):
     """One test of one tool, and the factor levels it is crossed with."""
 
     __test__ = False  # not a pytest class
+    model_config = ConfigDict(json_schema_extra=_with_options)
 
     tool: Tool
     """Tool that measures."""
@@ -172,9 +187,25 @@ class TestSpec(_Declared):
     placements: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Only pairs with these placements; null: all pairs."""
     options: dict[str, Option | Annotated[tuple[Option | None, ...], Field(min_length=1)]] = {}
-    """Further options of the test, as declared by its tool; each value of a list is a condition (null: the default)."""
+    """Further options of the test, as declared by its tool; each value of a list is a condition (null: the default).
+
+    An option can also stand beside `tool` and `test`: `bitrate: [1G, 5G]`."""
     during: Load | None = None
     """Measure while this load runs."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_options(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or not isinstance(given.get("options", {}), Mapping):
+            return given
+        own = {name: value for name, value in given.items() if name in OPTIONS}
+        if twice := sorted(own.keys() & given.get("options", {}).keys()):
+            raise ValueError(f"{twice[0]} once: it stands in options and beside them")
+        options = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in {**given.get("options", {}), **own}.items()
+        }
+        rest = {name: value for name, value in given.items() if name not in own}
+        return {**rest, "options": options} if options else rest
 
 
 def _share(value: object) -> object:

@@ -17,7 +17,7 @@ from .. import tools
 from ..errors import CONTROL, ExperimentError, UsageError
 from .contrasts import expand, problems
 from .factors import FACTORS, is_reserved
-from .model import Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
+from .model import OPTIONS, Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
 from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
 
 
@@ -256,7 +256,7 @@ def _message(error: Any) -> str:
     match kind:
         case "extra_forbidden":
             part = Experiment if len(loc) == 1 else _PARTS.get(str(loc[0]), Experiment)
-            known = list(part.model_fields)
+            known = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
             near = difflib.get_close_matches(str(loc[-1]), known, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
             return f"unknown key; {hint}known here are {', '.join(known)}"

@@ -4,13 +4,16 @@ Every figure has units on its axes, n and method in its caption, and an alternat
 colour-blind readers.
 """
 
+from typing import NoReturn
+
+from ..errors import unknown
+from ._tails import ecdf
+from ._throughput import roofline, roofs, share, streams, waits
+from ._time import by_clock, over_time
 from .figure import Nothing, Plot
 from .places import levels, matrix
 from .ratios import forest, shift
 from .rounds import drift, intervals, paired, rounds, under_load
-from .tails import ecdf
-from .throughput import roofline, roofs, share, streams, waits
-from .time import by_clock, over_time
 
 __all__ = [
     "Nothing",
@@ -37,3 +40,7 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise unknown("netperf_lib.plots", name, __all__)

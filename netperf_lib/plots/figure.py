@@ -29,9 +29,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ..errors import NothingToReport
+from ..data.load import Results
+from ..errors import NothingToReport, UsageError
 from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
+from ..questions.details import default_metric
+from ..questions.observe import levels_by, observed
 from ..questions.words import MIME
 
 if TYPE_CHECKING:
@@ -229,13 +232,18 @@ Drawn: TypeAlias = Any
 
 
 def drawing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a plot function draw on the caller's axes, and show a sentence if there is nothing to draw.
+    """Let a plot function draw on the caller's axes, in panels, and show a sentence if there is nothing to draw.
 
-    Without ``ax`` the function returns a `Plot`, which has a caption; with ``ax`` it returns those axes.
+    Without ``ax`` the function returns a `Plot`, which has a caption; with ``ax`` it returns those axes. ``hue`` is
+    another name of ``by``; ``col`` is a factor that gives each of its levels a panel of its own.
     """
 
     @wraps(function)
-    def draw(*args: Any, **options: Any) -> Any:
+    def draw(*args: Any, hue: Any = (), col: str | None = None, **options: Any) -> Any:
+        if hue:
+            options["by"] = hue
+        if col is not None:
+            return _panels(draw, args, options, col)
         axes = options.get("ax")
         try:
             figure = function(*args, **options)
@@ -267,6 +275,38 @@ def _mark(figure: Plot, notice: str) -> None:
     short = re.split(r"[;.] |[.;]$", notice)[0]
     short = short if len(short) <= NOTICE else f"{short[: NOTICE - 1]}…"
     figure.supxlabel(short, fontsize=6.5, color=MUTE, x=0.995, ha="right")
+
+
+def detail_table(table: Any, data: Any, name: str) -> tuple[pd.DataFrame, Any]:
+    """A table of details and the runs that it belongs to; an experiment has both."""
+    if isinstance(table, Results):
+        table, data = getattr(table, name), table if data is None or isinstance(data, str) else data
+    column = {"percentiles": "percentile", "intervals": "start_s"}[name]
+    if not isinstance(table, pd.DataFrame) or column not in table or (data is None and "condition" not in table):
+        raise UsageError(f"give the {name} and their runs, as in plots.intervals(exp.intervals, exp), or an experiment")
+    return table, data
+
+
+def _panels(draw: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], col: str) -> Any:
+    """Draw each level of a factor in a panel of its own, side by side, on a common scale."""
+    table = [a for a in args[:1] if isinstance(a, pd.DataFrame) and "run_id" in a and "status" not in a]  # details
+    data, metric = [*args[len(table) :], None][:2]
+    by = options.pop("by", ())
+    by = (by,) if isinstance(by, str) else tuple(by)
+    metric = metric or options.pop("metric", None) or (default_metric(data, table[0]) if table else None)
+    asked = {key: options.pop(key) for key in ("where", "pool") if key in options}
+    obs = observed(data, metric, (*by, col), **asked)
+    groups = levels_by(obs, col)
+    with mpl.rc_context(STYLE):
+        figure = Plot(figsize=(WIDTH, 3.2), layout="constrained")
+        panels = figure.subplots(ncols=len(groups), sharey=True, squeeze=False)[0]
+        for axes, (words, part) in zip(panels, groups.items(), strict=True):
+            draw(*table, part, ax=axes, **options)
+            axes.set_title(words)
+            axes.label_outer()
+    figure.caption = f"{metric_of(obs.metric).label}: a panel for each level of {col}, on one scale."
+    figure.alt = f"Panels: {', '.join(groups)}."
+    return figure
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,36 +10,54 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
-from ..errors import NothingToReport
+from ..errors import NothingToReport, UsageError
 from ..experiment.factors import sort_levels
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..questions.colours import colours
-from ..questions.conditions import interval_words
-from ..questions.conditions import levels as levels_of
-from ..questions.observe import conditioned
+from ..questions.observe import Data, observed
+from ..questions.observe import levels as observed_levels
+from ..questions.pairs import ends_of
+from ..questions.words import interval_words
 from .figure import INK, MUTE, Drawn, axis, drawing, each, interval, legend, legend_height, plot
 
 BLUES = LinearSegmentedColormap.from_list("netperf", ["#eef4fb", "#c3dbf0", "#86b9e0", "#4190c7", "#1565a5", "#0b3c70"])
 """One hue from light to dark: the order remains visible in grey print and with every kind of colour blindness."""
 
 
+def levels_of(data: Any, metric: str | None, by: str | Sequence[str] = (), **options: Any) -> pd.DataFrame:
+    """A table of levels with the column ``condition``: made of what is given, or given."""
+    if not isinstance(metric, str | None):
+        raise UsageError(f"a metric is a name, not {metric!r}, for example 'throughput_bps'")
+    if not (isinstance(data, pd.DataFrame) and "median" in data):
+        every = observed_levels(observed(data, metric, by, **options))
+        data = every[every["n"] > 0]
+    table: pd.DataFrame = data if "condition" in data else data.reset_index()
+    return table
+
+
 @drawing
-def levels(table: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
+def levels(
+    data: Data,
+    metric: str | None = None,
+    *,
+    by: str | Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
+    ax: Axes | None = None,
+) -> Drawn:
     """Median and interval of every condition, one under the other.
 
     Parameters
     ----------
-    table : DataFrame
-        ``condition``, ``n``, ``median``, ``low``, ``high``, as `netperf_lib.levels` gives it; a column ``source``,
+    data, metric, by, where, pool
+        What to draw, as `observe` takes it, or an answer; or a table of `netperf_lib.levels`, whose column ``source``,
         if there is one, names who measured.
-    metric : str
-        What the numbers are.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    table = table if "median" in table else levels_of(conditioned(table, metric), metric)
-    table = table if "condition" in table else table.reset_index()
+    table = levels_of(data, metric, by, where=where, pool=pool)
+    metric = metric or table.attrs["metric"]
     info = metric_of(metric)
     names = [str(n) for n in table["condition"]]
     groups = [str(s) for s in table["source"]] if "source" in table else names
@@ -76,15 +95,23 @@ def levels(table: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn
 
 
 @drawing
-def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axes | None = None) -> Drawn:
+def matrix(
+    data: Data,
+    metric: str | None = None,
+    *,
+    by: str | Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
+    intervals: bool = False,
+    ax: Axes | None = None,
+) -> Drawn:
     """Medians by client (row) and server (column): each direction is a cell of its own.
 
     Parameters
     ----------
-    table : DataFrame
-        ``client``, ``server``, ``n``, ``median``, ``low``, ``high``, as ``ask_pairs(runs, metric).levels``.
-    metric : str
-        What the numbers are.
+    data, metric, by, where, pool
+        What to draw, as `observe` takes it, or an answer: `by` are the two ends, by default as
+        `netperf_lib.questions.ends_of` finds them.
     intervals : bool
         Write the interval below each median.
     ax : Axes, optional
@@ -92,14 +119,22 @@ def matrix(table: pd.DataFrame, metric: str, *, intervals: bool = False, ax: Axe
 
     Examples
     --------
-    >>> npl.plots.matrix(npl.questions.ask_pairs(exp.runs, "latency_oneway_us").levels, "latency_oneway_us")
+    >>> npl.plots.matrix(exp, "latency_oneway_us")
     """
     import seaborn as sns  # takes a while to import
 
-    info = metric_of(metric)
-    if table.empty:
-        raise NothingToReport("there is no pair with a value")
-    rows, columns = ([str(v) for v in sort_levels(side, table[side])] for side in ("client", "server"))
+    if metric is not None and not by and not hasattr(data, "asked") and not hasattr(data, "observations"):
+        by = ends_of(data, metric)
+    obs = observed(data, metric, by, where=where, pool=pool)
+    obs = obs if set(obs.by) == set(obs.asked) else obs.main()
+    info, table = metric_of(obs.metric), levels_of(obs, None)
+    if len(obs.asked) != 2 or table.empty:
+        raise NothingToReport("a matrix needs a factor for each of the two ends")
+    table = table.rename(columns=dict(zip(obs.asked, ("client", "server"), strict=True)))
+    rows, columns = (
+        [str(v) for v in sort_levels(end, table[side])]
+        for end, side in zip(obs.asked, ("client", "server"), strict=True)
+    )
     pairs: Any = list(table.itertuples())
     cells = {(str(r.client), str(r.server)): r for r in pairs}
     grid = np.full((len(rows), len(columns)), np.nan)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
+import os
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..errors import NothingToReport
+import pandas as pd
+
+from ..data.load import Results
+from ..errors import NothingToReport, UsageError
+from ..questions.compare import compare
+from ..questions.details import tail_metric, tail_shift
+from ..questions.observe import Data
 from ..questions.words import effect
+from ..stats import Quantiles
 from ..stats.sides import FEW
 from .figure import INK, MUTE, VERDICTS, Drawn, drawing, each, plot, tick_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..stats import Comparison, Quantiles
+    from ..stats import Comparison
 
 FAR = 4.0
 """A ratio beyond this, or below its inverse, is an arrow where it would squeeze the others."""
@@ -31,20 +39,27 @@ def _ratio_text(v: float) -> str:
     return "equal" if abs(change) < 0.05 else f"{change:+.0f} %".replace("-", "−")
 
 
+def family_of(data: Any) -> list[Comparison]:
+    """The comparisons: those given, those of an answer, or those that an experiment declares."""
+    if isinstance(data, pd.DataFrame | str | os.PathLike) or hasattr(data, "runs"):
+        data = getattr(data, "verdicts", None) or compare(data)
+    return list(getattr(data, "family", data))
+
+
 @drawing
-def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Drawn:
+def forest(family: Iterable[Comparison] | Data, *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Drawn:
     """Ratios with their intervals, against the margin within which conditions count as equivalent.
 
     Parameters
     ----------
-    family : Family
-        As `compare` gives it.
+    family : Family, or what `compare` takes
+        The comparisons; of an experiment those that it declares.
     names : sequence of str, optional
         What to call the contrasts.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    every = list(family)
+    every = family_of(family)
     if not every:
         raise NothingToReport("no contrast was declared, and there is nothing to compare")
     shown = [(c, names[i] if names else c.label) for i, c in enumerate(every)]
@@ -125,16 +140,20 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
 
 
 @drawing
-def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Drawn:
+def shift(quantiles: Quantiles | Results | None, *, ax: Axes | None = None) -> Drawn:
     """Shift function: how much two distributions differ, from the fastest packets to the slowest.
 
     Parameters
     ----------
-    quantiles : Quantiles
-        As `netperf_lib.questions.shift` gives it.
+    quantiles : Quantiles or Results
+        As `netperf_lib.questions.tail_shift` gives it; or an experiment, of which the first two conditions are drawn.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
+    if isinstance(quantiles, Results):
+        quantiles = tail_shift(quantiles, quantiles.percentiles, tail_metric(quantiles))
+    if not isinstance(quantiles, Quantiles | None):
+        raise UsageError("plots.shift draws what questions.tail_shift(exp, exp.percentiles, metric) returns")
     if quantiles is None:
         raise NothingToReport("there is only one condition, so there is no difference to show")
     comparisons = list(quantiles)

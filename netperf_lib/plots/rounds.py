@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from ..data.load import Results
 from ..errors import NothingToReport
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..questions.colours import colours
-from ..questions.conditions import interval_words, label, select
-from ..questions.observe import Data, Observations, conditioned
-from ..stats import level, units_of
+from ..questions.observe import Data, details, observe, observed
+from ..questions.words import interval_words
+from ..stats import level
 from ..stats.steady_state import kept, whole
 from .figure import (
     INK,
@@ -24,6 +25,7 @@ from .figure import (
     axis,
     clusters,
     conditions,
+    detail_table,
     drawing,
     each,
     legend,
@@ -47,7 +49,9 @@ def rounds(
     data: Data,
     metric: str | None = None,
     *,
-    hue: str | Sequence[str] = (),
+    by: str | Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
     confidence: float = 0.95,
     ax: Axes | None = None,
 ) -> Drawn:
@@ -61,8 +65,8 @@ def rounds(
         What to draw: each condition has a colour.
     metric : str, optional
         The metric; observations know theirs.
-    hue : str or sequence of str, optional
-        Factors that are asked about, as ``by`` of `observe`.
+    by, where, pool : optional
+        As `observe` takes them. ``hue`` is another name of `by`; ``col`` gives each level of a factor a panel.
     confidence : float
         Of the interval of the median.
     ax : Axes, optional
@@ -70,28 +74,27 @@ def rounds(
 
     Examples
     --------
-    >>> npl.plots.rounds(exp, "latency_oneway_us", hue="placement")
+    >>> npl.plots.rounds(exp, "latency_oneway_us", by="placement")
     """
-    metric = data.metric if isinstance(data, Observations) else metric
-    runs = conditioned(data, metric, hue)
-    assert metric is not None, "checked by conditioned"
+    obs = observed(data, metric, by, where=where, pool=pool)
+    metric, runs = obs.metric, obs.complete
     runs = runs.assign(condition=runs["condition"].cat.remove_unused_categories())
     names = [str(n) for n in runs["condition"].cat.categories]
     info = metric_of(metric)
     groups_of = {n: runs[runs["condition"] == n] for n in names}
     values = {n: g[metric].astype(float) for n, g in groups_of.items()}
-    found = {n: level(values[n], confidence, metric=metric, units=units_of(g)) for n, g in groups_of.items()}
+    found = {n: level(values[n], confidence, metric=metric, units=g["unit"]) for n, g in groups_of.items()}
     told = "; ".join(f"{n} {format_value(v.median, info.unit)}" for n, v in found.items())
     groups = clusters({n: v.median for n, v in found.items()})
     caption = (
         f"{info.label}: every run in time order (left), and the median of each condition with "
-        f"{interval_words((len(v) for v in values.values()), confidence, len(set(units_of(runs))))} (right). "
+        f"{interval_words((len(v) for v in values.values()), confidence, len(set(runs['unit'])))} (right). "
         f"n = {each(len(v) for v in values.values())} per condition."
         + (" The panels have different scales." if len(groups) > 1 else "")
     )
     heights = [1.0 + 0.35 * len(g) for g in groups]
-    one = len(set(runs["deployment"])) == 1 and runs["round"].notna().all()
-    time = runs["round"] if one else runs.groupby(["deployment", "round"], sort=True).ngroup() + 1
+    one = len(set(runs["unit"])) == 1
+    time = runs["round"] if one else runs.groupby(["unit", "round"], sort=True).ngroup() + 1
     grid = {"width_ratios": [3.4, 1], "height_ratios": heights}
     shape: dict[str, Any] = {"nrows": len(groups), "ncols": 2, "squeeze": False, "sharey": "row", "gridspec_kw": grid}
     if ax is not None:
@@ -141,25 +144,28 @@ def rounds(
 
 
 @drawing
-def paired(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
+def paired(
+    data: Data,
+    metric: str | None = None,
+    *,
+    by: str | Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
+    ax: Axes | None = None,
+) -> Drawn:
     """The runs of a round joined by a line, which shows what they have in common.
 
     Parameters
     ----------
-    runs : DataFrame
-        One row per run, with ``deployment``, ``round`` and ``condition``; two conditions or more.
-    metric : str
-        Column on the vertical axis.
+    data, metric, by, where, pool
+        What to draw, as `observe` takes it; or its result, or an answer.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    runs = conditioned(runs, metric)
+    obs = observed(data, metric, by, where=where, pool=pool)
+    metric = obs.metric
     info = metric_of(metric)
-    wide = (
-        runs.assign(condition=runs["condition"].cat.remove_unused_categories())
-        .pivot_table(index=["deployment", "round"], columns="condition", values=metric, aggfunc="median", observed=True)
-        .astype(float)
-    )
+    wide = obs.complete.set_index(["unit", "round", "condition"])[metric].astype(float).unstack()  # noqa: PD010
     names = [str(c) for c in wide.columns]
     whole = wide.dropna()
     told = "; ".join(f"{n} {format_value(float(wide[n].median()), info.unit)}" for n in names)
@@ -189,19 +195,26 @@ def _change(ratio: float) -> str:
 
 
 @drawing
-def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
+def drift(
+    data: Data,
+    metric: str | None = None,
+    *,
+    by: str | Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
+    ax: Axes | None = None,
+) -> Drawn:
     """Every run against the median of its condition, over the clock: drift and disturbance that all conditions share.
 
     Parameters
     ----------
-    runs : DataFrame
-        One row per run, with ``started_utc`` and ``condition``.
-    metric : str
-        Column.
+    data, metric, by, where, pool
+        What to draw, as `observe` takes it; or its result, or an answer.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    runs = conditioned(runs, metric)
+    obs = observed(data, metric, by, where=where, pool=pool)
+    metric, runs = obs.metric, obs.complete
     info = metric_of(metric)
     runs = runs[runs["started_utc"].notna() & runs[metric].notna()].sort_values("started_utc", ignore_index=True)
     if runs.empty:
@@ -242,10 +255,12 @@ def drift(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
 
 @drawing
 def intervals(
-    table: pd.DataFrame,
-    runs: Data | None = None,
+    table: pd.DataFrame | Results,
+    data: Data | None = None,
     *,
-    hue: str | Sequence[str] = (),
+    by: str | Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
     cut_s: float | None = None,
     ax: Axes | None = None,
 ) -> Drawn:
@@ -253,21 +268,21 @@ def intervals(
 
     Parameters
     ----------
-    table : DataFrame
-        The table of intervals; rows of stream -1 (the sum) are used where there are any.
-    runs : what `observe` takes, optional
-        The runs whose intervals are drawn. Not needed if `table` has a column ``condition``.
-    hue : str or sequence of str, optional
-        Factors of `runs` that are asked about, as ``by`` of `observe`.
+    table : DataFrame or Results
+        The table of intervals, or an experiment, which has one. Rows of stream -1 (the sum) are used where there are
+        any.
+    data, by, where, pool : optional
+        The runs whose intervals are drawn, as `observe` takes them. Not needed if `table` has a column ``condition``.
     cut_s : float, optional
         End of the warm-up, as `warmup` finds it.
     ax : Axes, optional
         Where to draw the throughput, without the retransmits; default: a figure of its own, with a caption.
     """
+    table, data = detail_table(table, data, "intervals")
     if not len(table):
         raise NothingToReport("no tool reported intervals")
-    if runs is not None:
-        table = label(table, conditioned(runs, "throughput_bps", hue))
+    if data is not None:
+        table = details(observed(data, "throughput_bps", by, where=where, pool=pool), table)
     table = kept(table)
     if not len(table):
         raise NothingToReport("no tool reported intervals of these runs")
@@ -325,19 +340,18 @@ def intervals(
 
 
 @drawing
-def under_load(runs: pd.DataFrame, metric: str, *, ax: Axes | None = None) -> Drawn:
+def under_load(data: Data, metric: str | None = None, *, ax: Axes | None = None) -> Drawn:
     """The same tool on the same path, idle and while another tool fills it.
 
     Parameters
     ----------
-    runs : DataFrame
-        The table of runs, or what `select` made of it.
-    metric : str
-        Column.
+    data, metric
+        What to draw, as `observe` takes it, or an answer.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    runs = runs.drop(columns="condition", errors="ignore")
+    obs = observed(data, metric)
+    runs = obs.runs
     if not (runs["during"].notna().any() and runs["during"].isna().any()):
         raise NothingToReport("no latency was measured while another tool filled the path (`during` in a test)")
-    return rounds(select(runs, metric, about="during"), metric, ax=ax)
+    return rounds(observe(runs, obs.metric, by="during").main(), ax=ax)

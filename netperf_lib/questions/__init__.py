@@ -1,6 +1,6 @@
 """Questions about the table of runs and the words of their answers, shared by notebooks and the command line.
 
-`ask` takes a factor and a metric; `ask_pairs`, `ask_history` and `ask_windows` answer questions that need more than
+`netperf_lib.ask` takes a factor and a metric; `ask_history` and `ask_windows` answer questions that need more than
 that; `pages` lists the questions that an experiment can answer.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ..errors import unknown
+
 if TYPE_CHECKING:
-    from .conditions import *  # noqa: F403
     from .contents import *  # noqa: F403
     from .details import *  # noqa: F403
     from .history import *  # noqa: F403
@@ -21,17 +22,16 @@ if TYPE_CHECKING:
     from .limits import note as note
     from .pairs import *  # noqa: F403
     from .published_figures import *  # noqa: F403
-    from .question import *  # noqa: F403
+    from .runs import *  # noqa: F403
     from .words import *  # noqa: F403
 
 _MODULES = (
     "lead",
-    "question",
     "contents",
     "pairs",
     "history",
     "details",
-    "conditions",
+    "runs",
     "limits",
     "published_figures",
     "words",
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
             found = getattr(importlib.import_module(f".{module}", __name__), name, None)
             if getattr(found, "__module__", "") == f"{__name__}.{module}":  # its own, not what it imports
                 return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise unknown(__name__, name, [*__dir__(), "netperf_lib.ask", "netperf_lib.levels", "netperf_lib.compare"])
 
 
 def __dir__() -> list[str]:

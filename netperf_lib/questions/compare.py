@@ -6,11 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from ..data.imports import are_logs, read_logs
-from ..data.load import Fleet, Results, read
-from ..data.shipped import located
+from ..data.imports import are_logs
+from ..data.load import Results
 from ..errors import UsageError
 from ..experiment.factors import FACTORS, dimensions, factor, level_words, plain
 from ..experiment.model import Contrast
@@ -18,16 +17,14 @@ from ..metrics import ALPHA, MARGIN, METRICS
 from ..stats import Family, judge
 from ..stats.runs_table import HOSTS, PLACES
 from ..stats.verdict import compare as compare_runs
-from .observe import MEASUREMENT, SEVERAL, Observations, level_names, nearest, observe
+from .observe import MEASUREMENT, SEVERAL, Data, Observations, level_names, nearest, observe
+from .runs import read_data, table_of
 from .words import contrasts
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from .before_after import BeforeAfter
-
-Data: TypeAlias = "Results | Fleet | Observations | pd.DataFrame | str | os.PathLike[str]"
-"""An experiment, a data root, observations, a table of runs, or the path of an experiment, a data root or logs."""
 
 _ENDS = tuple({f"client{what}", f"server{what}"} for what in ("", "_zone", "_region", "_vm_size"))
 
@@ -213,7 +210,7 @@ def compare(
     results = read_data(data, pattern)
     if by is not None or isinstance(results, Observations):
         return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
-    runs = results.runs if isinstance(results, Results | Fleet) else results
+    runs = table_of(results)
     options |= {"where": dict(where or {}), "margin": margin, "alpha": alpha}
     if isinstance(results, Results) and options.get("contrasts") is None:
         added = [{**c.model_dump(), "declared": False} for c in results.added if metric in (None, c.metric)]
@@ -223,7 +220,7 @@ def compare(
 
 
 def _by(
-    results: Results | Fleet | Observations | pd.DataFrame,
+    results: Data,
     metric: str | None,
     by: str | Sequence[str],
     baseline: Any,
@@ -235,7 +232,7 @@ def _by(
     """Every level of some factors: as the report judges it where that was declared, else exploratory."""
     if metric is None and not isinstance(results, Observations):
         raise UsageError("a comparison by a factor needs a metric, for example throughput_bps")
-    obs = observe(results, metric or "", by, where=where, pool=pool)  # type: ignore[arg-type]
+    obs = observe(results, metric or "", by, where=where, pool=pool)
     chosen = [Pair(obs, a, b, MARGIN if margin is None else margin) for a, b in pairs(obs, baseline)]
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
@@ -276,22 +273,20 @@ def _declared(
     return found
 
 
-def find(obs: Observations, side: Mapping[str, Any]) -> str | None:
-    """The one condition that a side of a contrast names; None if there are several or none."""
+def matching(obs: Observations, side: Mapping[str, Any]) -> list[str]:
+    """The conditions that a side of a contrast names."""
 
     def level(condition: str, name: str) -> Any:
         table = obs.conditions if name in obs.by else obs.facts
         return plain(table.loc[condition, name]) if name in table else None
 
-    matches = [c for c in obs.conditions.index if all(level(c, f) == factor(f).cast(v) for f, v in side.items())]
-    return matches[0] if len(matches) == 1 else None
+    return [c for c in obs.conditions.index if all(level(c, f) == factor(f).cast(v) for f, v in side.items())]
 
 
-def read_data(data: Data, pattern: str | None) -> Results | Fleet | Observations | pd.DataFrame:
-    """Read an experiment or a data root; logs that are neither are read as they are."""
-    if not isinstance(data, str | os.PathLike):
-        return data
-    return read_logs(data, pattern=pattern) if are_logs(data) else read(located(data)[0])
+def find(obs: Observations, side: Mapping[str, Any]) -> str | None:
+    """The one condition that a side of a contrast names; None if there are several or none."""
+    names = matching(obs, side)
+    return names[0] if len(names) == 1 else None
 
 
 def _existing(data: Data) -> Data:
@@ -306,9 +301,7 @@ def _existing(data: Data) -> Data:
 def runs_of(data: Data, where: Mapping[str, Any] | None = None, pattern: str | None = None) -> pd.DataFrame:
     """The runs of what `compare` takes, those with the levels `where`; raises UsageError for an unknown factor."""
     found = read_data(data, pattern)
-    if isinstance(found, Observations):
-        raise UsageError("observations hold one metric and no runs: give the experiment or its runs")
-    runs = found.runs if isinstance(found, Results | Fleet) else found
+    runs = table_of(found)
     for name, wish in (where or {}).items():
         if name not in runs.columns:
             raise UsageError(f"the runs have no factor {name!r}; {nearest(name, dimensions(runs.columns))}")

@@ -16,11 +16,10 @@ from ..experiment.factors import dimensions, factor, plain, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACES
 from ..metrics import METRICS, plural
-from .conditions import LENGTHS, condition_factors, heading, ok_runs
 from .history import measurements, name_of
 from .pairs import has_pairs
-from .question import headline_metrics
-from .words import contrasts, factor_of
+from .runs import LENGTHS, headline_metrics, ok_runs
+from .words import contrasts, factor_of, heading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,7 +197,9 @@ def _summary(exp: Results) -> dict[str, Any]:
     planned = len((exp.store.read_plan() or {}).get("trials", ()))
     done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()
     started = runs["started_utc"].dropna()
-    values = {f: sort_levels(f, [plain(v) for v in runs[f].unique()]) for f in condition_factors(runs) if f in runs}
+    values = {
+        f: sort_levels(f, [plain(v) for v in runs[f].unique()]) for f in dimensions(runs.columns) if f not in LENGTHS
+    }
     complete = f"{done} of {planned} planned trials have a run" if planned else "imported: nothing was planned"
     return {
         "experiment": exp.name,

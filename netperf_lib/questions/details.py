@@ -1,22 +1,26 @@
-"""Further questions of single pages: network cards, advertised bandwidth, load, steadiness, windows."""
+"""Further questions of single pages: network cards, bandwidth, completeness, steadiness, tails, windows."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NothingToReport, StatsError
+from ..experiment.factors import FACTORS, factor, plain
 from ..experiment.placements import PLACES
-from ..metrics import format_value
+from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
-from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, by_round, diagnose, streams, warmup
-from ..stats.steady_state import kept
-from .conditions import label, levels, ok_runs, select
-from .conditions import shift as shift_of
+from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, diagnose, streams, tails, warmup
+from ..stats.result import quantity
+from ..stats.steady_state import kept, whole
+from ..tools.parsed import Percentile
 from .history import ask_history
-from .question import headline_metrics
+from .observe import Data, Observations, details, ladders, level_names, levels, observe, observed
+from .runs import HOSTS, headline_metrics, ok_runs, read_data, status_counts, table_of
+from .words import effect, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,81 +29,89 @@ LEAST, LEAST_OF_CHANGES = 6, 30
 """Fewest runs with which drift can be tested, and those with which changes of level are looked for."""
 
 
-def network_cards(runs: pd.DataFrame) -> pd.DataFrame:
-    """Network cards as the guests saw them, by condition of `select`; no row if nothing was recorded."""
+def network_cards(data: Data, metric: str | None = None) -> pd.DataFrame:
+    """Network cards as the guests saw them, by condition; no row if nothing was recorded."""
+    runs = observed(data, metric).runs
     found = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
     found = found.dropna(how="all").reset_index()
     return found.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
 
 
-def advertised_bps(runs: pd.DataFrame, gbps: float | None = None) -> float | None:
+def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
     """Advertised bandwidth of the smallest VM in bit/s: as given in Gbit/s, else as the experiment declares it."""
     if gbps:
         return gbps * 1e9
+    runs = table_of(data)
     known = runs["advertised_bps"].dropna() if "advertised_bps" in runs else ()
     return float(min(known)) if len(known) else None
 
 
-def steadiness(runs: pd.DataFrame, metrics: list[str]) -> str:
+def steadiness(data: Data, metrics: Sequence[str]) -> str:
     """Conditions whose runs drift, change their level or depend on each other, in sentences."""
-    runs = runs.reset_index(drop=True)
-    chosen = {metric: select(runs, metric) for metric in metrics}
-    series = [(m, str(c), g) for m, kept in chosen.items() for c, g in kept.groupby("condition", observed=True)]
-    place = runs.groupby([c for c in ("experiment", "deployment", "round") if c in runs])["order"].rank()
+    if not metrics:
+        return "No complete run has a value."
+    groups = [(m, str(c), g) for m in metrics for c, g in observe(data, m).complete.groupby("condition", observed=True)]
+    if all(group["started_utc"].isna().all() for _, _, group in groups):
+        return "The order in time is not known, so drift cannot be seen."
+    if all(len(group) < LEAST for _, _, group in groups):
+        return f"No condition has the {LEAST} runs that tests of drift need."
+    runs = table_of(read_data(data))
+    position = runs.groupby([c for c in ("experiment", "deployment", "round") if c in runs])["order"].rank()
+    position.index = runs["run_id"]
     lines = []
-    for metric, condition, group in series:
-        found = diagnose(group[metric].astype(float), order=place[group.index].astype(float), series=len(series))
+    for metric, condition, group in groups:
+        order = group["run_id"].map(position).astype(float)
+        found = diagnose(group[metric].astype(float), order=order, series=len(groups))
         remarks = [found.words] if found.warnings else []
         if len(group) >= LEAST_OF_CHANGES:
             with contextlib.suppress(NothingToReport):
-                points = ask_history(group, metric).changes
+                points = ask_history(observe(runs, metric).only([condition])).changes
                 remarks += [p.words(metric) for name in points for p in points[name]]
         if remarks:
             lines.append(f"- {metric_of(metric).label}, **{condition}**: {'; '.join(remarks)}.")
-    if not metrics:
-        return "No complete run has a value."
-    if runs["started_utc"].isna().all():
-        return "The order in time is not known, so drift cannot be seen."
-    if all(len(group) < LEAST for _, _, group in series):
-        return f"No condition has the {LEAST} runs that tests of drift need."
     return "\n".join(lines) or "No condition shows drift, changes of level or dependence beyond chance."
 
 
-def places(runs: pd.DataFrame) -> list[str] | None:
+def places(data: Any) -> list[str] | None:
     """Placements that are places, where there are several: ``ppg`` to ``cross-region``; else None, which is all."""
-    found = [p for p in PLACES if p in set(ok_runs(runs)["placement"].dropna())]
+    found = [p for p in PLACES if p in set(ok_runs(data)["placement"].dropna())]
     return found if len(found) > 1 else None
 
 
-def ladders(runs: pd.DataFrame, metric: str, *, share: float, advertised_bps: float | None) -> dict[str, Streams]:
-    """The result of `netperf_lib.stats.streams` for each condition; one that cannot be fitted is left out.
+def saturation(
+    data: Data, metric: str = "throughput_bps", *, share: float = 0.95, advertised_bps: float | None = None
+) -> dict[str, Streams]:
+    """How many streams are enough, for each condition: the result of `netperf_lib.stats.streams`.
 
-    The runs are as ``select(runs, metric, along="streams")`` gives them; `share` of the best throughput counts as
-    saturated.
+    `share` of the best throughput counts as saturated. A condition that cannot be fitted is left out.
     """
     found = {}
-    for name, group in runs.groupby("condition", observed=True):
+    obs = observed(data, metric, by="streams")
+    for name, rows in ladders(obs, "streams").items():
+        wide = rows.pivot_table(index=["unit", "round"], columns="streams", values=obs.metric, aggfunc="median")
         with contextlib.suppress(StatsError):
-            found[str(name)] = streams(by_round(group, metric, "streams"), share=share, advertised_bps=advertised_bps)
+            found[name] = streams(
+                wide.set_axis(wide.columns.astype(int), axis=1), share=share, advertised_bps=advertised_bps
+            )
     return found
 
 
 def levels_words(table: pd.DataFrame, metric: str) -> str:
     """The levels of conditions in a sentence, for a headline."""
     info = metric_of(metric)
-    shown = ", ".join(
-        f"{format_value(float(m), info.unit)} ({c})" for c, m in zip(table["condition"], table["median"], strict=True)
-    )
+    shown = ", ".join(f"{format_value(float(m), info.unit)} ({c})" for c, m in table["median"].items() if not isnan(m))
     return f"{info.label}: {shown}."
 
 
-def spread_words(runs: pd.DataFrame) -> str:
+def spread_words(data: Data) -> str:
     """By how much single runs of the same condition differ, in the first headline metric."""
-    metric = next(iter(headline_metrics(runs)), None)
+    metric = next(iter(headline_metrics(data)), None)
     if metric is None:
         return "This experiment has no complete run to compare them with."
-    chosen = select(runs, metric)
-    spread = chosen.groupby("condition", observed=True)[metric].agg(lambda v: v.max() / v.min() - 1)
+    table = levels(data, metric)
+    spread = table["largest"] / table["smallest"] - 1
+    if spread.isna().all():
+        return "This experiment has one run of each condition: how much its runs differ is not known."
     quantity = metric_of(metric).label
     return (
         f"In this experiment the {quantity[:1].lower()}{quantity[1:]} of runs of the same condition differs by "
@@ -108,14 +120,14 @@ def spread_words(runs: pd.DataFrame) -> str:
     )
 
 
-def interval_rows(runs: pd.DataFrame, intervals: pd.DataFrame) -> pd.DataFrame:
+def interval_rows(data: Data, intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals of the complete runs with a throughput, with their conditions; no row where there are none."""
     import pandas as pd
 
     found = []
-    for metric in [m for m in headline_metrics(runs) if m.startswith("throughput")]:
+    for metric in [m for m in headline_metrics(data) if m.startswith("throughput")]:
         with contextlib.suppress(NothingToReport):
-            found.append(label(kept(intervals), select(runs, metric)))
+            found.append(details(observe(data, metric), kept(intervals)))
     return found[0] if len(found) == 1 else pd.concat(found) if found else intervals.head(0)
 
 
@@ -141,60 +153,33 @@ def warmup_of(intervals: pd.DataFrame) -> Warmup:
     return Warmup(None if found.flagged else found.cut_s, f"{found.words[:1].upper()}{found.words[1:]}.", seen)
 
 
-def under_load_levels(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Levels of the path idle and while another tool fills it; no row if that was not measured."""
-    if runs["during"].isna().any() and runs["during"].notna().any():
-        with contextlib.suppress(NothingToReport):
-            return levels(select(runs.drop(columns="condition"), metric, about="during"), metric)
-    return levels(runs.head(0), metric)
-
-
-def tail_metric(runs: pd.DataFrame) -> str:
+def tail_metric(data: Any) -> str:
     """The percentile that is judged: the 99th of one-way latency, else of the round trip."""
-    kept = ok_runs(runs)
+    runs = ok_runs(data)
     for name in ("latency_oneway_p99_us", "rtt_p99_us"):
-        if kept[name].notna().any():
+        if runs[name].notna().any():
             return name
     return "latency_oneway_p99_us"
 
 
+def default_metric(data: Any, table: pd.DataFrame) -> str:
+    """The metric that a table of details belongs to: throughput for intervals, a percentile of latency otherwise."""
+    return "throughput_bps" if "throughput_bps" in table else tail_metric(data)
+
+
 def tail_shift(
-    percentiles: pd.DataFrame, runs: pd.DataFrame, *, margin: float = 0.1, sides: Sequence[str] = ()
+    data: Data, percentiles: pd.DataFrame, metric: str | None = None, *, sides: Sequence[str] = (), margin: float = 0.1
 ) -> Quantiles | None:
-    """How two conditions differ at every percentile: `sides`, else the first two; None where there is one condition."""
-    names = [str(c) for c in runs["condition"].cat.categories]
+    """How two conditions differ at every percentile: `sides`, else the first two; None where there is one condition.
+
+    The percentiles of a run are one value each, paired by round; ratios within the margin count as equivalent.
+    """
+    obs = observed(data, metric)
+    names = [str(c) for c in obs.conditions.index]
     names = list(sides) if len(sides) == 2 and set(sides) <= set(names) else names
     with contextlib.suppress(NothingToReport):
-        return shift_of(label(percentiles, runs), names[0], names[1], margin=margin) if len(names) > 1 else None
+        return _shift(details(obs, percentiles), names[0], names[1], margin) if len(names) > 1 else None
     return None
-
-
-def idle_and_loaded(runs: pd.DataFrame) -> pd.DataFrame:
-    """Round-trip time of each path, idle and while a transfer fills it: medians of the runs, as text.
-
-    The idle one is twice the one-way latency where no round trip was measured; the one under load is TCP's own
-    estimate. They come from different tools, so the factor is rough. No row where no path has both.
-    """
-    import pandas as pd
-
-    kept = ok_runs(runs)
-    kept = kept[kept["during"].isna() & kept["placement"].notna()]  # what is not labelled is not a path
-    by = ["placement", "accelerated"]
-    idle_of = kept["rtt_us"].fillna(2 * kept["latency_oneway_us"])
-    idle = idle_of.groupby([kept[b] for b in by], dropna=False).median()
-    loaded = kept["rtt_loaded_us"].groupby([kept[b] for b in by], dropna=False).median()
-    both = pd.DataFrame({"idle": idle, "under_load": loaded}).dropna().reset_index().sort_values("idle")
-    each: Any = both.itertuples()
-    rows = [
-        [
-            r.placement + (", no accelerated networking" if str(r.accelerated) == "False" else ""),
-            format_value(float(r.idle), "us"),
-            format_value(float(r.under_load), "us"),
-            f"×{r.under_load / r.idle:.1f}",
-        ]
-        for r in each
-    ]
-    return pd.DataFrame(rows, columns=["path", "idle", "under_load", "factor"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,21 +207,17 @@ class Windows:
     settings: str
 
 
-def ask_windows(
-    runs: pd.DataFrame, target_gbps: float, *, eta: float | None = None, tool: str | None = None
-) -> Windows:
+def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> Windows:
     """Ask which TCP buffer a stream needs.
 
     Parameters
     ----------
-    runs : DataFrame
-        The table of runs.
+    data : what `observe` takes
+        The experiment. Transfers of one stream are used, without those that only fill the path for another test.
     target_gbps : float
         Throughput wanted from one stream, in Gbit/s.
     eta : float, optional
         Share of a buffer that is in flight; default: estimated from the data, else one half.
-    tool : str, optional
-        Only runs of this tool.
 
     Raises
     ------
@@ -245,44 +226,243 @@ def ask_windows(
     """
     import pandas as pd
 
-    metric = "throughput_bps"
-    single = select(runs, metric, tool=tool, streams=1)
-    default = "tcp_buffer_default_bytes"
-    filled = single.copy()
-    filled.attrs = single.attrs
-    told = ""
-    if default in single and single[default].notna().any():
-        filled["tcp_buffer_bytes"] = single["tcp_buffer_bytes"].fillna(single[default])
-        sizes = single.loc[single["tcp_buffer_bytes"].isna(), default].dropna().unique()
-        if len(sizes):
-            told = (
-                f" The default buffer of these hosts is {' or '.join(format_value(float(s), 'bytes') for s in sizes)}."
-            )
-    loaded = filled[filled["rtt_loaded_us"].notna() & filled["tcp_buffer_bytes"].notna()]
-    sizes_by_path = loaded.groupby("placement")["tcp_buffer_bytes"].nunique()
-    fit, words = None, "The model of the window is not fitted: it needs two buffer sizes with a round-trip time."
-    if len(sizes_by_path) and sizes_by_path.max() > 1:
-        path = sizes_by_path.idxmax()
-        try:
-            fit = buffers(loaded[loaded["placement"] == path])
-            words = f"On {path}: {fit.words}."
-        except (StatsError, ValueError) as error:
-            words = f"The model of the window is not fitted: {error}."
+    obs = observe(data, "throughput_bps", where={"streams": 1})
+    if "during" in obs.by and None in set(obs.conditions["during"]):
+        obs = observe(data, "throughput_bps", where={"streams": 1, "during": None})
+    runs, words = obs.runs, _default_buffer(obs.runs)
+    if DEFAULT in runs:
+        runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
+    others = [f for f in obs.by if f != "tcp_buffer_bytes"]
+    paths = level_names(obs, others) if others else {}
+    runs = runs.assign(path=[paths.get(str(c), "this path") for c in runs["condition"]])
+    fit, model = _window_model(runs[runs["rtt_loaded_us"].notna() & runs["tcp_buffer_bytes"].notna()])
     used = eta or (fit.eta.median if fit and fit.eta else 0.5)
-    rtts = filled[filled["rtt_loaded_us"].notna()]
-    rows, most = [], None
     # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one counts
-    plain = rtts["accelerated"].astype(str) == "False"
-    mixed = plain.groupby(rtts["placement"]).transform("nunique") > 1
-    named: Any = rtts["placement"].astype(str) + (plain & mixed).map({True: ", no accelerated networking", False: ""})
-    by_buffer = rtts["rtt_loaded_us"].groupby([named.rename("path"), rtts["tcp_buffer_bytes"].fillna(0)]).median()
-    for name, rtt in by_buffer.groupby("path").min().items() if len(by_buffer) else ():
-        need = buffer_needed(target_gbps * 1e9, float(rtt), used)
-        rows.append([str(name), float(rtt), format_value(need.buffer_bytes, "bytes")])
-        most = max(most or (0.0, "", ()), (need.buffer_bytes, str(name), tuple(need.sysctl)))
-    wanted = format_value(target_gbps * 1e9, "bps")
-    settings = (
-        f"For {wanted} over **{most[1]}**, set on both ends:\n\n```\n" + "\n".join(most[2]) + "\n```" if most else ""
+    timed = runs[runs["rtt_loaded_us"].notna()]
+    by_buffer = timed["rtt_loaded_us"].groupby([timed["path"], timed["tcp_buffer_bytes"].fillna(0)]).median()
+    shortest = by_buffer.groupby("path").min().astype(float)
+    needs = {str(path): buffer_needed(target_gbps * 1e9, rtt, used) for path, rtt in shortest.items()}
+    rows = [[path, shortest[path], format_value(need.buffer_bytes, "bytes")] for path, need in needs.items()]
+    settings = ""
+    if needs:
+        path, need = max(needs.items(), key=lambda item: item[1].buffer_bytes)
+        lines = "\n".join(need.sysctl)
+        rate = format_value(target_gbps * 1e9, "bps")
+        settings = f"For {rate} over **{path}**, set on both ends:\n\n```\n{lines}\n```"
+    table = pd.DataFrame(rows, columns=["path", "rtt_loaded_us", "buffer"])
+    return Windows(runs, fit, table, model + words, settings)
+
+
+DEFAULT = "tcp_buffer_default_bytes"
+
+
+def _default_buffer(runs: pd.DataFrame) -> str:
+    """The size of the default buffer of the hosts, in a sentence."""
+    if DEFAULT not in runs:
+        return ""
+    sizes = runs.loc[runs["tcp_buffer_bytes"].isna(), DEFAULT].dropna().unique()
+    words = " or ".join(format_value(float(s), "bytes") for s in sizes)
+    return f" The default buffer of these hosts is {words}." if words else ""
+
+
+def _window_model(runs: pd.DataFrame) -> tuple[Buffers | None, str]:
+    """The model of the window, on the path with most buffer sizes, in words."""
+    sizes = runs.groupby("path")["tcp_buffer_bytes"].nunique()
+    if not len(sizes) or sizes.max() < 2:
+        return None, "The model of the window is not fitted: it needs two buffer sizes with a round-trip time."
+    path = sizes.idxmax()
+    try:
+        fit = buffers(runs[runs["path"] == path])
+    except (StatsError, ValueError) as error:
+        return None, f"The model of the window is not fitted: {error}."
+    return fit, f"On {path}: {fit.words}."
+
+
+BESIDE = (
+    "cpu_client_ratio",
+    "cpu_server_ratio",
+    "retransmits_count",
+    "cwnd_max_bytes",
+    "connect_us",
+    "rtt_loaded_us",
+    "jitter_us",
+    "lost_ratio",
+)
+"""What the tools measure together with a headline metric."""
+
+
+def beside(obs: Observations) -> pd.DataFrame:
+    """Medians, by condition, of what was measured along with a metric: CPU, retransmits, congestion window.
+
+    A column for each metric of `BESIDE` with values; no row if there is none.
+    """
+    runs = obs.runs
+    names = [m for m in BESIDE if m in runs and m != obs.metric and runs[m].notna().any()]
+    if not names:
+        return runs.head(0)[["condition"]]
+    medians: pd.DataFrame = runs.groupby("condition", observed=True)[names].median().reset_index()
+    return medians
+
+
+def overview(data: Data) -> pd.DataFrame:
+    """What was measured, in one table: a row for each kind of pair, a column for each headline metric and kind of test.
+
+    Medians with their units, as text; where several pairs are of one kind, of their geometric mean in a round. Where
+    there are many kinds of test and few of pairs, the table is the other way round.
+    """
+    import pandas as pd
+
+    metrics = headline_metrics(data)
+    columns: dict[str, dict[str, str]] = {}
+    order: dict[str, Any] = {}
+    for metric in metrics:
+        info = metric_of(metric)
+        label = info.label if "throughput_sent_bps" in metrics else info.label.removesuffix(" at the receiver")
+        obs = observe(data, metric, pool="pairs")
+        pairs = [f for f in obs.by if _of_the_pair(obs.runs, f)]
+        kinds = [f for f in obs.by if f not in pairs]
+        rows, tests = (level_names(obs, names) if names else {} for names in (pairs, kinds))
+        for condition, value in zip(map(str, obs.conditions.index), levels(obs)["median"], strict=True):
+            placement = plain(obs.facts.loc[condition].get("placement"))
+            row = rows.get(condition) or str(placement or "all runs")
+            head = f"{label}, {tests[condition]}" if tests else label
+            if not isnan(value):
+                columns.setdefault(head, {})[row] = format_value(float(value), info.unit)
+                order.setdefault(row, factor("placement").key(placement))
+    table = pd.DataFrame(columns, index=sorted(order, key=order.__getitem__)).rename_axis("condition")
+    if table.shape[1] > max(4, table.shape[0]):
+        table = table.T.rename_axis("measured")
+    return table.reset_index()
+
+
+def _of_the_pair(runs: pd.DataFrame, name: str) -> bool:
+    """Whether a factor is a property of the pair of hosts; where these are not known, whether it is a label."""
+    if runs[list(HOSTS)].isna().any(axis=None):
+        return name == "placement" or name not in FACTORS
+    return bool(runs.groupby(list(HOSTS), dropna=False)[name].nunique(dropna=False).max() < 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How complete the data are: a sentence, a table by condition, and what happened to the runs that do not count."""
+
+    words: str
+    table: pd.DataFrame
+    causes: pd.DataFrame
+
+    @property
+    def incomplete(self) -> pd.DataFrame:
+        """The rows of the table in which an observation failed or is missing."""
+        t: Any = self.table
+        rows: pd.DataFrame = t[(t["failed"] > 0) | (t["missing"] > 0)]
+        return rows
+
+
+def counts(data: Data) -> Counts:
+    """Count what was measured, by metric and condition: complete, failed, missing."""
+    import pandas as pd
+
+    runs = table_of(data)
+    ok, failed, excluded = status_counts(runs)
+    tables = [levels(data, m)[["n", "failed", "missing"]].assign(metric=quantity(m)) for m in headline_metrics(runs)]
+    heads = ["condition", "metric", "n", "failed", "missing"]
+    table = pd.concat(tables).reset_index()[heads] if tables else pd.DataFrame(columns=heads)
+    full = int(((table["failed"] == 0) & (table["missing"] == 0)).sum())
+    every = plural(len(table), "condition")
+    share = f"all {every}" if 1 < full == len(table) else every if full == len(table) else f"{full} of {every}"
+    share += " is" if 1 in (full, len(table)) else " are"
+    rounds = runs.groupby("deployment", dropna=False)["round"].nunique().sum()
+    words = f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded" + (
+        f"; {share} complete in every one of {plural(int(rounds), 'round')}." if len(table) else "."
     )
-    needs = pd.DataFrame(rows, columns=["path", "rtt_loaded_us", "buffer"])
-    return Windows(filled, fit, needs, words + told, settings)
+    bad = runs[(runs["status"] != "ok") | (runs["excluded"].notna() if "excluded" in runs else False)]
+    what = bad["excluded"].fillna(bad["status"]) if "excluded" in bad else bad["status"]
+    return Counts(words, table, pd.DataFrame({"run": bad["run_id"], "what": what, "cause": bad["error"]}))
+
+
+def _shift(percentiles: pd.DataFrame, a: str, b: str, margin: float) -> Quantiles:
+    """How condition `a` differs from `b` at every percentile in their logs."""
+    import pandas as pd
+
+    inner = percentiles[percentiles["percentile"].between(1, 100, inclusive="left")]
+    sides = {}
+    for name in (a, b):
+        rows = inner[inner["condition"].astype(str) == name]
+        sides[name] = {
+            key: [
+                Percentile(float(p), float(v), None if pd.isna(n) else int(n))
+                for p, v, n in zip(g["percentile"], g["latency_us"], g["beyond"], strict=True)
+            ]
+            for key, g in rows.groupby(["deployment", "round"])
+        }
+    both = sorted(sides[a].keys() & sides[b].keys())
+    if not both:
+        raise NothingToReport(f"no round holds percentiles of both {a} and {b}")
+    common = sorted(set.intersection(*({q.percentile for q in sides[n][k]} for n in (a, b) for k in both)))
+    return tails(
+        [sides[a][k] for k in both],
+        [sides[b][k] for k in both],
+        percentiles=common,
+        margin=margin,
+        names=(a, b),
+        quantity="latency",
+    )
+
+
+def shift_table(quantiles: Quantiles | None) -> pd.DataFrame:
+    """The result of `tail_shift` as a table of text, one row per percentile."""
+    import pandas as pd
+
+    if quantiles is None:
+        return pd.DataFrame(columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
+    rows = [
+        [f"{p:g}", effect(c.ratio), span(c), c.n, "few" if p in quantiles.flagged else "enough"]
+        for p, c in zip(quantiles.percentiles, quantiles, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
+
+
+def stability(obs: Observations, intervals: pd.DataFrame) -> pd.DataFrame:
+    """How steady the seconds inside the runs are, and how evenly parallel streams share.
+
+    By condition, as medians over its runs: ``variation``, the standard deviation of the intervals of a run as a share
+    of their mean; ``slowest``, the slowest interval as a share of the mean; ``slowest_stream`` and ``fastest_stream``
+    in bits per second (null with one stream). No row where the tools gave no intervals.
+    """
+    import pandas as pd
+
+    heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
+    found = kept(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
+    if found.empty:
+        return pd.DataFrame(columns=heads)
+    single = found[found["stream"] != -1]
+    sums = whole(found).groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"].sum()
+    each = sums.groupby(["condition", "run_id"], observed=True).agg(["mean", "std", "min", "size"])
+    each = each[each["size"] > 1]
+    streams = single.groupby(["condition", "run_id", "stream"], observed=True)["throughput_bps"].mean()
+    ends = streams.groupby(["condition", "run_id"], observed=True).agg(["min", "max", "size"])
+    ends = ends.loc[ends["size"] > 1, ["min", "max"]]
+    rows = []
+    for name, group in each.groupby("condition", observed=True):
+        own = ends.loc[ends.index.get_level_values("condition") == name]
+        shares = [float((group[what] / group["mean"]).median()) for what in ("std", "min")]
+        rows.append([str(name), len(group), *shares, *(float(own[e].median()) if len(own) else None for e in ends)])
+    return pd.DataFrame(rows, columns=heads)
+
+
+def stability_words(table: pd.DataFrame) -> str:
+    """The most and the least steady condition, in a sentence."""
+    if not len(table):
+        return "The tools reported no intervals within these runs."
+    worst = table.sort_values("variation").iloc[-1]
+    best = table.sort_values("variation").iloc[0]
+    words = f"Within a run the intervals vary by {100 * best['variation']:.2g} % ({best['condition']})"
+    if worst["condition"] != best["condition"]:
+        words += f" to {100 * worst['variation']:.2g} % ({worst['condition']})"
+    words += " of their mean."
+    uneven = table.dropna(subset=["slowest_stream"])
+    if len(uneven):
+        row = uneven.iloc[int((uneven["fastest_stream"] / uneven["slowest_stream"]).to_numpy().argmax())]
+        ends = [format_value(float(row[c]), "bps") for c in ("slowest_stream", "fastest_stream")]
+        words += f" Parallel streams of one run carry {ends[0]} to {ends[1]} each ({row['condition']})."
+    return words

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..data.load import Fleet, Results, read
-from ..errors import CONTROL, StatsError, UsageError, pip_install
-from ..experiment.factors import dimensions, plain
+from ..errors import CONTROL, NothingToReport, StatsError, UsageError, pip_install
 from ..metrics import COMPARED
-from ..stats import level
 from .compare import compare
-from .conditions import ok_runs
+from .observe import levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +43,7 @@ def export(
     """
     results = read(data) if isinstance(data, str | os.PathLike) else data
     name = results.name if isinstance(results, Results) else "fleet"
-    tables = {"runs": results.runs, "levels": _levels(results.runs)}
+    tables = {"runs": results.runs, "levels": _levels(results)}
     if isinstance(results, Results):
         tables["intervals"] = results.intervals
         with suppress(StatsError):  # nothing was declared
@@ -68,22 +66,15 @@ def export(
     return places
 
 
-def _levels(runs: pd.DataFrame) -> pd.DataFrame:
-    """Median and interval of each condition and headline metric."""
+def _levels(data: Results | Fleet) -> pd.DataFrame:
+    """Median and interval of each condition and metric that is compared."""
     import pandas as pd
 
-    ok = ok_runs(runs)
-    factors = [f for f in dimensions(runs.columns) if len(ok[f].unique()) > 1] or ["tool"]
-    rows: list[dict[str, Any]] = []
-    for key, some in ok.groupby(factors, dropna=False, sort=False):
-        for metric in COMPARED:
-            values = some[metric].dropna() if metric in some else ()
-            if len(values):
-                at = level(values, metric=metric)
-                found = {f: plain(v) for f, v in zip(factors, key, strict=True)}
-                found |= {"metric": metric, "median": at.median, "low": at.low, "high": at.high}
-                rows.append(found | {"confidence": at.confidence, "n": at.n})
-    return pd.DataFrame(rows, columns=[*factors, "metric", "median", "low", "high", "confidence", "n"])
+    tables = []
+    for metric in [m for m in COMPARED if m in data.runs]:
+        with suppress(NothingToReport):
+            tables.append(levels(data, metric).reset_index().assign(metric=metric))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["condition", "metric", "n"])
 
 
 def as_cells(frame: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from ..data.files import Location
 from ..data.load import scan
 from ..errors import StatsError, UsageError
 from ..metrics import metric as metric_called
-from .conditions import ok_runs
+from .runs import ok_runs
 
 __all__ = ["series"]
 

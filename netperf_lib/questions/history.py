@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..data.files import Location, split
 from ..data.layout import experiments
@@ -14,9 +15,9 @@ from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Changes, Trend, changes, trend
 from ..stats.result import size_words
-from .conditions import select
 from .fleet import series
-from .question import headline_metrics
+from .observe import Data, observed
+from .runs import headline_metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,17 +189,17 @@ def measurements(place: Location, name: str | None = None) -> Location | list[st
     return [p for p in inside if name in (None, name_of(p))] or place
 
 
-def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | None = None) -> History:
-    """Ask how a metric changed over time.
+def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, Any] | None = None) -> History:
+    """Ask how a metric changed over time, in each condition.
 
     Parameters
     ----------
-    runs : DataFrame
-        Runs of one experiment, or of many of the same name, as `load` gives them.
+    data : what `observe` takes
+        One experiment, or many of the same name.
     metric : str, optional
         Default: the first headline metric.
-    tool : str, optional
-        Only runs of this tool; default: the tool with most runs.
+    where : mapping, optional
+        Factor and level: only these runs.
 
     Raises
     ------
@@ -207,13 +208,15 @@ def ask_history(runs: pd.DataFrame, metric: str | None = None, *, tool: str | No
 
     Examples
     --------
-    >>> npl.questions.ask_history(exp.runs, "rtt_us").words
+    >>> npl.questions.ask_history(exp, "rtt_us").words
     """
     import numpy as np
     import pandas as pd
 
-    metric = metric or next(iter(headline_metrics(runs)), "latency_oneway_us")
-    chosen = select(runs, metric, tool=tool)
+    if metric is None and not hasattr(data, "metric"):
+        metric = next(iter(headline_metrics(data)), "latency_oneway_us")
+    obs = observed(data, metric, where=where)
+    chosen, metric = obs.runs, obs.metric
     chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
     if chosen.empty:
         raise NothingToReport(f"no run with a value of {metric} has a start time")

@@ -24,11 +24,12 @@ from ..metrics import ALPHA, MARGIN, format_value, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.verdict import compare
-from .compare import Data, read_data, runs_of
 from .compare import compare as compare_conditions
+from .compare import runs_of
 from .families import PAIR, Measure, by_rule, is_label, judge_conditions
 from .limits import Held, of_conditions
-from .question import headline_metrics
+from .observe import Data
+from .runs import headline_metrics, read_data
 from .words import contrasts
 
 if TYPE_CHECKING:

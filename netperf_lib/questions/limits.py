@@ -13,8 +13,8 @@ from ..experiment.factors import plain, read_rate
 from ..experiment.placements import GATEWAYS
 from ..metrics import format_value, plural
 from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
-from .compare import Data, runs_of
-from .observe import Observations, observe
+from .compare import runs_of
+from .observe import Data, Observations, observe
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,26 +11,37 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..errors import UsageError
+from ..errors import NothingToReport, UsageError
 from ..experiment.factors import FACTORS, NOT_FACTORS, factor, level_words, plain
 from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
 from ..stats import level
+from .runs import read_data, table_of
 
 if TYPE_CHECKING:
-    from ..data.load import Results
+    from ..experiment.model import Contrast
 
 Codes: TypeAlias = npt.NDArray[np.int64]
 """The number of each row's level; -1 stands for null."""
-Data: TypeAlias = "Results | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any] | Observations"
+
+
+class HasRuns(Protocol):
+    """An experiment, several experiments, observations, an answer."""
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """The table of runs."""
+
+
+Data: TypeAlias = "HasRuns | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any]"
 """What can be observed: an experiment, runs, a folder; several of them; or names with them, which adds a factor."""
 
 MEASUREMENT = "measurement"
@@ -86,11 +97,78 @@ class Observations:
     facts: pd.DataFrame
     declaration: Mapping[str, Any]
     blocked: bool
+    _source: pd.DataFrame = field(repr=False)
+    _rows: Codes = field(repr=False)
+    _names: npt.NDArray[np.object_] = field(repr=False)
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """The complete runs behind the observations, with the name of their condition in the column ``condition``."""
+        runs = self._source.iloc[self._rows].reset_index(drop=True)
+        return runs.assign(condition=self._ordered(self._names))
+
+    def _ordered(self, names: Any) -> pd.Categorical:
+        return pd.Categorical(names, categories=list(self.conditions.index), ordered=True)
+
+    @property
+    def complete(self) -> pd.DataFrame:
+        """The rows of `table` that have a value, by unit and round; the value is called as the metric."""
+        rows = self.table[self.table["state"] == "ok"].sort_values(["unit", "round"], kind="stable", ignore_index=True)
+        return rows.rename(columns={"value": self.metric})
+
+    def only(self, names: Mapping[str, str] | Collection[str]) -> Observations:
+        """The same observations, of these conditions alone; a mapping gives them other names."""
+        called = names if isinstance(names, Mapping) else {name: name for name in names}
+        chosen = [c for c in self.conditions.index if c in called]
+        index = pd.Index([called[c] for c in chosen], name="condition", dtype=object)
+        table = self.table[self.table["condition"].isin(chosen)]
+        rows = np.isin(self._names.astype(str), chosen)
+        small = replace(
+            self,
+            conditions=self.conditions.loc[chosen].set_axis(index),
+            facts=self.facts.loc[chosen].set_axis(index),
+            _rows=self._rows[rows],
+            _names=np.array([called[c] for c in self._names[rows]], dtype=object),
+        )
+        condition = small._ordered(table["condition"].astype(object).map(called))
+        return replace(small, table=table.assign(condition=condition))
+
+    def main(self, contrasts: Sequence[Contrast] = ()) -> Observations:
+        """The conditions that a figure shows: every factor that was not asked about is at one level.
+
+        That is the level that all `contrasts` name, else one at which most levels of what was asked were measured, the
+        ordinary one first. Hosts and their properties stay. What all conditions share is left out of their names.
+        """
+        measured = self.table.loc[self.table["state"] == "ok", "condition"]
+        rows = self.conditions[self.conditions.index.isin(measured)]
+        sides = [side for c in contrasts for side in (c.a, c.b or {})]
+        for name in self.by:
+            if name not in self.asked and not name.startswith(("client", "server")):
+                levels = rows[name].map(plain)
+                named = [side.get(name, SEVERAL) for side in sides]
+                if not (named and len(set(map(repr, named))) == 1 and named[0] in list(levels)):
+                    named = [max(dict.fromkeys(levels), key=partial(_weight, rows, name, self.asked, named))]
+                rows = rows[levels.map(repr) == repr(named[0])]
+        small = self.only(rows.index)
+        varying = [f for f in self.by if f not in small.shared]
+        return small.only(level_names(small, varying)) if varying else small
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Levels that all of these conditions share, of the factors that split."""
+        return {f: plain(self.conditions[f].iloc[0]) for f in self.by if len(set(map(repr, self.conditions[f]))) == 1}
 
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.conditions.index[:3])) + (" …" if len(self.conditions) > 3 else "")
         notes = "".join(f"\n  {note}" for note in self.notes)
         return f"<{self.metric}: {plural(len(self.conditions), 'condition')} by {', '.join(self.by)} ({names})>{notes}"
+
+
+def _weight(rows: pd.DataFrame, name: str, asked: Sequence[str], named: Sequence[Any], level: Any) -> tuple[Any, ...]:
+    """How much a level of a factor says about the factors asked for."""
+    some = rows[rows[name].map(plain).map(repr) == repr(level)]
+    combinations = len(some[list(asked)].map(repr).drop_duplicates())
+    return combinations, level in named, level in (None, factor(name).ordinary), len(some)
 
 
 def observe(
@@ -178,9 +256,7 @@ def levels(
     >>> set(table["n"])
     {12}
     """
-    if metric is None and not isinstance(data, Observations):
-        raise UsageError("name a metric, for example levels(exp, 'throughput_bps')")
-    obs = observe(data, metric or "", by, where=where, pool=pool)
+    obs = observed(data, metric, by, where=where, pool=pool)
     groups = dict(iter(obs.table.groupby("condition", sort=False)))
     rows = []
     for name in obs.conditions.index:
@@ -200,24 +276,59 @@ def levels(
         rows.append(row | {state: int(states.get(state, 0)) for state in ("failed", "missing")})
     heads = "n median low high smallest largest confidence share_of_limit failed missing".split()
     table = pd.DataFrame(rows, index=obs.conditions.index).reindex(columns=heads)
-    return pd.concat([obs.conditions, table], axis=1)
+    table = pd.concat([obs.conditions, table], axis=1)
+    table.attrs = {
+        "metric": obs.metric,
+        "deployments": obs.table["unit"].nunique(),
+        "notice": obs.table.attrs.get("notice"),
+    }
+    return table
 
 
-def conditioned(data: Any, metric: str | None = None, by: str | Sequence[str] = ()) -> pd.DataFrame:
-    """The complete runs with the name of their condition in the column ``condition``, for a plot.
+def ladders(obs: Observations, name: str) -> dict[str, pd.DataFrame]:
+    """What was observed along a factor: for each combination of the others, the rows with its level in a column.
 
-    Runs to which `select` gave that column stay as they are; anything else is observed.
+    Only combinations in which the factor varies; raises NothingToReport if there is none.
     """
-    if isinstance(data, pd.DataFrame) and "condition" in data and not by:
+    others = [f for f in obs.by if f != name]
+    words = level_names(obs, others) if others else dict.fromkeys(map(str, obs.conditions.index), "all runs")
+    rows = obs.complete
+    rows[name] = rows["condition"].astype(object).map(obs.conditions[name]) if name in obs.by else None
+    rows["condition"] = rows["condition"].astype(object).map(words)
+    found = {str(key): group for key, group in rows.groupby("condition", sort=False) if len(set(group[name])) > 1}
+    if not found:
+        raise NothingToReport(f"{name} does not vary in any condition with a value of {obs.metric}")
+    return {key: found[key] for key in dict.fromkeys(words.values()) if key in found}
+
+
+def levels_by(obs: Observations, name: str) -> dict[str, Observations]:
+    """The observations at each level of a factor, by the level in words."""
+    rest = [f for f in obs.by if f != name]
+    words = level_names(obs, rest) if rest else dict.fromkeys(map(str, obs.conditions.index), "all runs")
+    column = obs.conditions[name].map(plain)
+    parts = {level_words(name, level): column.index[column.map(repr) == repr(level)] for level in dict.fromkeys(column)}
+    return {level: obs.only({str(c): words[str(c)] for c in rows}) for level, rows in parts.items()}
+
+
+def details(obs: Observations, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a table of details (intervals, percentiles) that belong to these runs, with their conditions."""
+    rows = table.merge(obs.runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner")
+    if rows.empty:
+        raise NothingToReport("the tools of these runs reported no such detail")
+    return rows
+
+
+def observed(data: Any, metric: str | None, by: str | Sequence[str] = (), **options: Any) -> Observations:
+    """What a function observes that takes observations, or what `observe` takes and a metric."""
+    if isinstance(data, Observations):
         return data
-    if metric is None and not isinstance(data, Observations):
-        raise UsageError("name a metric, for example plots.rounds(exp, 'throughput_bps')")
-    obs = observe(data, metric or "", by)
-    complete = obs.table[obs.table["state"] == "ok"]
-    if isinstance(data, Observations | Mapping):
-        return complete.rename(columns={"value": obs.metric})
-    runs = _source(data)[0].set_index("run_id", drop=False).loc[complete["run_id"]]
-    return runs.reset_index(drop=True).copy().assign(condition=complete["condition"].array)
+    inside = getattr(data, "observations", None)  # an answer
+    if isinstance(inside, Observations):
+        return inside
+    if not isinstance(metric, str):
+        what = "name a metric" if metric is None else f"a metric is a name, not {metric!r}"
+        raise UsageError(f"{what}, for example 'throughput_bps'")
+    return observe(data, metric, by, **options)
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -226,15 +337,12 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 def _source(data: Any) -> tuple[pd.DataFrame, Mapping[str, Any], int]:
     """The runs, the experiment as declared, and how many rounds were planned (0: not known)."""
-    from ..data.load import read  # the readers of tables are not needed for runs that are there
-
     if isinstance(data, Mapping):
         parts = {str(name): _source(one) for name, one in data.items()}
         frames = [runs.assign(**{MEASUREMENT: name, "experiment": name}) for name, (runs, _, _) in parts.items()]
         return pd.concat(frames, ignore_index=True), next(iter(parts.values()))[1], 0
-    if isinstance(data, str | os.PathLike):
-        data = read(data)
-    runs = getattr(data, "runs", data)
+    data = read_data(data)
+    runs: Any = table_of(data)
     if isinstance(runs, Sequence):
         frames = [_source(one)[0] for one in runs]
         return pd.concat(frames, ignore_index=True), {}, 0
@@ -302,7 +410,7 @@ class _Projection:
         self.every, self.declared, self.planned = _source(data)
         self.pooled = tuple(f for p in pool for f in POOLS.get(p, (p,)))
         columns = [str(c) for c in self.every]
-        self.columns = [c for c in columns if c not in METRICS and c not in NOT_FACTORS and c != "design"]
+        self.columns = [c for c in columns if c not in METRICS and c not in (*NOT_FACTORS, "design", "condition")]
         for name in (*asked, *where, *(p for p in pool if p not in POOLS)):
             if name not in self.columns:
                 raise UsageError(f"no factor {name!r} in these runs; {nearest(name, self.columns)}")
@@ -352,7 +460,7 @@ class _Projection:
         gives = np.isin(fine, fine[ok])
         if not gives.any():
             known = [m for m in METRICS if m in self.every and self.every[m].notna().any()]
-            raise UsageError(f"no complete run has a value of {self.metric}; {nearest(self.metric, known)}")
+            raise NothingToReport(f"no complete run has a value of {self.metric}; {nearest(self.metric, known)}")
         if dropped := int((excluded & gives).sum()):
             self.notes.append(f"{plural(dropped, 'excluded run')} left out")
         use = (gives | (~np.isin(fine, fine[ran]) & np.isin(coarse, coarse[gives]))) & ~excluded
@@ -369,7 +477,7 @@ class _Projection:
             wishes = [factor(name).cast(w) for w in (wish if isinstance(wish, list | tuple | set) else [wish])]
             if strange := [w for w in wishes if w not in known]:
                 levels_of = ", ".join(map(str, known))
-                raise UsageError(f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {levels_of}")
+                raise NothingToReport(f"{name} is never {strange[0]!r} in runs of {self.metric}; it is {levels_of}")
             match = self.every[name].isin([w for w in wishes if w is not None]).to_numpy(bool)
             use = use & (match | (self.every[name].isna().to_numpy() & (None in wishes)))
         return use
@@ -394,15 +502,18 @@ class _Projection:
             if name not in self.codes:
                 others = sorted((c for c in self.codes if factor(c).always_splits), key=_rank)
                 known = ", ".join(others) or "none"
-                raise UsageError(f"{name} does not vary in runs of {self.metric}; these do: {known}")
+                raise NothingToReport(f"{name} does not vary in runs of {self.metric}; these do: {known}")
         chosen = list(self.asked)
-        group = _joined(n, *(self.codes[c] for c in (*chosen, *self._spent())))
+        # what follows from a pooled factor is pooled with it; but hosts determine everything, and only they are pooled
+        pooled = [c for c in self._spent() if c not in POOLS["pairs"]]
+        group = _joined(n, *(self.codes[c] for c in (*chosen, *pooled)))
+        hosts = _joined(n, *(self.codes[c] for c in self._spent()))
         for names in self._candidates():
             code = _joined(n, *(self.codes[c] for c in names)) if len(names) > 1 else self.codes[names[0]]
-            if self._splits(names, group, code):
+            if self._splits(names, group, hosts, code):
                 chosen += names
                 group = _joined(n, group, *(self.codes[c] for c in names))
-            elif factor(names[0]).role == "observed" and _varies(group, code, null_is_level=False):
+            elif factor(names[0]).role == "observed" and _varies(_joined(n, group, hosts), code, null_is_level=False):
                 label = (factor(names[0]).label or names[0]).replace("_", " ")
                 self.notes.append(f"{label} changes between rounds of one condition")
         if self.asked and (residue := [_label(c) for c in chosen[len(self.asked) :]]):
@@ -410,7 +521,7 @@ class _Projection:
             self.notes.append(f"{_listed(residue)} {verb} too: each level is a condition of its own")
         return chosen
 
-    def _splits(self, names: Sequence[str], group: Codes, code: Codes) -> bool:
+    def _splits(self, names: Sequence[str], group: Codes, hosts: Codes, code: Codes) -> bool:
         one = factor(names[0])
         unknown = one.null == "unknown"
         if one.always_splits and _varies(group, code, null_is_level=not unknown):
@@ -421,7 +532,7 @@ class _Projection:
         if one.always_splits and not unknown:
             return False
         # a null between rounds says nothing; two runs of one round, one of them with a null, are two conditions
-        return _varies(_joined(len(self.rows), group, self.block), code, null_is_level=True)
+        return _varies(_joined(len(self.rows), group, hosts, self.block), code, null_is_level=True)
 
     def _spent(self) -> list[str]:
         return [p for p in self.pooled if p in self.codes]
@@ -448,9 +559,10 @@ class _Projection:
         facts = pd.DataFrame(held, index=names, dtype=object).loc[order]
         table["condition"] = pd.Categorical(table["condition"], categories=order, ordered=True)
         table.attrs = dict(self.every.attrs)
+        complete = self.rows[self.ok], names.to_numpy(object)[condition[self.ok]]
         return Observations(
             self.metric, table, conditions.loc[order], tuple(chosen), self.asked, notes, facts, self.declared,
-            self.blocked,
+            self.blocked, self.every, *complete,
         )  # fmt: skip
 
     def _sort_key(self, column: pd.Series) -> pd.Series:
@@ -485,6 +597,9 @@ class _Projection:
         )
         for c in ("run_id", "started_utc", "experiment", "deployment", "client", "server"):
             table[c] = self.every[c].take(rows).array if c in self.every else None
+        for c in [c for c in ("client", "server") if c in spent and size.max() > 1]:
+            hosts = pd.Series(self.every[c].take(self.rows).astype(str).array)
+            table[c] = hosts.groupby(cell).agg(lambda v: "+".join(sorted(set(v)))).to_numpy()
         imported = (self.declared.get("hosts") or {}).get("source") == "imported"
         return table if imported or not self.blocked else self._with_missing(table)
 

@@ -13,8 +13,8 @@ from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..metrics import format_value, to_bps, to_bytes, to_us
 from ..stats.steady_state import whole
-from .conditions import levels, select
 from .families import Measure
+from .observe import Data, levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,7 +188,7 @@ def _number(value: str, unit: str) -> tuple[float, float] | None:
     return low, high
 
 
-def published_levels(figures: pd.DataFrame, metric: str, runs: pd.DataFrame | None = None) -> pd.DataFrame:
+def published_levels(figures: pd.DataFrame, metric: str, data: Data | None = None) -> pd.DataFrame:
     """Published figures of a metric as levels, and your own below them.
 
     ``condition``, ``n``, ``median``, ``low``, ``high``, ``source``: a published figure has n 1 and no interval.
@@ -217,7 +217,7 @@ def published_levels(figures: pd.DataFrame, metric: str, runs: pd.DataFrame | No
             {"condition": ", ".join(words), "n": 1, "median": sum(ends) / 2, "low": span[0], "high": span[1]}
             | {"source": str(row.source)}
         )
-    if runs is not None:
+    if data is not None:
         with suppress(NothingToReport):
-            rows += levels(select(runs, metric), metric).assign(source="this experiment").to_dict("records")
+            rows += levels(data, metric).reset_index().assign(source="this experiment").to_dict("records")
     return pd.DataFrame(rows, columns=["condition", "n", "median", "low", "high", "source"])

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..experiment.model import Contrast
-from ..metrics import format_value
+from ..metrics import format_value, plural
+from ..metrics import metric as metric_of
 from ..stats.result import rounded, size_words, unit_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..stats import Comparison
+    from .observe import Observations
 
 MIME = "application/vnd.netperf+json"
 """MIME type under which words, tables and figures carry their data to the report."""
@@ -102,3 +104,48 @@ def headline(family: Iterable[Comparison]) -> str:
     rest = len(settled) - 1
     more = f" ({rest} more verdict{'s' if rest > 1 else ''} below.)" if rest else ""
     return f"{settled[0].words}.{more}"
+
+
+def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int = 1) -> str:
+    """A level's interval, described for a caption: with few runs it is their range, at a lower confidence."""
+    if deployments > 1:
+        return f"its {100 * confidence:g} % interval (Student's t over the medians of {deployments} deployments)"
+    counts = sorted(set(n))
+    few = [k for k in counts if k > 1 and 1 - 0.5 ** (k - 1) < confidence]
+    whole = [k for k in counts if k > 1 and k not in few]
+    usual = f"its {100 * confidence:g} % interval by order statistics"
+    if not few:
+        return usual if whole else "no interval (one run each)"
+    sure = list(dict.fromkeys(f"{100 * (1 - 0.5 ** (k - 1)):.3g} %" for k in (few[0], few[-1])))
+    range_words = f"the range of the runs, which covers the median with {' to '.join(sure)} confidence"
+    return f"{usual}, or, below {whole[0]} runs, {range_words}" if whole else range_words
+
+
+def metric_label(metric: str) -> str:
+    """The label of a metric, for readers."""
+    return metric_of(metric).label
+
+
+def heading(what: str, metric: str) -> str:
+    """Heading of a page: ``Placement: one-way latency``."""
+    quantity = metric_of(metric).label
+    return f"{what}: {quantity[:1].lower()}{quantity[1:]}"
+
+
+def describe(obs: Observations) -> str:
+    """Describe in a sentence what was observed: metric, tools, conditions, rounds, lengths."""
+    info, runs, table = metric_of(obs.metric), obs.runs, obs.complete
+    tests = sorted({" ".join(t) for t in zip(runs["tool"].astype(str), runs["test"].astype(str), strict=True)})
+    seconds = sorted(runs["duration_s"].dropna().unique()) if "duration_s" in runs else []
+    counts = table["condition"].value_counts()
+    counts = counts[counts > 0]
+    each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
+    better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(info.better or "", "")
+    length = f", {' or '.join(f'{s:g}' for s in seconds)} s per run" if seconds else ""
+    return (
+        f"The metric is **{info.label[0].lower()}{info.label[1:]}**{basis}, measured by {' and '.join(tests)} in "
+        f"{plural(table['round'].nunique(), 'round')} of {plural(table['unit'].nunique(), 'deployment')}: "
+        f"{plural(len(counts), 'condition')}, {each} complete run{'' if counts.max() == 1 else 's'}"
+        f"{' each' if len(counts) > 1 else ''}{length}.{better}"
+    )

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NothingToReport, UsageError
+from ..experiment.factors import factor, plain
+from ..experiment.model import Contrast
+from ..experiment.placements import USUAL
 from ..metrics import PAGES, format_value
 from ..metrics import metric as metric_of
-from ..questions.compare import Data, compare, read_data
-from ..questions.observe import Observations, levels, observe
+from ..questions.compare import compare, matching
+from ..questions.details import beside, levels_words
+from ..questions.observe import Data, Observations, levels, observe
+from ..questions.pairs import ends_of, pairs_words
+from ..questions.runs import HOSTS, read_data, table_of
+from ..questions.words import contrasts, describe, factor_of, headline
 from ..stats import Family
 from ..stats.result import plain as as_json
 from ..stats.result import quantity
+from ..stats.verdict import compare as compare_runs
+from .blocks import Shown, findings, table, verdicts
+from .cover import cover
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from ..plots.figure import Drawn
-
+ENDS = tuple(f"{side}{what}" for side in HOSTS for what in ("", "_zone", "_zone_physical", "_region", "_vm_size"))
+"""Factors that describe the two ends of a pair."""
 _FIGURES = ["condition", "n", "median", "low", "high", "failed", "missing"]
 
 
@@ -34,17 +43,35 @@ class Answer:
     observations : Observations
         What each condition gave in each round.
     verdicts : Family
-        The comparisons of conditions that differ in these factors alone. Those that the experiment declares have a
-        verdict, the others are exploratory. Empty where no two conditions can be compared.
+        The contrasts between levels of these factors that the experiment declares. Where it declares none, every level
+        against the baseline, exploratory. Empty where no two conditions can be compared.
+    contrasts : tuple of Contrast
+        Those that the experiment declares.
+    runs : DataFrame
+        The table of runs that was asked.
     """
 
     observations: Observations
     verdicts: Family
+    contrasts: tuple[Contrast, ...]
+    runs: pd.DataFrame
 
     @property
     def metric(self) -> str:
         """The metric that was asked about."""
         return self.observations.metric
+
+    @property
+    def main(self) -> Observations:
+        """The conditions that figures show: every factor that was not asked about is at one level."""
+        return self.observations if not self.observations.asked else self.observations.main(self.contrasts)
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The two conditions of the first declared contrast; empty if it names no single ones."""
+        sides = [side for c in self.contrasts[:1] for side in (c.a, c.b or {})]
+        names = [matching(self.observations, side) for side in sides]
+        return tuple(n[0] for n in names) if all(len(n) == 1 for n in names) else ()
 
     @property
     def levels(self) -> pd.DataFrame:
@@ -56,13 +83,48 @@ class Answer:
         """What splits the conditions, and what was pooled or left out."""
         return self.observations.notes
 
-    def plot(self, *, ax: Axes | None = None) -> Drawn:
+    @property
+    def headline(self) -> str:
+        """The clearest finding in a sentence; for pairs of hosts the best and the worst."""
+        main = self.main
+        if not self.contrasts and len(main.asked) == 2 and main.asked[0].startswith("client"):
+            return pairs_words(main)
+        settled = any(c.settled for c in self.verdicts)
+        return headline(self.verdicts) if settled else levels_words(levels(main), self.metric)
+
+    @property
+    def words(self) -> str:
+        """What was measured, and what splits it, in sentences."""
+        main, notes = self.main, "".join(f" {note[:1].upper()}{note[1:]}." for note in self.notes)
+        held = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
+        some = held and len(main.conditions) < len(self.observations.conditions)
+        return f"{describe(self.observations)}{notes}" + (f" Figures show {', '.join(held)}." if some else "")
+
+    def plot(self, *, ax: Axes | None = None) -> Any:
         """Draw the value of each round, by condition; see `netperf_lib.plots.rounds`."""
         from ..plots import rounds
 
-        return rounds(self.observations, self.metric, ax=ax)
+        return rounds(self.main, ax=ax)
 
-    def card(self) -> Drawn:
+    def plot_ratios(self, *, ax: Axes | None = None) -> Any:
+        """Draw the ratios of the comparisons; see `netperf_lib.plots.forest`."""
+        from ..plots import forest
+
+        return forest(self.verdicts, ax=ax)
+
+    def table(self) -> Shown:
+        """Return the levels in words, with units."""
+        shown = self.levels.reset_index()[
+            ["condition", "n", "median", "low", "high", "confidence", "failed", "missing"]
+        ]
+        shown = shown.drop(columns=[c for c in ("failed", "missing") if not shown[c].any()])
+        return table(shown, "Level of each condition: the median of its runs and its interval.", metric=self.metric)
+
+    def beside(self) -> Shown:
+        """Return medians of what the same runs measured too, in words."""
+        return table(beside(self.observations), "Other metrics of the same runs, by condition: medians.")
+
+    def card(self) -> Any:
         """Draw the clearest comparison as a card to paste; ``savefig(path, dpi=100)`` writes 1200 × 630 pixels.
 
         Raises NothingToReport if no two conditions can be compared.
@@ -79,9 +141,9 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; levels in the unit of the metric."""
-        table = self.levels.reset_index().astype({"condition": str})[_FIGURES]
+        figures = self.levels.reset_index().astype({"condition": str})[_FIGURES]
         question = {"factor": ", ".join(self.observations.asked), "metric": self.metric, "notes": list(self.notes)}
-        return {**question, "levels": as_json(table.to_dict("records")), **self.verdicts.to_dict()}
+        return {**question, "levels": as_json(figures.to_dict("records")), **self.verdicts.to_dict()}
 
     def __repr__(self) -> str:
         unit = metric_of(self.metric).unit
@@ -93,20 +155,27 @@ class Answer:
             rows.append(f"  {name}: {median}{span}, n = {row['n']}" if row["n"] else f"  {name}: –")
         return "\n".join([title, *rows, *(f"  {c.words}" for c in self.verdicts), *(f"  ! {n}" for n in self.notes)])
 
+    def shown(self) -> list[Shown]:
+        """What a notebook shows: facts and headline, verdicts and what to do, each finding in a sentence."""
+        parts = [cover(self.runs, words=self.headline)]
+        if len(self.verdicts):
+            parts += [verdicts(self.verdicts, self.contrasts or None), findings(self.verdicts, warnings=False)]
+        return parts
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        for part in self.shown():
+            display(part)  # type: ignore[no-untyped-call]
+
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        table = self.levels[["n", "median", "low", "high", "failed", "missing"]].copy()
-        unit = metric_of(self.metric).unit
-        for column in ("median", "low", "high"):
-            table[column] = [format_value(v, unit) for v in table[column]]
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        shown = f"{table.to_html(border=0)}{self.verdicts._repr_html_() if len(self.verdicts) else ''}{notes}"
-        return {"text/plain": repr(self), "text/html": shown}
+        return {"text/plain": repr(self), "text/html": "".join(part.html for part in (*self.shown(), self.table()))}
 
 
 def ask(
     data: Data,
-    metric: str | None = None,
     by: str | Sequence[str] = (),
+    metric: str | None = None,
     *,
     baseline: Any = None,
     where: Mapping[str, Any] | None = None,
@@ -120,12 +189,13 @@ def ask(
     ----------
     data : Results, DataFrame, path or Observations
         An experiment, its runs, its folder, or raw logs.
+    by : str or sequence of str
+        The factors that are asked about; ``"pairs"`` for the two ends of every pair, such as zones.
     metric : str, optional
         Default: the first headline metric for which the factors vary.
-    by : str or sequence of str
-        The factors that are asked about.
     baseline : optional
-        Level of the first factor that the others are compared with; default: each with each other.
+        Level of the first factor that the others are compared with; default: the contrasts that the experiment
+        declares about these factors, else the ordinary level.
     where, pool
         See `netperf_lib.observe`.
     pattern : str, optional
@@ -142,39 +212,71 @@ def ask(
     UsageError
         Unknown factor, level or metric, with the nearest ones.
     NothingToReport
-        No complete run has a headline metric.
+        No complete run has the metric, or the factors do not vary in those that have.
 
     Examples
     --------
     >>> import netperf_lib as npl
-    >>> answer = npl.ask("data/recorded/lab-full", "throughput_bps", by="streams")
+    >>> answer = npl.ask("data/recorded/lab-full", "streams", "throughput_bps")
     >>> list(answer.levels.index)[:2]
     ['ppg, 1 stream', 'ppg, not accelerated networking']
     """
     source = read_data(data, pattern)
     if metric is None:
         metric = source.metric if isinstance(source, Observations) else _first(source, by, where, pool)
-    obs = observe(source, metric, by, where=where, pool=pool)  # type: ignore[arg-type]
+    if by == "pairs":
+        by = ends_of(source, metric)
+    obs = observe(source, metric, by, where=where, pool=pool)
+    runs = table_of(source)
+    declared = [] if baseline is not None else _declared(obs, runs, where or {})
+    if declared:
+        return Answer(obs, compare_runs(runs, contrasts=declared, margin=margin), tuple(declared), runs)
+    return Answer(obs, _against(obs, baseline, margin), (), runs)
+
+
+def _declared(obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any]) -> list[Contrast]:
+    """The contrasts that the experiment declares about these factors, between conditions that were observed.
+
+    With `where` only those whose sides name these levels: a part of a condition is not what was declared.
+    """
+    rows = []
+    for c in contrasts(runs, metric=obs.metric):
+        sides = [c.a, c.b or {}]
+        differ = {f for f in (*c.a, *sides[1]) if c.a.get(f) != sides[1].get(f)}
+        held = all(f in side for f in where if f not in obs.asked for side in sides)
+        about = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ENDS})
+        if c.b is not None and about and held and all(matching(obs, side) for side in sides):
+            rows.append(c)
+    return rows
+
+
+def _against(obs: Observations, baseline: Any, margin: float | None) -> Family:
+    """Every level against the baseline, or the ordinary one; each with each other where there is no such level."""
+    if not obs.asked:
+        return Family(())
+    name = obs.asked[0]
+    present = [plain(v) for v in obs.conditions[name]]
+    usual = USUAL if name == "placement" else (factor(name).ordinary,)
+    if baseline is None:
+        baseline = next((v for v in usual if v is not None and v in present), None)
     try:
-        family = compare(
-            source, metric=metric, by=obs.asked or obs.by, baseline=baseline, where=where, pool=pool, margin=margin
-        )
+        family = compare(obs, baseline=baseline, margin=margin)
     except UsageError as error:
         if "nothing to compare" not in str(error):
             raise
-        family = Family(())
+        return Family(())
     assert isinstance(family, Family)
-    return Answer(obs, family)
+    return family
 
 
 def _first(source: Any, by: str | Sequence[str], where: Mapping[str, Any] | None, pool: str | Sequence[str]) -> str:
     """The first headline metric that the question has an answer for."""
     problem: UsageError | None = None
-    runs = getattr(source, "runs", source)
+    runs = table_of(source)
     for metric in PAGES:
         if metric in runs and runs[metric].notna().any():
             try:
-                observe(source, metric, by, where=where, pool=pool)
+                observe(source, metric, () if by == "pairs" else by, where=where, pool=pool)
             except UsageError as error:
                 problem = problem or error
             else:

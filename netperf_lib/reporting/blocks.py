@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..metrics import METRICS, format_value, plural
-from ..questions.conditions import describe
 from ..questions.words import MIME, advice, effect, span
 from ..stats.limits import UNKNOWN
 
@@ -59,19 +58,6 @@ def say(*sentences: str) -> Shown:
     kept = [s.strip() for s in sentences if s and s.strip()]
     text = ("\n" if all(s.startswith("- ") for s in kept) else " ").join(kept)
     return _Words("words", text)
-
-
-def measured(runs: pd.DataFrame, metric: str) -> Shown:
-    """Show what was measured: metric, tool, conditions, rounds, lengths.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        As `select` gives it.
-    metric : str
-        Column.
-    """
-    return say(describe(runs, metric))
 
 
 class _Words(Shown):

@@ -14,8 +14,9 @@ from ..data.layout import Store
 from ..errors import StoreError, UsageError
 from ..hosts import SOURCES, source
 from ..metrics import plural
-from ..questions.conditions import given, status_counts
 from ..questions.lead import conclude
+from ..questions.observe import observe
+from ..questions.runs import given, status_counts
 from ..questions.words import headline
 from ..stats.intervals import DEPLOYMENTS
 from .blocks import Shown, markup, say, table
@@ -142,8 +143,8 @@ def glance(runs: pd.DataFrame) -> list[Any]:
         planned.setdefault(page.notebook, []).append(page.parameters.get("metric", ""))
     shown: list[Any] = []
     for metric in planned.get("pairs", ()):
-        pairs = questions.ask_pairs(runs, metric)
-        shown += [plots.matrix(pairs.levels, metric), say(pairs.words)]
+        obs = observe(runs, metric, by=questions.ends_of(runs, metric)).main()
+        shown += [plots.matrix(obs), say(questions.pairs_words(obs))]
     shown += [plots.over_time(questions.ask_history(runs, metric)) for metric in planned.get("time", ())]
     if shown and runs["placement"].nunique() < 2:
         return shown

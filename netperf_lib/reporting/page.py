@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from ..metrics import format_value
-from ..questions.conditions import end
-from .blocks import callout, findings, measured, say, table, verdicts
+from .blocks import callout, findings, say, table, verdicts
 from .cover import caveats, cover, glance, proofs, provenance
 
 __all__ = [
     "callout",
     "caveats",
     "cover",
-    "end",
     "findings",
     "format_value",
     "glance",
-    "measured",
     "proofs",
     "provenance",
     "say",

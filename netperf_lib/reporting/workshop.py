@@ -21,8 +21,8 @@ from ..data.shipped import shipped
 from ..errors import LabError, NetperfError, NothingToReport, StoreError, UsageError, pip_install
 from ..experiment.yaml import load_experiment
 from ..metrics import ALPHA
-from ..questions.conditions import ok_runs, select
 from ..questions.limits import limits
+from ..questions.observe import observe
 from ..questions.published_figures import published
 from ..questions.words import contrasts
 from ..stats import rounds_required
@@ -61,10 +61,15 @@ class Check:
     closer to one of them than to the truth is wrong, whatever the tolerance."""
 
 
+def _values(runs: Any, metric: str, by: str, tool: str, of: str | None = None) -> Any:
+    """Values by level of a factor, with every other factor at one level, of one metric or of another one."""
+    rows = observe(runs, metric, by=by, where={"tool": tool}).main().runs
+    return rows.groupby(by, dropna=False, observed=True)[of or metric]
+
+
 def _one_way(runs: pd.DataFrame, statistic: str = "median") -> Any:
     """One-way latency by placement, as qperf measures it."""
-    chosen = select(runs, "latency_oneway_us", about="placement", tool="qperf")
-    return chosen.groupby("placement", observed=True)["latency_oneway_us"].agg(statistic).astype(float)
+    return _values(runs, "latency_oneway_us", "placement", "qperf").agg(statistic).astype(float)
 
 
 def _step(runs: pd.DataFrame, statistic: str = "median") -> float:
@@ -74,15 +79,14 @@ def _step(runs: pd.DataFrame, statistic: str = "median") -> float:
 
 
 def _timed(runs: pd.DataFrame, metric: str, statistic: str = "median") -> Any:
-    """A percentile of the packets that sockperf timed, by condition."""
-    chosen = select(runs, metric, tool="sockperf")
-    return chosen.groupby("condition", observed=True)[metric].agg(statistic).astype(float)
+    """A percentile of the packets that sockperf timed, by placement, idle."""
+    return _values(runs, "latency_oneway_p99_us", "placement", "sockperf", metric).agg(statistic).astype(float)
 
 
 def _queue(runs: pd.DataFrame, metric: str = "latency_oneway_p99_us", statistic: str = "median") -> float:
     """By how much a percentile to the other region is larger while another tool fills the path."""
-    levels = _timed(runs, metric, statistic)
-    return float(levels[levels.index.str.startswith("cross-region, load")].iloc[0] - levels["cross-region"])
+    levels = _values(runs, "latency_oneway_p99_us", "during", "sockperf", metric).agg(statistic).astype(float)
+    return float(levels[levels.index.notna()].iloc[0] - levels[levels.index.isna()].iloc[0])
 
 
 def _printed(path: str, metric: str, accelerated: bool = True) -> float:
@@ -100,7 +104,7 @@ def _window(bits: int = 8) -> float:
 
 def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
     """Rounds with both same-zone and cross-zone; of those, where cross-zone was the faster one, or was not."""
-    chosen = select(runs, "latency_oneway_us", about="placement", tool="qperf")
+    chosen = observe(runs, "latency_oneway_us", by="placement", where={"tool": "qperf"}).main().runs
     wide = chosen.pivot_table(index="round", columns="placement", values="latency_oneway_us", observed=True)
     wide = wide[["cross-zone", "same-zone"]].dropna()
     nearer = wide["cross-zone"] < wide["same-zone"]
@@ -116,14 +120,11 @@ def _verdict(runs: pd.DataFrame, factor: str, a: Any, b: Any) -> str:
 
 def _rate(runs: pd.DataFrame) -> Any:
     """Throughput to the other region with the default buffers, by number of streams; not that of a load."""
-    kept = ok_runs(runs)
-    kept = kept[kept["during"].isna()]
-    kept = kept[
-        (kept["placement"] == "cross-region") & kept["tcp_buffer_bytes"].isna() & kept["throughput_bps"].notna()
-    ]
-    if kept["streams"].nunique() < 2:
+    obs = observe(runs, "throughput_bps", by="streams", where={"placement": "cross-region"})
+    rates = obs.main().runs.groupby("streams")["throughput_bps"].median().astype(float)
+    if len(rates) < 2:
         raise NothingToReport("the experiment holds no transfers to another region with one and with many streams")
-    return kept.groupby("streams")["throughput_bps"].median().astype(float)
+    return rates
 
 
 def _flight(runs: pd.DataFrame) -> float:
@@ -133,7 +134,7 @@ def _flight(runs: pd.DataFrame) -> float:
 
 def _cause(runs: pd.DataFrame) -> str:
     """What holds a single stream to the other region back, in one word."""
-    held = limits(ok_runs(runs), where={"placement": "cross-region", "streams": 1, "tcp_buffer_bytes": None})
+    held = limits(runs, where={"placement": "cross-region", "streams": 1, "tcp_buffer_bytes": None})
     return next(one.limit.cause for one in held if one.levels.get("during") is None)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data.tables import run_row, runs_table
+from netperf_lib.errors import UsageError
 from netperf_lib.experiment.factors import (
     FACTORS,
     dimensions,
@@ -21,11 +24,12 @@ from netperf_lib.experiment.factors import (
     factors_of,
     level_words,
     plain,
-    residue,
     sort_levels,
 )
 from netperf_lib.experiment.model import Contrast, Experiment
 from netperf_lib.experiment.schedule import describe, schedule
+from netperf_lib.experiment.yaml import load_experiment
+from netperf_lib.tools import TOOLS
 from netperf_lib.tools.parsed import ParsedRun
 
 CUBIC_OR_BBR: dict[str, Any] = {
@@ -83,8 +87,8 @@ def test_cubic_and_bbr_are_two_conditions_from_the_plan_to_the_verdict() -> None
     assert schedule(Experiment.model_validate(CUBIC_OR_BBR), seed=1).conditions == 4
     runs = measured(CUBIC_OR_BBR)
     assert len(runs.groupby(["placement", "congestion"])) == 4
-    chosen = npl.questions.select(runs, "throughput_bps", placement="cross-region")
-    assert sorted(chosen["condition"].cat.categories) == ["bbr", "cubic"]
+    obs = npl.observe(runs, "throughput_bps", where={"placement": "cross-region"})
+    assert sorted(obs.conditions.index) == ["bbr", "cubic"]
     (found,) = npl.compare(runs)
     assert found.verdict == "better"
     assert 2.8 < found.ratio < 3.2
@@ -144,14 +148,6 @@ def test_the_default_buffer_is_the_smaller_limit_of_sender_and_receiver(reverse:
     assert run_row(record, [], None)["tcp_buffer_default_bytes"] is None
 
 
-def test_the_residue_names_what_a_projection_leaves_out() -> None:
-    runs = measured(CUBIC_OR_BBR)
-    assert residue(runs, ["placement"]) == ["congestion"]
-    assert residue(runs, ["congestion"]) == ["placement", "rack", "server"]
-    assert residue(runs, ["placement", "congestion"]) == []
-    assert residue(runs, []) == ["placement", "congestion", "rack", "server"]
-
-
 def test_levels_have_an_order_and_words() -> None:
     assert sort_levels("streams", [16, np.float64("nan"), 1, np.int64(2)]) == [None, 1, 2, 16]
     assert sort_levels("placement", ["b", "vpn", "same-zone", "ppg", "a"]) == ["ppg", "same-zone", "vpn", "a", "b"]
@@ -201,3 +197,47 @@ def test_parts_of_the_table_with_other_labels_can_be_read_together() -> None:
     two = runs_table([{"run_id": "b", "aisle": "3"}])
     whole = pa.concat_tables([one, two], promote_options="default").to_pandas()
     assert list(whole["rack"].fillna("-")) == ["7", "-"]
+
+
+CROSSED = """
+name: crossed
+hosts: {source: lab}
+pairs: [{client: client, server: region, placement: cross-region}]
+tests: [{tool: iperf3, test: tcp, congestion: [cubic, bbr], mss: [1400, null], streams: [1, 4]}]
+"""
+
+
+def test_options_are_crossed_with_everything_and_null_is_the_tools_own(tmp_path: Path) -> None:
+    place = tmp_path / "crossed.yaml"
+    place.write_text(CROSSED)
+    declared = load_experiment(place)
+    trials = [t for t in schedule(declared, seed=1).trials if t.round == 1]
+    levels = {(t.test.options["congestion"], t.test.options.get("mss"), t.streams) for t in trials}
+    assert levels == set(itertools.product(["cubic", "bbr"], [1400, None], [1, 4]))
+    assert len({t.run_id for t in trials}) == 8
+    assert Experiment.model_validate(declared.model_dump(mode="json")) == declared
+    assert schedule(declared, seed=1).conditions == 8
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("congestion:", "congestin:", "did you mean congestion"),
+        ("tool: iperf3, test: tcp", "tool: qperf, test: tcp_lat", "qperf tcp_lat has no option"),
+        ("mss: [1400, null]", "mss: [1400, large]", "option 'mss' of iperf3 is 'large'"),
+        ("mss: [1400, null]", "mss: 1400, options: {mss: 1400}", "it stands in options and beside them"),
+    ],
+)
+def test_an_option_that_no_command_applies_is_refused_when_planned(
+    before: str, after: str, words: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "crossed.yaml"
+    place.write_text(CROSSED.replace(before, after))
+    with pytest.raises(UsageError, match=words):
+        load_experiment(place)
+
+
+def test_the_schema_knows_every_option_of_every_tool() -> None:
+    properties = Experiment.model_json_schema()["$defs"]["TestSpec"]["properties"]
+    assert {"bitrate", "congestion", "mss"} <= set(properties)
+    assert all(option.name in properties for tool in TOOLS.values() for option in tool.OPTIONS)

@@ -6,6 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -28,7 +29,9 @@ NOT_HERE = ("summary", "explore")
 def pages(runs: Runs, monkeypatch: pytest.MonkeyPatch, *only: str, **tables: pd.DataFrame) -> dict[str, list[Any]]:
     """Run the code of each page, or of `only` some, on tables in memory; return what it shows."""
     empty = {n: pd.DataFrame(columns=list(made.SCHEMAS[n].names)) for n in ("intervals", "percentiles")} | tables  # type: ignore[index]
-    monkeypatch.setattr(npl, "load", lambda place, table="runs": runs if table == "runs" else empty[table])
+    tables = {"runs": runs} | empty
+    monkeypatch.setattr(npl, "load", lambda place, table="runs": tables[table])
+    monkeypatch.setattr(npl, "read", lambda place: SimpleNamespace(**tables))
     monkeypatch.setattr(npl, "experiments", lambda place: [])
     found = {}
     planned = npl.questions.pages(runs)
@@ -50,7 +53,8 @@ def shown(book: Path, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatc
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, book.name, "exec"), names)
         if isinstance(last, ast.Expr):
-            outputs.append(eval(compile(ast.Expression(last.value), book.name, "eval"), names))
+            last_value = eval(compile(ast.Expression(last.value), book.name, "eval"), names)
+            outputs += last_value.shown() if hasattr(last_value, "shown") else [last_value]
         if "parameters" in cell.metadata.get("tags", []):
             names |= parameters
     for output in outputs:
@@ -167,11 +171,11 @@ def zones(seed: int = 3) -> Runs:
 
 def test_pairs_of_one_placement_are_a_matrix_with_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = zones()
-    p = npl.questions.ask_pairs(runs, "latency_oneway_us")
-    assert len(p.levels) == 6
-    assert "zone" in p.ends
-    assert "AD3 → AD1" in p.words
-    assert "75 %" in npl.plots.matrix(p.levels, "latency_oneway_us", intervals=True).caption
+    answer = npl.ask(runs, "pairs", "latency_oneway_us")
+    assert len(answer.levels) == 6
+    assert answer.observations.asked == ("client_zone", "server_zone")
+    assert "Best is AD3 → AD1" in answer.headline
+    assert "75 %" in npl.plots.matrix(answer, intervals=True).caption
     found = pages(runs, monkeypatch, "pairs-latency", "pairs-throughput")
     assert {"pairs-latency", "pairs-throughput"} == set(found)
     matrix = next(o for o in found["pairs-latency"] if isinstance(o, npl.plots.Plot))
@@ -188,9 +192,10 @@ def test_a_placement_with_several_pairs_is_their_geometric_mean_in_each_round() 
     near = runs.assign(placement="same-zone", server="x", client="y", run_id="n" + runs["run_id"])
     both = pd.concat([runs, near.drop_duplicates(["round", "test"])])
     both.attrs = runs.attrs
-    q = npl.questions.ask(both, "placement", "latency_oneway_us")
-    assert "geometric mean" in q.notes
-    far = q.runs[q.runs["placement"] == "cross-zone"]
+    answer = npl.ask(both, "placement", "latency_oneway_us", pool="pairs")
+    assert "geometric mean" in answer.words
+    rows = answer.observations.complete
+    far = rows[rows["condition"] == "cross-zone"]
     assert len(far) == 3
     one = runs[(runs["round"] == 1) & runs["latency_oneway_us"].notna()]["latency_oneway_us"]
     assert far["latency_oneway_us"].iloc[0] == pytest.approx(float(np.exp(np.log(one).mean())))
@@ -214,7 +219,7 @@ def test_a_long_experiment_has_a_page_over_time_with_its_change(monkeypatch: pyt
 
 def test_a_page_that_has_nothing_says_so(lab: Runs) -> None:
     with pytest.raises(NothingToReport, match="during"):
-        npl.questions.ask(lab, "during", "latency_oneway_us")
+        npl.ask(lab, "during", "latency_oneway_us")
     assert "during" in repr(npl.plots.under_load(lab, "latency_oneway_us"))
 
 

@@ -104,7 +104,7 @@ def test_factors_of_two_hosts_are_compared_as_pairs() -> None:
         (lambda e: npl.compare(e, metric="throughput_bps", by="mss"), "no factor 'mss'|mss does not vary"),
         (lambda e: npl.compare(e, metric="throughput_bps", by="streams", baseline=3), "has streams 3, the baseline"),
         (lambda e: npl.compare(e, by="placement"), "needs a metric"),
-        (lambda e: npl.ask(e, "throughput_bps", by="banana"), "no factor 'banana'"),
+        (lambda e: npl.ask(e, "banana", "throughput_bps"), "no factor 'banana'"),
     ],
 )
 def test_a_wrong_question_gets_one_line(exp: npl.Results, call: object, words: str) -> None:
@@ -114,7 +114,7 @@ def test_a_wrong_question_gets_one_line(exp: npl.Results, call: object, words: s
 
 
 def test_an_answer_shows_itself(exp: npl.Results) -> None:
-    answer = npl.ask(exp, "throughput_bps", by="streams")
+    answer = npl.ask(exp, "streams", "throughput_bps")
     shown = answer._repr_mimebundle_()
     for name in answer.levels.index:
         assert str(name) in shown["text/plain"]
@@ -123,7 +123,7 @@ def test_an_answer_shows_itself(exp: npl.Results) -> None:
     assert "every run in time order" in answer.plot().caption
     _, ax = plt.subplots()
     assert answer.plot(ax=ax) is ax
-    assert len(ax.lines) == len(answer.levels)
+    assert len(ax.lines) == len(answer.main.conditions) == 4
     assert npl.ask(exp, by="streams").metric == "throughput_bps"  # latency has no streams
 
 

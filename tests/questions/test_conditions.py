@@ -12,23 +12,25 @@ import netperf_lib as npl
 
 def test_tcp_and_udp_are_never_one_condition(tmp_path: Path) -> None:
     runs = npl.load(shutil.copytree(npl.recorded(), tmp_path / "lab-full"))
-    alone = npl.questions.select(runs, "latency_oneway_us", tool="sockperf")["condition"]
+    tool = {"tool": "sockperf"}
+    alone = npl.observe(runs, "latency_oneway_us", where=tool).runs["condition"].astype(str)
     assert not alone.str.contains("TCP|UDP").any()  # what does not vary is not said
     runs.loc[(runs["tool"] == "sockperf") & (runs["round"] % 2 == 0), "protocol"] = "udp"
-    mixed = npl.questions.select(runs, "latency_oneway_us", tool="sockperf")
+    mixed = npl.observe(runs, "latency_oneway_us", where=tool).runs
     assert mixed.groupby("condition", observed=True)["protocol"].nunique().max() == 1
     assert mixed["condition"].nunique() == 2 * alone.nunique()
 
 
 def test_one_run_of_each_condition_is_not_called_runs() -> None:
-    runs = npl.questions.select(npl.load(npl.recorded()), "latency_oneway_us", tool="qperf", round=1)
-    assert " 1 complete run each" in npl.questions.describe(runs, "latency_oneway_us")
+    runs = npl.load(npl.recorded())
+    obs = npl.observe(runs[runs["round"] == 1], "latency_oneway_us", where={"tool": "qperf"})
+    assert " 1 complete run each" in npl.questions.describe(obs)
 
 
 def test_an_ordinary_level_and_one_that_is_not_known_are_two_conditions() -> None:
     runs = npl.load(npl.recorded())
     runs.loc[(runs["placement"] == "ppg") & (runs["round"] % 2 == 0), "accelerated"] = None
-    chosen = npl.questions.select(runs, "latency_oneway_us", tool="qperf")
+    chosen = npl.observe(runs, "latency_oneway_us", where={"tool": "qperf"}).runs
     assert chosen.groupby("condition", observed=True)["accelerated"].nunique(dropna=False).max() == 1
 
 

@@ -13,7 +13,7 @@ import netperf_lib as npl
 from netperf_lib.experiment.model import Contrast
 from netperf_lib.questions.families import Measure, by_rule
 from netperf_lib.questions.lead import lead_paragraph
-from netperf_lib.questions.question import headline_metrics
+from netperf_lib.questions.runs import headline_metrics
 from tests.studies.published import STUDIES, measured
 
 CONCLUSIONS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 
 import netperf_lib as npl
-from netperf_lib.errors import UsageError
-from netperf_lib.questions.observe import levels, observe
+from netperf_lib.errors import NothingToReport, UsageError
+from netperf_lib.experiment.factors import factor
+from netperf_lib.questions.observe import SEVERAL, ladders, levels, levels_by, observe
 
 FACTORS: dict[str, list[Any]] = {
     "placement": ["ppg", "same-zone", "cross-zone"],
@@ -76,6 +78,14 @@ def test_no_row_holds_two_runs_of_one_round_unless_pool_says_so(seed: int) -> No
     assert not any("up to" in note for note in obs.notes)
     # nothing is lost, and nothing is counted twice
     assert int(levels(obs)["n"].sum()) == int((last["status"] == "ok").sum())
+    for part in (obs, obs.main()):
+        assert sorted(part.complete["run_id"]) == sorted(part.runs["run_id"])
+        assert set(part.runs["condition"]) <= set(part.conditions.index)
+    # hosts can be pooled without pooling what they differ in
+    hosts = observe(runs, "throughput_bps", pool="pairs")
+    assert not [
+        f for f in hosts.facts if factor(f).always_splits and f != "server_zone" and (hosts.facts[f] == SEVERAL).any()
+    ]
     if varying:
         name = str(rng.choice(varying))
         pooled = observe(runs, "throughput_bps", pool=name)
@@ -192,6 +202,39 @@ def test_pairs_are_pooled_only_by_name() -> None:
     assert levels(pooled)["median"].iloc[0] == pytest.approx(100 * 1.045, rel=1e-3)
 
 
+def test_pooled_pairs_keep_what_the_hosts_differ_in(recorded: Any) -> None:
+    pooled, split = (observe(recorded, "latency_oneway_us", by="placement", pool=pool) for pool in ("pairs", ()))
+    assert set(pooled.by) == set(split.by) == {"placement", "accelerated", "during", "tool"}
+    assert levels(pooled)["median"].to_dict() == levels(split)["median"].to_dict()
+
+
+def test_a_figure_shows_the_levels_of_what_was_asked_and_one_of_everything_else(recorded: Any) -> None:
+    main = observe(recorded, "throughput_bps", by="streams").main()
+    assert list(main.conditions.index) == ["1 stream", "2 streams", "4 streams", "16 streams"]
+    assert main.shared == {"placement": "cross-region", "accelerated": True, "tcp_buffer_bytes": None, "during": None}
+    runs = recorded.runs
+    mine = runs[(runs["placement"] == "cross-region") & runs["during"].isna() & runs["tcp_buffer_bytes"].isna()]
+    for streams, name in ((1, "1 stream"), (16, "16 streams")):
+        expected = mine[mine["streams"] == streams]["throughput_bps"].median()
+        assert levels(main).loc[name, "median"] == pytest.approx(float(expected))
+    buffers = observe(recorded, "throughput_bps", by="placement")
+    assert set(buffers.main().runs["streams"]) == {1}
+    declared = [SimpleNamespace(a={"streams": 4}, b={"streams": 4})]  # what all contrasts name is the level to show
+    assert set(buffers.main(declared).runs["streams"]) == {4}  # type: ignore[arg-type]
+
+
+def test_observations_along_a_factor_and_by_its_levels(recorded: Any) -> None:
+    obs = observe(recorded, "throughput_bps", by="streams")
+    (only,) = ladders(obs, "streams").values()
+    assert sorted(set(only["streams"])) == [1, 2, 4, 16]
+    with pytest.raises(NothingToReport, match="does not vary in any condition"):
+        ladders(observe(recorded, "throughput_bps", where={"streams": 1}), "streams")
+    parts = levels_by(observe(recorded, "latency_oneway_us", by="tool"), "tool")
+    assert list(parts) == ["qperf", "sockperf"]
+    assert "ppg" in parts["qperf"].conditions.index
+    assert sum(len(part.runs) for part in parts.values()) == len(observe(recorded, "latency_oneway_us").runs)
+
+
 def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
     runs = recorded.runs.copy()
     runs["kernel"] = np.where(runs["round"] > 6, "6.9", "6.8")
@@ -203,7 +246,7 @@ def test_a_kernel_that_changes_between_rounds_is_a_note(recorded: Any) -> None:
 def test_plots_take_the_levels_as_they_come(recorded: Any) -> None:
     for figure in (
         npl.plots.levels(levels(recorded, "latency_oneway_us", by="placement"), "latency_oneway_us"),
-        npl.plots.share(levels(recorded, "throughput_bps", by="streams"), 8e9),
+        npl.plots.share(levels(recorded, "throughput_bps", by="streams"), advertised_bps=8e9),
     ):
         assert figure.axes
 

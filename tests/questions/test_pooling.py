@@ -15,8 +15,7 @@ def test_the_verdict_and_the_levels_pool_pairs_alike() -> None:
     near = runs.assign(placement="same-zone", server="x", client="y", run_id="n" + runs["run_id"])
     both = pd.concat([runs, near.drop_duplicates(["round", "test"])])
     both.attrs = runs.attrs
-    asked = npl.questions.ask(both, "placement", "latency_oneway_us")
-    levels = asked.levels.set_index("condition")["median"]
+    levels = npl.ask(both, "placement", "latency_oneway_us", pool="pairs").levels["median"]
     contrast = {"metric": "latency_oneway_us", "a": {"placement": "cross-zone"}, "b": {"placement": "same-zone"}}
     (found,) = npl.stats.judge(both, [contrast])
     assert found.medians == pytest.approx((levels["cross-zone"], levels["same-zone"]))

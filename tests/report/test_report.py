@@ -276,7 +276,7 @@ def test_every_report_says_what_is_proven_of_the_hosts_and_what_is_not(tmp_path:
         assert "not shown" in html
     for notebook in Path("notebooks").glob("0*.ipynb"):  # none may leave it out
         source = notebook.read_text("utf-8")
-        assert "npl.page.cover(" in source, notebook
+        assert "npl.page.cover(" in source or "npl.ask(" in source, notebook
         assert "npl.page.provenance(" in source, notebook
 
 

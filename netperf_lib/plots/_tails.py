@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
+from ..data.load import Results
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.colours import colours
-from ..questions.compare import Data as Compared
-from ..questions.compare import runs_of
-from ..questions.conditions import label
 from ..questions.details import tail_metric
-from ..questions.observe import conditioned
+from ..questions.observe import Data, details, observed
 from ..stats.sides import FEW
-from .figure import MUTE, Drawn, conditions, drawing, each, legend, legend_height, plot, tick_words
+from .figure import MUTE, Drawn, conditions, detail_table, drawing, each, legend, legend_height, plot, tick_words
 
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
 
 
 @drawing
 def ecdf(
-    percentiles: pd.DataFrame,
-    runs: Compared | None = None,
+    percentiles: pd.DataFrame | Results,
+    data: Data | None = None,
     *,
-    hue: str | Sequence[str] = (),
+    by: str | Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
     ax: Axes | None = None,
 ) -> Drawn:
     """Share of packets that are slower, on a log axis: each nine of the percentile takes the same space.
 
     Parameters
     ----------
-    percentiles : DataFrame
-        The table of percentiles.
-    runs : what `observe` takes, optional
-        The runs whose percentiles are drawn. Not needed if `percentiles` has a column ``condition``.
-    hue : str or sequence of str, optional
-        Factors of `runs` that are asked about, as ``by`` of `observe`.
+    percentiles : DataFrame or Results
+        The table of percentiles; or an experiment, which has one.
+    data, by, where, pool : optional
+        The runs whose percentiles are drawn, as `observe` takes them. Not needed if `percentiles` has a column
+        ``condition``.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    if runs is not None:
-        percentiles = label(percentiles, conditioned(runs, tail_metric(runs_of(runs)), hue))
+    percentiles, data = detail_table(percentiles, data, "percentiles")
+    if data is not None:
+        metric = None if hasattr(data, "metric") else tail_metric(data)
+        percentiles = details(observed(data, metric, by, where=where, pool=pool), percentiles)
     if not len(percentiles):
         raise NothingToReport("no tool reported percentiles")
     basis = "; ".join(BASIS.get(str(b), str(b)) for b in percentiles["basis"].unique())

@@ -6,31 +6,38 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-from ..errors import NothingToReport
+from ..errors import NothingToReport, UsageError
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..questions.colours import colours
+from ..questions.history import History, ask_history
+from ..questions.observe import Data
 from .figure import INK, MUTE, Drawn, axis, conditions, drawing, each, legend, legend_height, plot, room
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..questions.history import History
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
+def history_of(data: History | Data, metric: str | None) -> History:
+    """The history, or that of an experiment."""
+    return data if isinstance(data, History) else ask_history(data, metric)
+
+
 @drawing
-def over_time(history: History, *, ax: Axes | None = None) -> Drawn:
+def over_time(history: History | Data, metric: str | None = None, *, ax: Axes | None = None) -> Drawn:
     """Every run against the clock, the median of each period, and where the level changed.
 
     Parameters
     ----------
-    history : History
-        As `ask_history` gives it.
+    history : History, or what `observe` takes
+        As `ask_history` gives it, or an experiment and a metric (default: its first headline metric).
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
+    history = history_of(history, metric)
     info = metric_of(history.metric)
     runs = history.runs
     painted = colours(conditions(runs))
@@ -70,13 +77,15 @@ def over_time(history: History, *, ax: Axes | None = None) -> Drawn:
 
 
 @drawing
-def by_clock(history: History, part: str = "hour", *, ax: Axes | None = None) -> Drawn:
+def by_clock(
+    history: History | Data, part: str = "hour", *, metric: str | None = None, ax: Axes | None = None
+) -> Drawn:
     """Median and quartiles of the runs by hour of the day or by weekday.
 
     Parameters
     ----------
-    history : History
-        As `ask_history` gives it.
+    history, metric
+        As `over_time` takes them.
     part : {"hour", "weekday"}
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
@@ -86,6 +95,9 @@ def by_clock(history: History, part: str = "hour", *, ax: Axes | None = None) ->
     NothingToReport
         The runs cover less than two hours of the day, or, for weekdays, less than a week.
     """
+    if part not in ("hour", "weekday"):
+        raise UsageError(f"part is 'hour' or 'weekday', not {part!r}")
+    history = history_of(history, metric)
     table = history.by(part)
     words = "hour of the day" if part == "hour" else "weekday"
     if table["part"].nunique() < 2:

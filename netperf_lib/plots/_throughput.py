@@ -13,9 +13,10 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.colours import colours
-from ..questions.conditions import interval_words
-from ..questions.observe import conditioned
-from ..stats import level, units_of
+from ..questions.details import advertised_bps as declared_bps
+from ..questions.observe import Data, ladders, observed
+from ..questions.words import interval_words
+from ..stats import level
 from .figure import (
     INK,
     MUTE,
@@ -30,6 +31,7 @@ from .figure import (
     plot,
     tick_words,
 )
+from .places import levels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,31 +42,31 @@ if TYPE_CHECKING:
 
 @drawing
 def streams(
-    runs: pd.DataFrame,
-    fits: Mapping[str, Streams] | None = None,
-    *,
+    data: Data,
     metric: str = "throughput_bps",
+    *,
+    fits: Mapping[str, Streams] | None = None,
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
     ax: Axes | None = None,
 ) -> Drawn:
     """Throughput against the number of parallel streams, with the band that counts as saturated.
 
     Parameters
     ----------
-    runs : DataFrame
-        One row per run, with ``streams``, ``round``, ``deployment`` and ``condition``: a line for each condition.
+    data, metric, where, pool
+        What to draw, as `observe` takes it, or an answer: a line for each combination of the other factors.
     fits : mapping of str to Streams, optional
-        Results of `netperf_lib.stats.streams` by condition: the band is shaded and the number marked.
-    metric : str
-        Column on the vertical axis.
+        As `netperf_lib.questions.saturation` gives them: the band is shaded and the number marked.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
     fits = fits or {}
-    runs = conditioned(runs, metric)
-    names = conditions(runs)
-    painted = colours(names)
-    counts = runs.groupby(["condition", "streams"], observed=True)[metric].count()
-    words = interval_words(counts, deployments=len(set(units_of(runs))))
+    obs = observed(data, metric, by="streams", where=where, pool=pool)
+    metric, lines = obs.metric, ladders(obs, "streams")
+    runs, painted = pd.concat(lines.values()), colours(list(lines))
+    counts = runs.groupby(["condition", "streams"])[metric].count()
+    words = interval_words(counts, deployments=len(set(runs["unit"])))
     shares = sorted({f"{100 * f.share:g} %" for f in fits.values()})
     caption = (
         f"Throughput against parallel streams: every round (thin), median and {words} (thick)"
@@ -76,13 +78,13 @@ def streams(
         + f". n = {each(counts)} per point."
     )
     told = []
-    with plot(2.2 + legend_height(names), caption, "", ax=ax) as (fig, axes):
+    with plot(2.2 + legend_height(list(painted)), caption, "", ax=ax) as (fig, axes):
         for name, (colour, marker) in painted.items():
-            mine = runs[runs["condition"].astype(str) == name]
-            for _, one in mine.sort_values("streams").groupby(["deployment", "round"]):
+            mine = lines[name]
+            for _, one in mine.sort_values("streams").groupby(["unit", "round"]):
                 axes.plot(one["streams"].astype(float), one[metric].astype(float), color=colour, lw=0.6, alpha=0.3)
             found = {
-                int(n): level(g[metric].astype(float), metric=metric, units=units_of(g))
+                int(n): level(g[metric].astype(float), metric=metric, units=g["unit"])
                 for n, g in mine.groupby(mine["streams"].astype(int))
             }
             x = list(found)
@@ -111,17 +113,25 @@ WINDOWS = (64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20, 25
 
 
 @drawing
-def roofline(runs: pd.DataFrame, *, ax: Axes | None = None) -> Drawn:
+def roofline(
+    data: Data,
+    metric: str = "throughput_bps",
+    *,
+    by: str | Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
+    ax: Axes | None = None,
+) -> Drawn:
     """Throughput against round-trip time, with the roofs that a window puts over a stream: window / RTT.
 
     Parameters
     ----------
-    runs : DataFrame
-        One row per run, with ``condition`` and ``streams``; throughput is divided by the number of streams.
+    data, metric, by, where, pool
+        What to draw, as `observe` takes it, or an answer; throughput is divided by the number of streams.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    kept = conditioned(runs, "throughput_bps").dropna(subset=["rtt_loaded_us", "throughput_bps"])
+    kept = observed(data, metric, by, where=where, pool=pool).runs.dropna(subset=["rtt_loaded_us", "throughput_bps"])
     if kept.empty:
         raise NothingToReport("the tool did not report the round-trip time under load; there is no roof to draw")
     x = kept["rtt_loaded_us"].astype(float)
@@ -166,21 +176,32 @@ def roofline(runs: pd.DataFrame, *, ax: Axes | None = None) -> Drawn:
 
 
 @drawing
-def share(levels: pd.DataFrame, advertised_bps: float | None, *, ax: Axes | None = None) -> Drawn:
+def share(
+    data: Data,
+    metric: str = "throughput_bps",
+    *,
+    advertised_bps: float | None = None,
+    by: str | Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    pool: str | Sequence[str] = (),
+    ax: Axes | None = None,
+) -> Drawn:
     """Median throughput of each condition as a share of the advertised bandwidth.
 
     Parameters
     ----------
-    levels : DataFrame
-        ``condition``, ``median``, ``low``, ``high``, ``n``, as `netperf_lib.levels` gives it, in bits per second.
-    advertised_bps : float
-        The bandwidth that counts as 100 %.
+    data, metric, by, where, pool
+        What to draw, as `observe` takes it, or an answer; or a table of `netperf_lib.levels`.
+    advertised_bps : float, optional
+        The bandwidth that counts as 100 %; default: the smallest that the experiment declares.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
+    levels = levels_of(data, metric, by, where=where, pool=pool)
+    if advertised_bps is None and not isinstance(data, pd.DataFrame):
+        advertised_bps = declared_bps(observed(data, metric))
     if not advertised_bps:
-        raise NothingToReport("no advertised bandwidth is known: declare bandwidth_mbps, or give advertised_gbps")
-    levels = levels if "condition" in levels else levels.reset_index()
+        raise NothingToReport("no advertised bandwidth is known: declare bandwidth_mbps, or give advertised_bps")
     names = [str(n) for n in levels["condition"]]
     rows: Any = list(levels.itertuples())
     told = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))

@@ -1,0 +1,81 @@
+"""The table of runs: which runs count, and which headline metrics they have."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ..metrics import PAGES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LENGTHS = ("duration_s", "omit_s")
+"""The length of a test is not part of what it measures."""
+HOSTS = ("client", "server")
+
+
+def read_data(data: Any, pattern: str | None = None) -> Any:
+    """Read the path of an experiment, a data root, or logs; anything else is given back."""
+    from ..data.imports import are_logs, read_logs  # the readers of tables are not needed for runs that are there
+    from ..data.load import read
+    from ..data.shipped import located
+
+    if not isinstance(data, str | os.PathLike):
+        return data
+    return read_logs(data, pattern=pattern) if are_logs(data) else read(located(data)[0])
+
+
+def table_of(data: Any) -> pd.DataFrame:
+    """The table of runs of an experiment, or the table that is given."""
+    runs: pd.DataFrame = getattr(data, "runs", data)
+    return runs
+
+
+def status_counts(data: Any) -> tuple[int, int, int]:
+    """Count runs that are complete, that failed or were cut short, and that are excluded."""
+    runs = table_of(data)
+    ok, excluded = _state(runs)
+    return int(ok.sum()), int((~ok & ~excluded).sum()), int(excluded.sum())
+
+
+def _state(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
+    """Which runs are complete and count, and which are excluded."""
+    excluded = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
+    return (runs["status"] == "ok") & ~excluded, excluded
+
+
+def ok_runs(data: Any) -> pd.DataFrame:
+    """Runs that count, of an experiment or its table: complete, and not excluded."""
+    runs = table_of(data)
+    return runs[_state(runs)[0]].copy()
+
+
+def given(value: Any) -> bool:
+    """Whether a cell of a table holds something."""
+    import pandas as pd
+
+    return not pd.isna(value)
+
+
+def objects(column: Any) -> Any:
+    """A column, or a table, whose missing values are None and whose others are Python's own."""
+    return column.astype(object).where(column.notna(), None)
+
+
+def headline_metrics(data: Any) -> list[str]:
+    """Headline metrics that the complete runs of an experiment have, in the order of a report.
+
+    Examples
+    --------
+    >>> npl.questions.headline_metrics(exp)
+    ['latency_oneway_us', 'throughput_bps']
+    """
+    kept = ok_runs(data)
+    found = [m for m in PAGES if m in kept and kept[m].notna().any()]
+    if "throughput_bps" in found and "throughput_sent_bps" in found:
+        # the sender's figure is used where a tool reports no other, as in the client's log of iperf 2
+        known = kept.groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count() > 0
+        if not (known["throughput_sent_bps"] & ~known["throughput_bps"]).any():
+            found.remove("throughput_sent_bps")
+    return found

@@ -1,0 +1,60 @@
+"""What people type first: each call is answered, or refused in one line of ours that names what is near."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.errors import NetperfError
+
+TYPED = [
+    line
+    for line in (Path(__file__).with_name("typed.txt")).read_text("utf-8").splitlines()
+    if line and not line.startswith("#")
+]
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, Any]:
+    exp = npl.read(npl.recorded())
+    return {"npl": npl, "exp": exp, "runs": exp.runs}
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_a_typed_call_is_answered_or_refused_in_one_line(
+    line: str, names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = Path(__file__).parents[2]
+    (tmp_path / "data").symlink_to(repository / "data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("webbrowser.open", lambda *_: True)
+    call, _, outcome = (part.strip() for part in line.partition("#"))
+    if outcome:
+        with pytest.raises((NetperfError, AttributeError), match=outcome) as error:
+            eval(call, dict(names))
+        assert "\n" not in str(error.value)
+        assert isinstance(error.value, NetperfError) or re.search("did you mean|it offers|npl\\.", str(error.value))
+    else:
+        answer = eval(call, dict(names))
+        assert answer is not None
+        assert repr(answer)
+    plt.close("all")
+
+
+def test_an_error_of_ours_is_one_red_line_in_a_notebook(names: dict[str, Any]) -> None:
+    with pytest.raises(NetperfError) as error:
+        npl.levels(names["exp"], "latency_oneway_us", by="placment")
+    (line,) = error.value._render_traceback_()
+    assert "did you mean placement" in line
+    assert line.startswith("\x1b[31mUsageError: ")
+
+
+def test_an_experiment_says_what_is_in_it_and_what_can_be_asked(names: dict[str, Any]) -> None:
+    html = names["exp"]._repr_html_()
+    for words in ("latency_oneway_us", "throughput_bps", "placement", "streams", "npl.ask(exp"):
+        assert words in html
