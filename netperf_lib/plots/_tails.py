@@ -10,12 +10,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
-from ..data.load import Results
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.colours import colours
 from ..questions.details import tail_metric
-from ..questions.observe import Data, details, observed
+from ..questions.observe import Data, HasRuns, details, observed
 from ..stats.sides import FEW
 from .figure import MUTE, Drawn, conditions, detail_table, drawing, each, legend, legend_height, plot, tick_words
 
@@ -24,7 +23,7 @@ BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loa
 
 @drawing
 def ecdf(
-    percentiles: pd.DataFrame | Results,
+    percentiles: pd.DataFrame | HasRuns,
     data: Data | None = None,
     *,
     by: str | Sequence[str] = (),

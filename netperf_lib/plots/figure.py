@@ -29,7 +29,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ..data.load import Results
 from ..errors import NothingToReport, UsageError
 from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
@@ -279,7 +278,7 @@ def _mark(figure: Plot, notice: str) -> None:
 
 def detail_table(table: Any, data: Any, name: str) -> tuple[pd.DataFrame, Any]:
     """A table of details and the runs that it belongs to; an experiment has both."""
-    if isinstance(table, Results):
+    if hasattr(table, name):
         table, data = getattr(table, name), table if data is None or isinstance(data, str) else data
     column = {"percentiles": "percentile", "intervals": "start_s"}[name]
     if not isinstance(table, pd.DataFrame) or column not in table or (data is None and "condition" not in table):

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..data.load import Results
 from ..errors import NothingToReport, UsageError
 from ..questions.compare import compare
 from ..questions.details import tail_metric, tail_shift
-from ..questions.observe import Data
+from ..questions.observe import Data, HasRuns
 from ..questions.words import effect
 from ..stats import Quantiles
 from ..stats.sides import FEW
@@ -140,7 +139,7 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
 
 
 @drawing
-def shift(quantiles: Quantiles | Results | None, *, ax: Axes | None = None) -> Drawn:
+def shift(quantiles: Quantiles | HasRuns | None, *, ax: Axes | None = None) -> Drawn:
     """Shift function: how much two distributions differ, from the fastest packets to the slowest.
 
     Parameters
@@ -150,7 +149,7 @@ def shift(quantiles: Quantiles | Results | None, *, ax: Axes | None = None) -> D
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    if isinstance(quantiles, Results):
+    if hasattr(quantiles, "percentiles") and hasattr(quantiles, "runs"):
         quantiles = tail_shift(quantiles, quantiles.percentiles, tail_metric(quantiles))
     if not isinstance(quantiles, Quantiles | None):
         raise UsageError("plots.shift draws what questions.tail_shift(exp, exp.percentiles, metric) returns")

@@ -9,12 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ..data.load import Results
 from ..errors import NothingToReport
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..questions.colours import colours
-from ..questions.observe import Data, details, observe, observed
+from ..questions.observe import Data, HasRuns, details, observe, observed
 from ..questions.words import interval_words
 from ..stats import level
 from ..stats.steady_state import kept, whole
@@ -255,7 +254,7 @@ def drift(
 
 @drawing
 def intervals(
-    table: pd.DataFrame | Results,
+    table: pd.DataFrame | HasRuns,
     data: Data | None = None,
     *,
     by: str | Sequence[str] = (),
