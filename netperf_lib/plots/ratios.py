@@ -149,8 +149,9 @@ def shift(quantiles: Quantiles | HasRuns | None, *, ax: Axes | None = None) -> D
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
     """
-    if hasattr(quantiles, "percentiles") and hasattr(quantiles, "runs"):
-        quantiles = tail_shift(quantiles, quantiles.percentiles, tail_metric(quantiles))
+    experiment: Any = quantiles
+    if hasattr(experiment, "runs"):
+        quantiles = tail_shift(experiment, experiment.percentiles, tail_metric(experiment))
     if not isinstance(quantiles, Quantiles | None):
         raise UsageError("plots.shift draws what questions.tail_shift(exp, exp.percentiles, metric) returns")
     if quantiles is None:
