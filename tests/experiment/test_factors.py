@@ -212,7 +212,7 @@ def test_options_are_crossed_with_everything_and_null_is_the_tools_own(tmp_path:
     place.write_text(CROSSED)
     declared = load_experiment(place)
     trials = [t for t in schedule(declared, seed=1).trials if t.round == 1]
-    levels = {(t.test.options["congestion"], t.test.options.get("mss"), t.streams) for t in trials}
+    levels = {(t.options["congestion"], t.options.get("mss"), t.streams) for t in trials}
     assert levels == set(itertools.product(["cubic", "bbr"], [1400, None], [1, 4]))
     assert len({t.run_id for t in trials}) == 8
     assert Experiment.model_validate(declared.model_dump(mode="json")) == declared
