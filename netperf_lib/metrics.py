@@ -57,12 +57,12 @@ _LATENCIES: dict[str, tuple[str, Basis]] = {
 
 
 def _registry() -> dict[str, Metric]:
-    found = [
+    metrics = [
         Metric(f"{q}{'_' if s else ''}{s}_us", label if not s else f"{label}, {word}", "us", "lower", basis)
         for q, (label, basis) in _LATENCIES.items()
         for s, word in _STATISTICS.items()
     ]
-    found += [
+    metrics += [
         Metric("throughput_bps", "Throughput at the receiver", "bps", "higher"),
         Metric("throughput_sent_bps", "Throughput at the sender", "bps", "higher"),
         Metric("throughput_reverse_bps", "Reverse throughput at the receiver", "bps", "higher"),
@@ -95,7 +95,7 @@ def _registry() -> dict[str, Metric]:
         Metric("cpu_server_ratio", "CPU used at the server", "ratio", "lower"),
         Metric("duration_measured_s", "Measured duration", "s", None),
     ]
-    return {m.name: m for m in found}
+    return {m.name: m for m in metrics}
 
 
 METRICS: dict[str, Metric] = _registry()
@@ -208,11 +208,11 @@ def read_value(text: str | float, unit: str) -> float:
     """Read a quantity as people write it, ``1 ms`` or ``900 Mbit/s``, in the stored `unit`, as a number is already."""
     if isinstance(text, int | float):
         return float(text)
-    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*(.*?)\s*", text, re.I) if len(text) < 100 else None
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*(.*?)\s*", text, re.I) if len(text) < 100 else None
     try:
-        if found is None:
+        if match is None:
             raise ValueError
-        number, suffix = float(found[1]), found[2]
+        number, suffix = float(match[1]), match[2]
         if not suffix:
             return number
         if unit in ("us", "s"):

@@ -125,10 +125,10 @@ def run(
         failed = error
         say(str(error))
     say(f"{ingest(store.location, say=say)} runs read into tables under {store.url}")
-    made = report_to(store.url, pdf)
+    files = report_to(store.url, pdf)
     if failed:
         raise failed
-    return made
+    return files
 
 
 def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:
@@ -136,14 +136,14 @@ def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:
     from .reporting import report
 
     try:
-        made = report(folder)
+        files = report(folder)
     except ReportError as error:
         if pdf is not None and error.made:
             shutil.copyfile(error.made[-1], pdf)
         raise
     if pdf is not None:
-        made.append(Path(shutil.copyfile(made[-1], pdf)))
-    return made
+        files.append(Path(shutil.copyfile(files[-1], pdf)))
+    return files
 
 
 def collect(
@@ -291,14 +291,14 @@ def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool
     from .data.layout import trial_of
 
     store.declare(declared)
-    kept = store.read_plan()
-    stored_seed = int(kept["seed"]) if kept else None
+    stored = store.read_plan()
+    stored_seed = int(stored["seed"]) if stored else None
     if seed is not None and stored_seed is not None and seed != stored_seed and store.run_ids():
         raise UsageError(f"{store.url} was started with seed {stored_seed}; omit --seed, or choose another root")
     scheduled = schedule(declared, seed=stored_seed if seed is None else seed)
-    looked = looked or bool(kept and kept.get("looked"))
+    looked = looked or bool(stored and stored.get("looked"))
     measured = {trial_of(run_id) for run_id in store.run_ids()}
-    rows = {row["run_id"]: row for row in (kept or {}).get("trials", ()) if measured}
+    rows = {row["run_id"]: row for row in (stored or {}).get("trials", ()) if measured}
     scheduled = scheduled.in_order_of(list(rows.values()))
     document = scheduled.to_dict()
     planned = {row["run_id"]: rows.get(row["run_id"], row) for row in document["trials"]}
@@ -326,12 +326,12 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
         )
     store = Store(root, declared.name)
     store.declare(declared)
-    made = []
+    deployments = []
     workload = _workload(schedule(declared, seed=0))
     for number in range(1, declared.deployments + 1):
-        made.append(source.up(declared, number=number, state=store.hosts_dir, workload=workload))
-        store.write_deployment(number, made[-1])
-    return made
+        deployments.append(source.up(declared, number=number, state=store.hosts_dir, workload=workload))
+        store.write_deployment(number, deployments[-1])
+    return deployments
 
 
 def down(experiment: PathLike, *, root: PathLike = "results") -> None:
@@ -352,8 +352,8 @@ def preflight(experiment: PathLike) -> tuple[str, bool]:
     """Check everything that can be known before `up` spends money; return the findings and whether it may start."""
     declared = _load(experiment)
     workload = _workload(schedule(declared, seed=0))
-    found = _offering(declared, "preflight").preflight(declared, workload=workload)
-    return str(found), not (found.problems or found.elsewhere)
+    findings = _offering(declared, "preflight").preflight(declared, workload=workload)
+    return str(findings), not (findings.problems or findings.elsewhere)
 
 
 def examine(experiment: PathLike) -> Iterator[tuple[str, str, bool]]:

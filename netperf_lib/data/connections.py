@@ -93,9 +93,9 @@ def _flows(samples: Sequence[Sample], bytes_of: str) -> list[Series]:
     """Samples of each data connection."""
     flows: dict[tuple[str, str], Series] = {}
     for sample in samples:
-        for ends, figures in sample.sockets.items():
+        for addresses, figures in sample.sockets.items():
             if figures.get(bytes_of, 0) > DATA_BYTES:
-                flows.setdefault(ends, []).append((sample.at_s, figures))
+                flows.setdefault(addresses, []).append((sample.at_s, figures))
     return [series for series in flows.values() if len(series) >= 3]
 
 
@@ -201,9 +201,9 @@ def of_record(place: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     trial = record["trial"]
     options = {**trial, **(trial.get("options") or {})}
     backwards = "-R" in record["commands"][LOAD] if record.get("sampled") == LOAD else options.get("reverse")
-    ends = ("server", "client") if backwards else ("client", "server")
+    hosts = ("server", "client") if backwards else ("client", "server")
     texts = {}
-    for host in ends:
+    for host in hosts:
         name = f"{host}{SAMPLES}"
         data = b""
         if name in record["files"]:
@@ -212,10 +212,10 @@ def of_record(place: Path, record: Mapping[str, Any]) -> dict[str, Any]:
                 raise ValueError(f"{name} was changed after it was measured")
         # a stream that was cut short, as after a crash, keeps what came before
         texts[host] = zlib.decompressobj(wbits=31).decompress(data).decode("utf-8", "replace")
-    columns = _buffers(record, *ends)
+    columns = _buffers(record, *hosts)
     if any(texts.values()):
         times = {name: float(options.get(name) or 0) for name in ("duration_s", "omit_s")}
-        columns |= evidence(texts[ends[0]], texts[ends[1]], **times)
+        columns |= evidence(texts[hosts[0]], texts[hosts[1]], **times)
     return columns
 
 

@@ -232,8 +232,8 @@ class Folder:
     def tidy(self, name: str) -> None:
         """Remove leftovers of this machine's killed writers in a folder."""
         for left in (self.path / name).glob(".*"):
-            found = _TEMPORARY.fullmatch(left.name)
-            if found and found["host"] == _host() and not is_alive(int(found["pid"])):
+            match = _TEMPORARY.fullmatch(left.name)
+            if match and match["host"] == _host() and not is_alive(int(match["pid"])):
                 self.remove(f"{name}/{left.name}")
 
     def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
@@ -241,12 +241,12 @@ class Folder:
         top = f"{self.path}/{name}" if name else str(self.path)
         try:
             with os.scandir(top) as entries:
-                found = [e.name for e in entries if not e.name.startswith(".")]
+                names = [e.name for e in entries if not e.name.startswith(".")]
         except (FileNotFoundError, NotADirectoryError):
             return []
         if complete_with:  # hundreds of thousands of folders: text, not Path objects
-            found = [n for n in found if os.path.exists(f"{top}/{n}/{complete_with}")]  # noqa: PTH110
-        return sorted(found)
+            names = [n for n in names if os.path.exists(f"{top}/{n}/{complete_with}")]  # noqa: PTH110
+        return sorted(names)
 
     def sizes(self, name: str) -> dict[str, int]:
         """Names of the files in a folder and their sizes in bytes; empty if there is no such folder."""

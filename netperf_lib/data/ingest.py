@@ -141,11 +141,11 @@ class Tables:
         files = (self.at or self.store).files
         sizes = files.sizes(f"tables/{table}")
         system, base = files.arrow(f"tables/{table}")
-        found = {n.removesuffix(_SUFFIX): Part(f"{base}/{n}", system) for n in sorted(sizes) if n.endswith(_SUFFIX)}
+        parts = {n.removesuffix(_SUFFIX): Part(f"{base}/{n}", system) for n in sorted(sizes) if n.endswith(_SUFFIX)}
         if self.blocks:
-            found = {n: part for n, part in found.items() if n in self.blocks}
-        files.each(lambda part: part.schema, list(found.values()))
-        return found
+            parts = {n: part for n, part in parts.items() if n in self.blocks}
+        files.each(lambda part: part.schema, list(parts.values()))
+        return parts
 
     def look(self, details: Sequence[TableName]) -> Tables:
         """Find out which blocks are out of date; the parts of `details` are checked too."""
@@ -179,12 +179,12 @@ class Tables:
         others: Mapping[TableName, Mapping[str, Part]],
     ) -> bool:
         footer = part.footer()
-        known: dict[str, str] = footer.get("runs", {})
+        ingested: dict[str, str] = footer.get("runs", {})
         if (footer.get("reader"), footer.get("experiment")) != (reader_version(), self.store.experiment):
             return False
-        if list(known) != expected:
+        if list(ingested) != expected:
             return False
-        for run_id, digest in known.items():
+        for run_id, digest in ingested.items():
             if digest.startswith("!"):  # it was refused: was it repaired?
                 try:
                     data = self.store.files.read(f"raw/{run_id}/{RECORD}")
@@ -208,8 +208,8 @@ def current(store: Store, table: TableName) -> Tables:
     folder that lasts as long as this process.
     """
     details = (table,) if table != "runs" else ()
-    kept = _elsewhere.get(store.location)
-    tables = Tables(store, Store(kept.name, store.experiment) if kept else None).look(details)
+    temporary = _elsewhere.get(store.location)
+    tables = Tables(store, Store(temporary.name, store.experiment) if temporary else None).look(details)
     if not tables.behind:
         return tables
     if tables.at is None:
@@ -225,8 +225,8 @@ def current(store: Store, table: TableName) -> Tables:
             "access can build them for everyone with `npl ingest`",
             stacklevel=4,
         )
-        kept = _elsewhere[store.location] = tempfile.TemporaryDirectory(prefix="netperf-tables-")
-        tables = Tables(store, Store(kept.name, store.experiment)).look(details)
+        temporary = _elsewhere[store.location] = tempfile.TemporaryDirectory(prefix="netperf-tables-")
+        tables = Tables(store, Store(temporary.name, store.experiment)).look(details)
     _ingest([tables])
     return tables
 
@@ -342,13 +342,13 @@ def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> 
 
 def _name_missing(rows: Sequence[dict[str, Any]]) -> None:
     """Add to the error of every partial run the metrics that it lacks: those of the good runs of its test."""
-    known: dict[tuple[Any, ...], dict[str, None]] = {}
+    measured_by: dict[tuple[Any, ...], dict[str, None]] = {}
     for row in rows:
         if row["status"] == "ok":
             measured = [name for name in METRICS if row.get(name) is not None]
-            known.setdefault((row.get("tool"), row.get("test")), {}).update(dict.fromkeys(measured))
+            measured_by.setdefault((row.get("tool"), row.get("test")), {}).update(dict.fromkeys(measured))
     for row in rows:
-        if row["status"] == "partial" and (lacking := known.get((row.get("tool"), row.get("test")))):
+        if row["status"] == "partial" and (lacking := measured_by.get((row.get("tool"), row.get("test")))):
             row["error"] = f"{row['error']}; missing: {', '.join(m for m in lacking if row.get(m) is None)}"
 
 
@@ -372,12 +372,12 @@ def read_run(
         number = (record.get("log") or {}).get("run")  # an imported log may hold several runs
         for name in sorted(n for n in files if n.startswith("client") and n.endswith(".out")):
             server = name.replace("client", "server", 1)
-            ends = [place / _as_measured(place, end, files) for end in (name, server) if end in files]
+            paths = [place / _as_measured(place, end, files) for end in (name, server) if end in files]
             try:
                 if number is None:
-                    parsed += logs.parse_ends(ends[0], ends[-1] if len(ends) > 1 else place / "no-server", own=True)
+                    parsed += logs.parse_ends(paths[0], paths[-1] if len(paths) > 1 else place / "no-server", own=True)
                 else:
-                    parsed += _imported(ends[0], files[name])[number : number + 1]
+                    parsed += _imported(paths[0], files[name])[number : number + 1]
             except ParseError as e:
                 unread = str(e).replace(str(place), f"raw/{run_id}")
         row = run_row(record, parsed, unread)
@@ -421,7 +421,7 @@ def _as_measured(place: Path, name: str, files: Mapping[str, str]) -> str:
 
 def _refused(run_id: str, why: str) -> dict[str, Any]:
     """Return the row of a run that cannot be read: the facts in its name, and the reason."""
-    found = {"deployment": r"^d(\d+)-", "round": r"^[^-]*-r(\d+)(?:-|$)", "attempt": r"-a(\d+)$"}
-    said = {name: re.search(pattern, run_id) for name, pattern in found.items()}
-    known = {name: int(match[1]) if match else None for name, match in said.items()}
-    return {"status": "failed", "error": why, "warnings": [], **known}
+    patterns = {"deployment": r"^d(\d+)-", "round": r"^[^-]*-r(\d+)(?:-|$)", "attempt": r"-a(\d+)$"}
+    matches = {name: re.search(pattern, run_id) for name, pattern in patterns.items()}
+    numbers = {name: int(match[1]) if match else None for name, match in matches.items()}
+    return {"status": "failed", "error": why, "warnings": [], **numbers}

@@ -83,8 +83,8 @@ class Declaration:
 
 def block_of(run_id: str) -> str:
     """Return the block of rounds of one deployment that a run belongs to, for example ``d01-r0001-0064``."""
-    found = re.match(r"d(\d+)-r(\d+)(?:-|$)", run_id)
-    deployment, number = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.match(r"d(\d+)-r(\d+)(?:-|$)", run_id)
+    deployment, number = (int(match[1]), int(match[2])) if match else (0, 0)
     start = max(0, number - 1) // BLOCK_ROUNDS * BLOCK_ROUNDS
     return f"d{deployment:02d}-r{start + 1:04d}-{start + BLOCK_ROUNDS:04d}"
 
@@ -189,22 +189,22 @@ class Store:
                 self._write_json("plan.json", plan)
             self.frozen = None
             return
-        known = self.declaration()
-        if _fixed(known.experiment) != _fixed(experiment):
+        declaration = self.declaration()
+        if _fixed(declaration.experiment) != _fixed(experiment):
             raise StoreError(
                 f"{self.url}: runs were measured here under another declaration of {experiment.name!r}; "
                 "give the changed experiment another name, or another data root"
             )
         plan = self.read_plan() or {}
-        plan.setdefault("frozen", _freeze(known.experiment, known.frozen_utc))
-        seen = [_same(c) for c in known.experiment.contrasts] + [_same(c) for _, c in known.added]
-        kept = list(plan.get("added", []))
+        plan.setdefault("frozen", _freeze(declaration.experiment, declaration.frozen_utc))
+        seen = [_same(c) for c in declaration.experiment.contrasts] + [_same(c) for _, c in declaration.added]
+        added = list(plan.get("added", []))
         now = _now()
-        kept += [{"utc": now, "contrast": _dump(c)} for c in experiment.contrasts if _same(c) not in seen]
-        declared = experiment.model_copy(update={"contrasts": known.experiment.contrasts})
-        if declared.model_dump() != known.experiment.model_dump():
+        added += [{"utc": now, "contrast": _dump(c)} for c in experiment.contrasts if _same(c) not in seen]
+        declared = experiment.model_copy(update={"contrasts": declaration.experiment.contrasts})
+        if declared.model_dump() != declaration.experiment.model_dump():
             self._write_declared(declared)
-        self._write_json("plan.json", plan | ({"added": kept} if kept else {}))
+        self._write_json("plan.json", plan | ({"added": added} if added else {}))
 
     def _write_declared(self, experiment: Experiment) -> None:
         document = experiment.model_dump(mode="json", exclude_unset=True)
@@ -237,8 +237,8 @@ class Store:
                 raise StoreError(
                     f"{self.url}/plan.json: the frozen contrasts are damaged ({error!r}); restore it from a copy"
                 ) from None
-        known = [_same(c) for c in contrasts] + [_same(c) for _, c in added]
-        added += [(None, c) for c in written.contrasts if _same(c) not in known]  # written into experiment.yaml by hand
+        keys = [_same(c) for c in contrasts] + [_same(c) for _, c in added]
+        added += [(None, c) for c in written.contrasts if _same(c) not in keys]  # written into experiment.yaml by hand
         experiment = written.model_copy(update={"contrasts": contrasts, "alpha": frozen["alpha"]})
         return Declaration(experiment=experiment, frozen_utc=frozen_utc, digest=digest, added=tuple(added))
 
@@ -265,8 +265,8 @@ class Store:
             return None
         plan = self.read_plan() or {"trials": []}
         measured = {s.trial for s in self.runs()}
-        known = self.declaration().experiment
-        same = _fixed(known) == _fixed(experiment) and known.rounds == experiment.rounds
+        declared = self.declaration().experiment
+        same = _fixed(declared) == _fixed(experiment) and declared.rounds == experiment.rounds
         if same and len(measured) < len(plan.get("trials", ())):
             return None
         aside, number = self.dated(), 1
@@ -290,13 +290,13 @@ class Store:
         """Return path or URL of the last measurement of this name that was set aside; None if there is none."""
         parent = folder(split(self.url)[0])
         aside = re.compile(re.escape(self.experiment) + r"-\d{8}T\d{6}(-\d+)?")
-        found = [n for n in parent.names() if aside.fullmatch(n) and parent.exists(f"{n}/experiment.yaml")]
-        return f"{parent.url}/{max(found)}" if found else None
+        names = [n for n in parent.names() if aside.fullmatch(n) and parent.exists(f"{n}/experiment.yaml")]
+        return f"{parent.url}/{max(names)}" if names else None
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Store the schedule (a JSON document); frozen parts stay."""
-        kept = {k: v for k, v in (self.read_plan() or {}).items() if k in ("frozen", "added")}
-        self._write_json("plan.json", {**plan, **kept})
+        frozen = {k: v for k, v in (self.read_plan() or {}).items() if k in ("frozen", "added")}
+        self._write_json("plan.json", {**plan, **frozen})
 
     def read_plan(self) -> dict[str, Any] | None:
         """Return the schedule, or None if there is none."""
@@ -317,9 +317,12 @@ class Store:
     def claims(self) -> list[dict[str, Any]]:
         """Claims about the hosts: each a `Proof` with ``deployment`` and ``host`` (None: of all)."""
         return [
-            {"evidence": None, "factor": False, **proof, "host": host, "deployment": kept.get("deployment_id")}
-            for kept in self.deployments().values()
-            for host, proofs in [(None, kept.get("proofs")), *((h["name"], h.get("proofs")) for h in kept["hosts"])]
+            {"evidence": None, "factor": False, **proof, "host": host, "deployment": deployment.get("deployment_id")}
+            for deployment in self.deployments().values()
+            for host, proofs in [
+                (None, deployment.get("proofs")),
+                *((h["name"], h.get("proofs")) for h in deployment["hosts"]),
+            ]
             for proof in proofs or ()
         ]
 
@@ -341,11 +344,11 @@ class Store:
         each run without a digest (version 0.1), sorted by name. The files in ``digests`` fix every record, and a
         record every log.
         """
-        known = self.digests()
+        digests = self.digests()
         names = [n for n in ("experiment.yaml", "plan.json", "exclusions.json") if self.files.exists(n)]
         names += [f"hosts/{n}" for n in self.files.sizes("hosts") if _DEPLOYMENT.fullmatch(n)]
         names += [f"{part}/{n}" for part in ("excluded", "digests") for n in self.files.sizes(part)]
-        names += [f"raw/{run_id}/{RECORD}" for run_id in self.run_ids() if run_id not in known]
+        names += [f"raw/{run_id}/{RECORD}" for run_id in self.run_ids() if run_id not in digests]
         contents = self.files.each(self.files.read, sorted(names))
         lines = [f"{hashlib.sha256(c).hexdigest()}  {n}\n" for n, c in zip(sorted(names), contents, strict=True)]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -363,19 +366,19 @@ class Store:
         if self._claim is not None:
             yield
             return
-        mine = orjson.dumps(
+        claim = orjson.dumps(
             {"host": socket.gethostname(), "pid": os.getpid(), "since_utc": _now(), "started": _started(os.getpid())}
             | {"id": uuid4().hex}
         )
         for _ in range(3):
             try:
-                self._disk.create(_CLAIM, mine)
+                self._disk.create(_CLAIM, claim)
                 break
             except FileExistsError:
                 self._replace_dead_claim()
         else:
             raise StoreError(f"{self.url}: other collectors are starting here at the same time; run the command again")
-        self._claim = mine
+        self._claim = claim
         try:
             for name in ("raw", "."):
                 self.files.tidy(name)  # what a killed collector left; never a complete run
@@ -459,13 +462,13 @@ class Store:
 
         A collector that was killed at that moment leaves a digest that belongs to no run.
         """
-        found: dict[str, set[str]] = {}
+        digests: dict[str, set[str]] = {}
         names = [f"digests/{n}" for n in self.files.sizes("digests") if block in (None, n.removesuffix(".sha256"))]
         for data in self.files.each(self.files.read, names):
             for line in data.decode("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  raw/")
-                found.setdefault(name.partition("/")[0], set()).add(digest)
-        return found
+                digests.setdefault(name.partition("/")[0], set()).add(digest)
+        return digests
 
     def raw(self, run_id: str) -> AbstractContextManager[Path]:
         """A local path for reading the folder of a run, for the duration of the block."""
@@ -598,10 +601,10 @@ def experiments(root: Location) -> list[str]:
 def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]:
     """The stores that a call names: one experiment, several, or all under a data root; StoreError if there is none."""
     if not isinstance(path, str | os.PathLike):
-        found = [p if isinstance(p, Store) else Store.at(p) for p in path]
-        if not found:
+        chosen = [p if isinstance(p, Store) else Store.at(p) for p in path]
+        if not chosen:
             raise StoreError("no experiment was given")
-        return found
+        return chosen
     with explained(path):
         is_one = folder(path).exists("experiment.yaml")
     if not is_one and (inside := experiments(path)):

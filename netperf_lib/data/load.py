@@ -116,9 +116,9 @@ class Results:
 
     def __repr__(self) -> str:
         counts = self.runs["status"].value_counts().to_dict()
-        said = ", ".join(f"{n} {status}" for status, n in counts.items())
+        states = ", ".join(f"{n} {status}" for status, n in counts.items())
         added = f", {len(self.added)} added later" if self.added else ""
-        return f"<{self.name}: {len(self.runs)} runs ({said}), {len(self.contrasts)} contrasts{added}>"
+        return f"<{self.name}: {len(self.runs)} runs ({states}), {len(self.contrasts)} contrasts{added}>"
 
     def _repr_html_(self) -> str:
         rows = {
@@ -237,13 +237,13 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     attrs = [frame.attrs for frame in frames]
     for frame in frames:
         frame.attrs = {}
-    whole = pd.concat(frames, ignore_index=True)
-    whole.attrs = dict(attrs[0])
+    frame_of_all = pd.concat(frames, ignore_index=True)
+    frame_of_all.attrs = dict(attrs[0])
     if len(attrs) > 1:
         notices = dict.fromkeys(a["notice"] for a in attrs if a.get("notice"))
-        whole.attrs["looked"] = any(a.get("looked") for a in attrs)
-        whole.attrs |= {"path": [a["path"] for a in attrs], "notice": " ".join(notices) or None}
-    return whole
+        frame_of_all.attrs["looked"] = any(a.get("looked") for a in attrs)
+        frame_of_all.attrs |= {"path": [a["path"] for a in attrs], "notice": " ".join(notices) or None}
+    return frame_of_all
 
 
 class Shared(dict[str, Any]):

@@ -140,8 +140,8 @@ class PartWriter:
                 )
             )
         self._writer.write_table(waiting.slice(0, rows).replace_schema_metadata(None), row_group_size=GROUP_ROWS)
-        rest = waiting.slice(rows)
-        self._waiting, self._count = [rest], rest.num_rows
+        remaining = waiting.slice(rows)
+        self._waiting, self._count = [remaining], remaining.num_rows
 
     def close(self, metadata: Mapping[str, str]) -> bool:
         """Write the remaining rows and the footer; return whether there were rows, and so a file."""
@@ -194,8 +194,8 @@ def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     t = np.round(np.asarray(batch["t_s"], np.float64) * _T_GRID) / _T_GRID
     bits = np.asarray(batch["latency_us"], np.float32).view(np.uint32)
     half = np.uint32(1 << (_LATENCY_BITS - 1))
-    kept = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
-    return {"t_s": t, "latency_us": np.where(np.isfinite(bits.view(np.float32)), kept, bits).view(np.float32)}
+    rounded = (bits + half) & np.uint32(~((1 << _LATENCY_BITS) - 1) & 0xFFFFFFFF)
+    return {"t_s": t, "latency_us": np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(np.float32)}
 
 
 def _joined(table: TableName, several: Sequence[Rows]) -> pa.Table:
@@ -207,16 +207,16 @@ def _joined(table: TableName, several: Sequence[Rows]) -> pa.Table:
             names = pa.array([getattr(rows, f.name) for rows in several]).dictionary_encode()
             arrays.append(names.take(pa.array(runs)))
             continue
-        found = [rows.columns.get(f.name, [None] * len(rows)) for rows in several]
-        alike = all(isinstance(values, np.ndarray) for values in found)
-        values = np.concatenate(found) if alike else [v for values in found for v in values]
+        parts = [rows.columns.get(f.name, [None] * len(rows)) for rows in several]
+        alike = all(isinstance(values, np.ndarray) for values in parts)
+        values = np.concatenate(parts) if alike else [v for values in parts for v in values]
         arrays.append(pa.array(values, f.type, from_pandas=True))
     return pa.Table.from_arrays(arrays, names=SCHEMAS[table].names)
 
 
 def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
     """Return the union of the columns of parts: the known ones first, then labels, which are text."""
-    known, labels = SCHEMAS[table], set()
+    schema_of_table, labels = SCHEMAS[table], set()
     for schema in schemas:
         version = int((schema.metadata or {}).get(b"netperf_schema", b"1"))
         if version > SCHEMA_VERSION:
@@ -225,8 +225,8 @@ def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
                 f"{SCHEMA_VERSION}); upgrade, or remove the folder `tables`; it is rebuilt from the raw logs"
             )
         if table == "runs":
-            labels |= set(dimensions(schema.names)) - set(known.names)
-    return pa.schema([*known, *(pa.field(name, pa.string()) for name in sorted(labels))])
+            labels |= set(dimensions(schema.names)) - set(schema_of_table.names)
+    return pa.schema([*schema_of_table, *(pa.field(name, pa.string()) for name in sorted(labels))])
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -242,12 +242,12 @@ def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
 
     A value that does not fit the type of its column becomes null, with a warning in the row.
     """
-    known = SCHEMAS["runs"]
-    labels = sorted({name for row in rows for name in dimensions(row)} - set(known.names))
+    schema = SCHEMAS["runs"]
+    labels = sorted({name for row in rows for name in dimensions(row)} - set(schema.names))
     arrays = {name: _array(name, pa.string(), rows) for name in labels}
-    arrays |= {f.name: _array(f.name, f.type, rows) for f in known if f.name != "warnings"}
-    arrays["warnings"] = _array("warnings", known.field("warnings").type, rows)  # those of the others are among them
-    return pa.table({name: arrays[name] for name in [*known.names, *labels]})
+    arrays |= {f.name: _array(f.name, f.type, rows) for f in schema if f.name != "warnings"}
+    arrays["warnings"] = _array("warnings", schema.field("warnings").type, rows)  # those of the others are among them
+    return pa.table({name: arrays[name] for name in [*schema.names, *labels]})
 
 
 def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.Array:
@@ -255,14 +255,14 @@ def _array(name: str, kind: pa.DataType, rows: Sequence[dict[str, Any]]) -> pa.A
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        kept: list[Any] = []
+        fitting: list[Any] = []
         for row, value in zip(rows, values, strict=True):
             try:
-                kept += pa.array([value], kind).to_pylist()
+                fitting += pa.array([value], kind).to_pylist()
             except (pa.ArrowException, OverflowError, TypeError, ValueError):
-                kept.append(None)
+                fitting.append(None)
                 row["warnings"] = [*(row.get("warnings") or ()), f"{name}: {value!r} does not fit {kind}; left out"]
-        return pa.array(kept, kind)
+        return pa.array(fitting, kind)
 
 
 def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str | None) -> dict[str, Any]:
@@ -300,12 +300,12 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
 
 def _default_buffer(record: Mapping[str, Any]) -> int | None:
     """Bytes that a stream may have in flight with the settings of the hosts: the lower limit of sender and receiver."""
-    ends = ("client", "tcp_wmem"), ("server", "tcp_rmem")
+    limits = ("client", "tcp_wmem"), ("server", "tcp_rmem")
     if record["trial"].get("reverse"):
-        ends = ("server", "tcp_wmem"), ("client", "tcp_rmem")
+        limits = ("server", "tcp_wmem"), ("client", "tcp_rmem")
     facts = record.get("facts") or {}
-    found = [str(((facts.get(h) or {}).get("sysctl") or {}).get(f"net.ipv4.{n}") or "").split() for h, n in ends]
-    sizes = [int(f[2]) for f in found if len(f) == 3 and f[2].isdecimal()]
+    triples = [str(((facts.get(h) or {}).get("sysctl") or {}).get(f"net.ipv4.{n}") or "").split() for h, n in limits]
+    sizes = [int(f[2]) for f in triples if len(f) == 3 and f[2].isdecimal()]
     return min(sizes) if len(sizes) == 2 else None
 
 

@@ -29,9 +29,9 @@ def gives(trial: Trial, metric: str) -> bool:
     if metric.startswith(("latency_oneway_loaded", "rtt_loaded")):
         return loaded or not latency
     if metric.startswith(("latency_oneway", "rtt")):
-        whole = bool(trial.options.get("full_rtt"))
+        round_trips = bool(trial.options.get("full_rtt"))
         single = tool != "qperf" or metric in HEADLINES
-        return latency and single and whole == metric.startswith("rtt")
+        return latency and single and round_trips == metric.startswith("rtt")
     if metric.startswith(("throughput", "transferred", "sent_", "retransmits", "cwnd")):
         at_receiver = tool != "sockperf" or metric in ("throughput_sent_bps", "sent_bytes")
         return loaded or (not latency and at_receiver)
@@ -53,8 +53,8 @@ def expand(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
     wrong: list[tuple[Loc, str]] = []
     contrasts = list(experiment.contrasts)
     for number, compare in enumerate(experiment.compare):
-        found, errors = _family(compare, rows)
-        contrasts += [c for c in found if c not in contrasts]
+        family, errors = _family(compare, rows)
+        contrasts += [c for c in family if c not in contrasts]
         wrong += [(("compare", number, *loc), message) for loc, message in errors]
     read = []
     for number, contrast in enumerate(contrasts):
@@ -71,30 +71,30 @@ def expand(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
 def _family(compare: Compare, rows: Sequence[tuple[Trial, Row]]) -> tuple[list[Contrast], list[tuple[Loc, str]]]:
     chosen = [(t, r) for t, r in rows if all(r.get(f) == v for f, v in compare.where.items())]
     errors = [((("where", *loc)), message) for loc, message in _side([r for _, r in rows], compare.where)]
-    known = dict.fromkeys(f for _, r in rows for f in r)
-    if compare.factor not in known:
-        return [], [*errors, (("factor",), _unknown(compare.factor, known))]
+    factors = dict.fromkeys(f for _, r in rows for f in r)
+    if compare.factor not in factors:
+        return [], [*errors, (("factor",), _unknown(compare.factor, factors))]
     if errors:
         return [], errors
     metrics = compare.metrics or _varying(compare.factor, chosen)
-    found: list[Contrast] = []
+    contrasts: list[Contrast] = []
     for number, metric in enumerate(metrics):
         where = ("metrics", number)
         if metric not in METRICS:
             errors.append((where, unknown_metric(metric)))
             continue
-        mine = [r for t, r in chosen if gives(t, metric)]
-        levels = sort_levels(compare.factor, (r.get(compare.factor) for r in mine))
-        if not mine:
+        measuring = [r for t, r in chosen if gives(t, metric)]
+        levels = sort_levels(compare.factor, (r.get(compare.factor) for r in measuring))
+        if not measuring:
             errors.append((where, f"no test here measures {metric}"))
         elif len(levels) < 2:
             held = ", ".join(map(_shown, levels))
             errors.append((("factor",), f"{compare.factor} has one level where {metric} is measured: {held}"))
         else:
-            made, wrong = _against(compare, metric, mine, levels)
-            found += made
+            family, wrong = _against(compare, metric, measuring, levels)
+            contrasts += family
             errors += wrong
-    return found, errors
+    return contrasts, errors
 
 
 def _varying(name_: str, rows: Sequence[tuple[Trial, Row]]) -> list[str]:
@@ -114,37 +114,40 @@ def _against(
     if strange := [v for v in others if v not in levels or v == baseline]:
         return [], [(("levels",), _not_measured(strange[0], [v for v in levels if v != baseline]))]
     columns = dimensions(dict.fromkeys(f for r in rows for f in r))
-    rest = [f for f in columns if f != compare.factor and f not in _LENGTHS]
+    others_varying = [f for f in columns if f != compare.factor and f not in _LENGTHS]
     if compare.factor == "placement":  # properties of the pairs vary with the placement
-        rest = [f for f in rest if f in FACTORS and f not in _HOSTS | {"gateway_sku"}]
+        others_varying = [f for f in others_varying if f in FACTORS and f not in _HOSTS | {"gateway_sku"}]
     elif compare.factor in _HOSTS:
-        rest = [f for f in rest if f != "placement"]
+        others_varying = [f for f in others_varying if f != "placement"]
     else:
-        rest = [f for f in rest if f not in _HOSTS]
-    rest = [f for f in rest if len({r.get(f) for r in rows}) > 1]
+        others_varying = [f for f in others_varying if f not in _HOSTS]
+    others_varying = [f for f in others_varying if len({r.get(f) for r in rows}) > 1]
     strata: dict[tuple[Level, ...], set[Level]] = {}
     for row in rows:
-        strata.setdefault(tuple(row.get(f) for f in rest), set()).add(row.get(compare.factor))
-    found: list[Contrast] = []
+        strata.setdefault(tuple(row.get(f) for f in others_varying), set()).add(row.get(compare.factor))
+    contrasts: list[Contrast] = []
     errors: list[tuple[Loc, str]] = []
     for level in others:
         both = [s for s, here in strata.items() if level in here and baseline in here]
         for stratum in both:
-            shared = dict(compare.where) | dict(zip(rest, stratum, strict=True))
+            shared = dict(compare.where) | dict(zip(others_varying, stratum, strict=True))
             sides = ({**shared, compare.factor: level}, {**shared, compare.factor: baseline})
-            found.append(Contrast(metric=metric, a=sides[0], b=sides[1], margin=compare.margin))
+            contrasts.append(Contrast(metric=metric, a=sides[0], b=sides[1], margin=compare.margin))
         if not both and compare.levels:
-            differ = ", ".join(rest) or "the hosts"
+            differ = ", ".join(others_varying) or "the hosts"
             message = (
                 f"no condition with {compare.factor} {_shown(level)} differs from the baseline in that alone; "
                 f"give both the same {differ}"
             )
             errors.append((("levels",), message))
-    if not found and not errors:
+    if not contrasts and not errors:
         errors.append(
-            (("factor",), f"no two conditions differ in {compare.factor} alone ({', '.join(rest)} also differ)")
+            (
+                ("factor",),
+                f"no two conditions differ in {compare.factor} alone ({', '.join(others_varying)} also differ)",
+            )
         )
-    return found, errors
+    return contrasts, errors
 
 
 def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, Row]]) -> Contrast:
@@ -153,13 +156,13 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, Row]]) -> Co
     unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
     if limit is None or not unit:
         return contrast
-    found = re.fullmatch(r"\s*([0-9.]+\s*%)(?:\s*of\s+(.+?))?\s*", limit) if isinstance(limit, str) else None
-    if found is None or (unit == "ratio" and not found[2]):
+    percentage = re.fullmatch(r"\s*([0-9.]+\s*%)(?:\s*of\s+(.+?))?\s*", limit) if isinstance(limit, str) else None
+    if percentage is None or (unit == "ratio" and not percentage[2]):
         value = read_value(limit, unit)
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{limit!r} is not a threshold above zero")
         return contrast
-    base = found[2] or contrast.of
+    base = percentage[2] or contrast.of
     if base is None:
         raise ValueError(
             f"{limit!r} does not say of what; write for example '90 % of bandwidth' or '90 % of 10 Gbit/s'"
@@ -172,7 +175,7 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, Row]]) -> Co
         base = format_value(next(s for s in speeds if s is not None), "bps", 6)
     read_value(base, unit)
     key = "below" if contrast.below is not None else "at_least"
-    return contrast.model_copy(update={key: found[1], "of": base})
+    return contrast.model_copy(update={key: percentage[1], "of": base})
 
 
 # -- contrasts no run answers ------------------------------------------------------------------------------------------
@@ -186,8 +189,8 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
         if contrast.metric not in METRICS:
             yield (*here, "metric"), unknown_metric(contrast.metric)
             continue
-        mine = [r for t, r in rows if gives(t, contrast.metric)]
-        if not mine:
+        measuring = [r for t, r in rows if gives(t, contrast.metric)]
+        if not measuring:
             measured = ", ".join(m for m in HEADLINES if any(gives(t, m) for t, _ in rows))
             yield (
                 (*here, "metric"),
@@ -201,7 +204,7 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
             if levels is None:
                 continue
             errors = list(_side([r for _, r in rows], levels))
-            hits = [i for i, r in enumerate(mine) if _matches(r, levels)]
+            hits = [i for i, r in enumerate(measuring) if _matches(r, levels)]
             if not errors and not hits:
                 errors = [((), f"no run that measures {contrast.metric} has all of these levels together")]
             yield from (((*here, side, *loc), message) for loc, message in errors)
@@ -226,14 +229,14 @@ def _matches(row: Row, levels: Mapping[str, Level]) -> bool:
 
 
 def _side(rows: Sequence[Row], levels: Mapping[str, Level]) -> Iterator[tuple[Loc, str]]:
-    known = dict.fromkeys(f for r in rows for f in r)
+    factors = dict.fromkeys(f for r in rows for f in r)
     for name_, level in levels.items():
-        if name_ in known:
+        if name_ in factors:
             measured = sort_levels(name_, (r.get(name_) for r in rows))
             if level not in measured:
                 yield (name_,), _not_measured(level, measured)
         elif name_ not in _MEASURED and not re.match(r"(client|server)_.", name_):
-            yield (name_,), _unknown(name_, known)
+            yield (name_,), _unknown(name_, factors)
 
 
 def _not_measured(level: Level, measured: Sequence[Level]) -> str:
@@ -265,21 +268,21 @@ def unknown_metric(metric: str) -> str:
 def undeclared(experiment: Experiment) -> list[str]:
     """Factors that vary, each with a headline metric, and have no contrast: these will get no verdict."""
     rows = [(trial, describe(trial)) for trial in conditions(experiment)]
-    asked = {
+    declared = {
         (c.metric, f) for c in experiment.contrasts for f in {**c.a, **(c.b or {})}
         if c.b is not None and c.a.get(f) != c.b.get(f)
     }  # fmt: skip
-    found = []
+    messages = []
     for metric in HEADLINES:
-        mine = [r for t, r in rows if gives(t, metric)]
+        measuring = [r for t, r in rows if gives(t, metric)]
         varying = [
             f
-            for f in dimensions(dict.fromkeys(f for r in mine for f in r))
-            if f not in _LENGTHS | _HOSTS | {"tool", "test"} and len({r.get(f) for r in mine}) > 1
+            for f in dimensions(dict.fromkeys(f for r in measuring for f in r))
+            if f not in _LENGTHS | _HOSTS | {"tool", "test"} and len({r.get(f) for r in measuring}) > 1
         ]
-        if names := [f for f in varying if (metric, f) not in asked]:
-            found.append(
+        if names := [f for f in varying if (metric, f) not in declared]:
+            messages.append(
                 f"no contrast asks for {METRICS[metric].label.lower()} by {', '.join(names)}: no verdict on it. "
                 f"To get one: compare: {{factor: {names[0]}, metrics: [{metric}]}}"
             )
-    return found
+    return messages

@@ -110,8 +110,8 @@ class Factor:
         if level is None:
             return (0,)
         if self.order:
-            known = level in self.order
-            return (1, 0 if known else 1, self.order.index(level) if known else 0, _natural(level))
+            listed = level in self.order
+            return (1, 0 if listed else 1, self.order.index(level) if listed else 0, _natural(level))
         if self.unit == "bps" and isinstance(level, str) and (rate := read_rate(level)) is not None:
             return (1, 0, rate)
         return (1, *_natural(level))
@@ -126,8 +126,8 @@ def _natural(level: Level) -> tuple[Any, ...]:
 
 def read_rate(text: Any) -> float | None:
     """Bits per second of a rate such as ``1G``, ``800M`` or 1000000; None if it is not a rate."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)", str(text).strip(), re.IGNORECASE)
-    return None if found is None else to_bps(float(found[1]), found[2], "bit")
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)", str(text).strip(), re.IGNORECASE)
+    return None if match is None else to_bps(float(match[1]), match[2], "bit")
 
 
 def _bitrate(level: Any) -> str:
@@ -292,9 +292,9 @@ def dimensions(columns: Iterable[str], *, roles: Sequence[str] = ("condition",))
     Those of role ``"condition"`` make up a condition.
     """
     have = [c for c in columns if c not in METRICS and c not in NOT_FACTORS and factor(c).role in roles]
-    place = {name: i for i, name in enumerate(FACTORS)}
-    own = place["client"] - 0.5  # labels come before the hosts, which name a condition last
-    return sorted(dict.fromkeys(have), key=lambda c: place.get(c, own))
+    position = {name: i for i, name in enumerate(FACTORS)}
+    own = position["client"] - 0.5  # labels come before the hosts, which name a condition last
+    return sorted(dict.fromkeys(have), key=lambda c: position.get(c, own))
 
 
 def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
@@ -304,15 +304,15 @@ def factors_of(record: Mapping[str, Any]) -> dict[str, Level]:
     the log (protocol, direction) or from the facts of a host are not included.
     """
     trial = dict(record["trial"])
-    found = {**(trial.pop("options", None) or {}), **(trial.pop("labels", None) or {}), **trial}
+    levels = {**(trial.pop("options", None) or {}), **(trial.pop("labels", None) or {}), **trial}
     for side in ("client", "server"):
         host = record.get("hosts", {}).get(side) or {}
-        found |= {f"{side}_{name}": host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
-        found |= {f"{side}_{name}": level for name, level in (host.get("labels") or {}).items()}
-    ends = [(record.get("hosts", {}).get(side) or {}).get("accelerated") for side in ("client", "server")]
-    if found.get("accelerated") is not None and None not in ends:
-        found["accelerated"] = all(ends)  # as the guests prove it, which may differ from what was declared
-    return {name: plain(level) for name, level in found.items()}
+        levels |= {f"{side}_{name}": host.get(name) for name in ("vm_size", "region", "zone", "zone_physical")}
+        levels |= {f"{side}_{name}": level for name, level in (host.get("labels") or {}).items()}
+    accelerated = [(record.get("hosts", {}).get(side) or {}).get("accelerated") for side in ("client", "server")]
+    if levels.get("accelerated") is not None and None not in accelerated:
+        levels["accelerated"] = all(accelerated)  # as the guests prove it, which may differ from what was declared
+    return {name: plain(level) for name, level in levels.items()}
 
 
 def plain(level: Any) -> Level:

@@ -107,8 +107,8 @@ class _Declared(BaseModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler(core)
         fields = handler.resolve_ref_schema(schema)["properties"]
-        (made,) = ast.parse(inspect.getsource(cls)).body
-        for name, text in pairwise(ast.iter_child_nodes(made)):
+        (definition,) = ast.parse(inspect.getsource(cls)).body
+        for name, text in pairwise(ast.iter_child_nodes(definition)):
             if isinstance(name, ast.AnnAssign) and isinstance(text, ast.Expr):
                 fields[ast.unparse(name.target)]["description"] = inspect.cleandoc(ast.literal_eval(text.value))
         return schema
@@ -146,8 +146,8 @@ class Load(_Declared):
     """Further options of that test, for example `{bitrate: 100M}`."""
 
     def __str__(self) -> str:
-        told = "".join(f" {k}={v}" for k, v in sorted(self.options.items()))
-        return f"{self.tool} {self.test} ×{self.streams}{told}"
+        options = "".join(f" {k}={v}" for k, v in sorted(self.options.items()))
+        return f"{self.tool} {self.test} ×{self.streams}{options}"
 
 
 OPTIONS = {option.name: option for tool in TOOLS.values() for option in tool.OPTIONS}
@@ -210,9 +210,9 @@ class TestSpec(_Declared):
 
 def _share(value: object) -> object:
     """``10 %`` is 0.1."""
-    if isinstance(value, str) and (found := re.fullmatch(r"\s*([0-9.]{1,20})\s*%\s*", value)):
+    if isinstance(value, str) and (percentage := re.fullmatch(r"\s*([0-9.]{1,20})\s*%\s*", value)):
         try:
-            return float(found[1]) / 100
+            return float(percentage[1]) / 100
         except ValueError:
             return value
     return value
@@ -247,10 +247,10 @@ class Contrast(_Declared):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        given = [name for name in ("b", "below", "at_least") if getattr(self, name) is not None]
-        if len(given) != 1:
+        kinds = [name for name in ("b", "below", "at_least") if getattr(self, name) is not None]
+        if len(kinds) != 1:
             raise ValueError(
-                f"a contrast with exactly one of b, below, at_least; this one has {' and '.join(given) or 'none'}"
+                f"a contrast with exactly one of b, below, at_least; this one has {' and '.join(kinds) or 'none'}"
             )
         return self
 
@@ -344,9 +344,9 @@ class Experiment(_Declared):
         declared = pair.bandwidth_mbps or self.bandwidth_mbps
         sizes = self.hosts.options.get("bandwidth_mbps")
         if declared is None and isinstance(sizes, Mapping):
-            known = [n for host in (pair.client, pair.server) if (n := sizes.get(self._vm_size(host)))]
-            if len(known) == 2 and all(isinstance(n, int | float) and n > 0 for n in known):
-                declared = float(min(known))
+            speeds = [n for host in (pair.client, pair.server) if (n := sizes.get(self._vm_size(host)))]
+            if len(speeds) == 2 and all(isinstance(n, int | float) and n > 0 for n in speeds):
+                declared = float(min(speeds))
         return None if declared is None else declared * 1e6
 
     def _vm_size(self, host: str) -> Any:

@@ -152,12 +152,12 @@ def _option_levels(spec: TestSpec) -> list[tuple[Option | None, ...]]:
 
 def conditions_count(experiment: Experiment) -> int:
     """How many conditions a round measures, without building them."""
-    found = 0
+    total = 0
     for spec in experiment.tests:
         streams, buffers = _crossed(spec)
         pairs = sum(spec.placements is None or p.placement in spec.placements for p in experiment.pairs)
-        found += pairs * math.prod(map(len, (streams, buffers, spec.message_bytes, *_option_levels(spec))))
-    return found
+        total += pairs * math.prod(map(len, (streams, buffers, spec.message_bytes, *_option_levels(spec))))
+    return total
 
 
 def conditions(experiment: Experiment) -> Iterator[Trial]:

@@ -97,8 +97,10 @@ def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
         errors += [(_line(node, loc), loc, message) for loc, message in wrong]
         if not errors:
             return experiment
-    said = dict.fromkeys(f"{file}:{line}: {_dotted(loc)}{message}" for line, loc, message in sorted(errors, key=str))
-    lines = sorted(said, key=lambda s: int(s[len(file) + 1 :].split(":")[0]))
+    messages = dict.fromkeys(
+        f"{file}:{line}: {_dotted(loc)}{message}" for line, loc, message in sorted(errors, key=str)
+    )
+    lines = sorted(messages, key=lambda s: int(s[len(file) + 1 :].split(":")[0]))
     more = [f"and {len(lines) - MOST_ERRORS} more errors"] if len(lines) > MOST_ERRORS else []
     raise ExperimentError("\n".join([*lines[:MOST_ERRORS], *more]))
 
@@ -195,17 +197,17 @@ def _line(node: yaml.Node, loc: _Loc) -> int:
     """Line, from 1, of the deepest part of `loc` that is in the file."""
     line = node.start_mark.line
     for part in loc:
-        found: yaml.Node | None = None
+        child: yaml.Node | None = None
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 if key.value == str(part):
-                    line, found = key.start_mark.line, value
+                    line, child = key.start_mark.line, value
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            found = node.value[part]
-            line = found.start_mark.line
-        if found is None:
+            child = node.value[part]
+            line = child.start_mark.line
+        if child is None:
             break
-        node = found
+        node = child
     return line + 1
 
 
@@ -252,34 +254,34 @@ _PARTS: dict[str, type[BaseModel]] = {
 def _message(error: Any) -> str:
     """Turn a pydantic error into one sentence: what is wrong and what is legal."""
     kind, value, loc, ctx = error["type"], error.get("input"), error["loc"], error.get("ctx", {})
-    shown = str(value).lower() if isinstance(value, bool) else "null" if value is None else _SHOWN.repr(value)
+    quoted = str(value).lower() if isinstance(value, bool) else "null" if value is None else _SHOWN.repr(value)
     match kind:
         case "extra_forbidden":
             part = Experiment if len(loc) == 1 else _PARTS.get(str(loc[0]), Experiment)
-            known = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
-            near = difflib.get_close_matches(str(loc[-1]), known, n=1)
+            fields = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
+            near = difflib.get_close_matches(str(loc[-1]), fields, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
-            return f"unknown key; {hint}known here are {', '.join(known)}"
+            return f"unknown key; {hint}known here are {', '.join(fields)}"
         case "missing":
             return "is missing; add it"
         case "literal_error":
-            return f"{shown} is not known; legal are {ctx['expected'].replace(' or ', ', ')}"
+            return f"{quoted} is not known; legal are {ctx['expected'].replace(' or ', ', ')}"
         case "string_pattern_mismatch":
             return (
-                f"{shown} is not a name; legal are 1 to 63 letters, digits, dots, underscores and hyphens, "
+                f"{quoted} is not a name; legal are 1 to 63 letters, digits, dots, underscores and hyphens, "
                 "a letter or digit first"
             )
         case "string_type":
-            return f"{shown} is not text; put it in quotes"
+            return f"{quoted} is not text; put it in quotes"
         case "too_short":
             return "is missing or empty; give at least one"
         case "tuple_type":
-            return f"{shown} is not a list; write [{shown}]"
+            return f"{quoted} is not a list; write [{quoted}]"
         case "model_type" | "dict_type":
-            return f"{shown} is not a mapping; write key: value lines under it"
+            return f"{quoted} is not a mapping; write key: value lines under it"
         case _:
-            said = str(error["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-            return f"{shown} must be {said}"
+            rule = str(error["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+            return f"{quoted} must be {rule}"
 
 
 def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
@@ -289,10 +291,10 @@ def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:
         if pair.client == pair.server:
             yield ("pairs", number, "server"), f"{pair.server!r} is also the client; a pair needs two different hosts"
     for number, spec in enumerate(experiment.tests):
-        for place, placement in enumerate(spec.placements or ()):
+        for index, placement in enumerate(spec.placements or ()):
             if placement not in placements:
                 yield (
-                    ("tests", number, "placements", place),
+                    ("tests", number, "placements", index),
                     f"no pair has the placement {placement!r}; legal are {', '.join(placements)}",
                 )
     for number, pair in enumerate(experiment.pairs):
