@@ -206,7 +206,7 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
 
     Prompts for options that are not given.
     """
-    from .experiment.starter import HOSTS, QUESTIONS, starter
+    from .experiment.starter import HOST_SOURCES, QUESTIONS, starter
 
     if file.exists():
         raise click.UsageError(f"{file} exists; choose another name")
@@ -214,7 +214,7 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
     def ask(text: str, default: Any, **options: Any) -> Any:
         return click.prompt(text, default=default, err=True, **options) if sys.stdin.isatty() else default
 
-    chosen = hosts or ask("Where are the hosts?", "lab", type=click.Choice(list(HOSTS)))
+    chosen = hosts or ask("Where are the hosts?", "lab", type=click.Choice(list(HOST_SOURCES)))
     asked = question or ask("What is the question about?", "placement", type=click.Choice(list(QUESTIONS)))
     number = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import hosts
-from .data.shipped import recorded
+from .data.shipped import PathLike, recorded
 from .errors import CollectError, HostError, ReportError, UsageError
 from .experiment import estimate
 from .experiment.estimate import Preview
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .data.layout import Store
-
-PathLike = str | os.PathLike[str]
 
 
 def plan(

@@ -19,10 +19,10 @@ import orjson
 
 from netperf_lib.data.files import Location, explained, folder
 from netperf_lib.data.layout import BLOCK_ROUNDS, Store, new_record
-from netperf_lib.data.workers import each
+from netperf_lib.data.workers import run_all
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.model import Experiment, Trial
-from netperf_lib.experiment.schedule import describe, schedule
+from netperf_lib.experiment.schedule import schedule, trial_levels
 
 NOTICE = "Synthetic data: made up by the tests, measured nowhere."
 
@@ -130,7 +130,7 @@ def synth(
     }
     done = 0
     with explained(root):
-        for _, written in each(_write, _tasks(fleet, str(root)), workers):
+        for _, written in run_all(_write, _tasks(fleet, str(root)), workers):
             done += written
             if progress:
                 progress(done, runs)
@@ -249,7 +249,7 @@ class _Deployment:
             deployment=trial.deployment,
             round=trial.round,
             order=trial.order,
-            trial=describe(trial),
+            trial=trial_levels(trial),
             hosts={"client": host(trial.pair.client), "server": host(trial.pair.server)},
             notice=NOTICE,
             commands={"client": command.split(), "server": [trial.test.tool]},

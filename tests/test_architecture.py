@@ -149,3 +149,36 @@ def test_only_data_knows_the_data_folder(path: Path) -> None:
 
 def test_there_is_no_attic() -> None:
     assert not [p for p in MODULES if p.stem in ("utils", "util", "helpers", "common", "misc")]
+
+
+PROTOCOLS = {
+    "tools": "NAME MARKS STATES_CONDITIONS sightings read commands rate_bps PACKAGE VERSION TESTS LOAD_TESTS OPTIONS",
+    "hosts": "Options EPHEMERAL HOLDS up down cost spent",
+    "plots": "levels limits roofs rounds shift streams waits",  # a plot is called as what it shows
+}
+"""Names that several modules of a part have, since they are members of a protocol."""
+DOUBLED = set(
+    """
+    AGAIN_S ALIKE ALPHA CONNECT_S Change Data ENDS ERROR FAR FEW Factors Finding Found HOME Interval KINDS LONG
+    Labels Level METRICS MOST Mask NOTICE ORDER OTHERS PLACES Pair Placement Progress Question Result Row SHARED
+    Shown Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS Warmup alternatives ask check clean collect compare
+    conditions counts describe difference dry_run find headline in_words joined leftovers levels log main
+    name_of observe overview parse percentiles plain preflight published read read_text source span start text
+    write
+    """.split()
+)
+"""Other names that still stand in two modules, with different meanings: none may be added."""
+
+
+def test_one_name_means_one_thing() -> None:
+    modules: dict[str, set[str]] = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text("utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+            for defined in {t.id if isinstance(t, ast.Name) else getattr(t, "name", "_") for t in targets}:
+                part = name(path).split("/")[0]
+                # a verb of the command line calls the function of its name
+                if defined[0] != "_" and part != "cli" and defined not in PROTOCOLS.get(part, "").split():
+                    modules.setdefault(defined, set()).add(name(path))
+    doubled = {defined: places for defined, places in modules.items() if len(places) > 1}
+    assert {defined: places for defined, places in doubled.items() if defined not in DOUBLED} == {}

@@ -37,7 +37,7 @@ _BBR = re.compile(r"bbr:\(bw:(\d+)bps")
 
 
 @dataclass(slots=True)
-class Sample:
+class SocketSample:
     """One sample of a host."""
 
     at_s: float
@@ -61,14 +61,14 @@ def _socket(line: str, words: list[str]) -> dict[str, float]:
     return figures
 
 
-def read_samples(text: str) -> list[Sample]:
+def read_samples(text: str) -> list[SocketSample]:
     """Read a file of samples; a sample that was cut short keeps what it has, and damaged lines are left out."""
-    samples: list[Sample] = []
+    samples: list[SocketSample] = []
     for line in text.splitlines():
         words = line.split()
         try:
             if line.startswith("@"):
-                samples.append(Sample(float(line[1:])))
+                samples.append(SocketSample(float(line[1:])))
             elif not samples or not words:
                 continue
             elif line.startswith("="):
@@ -89,7 +89,7 @@ def read_samples(text: str) -> list[Sample]:
 Series = list[tuple[float, dict[str, float]]]
 
 
-def _flows(samples: Sequence[Sample], bytes_of: str) -> list[Series]:
+def _flows(samples: Sequence[SocketSample], bytes_of: str) -> list[Series]:
     """Samples of each data connection."""
     flows: dict[tuple[str, str], Series] = {}
     for sample in samples:
@@ -99,7 +99,7 @@ def _flows(samples: Sequence[Sample], bytes_of: str) -> list[Series]:
     return [series for series in flows.values() if len(series) >= 3]
 
 
-def _processor(samples: Sequence[Sample], since: float, until: float) -> tuple[float, float] | None:
+def _processor(samples: Sequence[SocketSample], since: float, until: float) -> tuple[float, float] | None:
     """Shares of the time on a processor, and waiting for one, of the fullest thread: of the median interval.
 
     Of the mean, the interval in which the transfer ended would hide a processor at its limit.
@@ -115,7 +115,7 @@ def _processor(samples: Sequence[Sample], since: float, until: float) -> tuple[f
     return max(medians, key=sum) if medians else None
 
 
-def _core(samples: Sequence[Sample], since: float, until: float) -> tuple[float, float] | None:
+def _core(samples: Sequence[SocketSample], since: float, until: float) -> tuple[float, float] | None:
     """Busy share of the fullest core, and the share of its time in soft interrupts."""
     rows = [s for s in samples if s.cores and since <= s.at_s <= until]
     shares = []

@@ -38,9 +38,9 @@ from . import connections, logs
 from .files import Location, explained, sha256_of
 from .layout import RECORD, Store, block_of, read_record, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
-from .workers import Workers, each
+from .workers import Workers, run_all
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 RATES = ("throughput_bps", "throughput_sent_bps")
 """Metrics of runs that something holds back."""
@@ -237,7 +237,7 @@ _elsewhere: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
 def ingest(
     path: Location | Iterable[Location] | Sequence[Store],
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     *,
     workers: Workers = 1,
     say: Callable[[str], None] = lambda _: None,
@@ -273,7 +273,7 @@ def ingest(
         return _ingest(several, progress, workers)
 
 
-def _ingest(several: Sequence[Tables], progress: Progress | None = None, workers: Workers = 1) -> int:
+def _ingest(several: Sequence[Tables], progress: OnProgress | None = None, workers: Workers = 1) -> int:
     tasks = [
         (tables.store, tables.at or tables.store, block, ids)
         for tables in several
@@ -283,7 +283,7 @@ def _ingest(several: Sequence[Tables], progress: Progress | None = None, workers
     for tables in several:
         if tables.blocks:
             _remove_others(tables)
-    for (_, _, _, ids), _ in each(make_part, tasks, workers):
+    for (_, _, _, ids), _ in run_all(make_part, tasks, workers):
         done += len(ids)
         if progress:
             progress(done, total)

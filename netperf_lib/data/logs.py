@@ -252,7 +252,7 @@ def parse_files(
     tuple of list
         The runs as returned by `to_json`, in the order of the files, and a message for each file that cannot be read.
     """
-    from .workers import each
+    from .workers import run_all
 
     names = [name for p in paths for name in expand(os.fspath(p))]
     if "-" in names:
@@ -265,7 +265,7 @@ def parse_files(
         tasks = [(i, names[i : i + 1], folder) for i in range(len(names))] if len(names) < BATCH else tasks
     found: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
     done = 0
-    for (first, batch, _), result in each(_read_batch, tasks, workers or 1):
+    for (first, batch, _), result in run_all(_read_batch, tasks, workers or 1):
         found[first] = result
         done += len(batch)
         if progress is not None:

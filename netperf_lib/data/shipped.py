@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent.parent
+PathLike = str | os.PathLike[str]
+PACKAGE_FOLDER = Path(__file__).resolve().parent.parent
 DEFAULT = Path("results", "lab")
 """Default experiment of the notebooks: the one that `make report` measures."""
 
@@ -16,8 +17,8 @@ def shipped(*parts: str) -> Path:
 
     A checkout has it next to the package; a wheel contains a copy.
     """
-    beside = PACKAGE.parent.joinpath(*parts)
-    return beside if beside.exists() else PACKAGE.joinpath(f"_{parts[0]}", *parts[1:])
+    beside = PACKAGE_FOLDER.parent.joinpath(*parts)
+    return beside if beside.exists() else PACKAGE_FOLDER.joinpath(f"_{parts[0]}", *parts[1:])
 
 
 def recorded() -> Path:
@@ -43,8 +44,8 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
         return shipped(*Path(text).parts), None
     if Path(text) != DEFAULT or not _in_notebook():
         return path, None
-    if (PACKAGE.parent / DEFAULT / "experiment.yaml").is_file():
-        return PACKAGE.parent / DEFAULT, None
+    if (PACKAGE_FOLDER.parent / DEFAULT / "experiment.yaml").is_file():
+        return PACKAGE_FOLDER.parent / DEFAULT, None
     notice = (
         f"There is no {DEFAULT} yet, so this page shows the recorded experiment that comes with netperf_lib. "
         "`make report` measures one here; the notebook's parameter `experiment` names another folder."

@@ -97,15 +97,15 @@ class PartWriter:
         self._stack = ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
-        self._rows: list[Rows] = []
+        self._rows: list[RunRows] = []
         self._count = 0
 
     def __enter__(self) -> Self:
         return self
 
-    def add(self, rows: pa.Table | Rows) -> None:
+    def add(self, rows: pa.Table | RunRows) -> None:
         """Add rows; at most one row group more than these is held in memory."""
-        if isinstance(rows, Rows):
+        if isinstance(rows, RunRows):
             self._rows.append(rows)
         else:
             self._waiting.append(rows)
@@ -162,7 +162,7 @@ class PartWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RunRows:
     """Rows of one run for a table, by column; converting many at once is faster than one by one."""
 
     experiment: str
@@ -173,21 +173,21 @@ class Rows:
         return len(next(iter(self.columns.values())))
 
 
-def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterator[tuple[TableName, Rows]]:
+def detail(experiment: str, run_id: str, parsed: Sequence[ParsedRun]) -> Iterator[tuple[TableName, RunRows]]:
     """Rows of a run for every table but ``runs``, a batch at a time."""
     for run in parsed:
         if run.percentiles:
             points = [asdict(p) for p in run.percentiles]
             columns: dict[str, Any] = {name: [p[name] for p in points] for name in points[0]}
             columns["basis"] = [run.percentile_basis] * len(points)
-            yield "percentiles", Rows(experiment, run_id, columns)
+            yield "percentiles", RunRows(experiment, run_id, columns)
         if run.intervals:
-            yield "intervals", Rows(experiment, run_id, run.intervals)
+            yield "intervals", RunRows(experiment, run_id, run.intervals)
         if run.samples_count:
             for batch in run.samples():
                 for start in range(0, len(batch["t_s"]), GROUP_ROWS):
                     some = {name: values[start : start + GROUP_ROWS] for name, values in batch.items()}
-                    yield "samples", Rows(experiment, run_id, _rounded(some))
+                    yield "samples", RunRows(experiment, run_id, _rounded(some))
 
 
 def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _rounded(batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     return {"t_s": t, "latency_us": np.where(np.isfinite(bits.view(np.float32)), rounded, bits).view(np.float32)}
 
 
-def _joined(table: TableName, several: Sequence[Rows]) -> pa.Table:
+def _joined(table: TableName, several: Sequence[RunRows]) -> pa.Table:
     """Rows of several runs as one table."""
     runs = np.repeat(np.arange(len(several), dtype=np.int32), [len(rows) for rows in several])
     arrays = []

@@ -12,10 +12,10 @@ from typing import Any
 
 from ..errors import NetperfError, StoreError, UsageError
 from .files import Location, explained, sha256_of
-from .ingest import DETAIL, Part, Progress, Tables, make_part
+from .ingest import DETAIL, OnProgress, Part, Tables, make_part
 from .layout import RECORD, Store, read_record, stores, trial_of
 from .tables import SCHEMAS
-from .workers import Workers, each
+from .workers import Workers, run_all
 
 _REQUIRED = (
     "schema run_id attempt experiment deployment round order status "
@@ -27,7 +27,7 @@ _PLACED = ("region", "zone", "zone_physical", "ppg", "vm_size", "accelerated")
 
 def verify(
     path: Location | Iterable[Location],
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     *,
     root: str | None = None,
     workers: Workers = 1,
@@ -73,7 +73,7 @@ def _root(store: Store, root: str | None) -> Iterator[str]:
         )
 
 
-def _verify(store: Store, progress: Progress | None, workers: Workers) -> list[str]:
+def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list[str]:
     """Problems of an experiment."""
     found = _documents(store)
     ids = store.run_ids()
@@ -110,7 +110,7 @@ def _verify(store: Store, progress: Progress | None, workers: Workers) -> list[s
     ]
     found += _foreign(tables, digests)
     done = 0
-    for (_, _, some, *_), wrong in each(_verify_block, tasks, workers):
+    for (_, _, some, *_), wrong in run_all(_verify_block, tasks, workers):
         found += wrong
         done += len(some)
         if progress:

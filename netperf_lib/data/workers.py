@@ -22,10 +22,12 @@ this address (``tcp://10.0.0.5:8786``; its workers open the data root with crede
 which is left open."""
 
 Task = TypeVar("Task", bound=tuple[Any, ...])
-Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
 
 
-def each(function: Callable[..., Result], tasks: Iterable[Task], workers: Workers = 1) -> Iterator[tuple[Task, Result]]:
+def run_all(
+    function: Callable[..., Outcome], tasks: Iterable[Task], workers: Workers = 1
+) -> Iterator[tuple[Task, Outcome]]:
     """Call `function` with the arguments of every task; yield each task with its result as they complete.
 
     Raises

@@ -11,10 +11,10 @@ from typing import TypeAlias
 from ..metrics import HEADLINES, METRICS, format_value, read_value
 from .factors import FACTORS, Level, dimensions, factor, is_latency, sort_levels
 from .model import Compare, Contrast, Experiment, Trial
-from .schedule import conditions, describe
+from .schedule import conditions, trial_levels
 
 Loc: TypeAlias = tuple[str | int, ...]
-Row: TypeAlias = Mapping[str, Level]
+ConditionLevels: TypeAlias = Mapping[str, Level]
 
 _LENGTHS = {"duration_s", "omit_s"}
 _HOSTS = {"client", "server"}
@@ -47,9 +47,9 @@ def name(contrast: Contrast) -> str:
 # -- compare: a family in one line -------------------------------------------------------------------------------------
 
 
-def expand(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
+def expand_compare(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
     """Expand `compare` and resolve thresholds; also return the errors in them, each with its location."""
-    rows = [(trial, describe(trial)) for trial in conditions(experiment)]
+    rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
     wrong: list[tuple[Loc, str]] = []
     contrasts = list(experiment.contrasts)
     for number, compare in enumerate(experiment.compare):
@@ -68,7 +68,9 @@ def expand(experiment: Experiment) -> tuple[Experiment, list[tuple[Loc, str]]]:
     return done, wrong
 
 
-def _family(compare: Compare, rows: Sequence[tuple[Trial, Row]]) -> tuple[list[Contrast], list[tuple[Loc, str]]]:
+def _family(
+    compare: Compare, rows: Sequence[tuple[Trial, ConditionLevels]]
+) -> tuple[list[Contrast], list[tuple[Loc, str]]]:
     chosen = [(t, r) for t, r in rows if all(r.get(f) == v for f, v in compare.where.items())]
     errors = [((("where", *loc)), message) for loc, message in _side([r for _, r in rows], compare.where)]
     factors = dict.fromkeys(f for _, r in rows for f in r)
@@ -97,14 +99,14 @@ def _family(compare: Compare, rows: Sequence[tuple[Trial, Row]]) -> tuple[list[C
     return contrasts, errors
 
 
-def _varying(name_: str, rows: Sequence[tuple[Trial, Row]]) -> list[str]:
+def _varying(name_: str, rows: Sequence[tuple[Trial, ConditionLevels]]) -> list[str]:
     """Headline metrics that are measured at several levels of a factor; all measured ones if there are none."""
     measured = [m for m in HEADLINES if any(gives(t, m) for t, _ in rows)]
     return [m for m in measured if len({r.get(name_) for t, r in rows if gives(t, m)}) > 1] or measured
 
 
 def _against(
-    compare: Compare, metric: str, rows: Sequence[Row], levels: Sequence[Level]
+    compare: Compare, metric: str, rows: Sequence[ConditionLevels], levels: Sequence[Level]
 ) -> tuple[list[Contrast], list[tuple[Loc, str]]]:
     known = factor(compare.factor)
     baseline = known.cast(compare.baseline) if "baseline" in compare.model_fields_set else levels[0]
@@ -150,7 +152,7 @@ def _against(
     return contrasts, errors
 
 
-def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, Row]]) -> Contrast:
+def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, ConditionLevels]]) -> Contrast:
     """Write a threshold in per cent of the bandwidth with the bandwidth as a number."""
     limit = contrast.at_least if contrast.below is None else contrast.below
     unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
@@ -183,7 +185,7 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, Row]]) -> Co
 
 def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
     """Contrasts that no run of the experiment could answer, with their location in the declaration."""
-    rows = [(trial, describe(trial)) for trial in conditions(experiment)]
+    rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
     for number, contrast in enumerate(experiment.contrasts):
         here: Loc = ("contrasts", number)
         if contrast.metric not in METRICS:
@@ -224,11 +226,11 @@ def problems(experiment: Experiment) -> Iterator[tuple[Loc, str]]:
             )
 
 
-def _matches(row: Row, levels: Mapping[str, Level]) -> bool:
+def _matches(row: ConditionLevels, levels: Mapping[str, Level]) -> bool:
     return all(row.get(f) == v for f, v in levels.items() if f in row or f not in _MEASURED)
 
 
-def _side(rows: Sequence[Row], levels: Mapping[str, Level]) -> Iterator[tuple[Loc, str]]:
+def _side(rows: Sequence[ConditionLevels], levels: Mapping[str, Level]) -> Iterator[tuple[Loc, str]]:
     factors = dict.fromkeys(f for r in rows for f in r)
     for name_, level in levels.items():
         if name_ in factors:
@@ -267,7 +269,7 @@ def unknown_metric(metric: str) -> str:
 
 def undeclared(experiment: Experiment) -> list[str]:
     """Factors that vary, each with a headline metric, and have no contrast: these will get no verdict."""
-    rows = [(trial, describe(trial)) for trial in conditions(experiment)]
+    rows = [(trial, trial_levels(trial)) for trial in conditions(experiment)]
     declared = {
         (c.metric, f) for c in experiment.contrasts for f in {**c.a, **(c.b or {})}
         if c.b is not None and c.a.get(f) != c.b.get(f)

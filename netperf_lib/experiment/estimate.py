@@ -46,7 +46,7 @@ def duration_s(plan: Plan) -> float:
     return sum(trial_s(t, plan.experiment) for t in plan.trials)
 
 
-def rate_bps(trial: Trial) -> float:
+def sending_bps(trial: Trial) -> float:
     """Bits per second that a trial puts on the network, its load included; 0 for a latency test on an idle path."""
     rate = sum(tool(t.test.tool).rate_bps(t.request) for t in (trial, load_trial(trial)) if t is not None)
     cap = trial.advertised_bps
@@ -58,8 +58,8 @@ def rate_bps(trial: Trial) -> float:
 def likely_bps(trial: Trial) -> float:
     """The same, where a window in a round trip holds back each stream between regions."""
     if not is_far(trial.pair.placement) or "udp" in trial.test.test:
-        return rate_bps(trial)
-    return min(rate_bps(trial), trial.streams * (trial.tcp_buffer_bytes or WINDOW_BYTES) * 8 / FAR_RTT_S)
+        return sending_bps(trial)
+    return min(sending_bps(trial), trial.streams * (trial.tcp_buffer_bytes or WINDOW_BYTES) * 8 / FAR_RTT_S)
 
 
 def is_far(placement: str) -> bool:
@@ -71,7 +71,7 @@ def traffic(plan: Plan) -> dict[tuple[str, str], Sent]:
     """(client, server) to what the tests send between them."""
     total: dict[tuple[str, str], Sent] = {}
     for trial in plan.trials:
-        if rate := rate_bps(trial):
+        if rate := sending_bps(trial):
             pair, seconds = (trial.pair.client, trial.pair.server), trial.test.duration_s + trial.test.omit_s
             before = total.get(pair, Sent(0.0, 0.0, 0.0))
             more = Sent(rate * seconds / 8, seconds, likely_bps(trial) * seconds / 8)
@@ -179,7 +179,7 @@ class Preview:
         ]
         if total := sum(sent.most_bytes for sent in traffic(plan).values()):
             first = plan.trials[: plan.conditions]
-            assumed = any(rate_bps(t) == ASSUMED_BPS and t.advertised_bps is None for t in first)
+            assumed = any(sending_bps(t) == ASSUMED_BPS and t.advertised_bps is None for t in first)
             at = f", where no rate or bandwidth is given, at {format_value(ASSUMED_BPS, 'bps')} (assumed)"
             lines.append(f"up to {total / 1e9:,.{0 if total > 1e10 else 3}f} GB of traffic{at if assumed else ''}")
         lines += [f"cost: {self.cost}"] if self.cost else []

@@ -90,7 +90,7 @@ else:
     LoadTool = Literal[tuple(sorted(name for name, tool in TOOLS.items() if tool.LOAD_TESTS))]
 
 
-Option: TypeAlias = str | int | float | bool
+OptionValue: TypeAlias = str | int | float | bool
 """Value of an option of a test."""
 
 
@@ -142,7 +142,7 @@ class Load(_Declared):
     """A test of that tool."""
     streams: int = Field(default=1, ge=1, le=128)
     """Parallel streams of the load."""
-    options: dict[str, Option] = {}
+    options: dict[str, OptionValue] = {}
     """Further options of that test, for example `{bitrate: 100M}`."""
 
     def __str__(self) -> str:
@@ -186,7 +186,7 @@ class TestSpec(_Declared):
     """Message sizes; null: chosen by the tool."""
     placements: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Only pairs with these placements; null: all pairs."""
-    options: dict[str, Option | Annotated[tuple[Option | None, ...], Field(min_length=1)]] = {}
+    options: dict[str, OptionValue | Annotated[tuple[OptionValue | None, ...], Field(min_length=1)]] = {}
     """Further options of the test, as declared by its tool; each value of a list is a condition (null: the default).
 
     An option can also stand beside `tool` and `test`: `bitrate: [1G, 5G]`."""
@@ -457,7 +457,7 @@ class Trial:
     streams: int = 1
     tcp_buffer_bytes: int | None = None
     message_bytes: int | None = None
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
     advertised_bps: float | None = None
     """Bandwidth advertised for the pair."""
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .factors import Level, factor
-from .model import Experiment, Option, TestSpec, Trial
+from .model import Experiment, OptionValue, TestSpec, Trial
 
 CANDIDATES = 4
 """Orders drawn for each round; the best balanced is taken."""
@@ -59,13 +59,13 @@ class Plan:
             "experiment": self.experiment.model_dump(mode="json"),
             "seed": self.seed,
             "trials": [
-                {"run_id": t.run_id, "deployment": t.deployment, "round": t.round, "order": t.order} | describe(t)
+                {"run_id": t.run_id, "deployment": t.deployment, "round": t.round, "order": t.order} | trial_levels(t)
                 for t in self.trials
             ],
         }
 
 
-def describe(trial: Trial) -> dict[str, Level]:
+def trial_levels(trial: Trial) -> dict[str, Level]:
     """Every factor of a trial with its level: its pair, its test, and each option and label by its own name.
 
     The record of a run keeps this whole, and each entry is a column of the table of runs.
@@ -146,7 +146,7 @@ def _crossed(spec: TestSpec) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     return streams, buffers
 
 
-def _option_levels(spec: TestSpec) -> list[tuple[Option | None, ...]]:
+def _option_levels(spec: TestSpec) -> list[tuple[OptionValue | None, ...]]:
     return [value if isinstance(value, tuple) else (value,) for value in spec.options.values()]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-HOSTS = {
+HOST_SOURCES = {
     "lab": """\
 hosts:
   source: lab # emulated hosts on this machine: no preparation, but no result about a real network
@@ -67,7 +67,7 @@ def starter(name: str, hosts: str = "lab", question: str = "placement", rounds: 
 # `npl plan FILE` shows time and cost, `npl run FILE` measures and reports, `npl schema` prints a schema for editors.
 name: {name}
 title: {title}
-{HOSTS[hosts]}
+{HOST_SOURCES[hosts]}
 # Ordered pairs of hosts and the placement that each represents; any name is a placement.
 pairs:
 {pairs}

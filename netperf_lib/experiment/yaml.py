@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from .. import tools
 from ..errors import CONTROL, ExperimentError, UsageError
-from .contrasts import expand, problems
+from .contrasts import expand_compare, problems
 from .factors import FACTORS, is_reserved
 from .model import OPTIONS, Compare, Contrast, Experiment, HostsSpec, Pair, Report, TestSpec, Trial
 from .schedule import MOST_TRIALS, conditions, conditions_count, load_trial
@@ -92,7 +92,7 @@ def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
     else:
         wrong = list(_disagreements(experiment))
         if not wrong:
-            experiment, wrong = expand(experiment)
+            experiment, wrong = expand_compare(experiment)
             wrong += problems(experiment) if experiment.tests and not wrong else []
         errors += [(_line(node, loc), loc, message) for loc, message in wrong]
         if not errors:

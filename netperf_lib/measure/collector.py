@@ -25,7 +25,7 @@ from ..data.layout import Store, new_record
 from ..errors import CollectError, HostError, InUseError, NetperfError, UnreachableError
 from ..experiment.estimate import trial_s
 from ..experiment.model import Deployment, Trial
-from ..experiment.schedule import Plan, describe
+from ..experiment.schedule import Plan, trial_levels
 from .event_loop import finish
 from .progress import Progress, make_progress
 from .session import HostSession
@@ -412,7 +412,7 @@ class _Collector:
             round=trial.round,
             order=trial.order,
             seed=self.plan.seed,
-            trial=describe(trial),
+            trial=trial_levels(trial),
             hosts={side: asdict(self.sessions[name].host) for side, name in ends.items()},
             notice=self.deployment.notice,
             # hops, MTU and route: claims about the path name both ends

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ..data.files import Location
-from ..data.load import scan
+from ..data.load import Places, scan
 from ..errors import StatsError, UsageError
 from ..metrics import metric as metric_called
 from .runs import ok_runs
@@ -20,9 +19,6 @@ __all__ = ["series"]
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-Places = Location | Iterable[Location]
 
 
 def _ok_runs(path: Places | pd.DataFrame, columns: Sequence[str], where: dict[str, Any] | None, metric: str) -> Any:

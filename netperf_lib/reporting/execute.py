@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ..data.shipped import PACKAGE, shipped
+from ..data.shipped import PACKAGE_FOLDER, PathLike, shipped
 from ..errors import NetperfError, NothingToReport, ReportError, UsageError
 from .kernels import Kernel, engine, warm_kernels
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Parameter", "notebooks", "parameters_of", "parse_parameters", "report"]
 
-PathLike = str | os.PathLike[str]
 NOTHING = NothingToReport.__name__
 
 
@@ -355,7 +354,7 @@ def report_folder(place: str, name: str) -> Path:
     from ..data.files import is_url
 
     data = Path(place)
-    if not is_url(place) and not data.resolve().is_relative_to(PACKAGE) and os.access(data, os.W_OK):
+    if not is_url(place) and not data.resolve().is_relative_to(PACKAGE_FOLDER) and os.access(data, os.W_OK):
         (data / "reports").mkdir(exist_ok=True)
         return data / "reports"
     here = Path("reports", name).resolve()

@@ -34,7 +34,7 @@ from netperf_lib.data import ingest as ingest_module
 from netperf_lib.data.files import folder
 from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
-from netperf_lib.data.workers import each
+from netperf_lib.data.workers import run_all
 from netperf_lib.errors import StoreError, UsageError
 from netperf_lib.tools.parsed import ParsedRun
 
@@ -225,7 +225,7 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
     try:
         for _ in range(60):
             with suppress(UsageError):
-                work = each(time.sleep, [(0.2,)] * 300, address)
+                work = run_all(time.sleep, [(0.2,)] * 300, address)
                 next(work)
                 scheduler.kill()
                 with pytest.raises(StoreError, match="the scheduler ended"):
@@ -241,9 +241,9 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
 
 def test_a_scheduler_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127"):
-        list(each(abs, [(1,), (2,)], "tcp://127.0.0.1:1"))
+        list(run_all(abs, [(1,), (2,)], "tcp://127.0.0.1:1"))
     with pytest.raises(UsageError, match="workers must be"):
-        list(each(abs, [(1,), (2,)], 0))
+        list(run_all(abs, [(1,), (2,)], 0))
 
 
 # -- verifying -------------------------------------------------------------------------------------------------------

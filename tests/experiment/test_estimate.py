@@ -15,7 +15,7 @@ from netperf_lib.experiment.estimate import (
     Preview,
     duration_s,
     fewest_rounds,
-    rate_bps,
+    sending_bps,
     traffic,
 )
 from netperf_lib.experiment.model import Experiment
@@ -53,7 +53,7 @@ PING: dict[str, Any] = {"tool": "sockperf", "test": "ping-pong"}
 )
 def test_the_rate_of_a_test_is_that_of_its_commands(test: dict[str, Any], bps: float) -> None:
     (trial,) = schedule(experiment(test, rounds=1), seed=1).trials
-    assert rate_bps(trial) == pytest.approx(bps)
+    assert sending_bps(trial) == pytest.approx(bps)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_rate_of_a_test_is_that_of_its_commands(test: dict[str, Any], bps: f
 )
 def test_the_declared_bandwidth_is_the_cap_and_stands_in_the_record(declared: dict[str, Any]) -> None:
     plan = schedule(experiment(TCP, **declared), seed=1)
-    assert {rate_bps(t) for t in plan.trials} == {4e9}
+    assert {sending_bps(t) for t in plan.trials} == {4e9}
     assert plan.to_dict()["trials"][0]["advertised_bps"] == 4e9
     assert "assumed" not in str(Preview(plan=plan))
     assert repr(Preview(plan=plan)) == str(Preview(plan=plan)), "a notebook shows it as the command line does"

@@ -27,7 +27,7 @@ from netperf_lib.experiment.factors import (
     sort_levels,
 )
 from netperf_lib.experiment.model import Contrast, Experiment
-from netperf_lib.experiment.schedule import describe, schedule
+from netperf_lib.experiment.schedule import schedule, trial_levels
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.tools import TOOLS
 from netperf_lib.tools.parsed import ParsedRun
@@ -72,7 +72,7 @@ def measured(declared: dict[str, Any]) -> pd.DataFrame:
             "round": trial.round,
             "order": trial.order,
             "status": "ok",
-            "trial": describe(trial),
+            "trial": trial_levels(trial),
             "hosts": {"client": {"vm_size": "D4"}, "server": {"vm_size": "D4", "labels": {"row": "b"}}},
             "facts": {"client": {"congestion_control": "cubic"}},
             "commands": {"client": ["iperf3"]},

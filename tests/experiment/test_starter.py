@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from netperf_lib import hosts
-from netperf_lib.experiment.starter import HOSTS, QUESTIONS, starter
+from netperf_lib.experiment.starter import HOST_SOURCES, QUESTIONS, starter
 from netperf_lib.experiment.yaml import load_experiment
 
 
-@pytest.mark.parametrize("source", list(HOSTS))
+@pytest.mark.parametrize("source", list(HOST_SOURCES))
 @pytest.mark.parametrize("question", list(QUESTIONS))
 def test_every_starter_can_be_planned_as_it_stands(tmp_path: Path, source: str, question: str) -> None:
     place = tmp_path / "mine.yaml"

@@ -15,7 +15,7 @@ from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import run_row, runs_table
 from netperf_lib.experiment.estimate import trial_s
 from netperf_lib.experiment.model import Experiment, Trial
-from netperf_lib.experiment.schedule import describe, schedule
+from netperf_lib.experiment.schedule import schedule, trial_levels
 from netperf_lib.experiment.yaml import load_experiment
 from netperf_lib.tools.parsed import ParsedRun
 
@@ -136,7 +136,7 @@ def planted(
             "attempt": 1,
             "status": "ok",
             "notice": notice,
-            "trial": describe(trial),
+            "trial": trial_levels(trial),
             "hosts": dict(zip(("client", "server"), hosts, strict=True)),
             "facts": {side: {"kernel": "6.8.0", "sysctl": limits} for side in ("client", "server")},
             "commands": {"client": [trial.test.tool]},
