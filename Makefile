@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_SYSTEM_CERTS := 1
 UV := uv==0.13.9
 
-.PHONY: help setup report test soak test-azure validate validate-limits check bench bench-scale fuzz docs workshop notebooks golden lock clean
+.PHONY: help setup report test soak test-azure validate validate-limits check bench bench-scale fuzz docs workshop notebooks golden lock sbom audit clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -82,6 +82,15 @@ lock: ## update the lock files for the oldest supported Python
 		--custom-compile-command "make lock" --extra lab --extra dask --group dev --group docs pyproject.toml -o requirements.lock
 	@echo 'azure-cli>=2.76' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11.2 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" - -o requirements-azure.lock
+
+sbom: setup ## write sbom.cdx.json: what the wheel installs, in the versions of the lock file (CycloneDX)
+	@$(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --constraint requirements.lock pyproject.toml \
+		| $(BIN)/uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py requirements - --pyproject pyproject.toml \
+			--mc-type library --output-reproducible -o sbom.cdx.json
+
+audit: setup ## look the locked packages up in the advisory list of PyPI (needs the internet)
+	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --disable-pip --require-hashes -r requirements.lock
+	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --disable-pip --require-hashes -r requirements-azure.lock
 
 clean: ## remove the environments and caches (measured data in results/ are kept)
 	rm -rf .venv .venv-azure .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,6 +15,7 @@ from .data.logs import parse_text as parse_text
 from .data.shipped import recorded as recorded
 from .data.verify import verify as verify
 from .hosts.prerequisites import doctor as doctor
+from .pipeline import bundle as bundle
 from .pipeline import collect as collect
 from .pipeline import down as down
 from .pipeline import plan as plan

@@ -382,7 +382,7 @@ def compare(
 
     --by with one folder prints levels and ratios of a factor, as in the notebooks.
     """
-    from .questions import gate
+    from .questions import gate, words
     from .questions import lines as shown
     from .questions.before_after import BeforeAfter
     from .questions.compare import compare as compare_conditions
@@ -420,7 +420,7 @@ def compare(
     else:
         write = shown.markdown if as_markdown else shown.text
         if lead:
-            _echo("\n\n".join(map(shown.as_markdown, lead)) if as_markdown else shown.paragraph(lead), nl=True)
+            _echo("\n\n".join(map(words.as_markdown, lead)) if as_markdown else shown.paragraph(lead), nl=True)
             _echo()
         if isinstance(found, BeforeAfter):
             rows, heads, notes = shown.lines(found), ("before", "after"), found.notes
@@ -475,10 +475,30 @@ def show(experiment: str, as_json: bool) -> None:
     "--to", type=click.Choice(["csv", "xlsx", "parquet"]), default="csv", show_default=True, help="File format."
 )
 @click.option("--into", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to (default: current).")
-def export(folder: str, to: Literal["csv", "xlsx", "parquet"], into: Path | None) -> None:
-    """Export runs, intervals, levels and verdicts to a folder."""
+@click.option("--bundle", is_flag=True, help="Write one file with everything, raw logs and report included.")
+@click.option("--anonymous", is_flag=True, help="In the bundle, replace names and public addresses by stand-ins.")
+@click.option("--hide", multiple=True, metavar="WORD", help="In the bundle, also replace this word; can be repeated.")
+def export(
+    folder: str,
+    to: Literal["csv", "xlsx", "parquet"],
+    into: Path | None,
+    bundle: bool,
+    anonymous: bool,
+    hide: tuple[str, ...],
+) -> None:
+    """Export runs, intervals, levels and verdicts to a folder.
+
+    --bundle writes one file instead, which `npl report`, `npl verify` and every other command read like the folder.
+    """
     from .questions.export import export as do
 
+    if bundle:
+        from .pipeline import bundle as pack
+
+        _echo(pack(folder, into or Path(), anonymous=anonymous, hide=hide, say=_say))
+        return
+    if anonymous or hide:
+        raise click.UsageError("--anonymous and --hide go with --bundle")
     for place in do(folder, to, into or Path()):
         _echo(place)
 

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
-"""Characters that a terminal acts on or cannot show: controls (but tab and line feed), overrides of the direction of
-writing, halves of surrogates."""
+CONTROL = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ud800-\\udfff"
+    "\\ufeff\\ufff9-\\ufffb\\U000e0000-\\U000e007f]"
+)
+"""Characters that a terminal acts on, or that nobody sees: controls (but tab and line feed), overrides of the direction
+of writing, invisible characters (but joiners), halves of surrogates."""
 
 
 def visible(text: str) -> str:

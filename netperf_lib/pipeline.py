@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,8 +59,11 @@ def plan(
         from .questions.outlook import outlook as simulate
 
         expected = simulate(declared, load(pilot) if isinstance(pilot, str | os.PathLike) else pilot)
-    price = hosts.cost(declared, workload=_workload(scheduled))
-    savings = tuple(_savings(declared, price)) if cheapest else ()
+    try:
+        price = hosts.cost(declared, workload=_workload(scheduled))
+        savings = tuple(_savings(declared, price)) if cheapest else ()
+    except UsageError as error:
+        raise error if str(experiment) in str(error) else type(error)(f"{experiment}: {error}") from None
     return Preview(plan=scheduled, cost=price.words, parts=price.parts, outlook=tuple(expected), savings=savings)
 
 
@@ -127,6 +131,58 @@ def run(
     if failed:
         raise failed
     return files
+
+
+def bundle(
+    folder: PathLike,
+    into: PathLike = ".",
+    *,
+    anonymous: bool = False,
+    hide: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Write an experiment as one file: declaration, plan, raw logs, tables, report and root digest.
+
+    `read`, `report`, `verify` and every command take that file like the folder.
+
+    Parameters
+    ----------
+    folder : path
+        The experiment's folder.
+    into : path
+        Folder to write the file to.
+    anonymous : bool
+        Replace subscriptions, resources, users, hosts and public addresses by stand-ins, in raw logs too.
+    hide : sequence of str
+        Further words to replace, such as the name of a company; implies `anonymous`.
+    say : callable
+        Told what was replaced.
+
+    Raises
+    ------
+    UsageError
+        The experiment is on an object store, or a name is also a word of the logs.
+    ReportError
+        A page of the report could not be made.
+    """
+    from .data.anonymous import anonymous_copy
+    from .data.bundle import SUFFIX, pack
+    from .data.ingest import ingest
+    from .data.layout import Store
+
+    store = Store.at(folder)
+    if "://" in store.url:
+        raise UsageError(f"{store.url}: copy it to this machine first, with `npl pull`")
+    ingest(store.location)
+    with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
+        if anonymous or hide:
+            store, ins = anonymous_copy(store, Path(scratch), hide)
+            for name, stand_in in ins.known.items():
+                say(f"{name} is now {stand_in}")
+        reports = report_to(store.location)[-1:]
+        root = store.root_digest()
+        target = Path(into, f"{store.experiment}-{root[:8]}{SUFFIX}")
+        return pack(Path(store.location), store.experiment, root, target, reports)
 
 
 def report_to(folder: PathLike, pdf: PathLike | None = None) -> list[Path]:

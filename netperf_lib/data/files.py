@@ -53,6 +53,11 @@ def _path(place: Location) -> Path:
     return Path(str(place).removeprefix("file://").removeprefix("local://"))
 
 
+def state_folder() -> Path:
+    """Folder of this user for what belongs to data elsewhere."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "netperf_lib"
+
+
 def split(place: Location) -> tuple[str, str]:
     """Split a path or URL into its parent and its last name; links are followed."""
     if is_url(place):

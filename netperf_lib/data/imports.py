@@ -33,6 +33,7 @@ from ..metrics import metric, plural, to_bytes
 from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import logs
+from .bundle import is_bundle
 from .files import Location, is_url
 from .layout import Store, experiments, new_record
 from .load import Results, data_frame
@@ -547,7 +548,7 @@ def import_logs(
     new = _new(store, found)
     store.declare(declared)
     if store.read_plan() is None:
-        store.write_plan({"imported": True, "trials": []})
+        store.write_plan({"imported": True, "trials": [], "experiment": declared.model_dump(mode="json")})
     stored: dict[Path, Path] = {}
     order = len(store.run_ids())
     for position, (run_id, run) in enumerate(new, order):
@@ -570,7 +571,7 @@ def _store_log(log: Path, target: Path, stored: Path | None) -> None:
 def are_logs(place: Location) -> bool:
     """Whether a location is a file, a folder or a pattern of logs, not an experiment or data root."""
     path = Path(place)
-    if is_url(place) or (path / "experiment.yaml").exists():
+    if is_url(place) or is_bundle(place) or (path / "experiment.yaml").exists():
         return False
     return bool(set("*?[") & set(str(place))) or (path.exists() and not experiments(place))
 

@@ -363,6 +363,8 @@ def read_run(
     parsed: list[ParsedRun] = []
     data, refused = b"", False
     try:
+        if linked := [file.name for file in (place, *place.iterdir()) if file.is_symlink()]:
+            raise ValueError(f"{linked[0]} is a link to elsewhere")
         data = (place / RECORD).read_bytes()
         if digests is not None and hashlib.sha256(data).hexdigest() not in digests:
             raise ValueError(f"{RECORD} was changed after it was measured")

@@ -37,6 +37,7 @@ import yaml
 
 from ..errors import StoreError, visible
 from ..experiment.model import Contrast, Deployment, Experiment
+from .bundle import opened
 from .files import Folder, Location, RemoteFolder, explained, folder, is_alive, is_url, sha256_of, split, status_of
 
 RECORD = "run.json"
@@ -73,6 +74,8 @@ class Declaration:
 
     experiment: Experiment
     """The experiment with the contrasts declared before the first run; only these get verdicts."""
+    written: Experiment
+    """What experiment.yaml says now."""
     frozen_utc: str | None
     """Time of the first run; None before it, and for data of version 0.1, which did not record it."""
     digest: str | None
@@ -119,7 +122,7 @@ class Store:
     def at(cls, path: Location) -> Store:
         """Return the store whose experiment folder is `path`; StoreError if there is no experiment."""
         with explained(path):
-            parent, name = split(path)
+            parent, name = split(opened(path))
             store = cls(parent, name)
             if not store.files.exists("experiment.yaml"):
                 inside = experiments(path)
@@ -223,16 +226,18 @@ class Store:
         """Return what was declared before the first run and what was added later."""
         with explained(f"{self.url}/experiment.yaml"):
             text = self.files.read("experiment.yaml")
-            written = Experiment.model_validate(yaml.load(text, _LOADER))  # noqa: S506 (a safe one)
+            written = Experiment.model_validate(_shown(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
         with explained(f"{self.url}/plan.json"):
             plan = self.read_plan() or {}
             try:
                 frozen = plan.get("frozen")
                 added = [(a["utc"], Contrast.model_validate(a["contrast"])) for a in plan.get("added", ())]
                 if frozen is None:
-                    return Declaration(experiment=written, frozen_utc=None, digest=None, added=tuple(added))
+                    return Declaration(
+                        experiment=written, written=written, frozen_utc=None, digest=None, added=tuple(added)
+                    )
                 contrasts = tuple(Contrast.model_validate(c) for c in frozen["contrasts"])
-                frozen_utc, digest = frozen["utc"], _digest(frozen)
+                frozen_utc, digest = frozen["utc"], digest_of(frozen)
             except (KeyError, TypeError, AttributeError) as error:
                 raise StoreError(
                     f"{self.url}/plan.json: the frozen contrasts are damaged ({error!r}); restore it from a copy"
@@ -240,7 +245,9 @@ class Store:
         keys = [_same(c) for c in contrasts] + [_same(c) for _, c in added]
         added += [(None, c) for c in written.contrasts if _same(c) not in keys]  # written into experiment.yaml by hand
         experiment = written.model_copy(update={"contrasts": contrasts, "alpha": frozen["alpha"]})
-        return Declaration(experiment=experiment, frozen_utc=frozen_utc, digest=digest, added=tuple(added))
+        return Declaration(
+            experiment=experiment, written=written, frozen_utc=frozen_utc, digest=digest, added=tuple(added)
+        )
 
     def freeze(self, utc: str | None = None) -> dict[str, Any]:
         """Freeze the contrasts, unless an earlier run did; return the entry for every run.json."""
@@ -329,7 +336,7 @@ class Store:
     def _read_json(self, name: str) -> Any:
         with explained(f"{self.url}/{name}"):
             try:
-                return orjson.loads(self.files.read(name))
+                return _shown(orjson.loads(self.files.read(name)))
             except FileNotFoundError:
                 return None
 
@@ -524,6 +531,15 @@ class Store:
         return causes
 
 
+def _shown(document: Any) -> Any:
+    """A document without control characters: it may come from anybody, and what it says is shown."""
+    if isinstance(document, dict):
+        return {_shown(key): _shown(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [_shown(value) for value in document]
+    return visible(document) if isinstance(document, str) else document
+
+
 def _made(place: Path) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     return place
@@ -554,10 +570,11 @@ def _same(contrast: Contrast) -> str:
 
 def _freeze(experiment: Experiment, utc: str | None) -> dict[str, Any]:
     frozen = {"utc": utc, "alpha": experiment.alpha, "contrasts": [_dump(c) for c in experiment.contrasts]}
-    return frozen | {"sha256": _digest(frozen)}
+    return frozen | {"sha256": digest_of(frozen)}
 
 
-def _digest(frozen: Mapping[str, Any]) -> str:
+def digest_of(frozen: Mapping[str, Any]) -> str:
+    """Digest of frozen contrasts."""
     content = {k: frozen[k] for k in ("alpha", "contrasts")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -592,7 +609,7 @@ def read_record(data: bytes) -> dict[str, Any]:
 def experiments(root: Location) -> list[str]:
     """Experiments under a data root: the path or URL of each."""
     with explained(root):
-        files = folder(root)
+        files = folder(opened(root))
         names = files.names()
         there = files.each(lambda n: files.exists(f"{n}/experiment.yaml"), names)
         return [f"{files.url}/{n}" for n, is_one in zip(names, there, strict=True) if is_one]
@@ -606,7 +623,7 @@ def stores(path: Location | Iterable[Location] | Sequence[Store]) -> list[Store]
             raise StoreError("no experiment was given")
         return chosen
     with explained(path):
-        is_one = folder(path).exists("experiment.yaml")
+        is_one = folder(opened(path)).exists("experiment.yaml")
     if not is_one and (inside := experiments(path)):
         return [Store.at(p) for p in inside]
     return [Store.at(path)]

@@ -13,10 +13,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ..errors import StoreError, UsageError
+from ..errors import CONTROL, StoreError, UsageError, visible
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
 from ..metrics import METRICS, PAGES
+from .bundle import opened
 from .files import Location, explained, folder
 from .ingest import Part, Tables, current
 from .layout import Declaration, Store, stores
@@ -198,7 +199,7 @@ def read(place: Location) -> Results | Fleet:
     >>> npl.compare(exp)
     """
     with explained(place):
-        is_experiment = folder(place).exists("experiment.yaml")
+        is_experiment = folder(opened(place)).exists("experiment.yaml")
     if is_experiment:
         return Results(Store.at(place))
     return Fleet(str(place), tuple(Results(store) for store in stores(place)))
@@ -285,8 +286,17 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
 def data_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a data frame; integers and flags keep their type even if some are missing."""
     types = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-    frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
+    frame: pd.DataFrame = _visible(table).to_pandas(types_mapper=types.get)
     return frame
+
+
+def _visible(table: pa.Table) -> pa.Table:
+    """Show the control characters of labels, which a folder of others may hold, wherever the table is shown."""
+    for i, column in enumerate(table.schema):
+        if pa.types.is_string(column.type) and CONTROL.search("".join(table[i].unique().drop_null().to_pylist())):
+            texts = [None if v is None else visible(v) for v in table[i].to_pylist()]
+            table = table.set_column(i, column, pa.array(texts, column.type))
+    return table
 
 
 def _untouched(declared: Declaration, runs: pd.DataFrame) -> Declaration:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import NetperfError, StoreError, UsageError
+from ..experiment.model import Experiment
+from .bundle import ROOT
 from .files import Location, explained, sha256_of
 from .ingest import DETAIL, OnProgress, Part, Tables, make_part
-from .layout import RECORD, Store, read_record, stores, trial_of
+from .layout import RECORD, Declaration, Store, read_record, stores, trial_of
 from .tables import SCHEMAS
 from .workers import Workers, run_all
 
@@ -66,7 +68,10 @@ def verify(
 
 
 def _root(store: Store, root: str | None) -> Iterator[str]:
-    if root is not None and not (actual := store.root_digest()).startswith(root):
+    actual = store.root_digest()
+    if store.files.exists(ROOT) and (inside := store.files.read(ROOT).decode("ascii", "replace").strip()) != actual:
+        yield f"{store.url}: the root digest is {actual}, but the archive was made with {inside[:64]}"
+    if root is not None and not actual.startswith(root):
         yield (
             f"{store.url}: the root digest is {actual}, not {root}: the declaration, plan, deployments, exclusions or "
             "runs are not those of that report"
@@ -137,7 +142,7 @@ def _documents(store: Store) -> list[str]:
             if store.digests():
                 found.append(f"{store.url}/plan.json is missing")
         else:
-            found += _plan(store, plan, declared.digest)
+            found += [*_plan(store, plan, declared.digest), *_declared(store, plan, declared)]
         for utc, contrast in declared.added:
             if utc is None and declared.digest is not None:
                 found.append(
@@ -147,6 +152,20 @@ def _documents(store: Store) -> list[str]:
     with _collecting(found), explained(f"{store.url}/hosts"):
         store.deployments()
     return found
+
+
+def _declared(store: Store, plan: Mapping[str, Any], declared: Declaration) -> Iterator[str]:
+    """What experiment.yaml says differently from what was frozen and planned."""
+    lost = [c for c in declared.experiment.contrasts if c not in declared.written.contrasts]
+    if declared.digest is not None and lost:
+        yield f"{store.url}/experiment.yaml: {len(lost)} of the frozen contrasts are not in it"
+    try:
+        planned = Experiment.model_validate(plan["experiment"])
+    except (KeyError, ValueError):  # logs that were imported; the plan of an older version
+        return
+    fields = set(Experiment.model_fields) - {"contrasts"}
+    if differ := sorted(name for name in fields if getattr(planned, name) != getattr(declared.written, name)):
+        yield f"{store.url}: experiment.yaml and plan.json differ in {', '.join(differ)}"
 
 
 def _plan(store: Store, plan: Mapping[str, Any], digest: str | None) -> Iterator[str]:
@@ -267,7 +286,7 @@ def _foreign(tables: Tables, digests: Mapping[str, set[str]]) -> Iterator[str]:
     runs = tables.parts("runs")
     details = {block for table in DETAIL for block in tables.parts(table)}
     for block in tables.behind:
-        known: dict[str, str] = runs[block].footer().get("runs", {}) if block in runs else {}
+        known = _runs_of(runs[block]) if block in runs else {}
         other = [
             i
             for i, d in known.items()
@@ -276,6 +295,15 @@ def _foreign(tables: Tables, digests: Mapping[str, set[str]]) -> Iterator[str]:
         wrong = f"has {len(other)} runs that are not in raw" if other else "is missing"
         if other or (block not in runs and block in details):
             yield f"{tables.store.url}: table runs, {block}: {wrong}; remove the tables; they are rebuilt"
+
+
+def _runs_of(part: Part) -> dict[str, str]:
+    """Ids of the runs in a part of the table of runs, with the beginning of their digests as far as it has them."""
+    known: dict[str, str] = part.footer().get("runs", {})
+    try:
+        return known or dict.fromkeys(part.read(["run_id"])["run_id"].to_pylist(), "")
+    except StoreError:
+        return {}
 
 
 def _tables(store: Store, block: str, run_ids: list[str]) -> list[str]:

@@ -344,7 +344,7 @@ class Experiment(_Declared):
         declared = pair.bandwidth_mbps or self.bandwidth_mbps
         sizes = self.hosts.options.get("bandwidth_mbps")
         if declared is None and isinstance(sizes, Mapping):
-            speeds = [n for host in (pair.client, pair.server) if (n := sizes.get(self._vm_size(host)))]
+            speeds = [n for host in (pair.client, pair.server) if (n := sizes.get(str(self._vm_size(host))))]
             if len(speeds) == 2 and all(isinstance(n, int | float) and n > 0 for n in speeds):
                 declared = float(min(speeds))
         return None if declared is None else declared * 1e6

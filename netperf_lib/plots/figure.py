@@ -34,7 +34,7 @@ from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
 from ..questions.details import default_metric
 from ..questions.observe import levels_by, observed
-from ..questions.words import MIME
+from ..questions.words import MIME, as_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -214,7 +214,7 @@ class Nothing:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return {
             "text/plain": self.words,
-            "text/markdown": self.words,
+            "text/markdown": as_markdown(self.words),
             MIME: {"kind": "words", "text": self.words},
         }
 

@@ -68,7 +68,7 @@ def steadiness(data: Data, metrics: Sequence[str]) -> str:
                 points = ask_history(observe(runs, metric).only([condition])).changes
                 remarks += [p.words(metric) for name in points for p in points[name]]
         if remarks:
-            lines.append(f"- {metric_of(metric).label}, **{condition}**: {'; '.join(remarks)}.")
+            lines.append(f"- {metric_of(metric).label}, {condition}: {'; '.join(remarks)}.")
     return "\n".join(lines) or "No condition shows drift, changes of level or dependence beyond chance."
 
 
@@ -246,9 +246,8 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
     settings = ""
     if needs:
         path, need = max(needs.items(), key=lambda item: item[1].buffer_bytes)
-        lines = "\n".join(need.sysctl)
         rate = format_value(target_gbps * 1e9, "bps")
-        settings = f"For {rate} over **{path}**, set on both ends:\n\n```\n{lines}\n```"
+        settings = "\n".join([f"For {rate} over {path}, set on both ends:", *(f"- {line}" for line in need.sysctl)])
     table = pd.DataFrame(rows, columns=["path", "rtt_loaded_us", "buffer"])
     return Windows(runs, fit, table, model + words, settings)
 

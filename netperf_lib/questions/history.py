@@ -138,11 +138,11 @@ class History:
             drift, ends = f"{_percent(factor)} in {self._length}", f"{_percent(low)} to {_percent(high)}"
             sure = "a trend" if not found.low <= 0 <= found.high else "no trend beyond chance"
             lines.append(
-                f"- **{name}**: {sure} ({drift}; {100 * found.confidence:g} % interval {ends}; {found.periods} periods "
+                f"- {name}: {sure} ({drift}; {100 * found.confidence:g} % interval {ends}; {found.periods} periods "
                 f"of one {self.period})."
             )
-        lines += [f"- **{name}**: {p.words(self.metric)}." for name, points in self.changes.items() for p in points]
-        lines += [f"- **{name}**: {wave}." for name, wave in self.waves.items()]
+        lines += [f"- {name}: {p.words(self.metric)}." for name, points in self.changes.items() for p in points]
+        lines += [f"- {name}: {wave}." for name, wave in self.waves.items()]
         if self.trends and not any(self.changes.values()):
             lines.append("- No abrupt change of level was found.")
         if self.trends:

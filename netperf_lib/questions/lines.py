@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..metrics import METRICS, format_value
 from ..stats.result import quantity
-from .words import effect
+from .words import as_markdown, effect
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,9 +199,8 @@ def _row(name: str, cells: Sequence[str], wide: int, widths: Sequence[int]) -> s
     return f"{_INDENT}{name.ljust(wide)}  {'  '.join(words)}".rstrip()
 
 
-def as_markdown(text: str) -> str:
-    """Text in Markdown: a label is no link, picture, code, tag or border of a cell."""
-    return re.sub(r"([\\`\[\]<|])", r"\\\1", " ".join(text.split()))
+def _one_line(text: str) -> str:
+    return as_markdown(" ".join(text.split()))
 
 
 def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
@@ -212,7 +211,6 @@ def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"),
     for r in sorted(rows, key=lambda r: ORDER.index(r.verdict)):
         cells = [r.title, quantity(r.metric), r.before, r.after, _change(r), WORDS.get(r.verdict, r.verdict)]
         cells += [r.held] if held else []
-        table.append("| " + " | ".join(map(as_markdown, cells)) + " |")
-    return "\n".join(
-        [f"**{counts(r.verdict for r in rows)}**", "", *table, "", *(f"- {as_markdown(n)}" for n in notes)]
-    ).rstrip()
+        table.append("| " + " | ".join(map(_one_line, cells)) + " |")
+    foot = [f"- {_one_line(note)}" for note in notes]
+    return "\n".join([f"**{counts(r.verdict for r in rows)}**", "", *table, "", *foot]).rstrip()

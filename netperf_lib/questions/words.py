@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
+from ..errors import UsageError, visible
 from ..experiment.model import Contrast
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
@@ -20,6 +21,34 @@ if TYPE_CHECKING:
 
 MIME = "application/vnd.netperf+json"
 """MIME type under which words, tables and figures carry their data to the report."""
+
+
+_MARKS = re.compile(r"[\\`*_\[\]{}<>|$~^&@#]|:(?=\S)|(?<=www)\.")
+_FIRST = re.compile(r"(\(?\w{1,9}(?=[.)])|(?=[:+=%-]))(.)")
+
+
+def as_markdown(text: str) -> str:
+    r"""Markdown that shows a text as it is: a label in it is no link, picture, code, formula, tag or border of a cell.
+
+    Everything that is computed from data passes through here before it is rendered. Lines that begin with a dash are
+    the items of a list.
+
+    Examples
+    --------
+    >>> print(as_markdown("[fast](http://x): 2 * 3"))
+    \[fast\](http\://x): 2 \* 3
+    """
+    lines = []
+    for line in text.split("\n"):
+        dash = "- " if line.startswith("- ") else ""
+        words = _MARKS.sub(r"\\\g<0>", re.sub(r"\s+", lambda s: s[0][:1], visible(line.removeprefix("- ")).strip()))
+        lines.append(dash + (_FIRST.sub(r"\1\\\2", words, count=1) if _FIRST.match(words) else words))
+    return "\n".join(lines)
+
+
+def as_text(markdown: str) -> str:
+    """The text that `as_markdown` was given."""
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
 
 
 def factor_of(contrast: Contrast) -> str:
@@ -144,7 +173,7 @@ def describe(obs: Observations) -> str:
     better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(info.better or "", "")
     length = f", {' or '.join(f'{s:g}' for s in seconds)} s per run" if seconds else ""
     return (
-        f"The metric is **{info.label[0].lower()}{info.label[1:]}**{basis}, measured by {' and '.join(tests)} in "
+        f"The metric is {info.label[0].lower()}{info.label[1:]}{basis}, measured by {' and '.join(tests)} in "
         f"{plural(table['round'].nunique(), 'round')} of {plural(table['unit'].nunique(), 'deployment')}: "
         f"{plural(len(counts), 'condition')}, {each} complete run{'' if counts.max() == 1 else 's'}"
         f"{' each' if len(counts) > 1 else ''}{length}.{better}"

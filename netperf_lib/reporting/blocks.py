@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..metrics import METRICS, format_value, plural
-from ..questions.words import MIME, advice, effect, span
+from ..questions.words import MIME, advice, as_markdown, effect, span
 from ..stats.limits import UNKNOWN
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ def say(*sentences: str) -> Shown:
 
 
 class _Words(Shown):
-    """Prose: Jupyter renders its markdown."""
+    """Sentences: text, which is escaped where it is rendered."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(kind, html="", text=text)
         self.content["text"] = text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return {"text/plain": self.text, "text/markdown": self.text, MIME: self.content}
+        return {"text/plain": self.text, "text/markdown": as_markdown(self.text), MIME: self.content}
 
 
 CALLOUTS = {"note": "#0072b2", "tip": "#00795a", "important": "#0072b2", "warning": "#e69f00", "caution": "#b8420a"}
@@ -80,7 +80,7 @@ def callout(text: str, *, title: str | None = None, level: str = "note") -> Show
     Parameters
     ----------
     text : str
-        The message; the report renders its markdown.
+        The message.
     title : str, optional
         Shown before the message.
     level : {"note", "tip", "important", "warning", "caution"}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..questions.words import MIME
+from ..questions.words import MIME, as_text
 from .cover import PROOFS
 
 FIRST = "summary"
@@ -100,7 +100,7 @@ def _shorten(cells: Iterable[Any], alone: tuple[str, ...], said: set[str]) -> No
 def _heading(cells: Any) -> str | None:
     first = next((c.source for c in cells if c.cell_type == "markdown"), "")
     found = re.match(r"\s*#\s+(.+)", first)
-    return found[1].strip() if found else None
+    return as_text(found[1].strip()) if found else None
 
 
 def _contrasts(cells: Iterable[Any]) -> set[tuple[str, ...]]:

@@ -426,8 +426,17 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Kernel) -
     done.metadata["netperf"] = {"parameters": {page.key: defaults | values}}
     _close(done, page.error)
     if page.title:
+        from ..questions.words import as_markdown
+
+        title = f"# {as_markdown(page.title)}"
         head = next(c for c in done.cells if c.cell_type == "markdown")
-        head.source = re.sub(r"\A#[^\n]*", f"# {page.title}", head.source)
+        head.source = re.sub(r"\A#[^\n]*", lambda _: title, head.source)
+
+
+def _markdown(block: dict[str, str]) -> str:
+    from ..questions.words import as_markdown
+
+    return f"**{block['title']}**: {as_markdown(block['text'])}"
 
 
 def _ends(cell: Any) -> str | None:
@@ -452,15 +461,14 @@ def _close(book: Any, error: str | None) -> None:
             block |= {"level": "caution", "title": "This page could not be made", "text": f"{error}."}
         else:
             book.metadata["netperf"]["nothing"] = reason
-        text = f"**{block['title']}**: {block['text']}"
-        shown = v4.new_output("display_data", {MIME: block, "text/markdown": text, "text/plain": text})  # type: ignore[no-untyped-call]
+        shown = v4.new_output("display_data", {MIME: block, "text/markdown": _markdown(block)})  # type: ignore[no-untyped-call]
         cell.outputs = [*(o for o in cell.outputs if o.output_type != "error"), shown]
         always = [c for c in book.cells[i + 1 :] if reason is not None and "always" in c.metadata.get("tags", [])]
         book.cells = [*book.cells[: i + 1], *always]
         return
     if error:
         block = {"kind": "callout", "level": "caution", "title": "This page could not be made", "text": f"{error}."}
-        shown = v4.new_output("display_data", {MIME: block, "text/markdown": f"**{block['title']}**: {error}."})  # type: ignore[no-untyped-call]
+        shown = v4.new_output("display_data", {MIME: block, "text/markdown": _markdown(block)})  # type: ignore[no-untyped-call]
         last = v4.new_code_cell("", outputs=[shown])  # type: ignore[no-untyped-call]
         book.cells = [*(c for c in book.cells if c.cell_type == "markdown" or c.execution_count), last]
 

@@ -245,13 +245,23 @@ def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
     for run_id in ids:
         try:
             with exp.store.raw(run_id) as folder:
-                log = Path(folder, "client.out")
-                text = log.read_text("utf-8", "replace") if log.is_file() else ""
+                yield _cut(Path(folder, "client.out"), share)
         except (OSError, StoreError):
-            text = ""
-        excess = len(text) - share
-        head, tail = text[: share // 2], text[-share // 2 :]
-        yield text if excess <= 0 else f"{head}\n  … {excess:,} characters left out …\n{tail}"
+            yield ""
+
+
+def _cut(log: Path, share: int) -> str:
+    """Both ends of a log; a link may lead to anything, such as a key."""
+    if log.is_symlink() or log.parent.is_symlink():
+        return ""
+    with log.open("rb") as file:
+        excess = os.fstat(file.fileno()).st_size - share
+        if excess <= 0:
+            return file.read().decode("utf-8", "replace")
+        head = file.read(share // 2)
+        file.seek(-(share // 2), os.SEEK_END)
+        middle = f"\n  … {excess:,} bytes left out …\n"
+        return head.decode("utf-8", "replace") + middle + file.read().decode("utf-8", "replace")
 
 
 def _block(name: str, value: Any, *, packed: bool = False) -> str:

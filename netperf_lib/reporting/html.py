@@ -15,6 +15,7 @@ from jinja2 import pass_context
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+from ..questions.words import as_text
 from .pdf import MARKDOWN, run_pandoc
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -119,5 +120,5 @@ def _title(nb: Any) -> str | None:
     for cell in words[:1]:
         if found := re.match(r"\s*#\s+(.+?)\s*(?:\n|\Z)", cell.source):
             cell.source = cell.source[found.end() :]
-            return found[1]
+            return as_text(found[1])
     return None

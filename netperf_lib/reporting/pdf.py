@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ReportError
-from ..questions.words import MIME
+from ..questions.words import MIME, as_markdown, as_text
 from . import fonts, tables
 
 TEMPLATE = Path(__file__).parent / "templates"
@@ -35,7 +35,7 @@ LINE = 94
 LINES = 400
 """Lines of printed output that a report shows; the middle of a longer output is left out, with a note."""
 WORDS = ("words", "findings")
-"""Kinds of blocks whose content is markdown."""
+"""Kinds of blocks whose content is sentences."""
 PICTURES = {"image/svg+xml": ".svg", "image/png": ".png", "image/jpeg": ".jpg"}
 
 
@@ -211,7 +211,7 @@ class _Page:
         first = next((c for c in self.nb.cells if c.cell_type == "markdown" and c.source.strip()), None)
         found = re.match(r"\s*#\s+(.+?)\s*(?:\n|\Z)", first.source) if first else None
         if first and found and not self.chapters:
-            self.name = self.name or found[1]
+            self.name = self.name or as_text(found[1])
             subtitle = first.source[found.end() :].strip()
             if self.cover is not None and subtitle and "\n\n" not in subtitle and len(subtitle) < 300:
                 self.cover = self.cover | {"subtitle": re.sub(r"[*_`]", "", " ".join(subtitle.split()))}
@@ -259,7 +259,7 @@ class _Page:
                 data = output.get("data", {})
                 block = data.get(MIME, {})
                 if block.get("kind") in ("callout", *WORDS):
-                    pieces[index, id(output)] = block["text"]
+                    pieces[index, id(output)] = as_markdown(block["text"])
                 elif MIME not in data and "text/markdown" in data and not PICTURES.keys() & data.keys():
                     pieces[index, id(output)] = _text(data["text/markdown"])
         done = dict(zip(pieces, _pandoc(list(pieces.values()), shift=0 if self.chapters else -1), strict=True))
@@ -267,9 +267,6 @@ class _Page:
         for index, cell in enumerate(self.nb.cells):
             for output in cell.get("outputs", ()):
                 block = output.get("data", {}).get(MIME, {})
-                if block.get("kind") in WORDS and "```" in block["text"]:
-                    # a sentence stays with the lines that it introduces
-                    done[index, id(output)] = f"\n#block(breakable: false)[\n{done[index, id(output)]}\n]\n"
                 if block.get("kind") == "callout":
                     title = json.dumps(block["title"], ensure_ascii=False) if block["title"] else "none"
                     body = done[index, id(output)]

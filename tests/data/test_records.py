@@ -190,16 +190,16 @@ def run(place: Path, number: int = 0) -> Path:
     return sorted(place.glob("raw/*"))[number]
 
 
-def forged_log(place: Path) -> None:
+def forged_log(place: Path, number: int = 0) -> None:
     """A log is changed, and its hash in the record with it."""
-    log = run(place) / "client.out"
+    folder = run(place, number)
+    log = folder / "client.out"
     log.write_text(log.read_text().replace("1", "2"))
-    record(place, files__client=None)
-    found = json.loads((run(place) / "run.json").read_text())
+    found = json.loads((folder / "run.json").read_text())
     found["files"] = {
-        f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in run(place).iterdir() if f.name != "run.json"
+        f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.iterdir() if f.name != "run.json"
     }
-    (run(place) / "run.json").write_text(json.dumps(found))
+    (folder / "run.json").write_text(json.dumps(found))
 
 
 def added_run(place: Path) -> None:
@@ -306,15 +306,40 @@ def linked(place: Path) -> None:
     log.symlink_to(place.parent / "elsewhere")
 
 
-def forged(place: Path) -> None:
+def forged(place: Path, number: int = 0) -> None:
     """A log, its hash, its record and the digest are changed together."""
-    file = run(place) / "run.json"
+    file = run(place, number) / "run.json"
     old = hashlib.sha256(file.read_bytes()).hexdigest()
-    forged_log(place)
+    forged_log(place, number)
     new = hashlib.sha256(file.read_bytes()).hexdigest()
     for digests in place.glob("digests/*"):
         digests.write_text(digests.read_text().replace(old, new))
-    shutil.rmtree(place / "tables")
+
+
+def flipped_byte(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[min(30, len(data) - 1)] ^= 0xFF
+    file.write_bytes(data)
+
+
+def logs_swapped(one: Path, other: Path) -> None:
+    first, second = ((folder / "client.out").read_bytes() for folder in (one, other))
+    (one / "client.out").write_bytes(second)
+    (other / "client.out").write_bytes(first)
+
+
+def host(place: Path, **changes: Any) -> None:
+    file = place / "hosts" / "deployment-01.json"
+    found = json.loads(file.read_text())
+    for one in found["hosts"]:
+        one.update(changes)
+    file.write_text(json.dumps(found))
+
+
+def without_contrasts(place: Path) -> None:
+    found = yaml.safe_load((place / "experiment.yaml").read_text())
+    del found["contrasts"]
+    (place / "experiment.yaml").write_text(yaml.safe_dump(found))
 
 
 def deployment(place: Path, **changes: Any) -> None:
@@ -343,12 +368,24 @@ TAMPERED |= {
     "the notice of a deployment removed": lambda p: deployment(p, notice=None),
     "a part of the table of runs removed": lambda p: next((p / "tables" / "runs").iterdir()).unlink(),
     "a part of another experiment": part_of_another,
-}
-EVERYWHERE: dict[str, Callable[[Path], object]] = {
-    "a log, its record and its digest": forged,
+    "a byte of a log": lambda p: flipped_byte(run(p) / "client.out"),
+    "the end of a log": lambda p: os.truncate(run(p) / "client.out", 20),
+    "a log emptied": lambda p: os.truncate(run(p) / "client.out", 0),
+    "the logs of two runs swapped": lambda p: logs_swapped(run(p, 0), run(p, 1)),
+    "the round of a record": lambda p: record(p, round=9),
+    "the warnings of a record": lambda p: record(p, warnings=["none"]),
+    "the blanks of a record": lambda p: record(p),
+    "a contrast in the plan": lambda p: plan(p, lambda found: found["frozen"]["contrasts"].append(CONTRAST)),
     "the title": lambda p: declared(p, "title: Azure production\n"),
     "the alpha": lambda p: declared(p, "alpha: 0.4\n"),
+    "the margin": lambda p: declared(p, "margin: 0.5\n"),
     "the notebooks": lambda p: declared(p, "report: {notebooks: [summary]}\n"),
+    "a contrast removed from the declaration": without_contrasts,
+}
+CONTRAST = FOUND_LATER.model_dump(mode="json", exclude_defaults=True)
+EVERYWHERE: dict[str, Callable[[Path], object]] = {
+    "a log, its record and its digest": lambda p: (forged(p), shutil.rmtree(p / "tables")),
+    "all logs of a side": lambda p: ([forged(p, number) for number in range(12)], shutil.rmtree(p / "tables")),
     "an exclusion": lambda p: Store.at(p).exclude(run(p).name, "looks odd"),
     "a run, its digest and its trial": lambda p: (
         plan(
@@ -364,8 +401,10 @@ EVERYWHERE: dict[str, Callable[[Path], object]] = {
 """What is consistent in itself, and found by who noted the root digest."""
 
 
-def test_another_seed_and_a_deployment_removed_are_found(tmp_path: Path) -> None:
+def test_another_seed_a_deployment_removed_and_the_zone_of_its_hosts_are_found(tmp_path: Path) -> None:
     place = Path(shutil.copytree(RECORDED, tmp_path / "lab", ignore=shutil.ignore_patterns("tables")))
+    host(place, zone="9")
+    assert "deployment's file differ in zone of the client" in npl.verify(place)[0]
     (place / "hosts" / "deployment-01.json").unlink()
     plan(place, lambda found: found.update(seed=1))
     seed, missing = npl.verify(place)[:2]

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from netperf_lib.errors import ExperimentError
+import netperf_lib as npl
+from netperf_lib.errors import ExperimentError, UsageError
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.experiment.yaml import load_experiment, read_experiment
 
@@ -134,3 +139,62 @@ def test_generated_yaml_never_ends_in_a_traceback() -> None:
             schedule(read_experiment(text), seed=1)
         slowest = max(slowest, time.process_time() - begun)
     assert slowest < 2
+
+
+VALUES = [
+    None, True, -1, 1.5, float("nan"), float("inf"), 2**64, 10**40, "", "-1", "nan", "../..", "a" * 5000, "\0", "\u202e", "😀",
+    "$(touch X)", "{{7*7}}", "=1+1", "-oProxyCommand=x", "a\nb", [], {}, [[]], [None], [{}], {"": ""}, {"x": {"y": [1]}},
+    ["a"] * 300, "1e3", "0x10", "12:30:45", "2024-01-01",
+]  # fmt: skip
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container of a document with each of its keys."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inside in items:
+        yield value, key
+        yield from places(inside)
+
+
+def changed(document: Any, rng: random.Random) -> Any:
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        holder, key = rng.choice(list(places(document)))
+        match rng.randrange(5):
+            case 0 | 1:
+                holder[key] = copy.deepcopy(rng.choice(VALUES))
+            case 2:
+                holder[key] = {"a": holder[key]}
+            case 3:
+                del holder[key]
+            case _:
+                other, where = rng.choice(list(places(document)))
+                holder[key] = copy.deepcopy(other[where])
+    return document
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_plan_of_any_document_names_the_file_and_never_ends_in_a_traceback(tmp_path: Path, seed: int) -> None:
+    """Documents whose structure is wrong get as far as their hosts, and are refused in words."""
+    rng = random.Random(seed)
+    sources = [yaml.safe_load(p.read_text("utf-8")) for p in sorted((REPO / "data" / "experiments").glob("*.yaml"))]
+    file = tmp_path / "x.yaml"
+    refusals: list[str] = []
+    for _ in range(40):
+        file.write_text(yaml.safe_dump(changed(copy.deepcopy(rng.choice(sources)), rng), allow_unicode=True), "utf-8")
+        try:
+            npl.plan(file)
+        except UsageError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 20
+    assert [text for text in refusals if str(file) not in text] == []
+    assert [text for text in refusals if len(text) >= 10_000] == []
+
+
+def test_a_size_that_is_a_mapping_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    text = (REPO / "data" / "experiments" / "azure-placement.yaml").read_text("utf-8")
+    document = yaml.safe_load(text)
+    document["hosts"]["options"]["vms"] = {document["pairs"][0]["client"]: {"vm_size": {"a": "Standard_D4s_v5"}}}
+    file.write_text(yaml.safe_dump(document))
+    with pytest.raises(ExperimentError, match=rf"{file}.*vm_size"):
+        npl.plan(file)

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import shutil
+import unicodedata
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import nbformat
 import openpyxl
 import pandas as pd
+import pypdf
+import pyte
 import pytest
 from bs4 import BeautifulSoup
 from click.testing import CliRunner
@@ -29,6 +32,10 @@ from netperf_lib.errors import CONTROL, NetperfError, UsageError, visible
 from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.questions import lines
 from netperf_lib.questions.export import as_cell, as_cells
+from netperf_lib.questions.words import as_markdown
+from netperf_lib.reporting import blocks
+from netperf_lib.reporting.html import PageExporter
+from netperf_lib.reporting.pdf import typeset
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -44,10 +51,7 @@ HOSTILE = [
     "`code` **bold** | cell",
     "&lt;script&gt;",
 ]  # fmt: skip
-SHOWN = strategies.characters(
-    blacklist_categories=("Cc", "Cs", "Zl", "Zp"),
-    blacklist_characters="\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
-)
+SHOWN = strategies.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp")).filter(lambda c: not CONTROL.match(c))
 LABEL = (
     strategies.one_of(
         strategies.text(SHOWN, min_size=1, max_size=20),
@@ -80,13 +84,22 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def page(stranger: Path) -> BeautifulSoup:
-    files = npl.report(stranger, notebooks=["01-placement"], to="html")
-    return BeautifulSoup(files[-1].read_text("utf-8"), "html.parser")
+def pages(stranger: Path) -> dict[str, BeautifulSoup]:
+    """Every chapter by itself, and the combined report."""
+    files = npl.report(stranger, to="html")
+    return {file.stem: BeautifulSoup(file.read_text("utf-8"), "html.parser") for file in files}
 
 
-def test_nothing_in_a_page_is_live(page: BeautifulSoup) -> None:
+@pytest.fixture(scope="module")
+def page(pages: dict[str, BeautifulSoup]) -> BeautifulSoup:
+    return pages["report"]
+
+
+def is_dead(page: BeautifulSoup) -> None:
+    """Nothing in a page runs, loads or leads elsewhere."""
     assert not page.find_all(["script", "iframe", "object", "embed", "base", "form"])
+    for link in page.find_all("a"):
+        assert str(link.get("href", "#")).startswith(("#", "explorer")), link
     for tag in page.find_all(True):
         assert not [name for name in tag.attrs if EVENTS.fullmatch(name)], tag
         for name in ("href", "src", "xlink:href"):
@@ -94,6 +107,53 @@ def test_nothing_in_a_page_is_live(page: BeautifulSoup) -> None:
             assert not target.lower().startswith(("javascript:", "data:text", "vbscript:")), target
         if tag.name in ("img", "image", "link"):
             assert str(tag.get("src", tag.get("href", tag.get("xlink:href", "")))).startswith(("data:image", "#"))
+
+
+def test_nothing_in_a_page_is_live(pages: dict[str, BeautifulSoup]) -> None:
+    assert len(pages) > 2
+    for page in pages.values():
+        is_dead(page)
+
+
+def test_nothing_in_a_pdf_is_live(pages: dict[str, BeautifulSoup], stranger: Path) -> None:
+    for name in pages.keys() - {"report"}:
+        book = nbformat.read(stranger / "reports" / f"{name}.ipynb", as_version=4)
+        is_inert(typeset(book))
+
+
+def is_inert(pdf: bytes) -> str:
+    """A PDF without actions and links to elsewhere; its text."""
+    reader = pypdf.PdfReader(io.BytesIO(pdf))
+    for page in reader.pages:
+        for note in page.get("/Annots") or ():
+            assert "/A" not in note.get_object() or note.get_object()["/A"]["/S"] == "/GoTo", note.get_object()
+    assert not {"/OpenAction", "/AA", "/AcroForm"} & reader.trailer["/Root"].keys()
+    assert not re.search(rb"/(JavaScript|Launch|URI|SubmitForm|EmbeddedFile)\b", pdf)
+    return "".join(page.extract_text() for page in reader.pages)
+
+
+def squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+@given(strategies.lists(LABEL, min_size=100, max_size=100, unique=True))
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_generated_labels_are_text_in_pages(labels: list[str]) -> None:
+    """500 labels of any Unicode in titles, sentences, boxes and tables of both kinds of report."""
+    shown = [blocks.say(f"In {label} it is 5 % lower than elsewhere.", f"{label} follows.") for label in labels]
+    shown += [blocks.say(*(f"- {label}: more" for label in labels)), blocks.callout(labels[0], title=labels[1])]
+    shown += [blocks.table(pd.DataFrame({"rack": labels, labels[0]: 1.0}), caption=labels[2])]
+    outputs = [nbformat.v4.new_output("display_data", one._repr_mimebundle_()) for one in shown]
+    cells = [nbformat.v4.new_markdown_cell(f"# {as_markdown(labels[0])}"), nbformat.v4.new_code_cell(outputs=outputs)]
+    book = nbformat.v4.new_notebook(cells=cells)
+    page = BeautifulSoup(PageExporter().from_notebook_node(book)[0], "html.parser")
+    is_dead(page)
+    words = squeezed(page.get_text())
+    assert [label for label in labels if words.count(squeezed(label)) < 4] == []
+    printed = squeezed(is_inert(typeset(book)))
+    plain = [label for label in labels if label.isascii()]
+    assert len(plain) > 20
+    assert [label for label in plain if squeezed(label) not in printed] == []
 
 
 def test_a_label_is_shown_as_it_is(page: BeautifulSoup) -> None:
@@ -236,8 +296,20 @@ def test_no_command_prints_what_a_terminal_acts_on(
         assert not written.exists() or not CONTROL.search(written.read_text("utf-8"))
 
 
-@given(strategies.lists(LABEL, min_size=4, max_size=4, unique_by=lambda label: label.casefold()))
-@settings(max_examples=125, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def is_as_printed(text: str) -> None:
+    """A terminal shows every character, in its own colour, and changes nothing else."""
+    lines = re.sub("[\u200c\u200d]", "", text).split("\n")  # joiners, of which this terminal knows nothing
+    screen = pyte.Screen(max(map(len, lines)) * 2 + 1, len(lines) + 1)
+    pyte.Stream(screen).feed("\r\n".join(lines))
+    for line, row in zip(lines, screen.display, strict=False):
+        assert squeezed(unicodedata.normalize("NFC", row)) == squeezed(unicodedata.normalize("NFC", line))
+    cells = [cell for row in screen.buffer.values() for cell in row.values()]
+    assert {cell.fg for cell in cells} | {cell.bg for cell in cells} == {"default"}
+    assert screen.title == ""
+
+
+@given(strategies.lists(LABEL, min_size=20, max_size=20, unique_by=lambda label: label.casefold()))
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_generated_labels_are_text_in_every_format(escapes: Path, labels: list[str]) -> None:
     """500 labels of any Unicode that can be shown, in the words of a comparison and in cells."""
     folder = escapes.parent
@@ -247,6 +319,7 @@ def test_generated_labels_are_text_in_every_format(escapes: Path, labels: list[s
     rows = lines.lines(family)
     shown = visible(lines.text(rows))
     assert not CONTROL.search(shown)
+    is_as_printed(shown)
     table = MarkdownIt("commonmark").enable("table").parse(lines.markdown(rows, notes=labels))
     kinds = {child.type for token in table for child in token.children or ()}
     assert not kinds & {"html_inline", "image", "link_open", "code_inline"}, kinds
