@@ -413,7 +413,8 @@ def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *,
         elif all("→" in name for name in names):
             parts.append(f"{text} for {joined(names)}{share}")
         else:
-            parts.append(f"{joined(names)} {number if unit == last_unit else text}{share}")
+            colon = ":" if any(name[-1:].isdigit() for name in names) else ""  # "burst 1: 187 µs"
+            parts.append(f"{joined(names)}{colon} {number if unit == last_unit else text}{share}")
         last_unit = unit
     return ", ".join(parts)
 

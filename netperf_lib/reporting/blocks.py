@@ -271,7 +271,10 @@ def verdicts(
     """
     rows = []
     marks, notes = _warnings(family)
+    decided = {r for r, c in zip(recommendations, family, strict=False) if c.verdict != "equivalent"}
     for i, c in enumerate(family):
+        todo = recommendations[i] if recommendations else ""
+        todo = "" if c.verdict == "equivalent" and todo in decided else todo  # said at the row that shows it
         asked = contrasts[i] if contrasts else None
         question = (asked.question if asked else None) or (
             f"{c.names[0]} against {c.names[1]}: {c.quantity}{f' ({c.context})' if c.context else ''}"
@@ -282,7 +285,7 @@ def verdicts(
                 question,
                 _sides(c, held[i] if held else ()),
                 f"{effect(c.ratio)}\n{span(c)}".removesuffix("\n–"),
-                advice(c, recommendations[i] if recommendations else "") + (f"\n{marks[i]}" if marks[i] else ""),
+                advice(c, todo) + (f"\n{marks[i]}" if marks[i] else ""),
             ]
         )
     few = " (the range of the rounds: too few for a higher confidence)"
