@@ -482,3 +482,20 @@ def test_a_notebook_runs_where_vs_code_and_jupyter_start_it(where: str, tmp_path
     book = nbformat.read(notebooks()["summary"], as_version=4)
     done = NotebookClient(book, resources={"metadata": {"path": str(tmp_path / where)}}, timeout=900).execute()
     assert any("verdicts" in str(o.get("data", {}).get(MIME)) for c in done.cells for o in c.get("outputs", ()))
+
+
+NEXT = {
+    place.stem: cell.source
+    for place in sorted((REPO / "notebooks").glob("*.ipynb"))
+    for cell in nbformat.read(place, as_version=4).cells
+    if "try-next" in cell.metadata.get("tags", [])
+}
+
+
+@pytest.mark.parametrize("name", NEXT)
+def test_what_to_try_next_works_as_typed(name: str, recorded: Path) -> None:
+    lines = re.findall(r"(?m)^npl\..*$", NEXT[name])
+    assert len(lines) == 3
+    runs = npl.load(npl.recorded().parent / "paths" if name == "05-paths" else recorded)
+    for line in lines:
+        assert eval(line, {"npl": npl, "runs": runs}) is not None
