@@ -496,6 +496,6 @@ NEXT = {
 def test_what_to_try_next_works_as_typed(name: str, recorded: Path) -> None:
     lines = re.findall(r"(?m)^npl\..*$", NEXT[name])
     assert len(lines) == 3
-    runs = npl.load(npl.recorded().parent / "paths" if name == "05-paths" else recorded)
+    exp = npl.read(npl.recorded().parent / "paths" if name == "05-paths" else recorded)
     for line in lines:
-        assert eval(line, {"npl": npl, "runs": runs}) is not None
+        assert eval(line, {"npl": npl, "exp": exp}) is not None
