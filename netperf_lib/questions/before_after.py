@@ -19,7 +19,7 @@ from ..metrics import metric as metric_of
 from ..stats import Comparison, Family, Level, level
 from ..stats.result import plain as as_json
 from ..stats.result import quantity
-from .compare import Pair, judge_pairs
+from .judging import Pair, judge_pairs
 from .observe import MEASUREMENT, Observations, level_names, nearest, observe
 
 if TYPE_CHECKING:

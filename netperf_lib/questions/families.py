@@ -17,7 +17,7 @@ from ..experiment.model import Contrast
 from ..experiment.placements import USUAL
 from ..metrics import MARGIN
 from ..metrics import metric as metric_of
-from .compare import Pair, judge_pairs
+from .judging import Pair, judge_pairs
 from .observe import Observations, levels, observe
 
 if TYPE_CHECKING:

@@ -97,6 +97,101 @@ def _first_start() -> str:
     return json.dumps(yaml.safe_load(resources.files(__package__).joinpath("cloud-init.yaml").read_text("utf-8")))
 
 
+def _machines(topology: Topology, options: Options, prefix: str, rarity: Callable[[Vm], Any]) -> dict[str, Any]:
+    """Parameters about the VMs, where they are placed, and the load balancers before them."""
+    after: dict[str, str] = {}
+    for members in topology.ppgs.values():
+        order = sorted(members, key=lambda v: (rarity(v), v.name))
+        after |= {b.name: prefix + a.name for a, b in pairwise(order)}
+    subnet = {n.name: n.subnet_id for n in topology.networks}
+    return {
+        "vms": [
+            {
+                "name": prefix + v.name,
+                "host": v.name,
+                "network": prefix + v.network,
+                "subnet": v.subnet,
+                "location": v.region,
+                "zone": v.zone,
+                "size": v.size,
+                "accelerated": v.accelerated,
+                "ppg": prefix + v.ppg if v.ppg else "",
+                "after": after.get(v.name, ""),
+                "subnetId": subnet[v.network],
+                "publicAddress": options.management == "public",
+                "balancer": f"lb-{prefix}{v.balancer}" if v.balancer else "",
+            }
+            for v in topology.vms
+        ],
+        "ppgs": [
+            {"name": prefix + name, "location": m[0].region, "zone": m[0].zone, "sizes": sorted({v.size for v in m})}
+            for name, m in topology.ppgs.items()
+        ],
+        "balancers": [
+            {
+                "name": f"lb-{prefix}{v.name}",
+                "network": prefix + v.network,
+                "location": v.region,
+                "subnetId": subnet[v.network],
+            }
+            for v in topology.vms
+            if v.balancer == v.name
+        ],
+    }
+
+
+def _paths(topology: Topology, prefix: str) -> dict[str, Any]:
+    """Parameters about the networks and how they are joined: peerings, gateways, connections."""
+    return {
+        "networks": [
+            {
+                "name": prefix + n.name,
+                "location": n.region,
+                "prefix": n.prefix,
+                **{part: n.subnets.get(key, "") for part, key in SUBNETS.items()},
+                "nat": n.nat,
+                "routes": [
+                    {
+                        "name": f"route-{i}",
+                        "properties": {"addressPrefix": to, "nextHopType": "VirtualAppliance", "nextHopIpAddress": by},
+                    }
+                    for i, (to, by) in enumerate(n.routes, 1)
+                ],
+                "existing": bool(n.subnet_id),
+            }
+            for n in topology.networks
+        ],
+        "peerings": [
+            {"from": prefix + a, "to": prefix + b, "name": f"to-{prefix}{b}", "remoteId": ""}
+            for a, b in topology.peerings
+        ]
+        + [
+            {"from": prefix + n.name, "to": "", "name": "to-hub", "remoteId": topology.hub}
+            for n in topology.networks
+            if topology.hub and n.prefix
+        ],
+        "gateways": [
+            {
+                "name": prefix + g.name,
+                "network": prefix + g.network,
+                "location": g.region,
+                "kind": g.kind,
+                "sku": g.sku,
+            }
+            for g in topology.gateways
+        ],
+        "connections": [
+            {
+                "name": prefix + connection_name(a, b),
+                "location": next(g.region for g in topology.gateways if g.name == a),
+                "from": prefix + a,
+                "to": prefix + b if b else "",
+            }
+            for a, b in topology.connections
+        ],
+    }
+
+
 def parameters(
     topology: Topology,
     options: Options,
@@ -117,12 +212,7 @@ def parameters(
     placement group are created in the order of `rarity`, the rarest first. All names begin with `prefix`, so that they
     do not collide with other resources in a shared group.
     """
-    after: dict[str, str] = {}
-    for members in topology.ppgs.values():
-        order = sorted(members, key=lambda v: (rarity(v), v.name))
-        after |= {b.name: prefix + a.name for a, b in pairwise(order)}
     publisher, offer, sku, version = options.image.split(":")
-    subnet = {n.name: n.subnet_id for n in topology.networks}
     security: dict[str, Any] = {"encryptionAtHost": True} if options.encryption_at_host else {}
     if options.security_type != "Standard":  # unknown to versions of the API before 2025-11-01
         settings = {"secureBootEnabled": True, "vTpmEnabled": True}
@@ -133,89 +223,13 @@ def parameters(
     sources = {  # one rule for each address and network that admits it
         (topology.vm(s).network, _source(topology, c, prefix)): c for c, s in topology.public_pairs
     }
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "tags": dict(tags),
-        "vms": [
-            {
-                "name": prefix + v.name,
-                "host": v.name,
-                "network": prefix + v.network,
-                "subnet": v.subnet,
-                "location": v.region,
-                "zone": v.zone,
-                "size": v.size,
-                "accelerated": v.accelerated,
-                "ppg": prefix + v.ppg if v.ppg else "",
-                "after": after.get(v.name, ""),
-                "subnetId": subnet[v.network],
-                "publicAddress": options.management == "public",
-                "balancer": f"lb-{prefix}{v.balancer}" if v.balancer else "",
-            }
-            for v in topology.vms
-        ],
-        "networks": [
-            {
-                "name": prefix + n.name,
-                "location": n.region,
-                "prefix": n.prefix,
-                **{part: n.subnets.get(key, "") for part, key in SUBNETS.items()},
-                "nat": n.nat,
-                "routes": [
-                    {
-                        "name": f"route-{i}",
-                        "properties": {"addressPrefix": to, "nextHopType": "VirtualAppliance", "nextHopIpAddress": by},
-                    }
-                    for i, (to, by) in enumerate(n.routes, 1)
-                ],
-                "existing": bool(n.subnet_id),
-            }
-            for n in topology.networks
-        ],
-        "ppgs": [
-            {"name": prefix + name, "location": m[0].region, "zone": m[0].zone, "sizes": sorted({v.size for v in m})}
-            for name, m in topology.ppgs.items()
-        ],
-        "peerings": [
-            {"from": prefix + a, "to": prefix + b, "name": f"to-{prefix}{b}", "remoteId": ""}
-            for a, b in topology.peerings
-        ]
-        + [
-            {"from": prefix + n.name, "to": "", "name": "to-hub", "remoteId": topology.hub}
-            for n in topology.networks
-            if topology.hub and n.prefix
-        ],
-        "balancers": [
-            {
-                "name": f"lb-{prefix}{v.name}",
-                "network": prefix + v.network,
-                "location": v.region,
-                "subnetId": subnet[v.network],
-            }
-            for v in topology.vms
-            if v.balancer == v.name
-        ],
+        **_machines(topology, options, prefix, rarity),
+        **_paths(topology, prefix),
         "publicPairs": [
             {"name": f"tests-from-{c}", "network": prefix + network, "address": address, "priority": 200 + i}
             for i, ((network, address), c) in enumerate(sources.items())
-        ],
-        "gateways": [
-            {
-                "name": prefix + g.name,
-                "network": prefix + g.network,
-                "location": g.region,
-                "kind": g.kind,
-                "sku": g.sku,
-            }
-            for g in topology.gateways
-        ],
-        "connections": [
-            {
-                "name": prefix + connection_name(a, b),
-                "location": next(g.region for g in topology.gateways if g.name == a),
-                "from": prefix + a,
-                "to": prefix + b if b else "",
-            }
-            for a, b in topology.connections
         ],
         "circuitId": options.expressroute_circuit or "",
         "sharedKey": shared_key,
@@ -237,7 +251,7 @@ def parameters(
     return {
         "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#",
         "contentVersion": "1.0.0.0",
-        "parameters": {name: {"value": value} for name, value in given.items()},
+        "parameters": {name: {"value": value} for name, value in values.items()},
     }
 
 
