@@ -42,6 +42,10 @@ def ecdf(
         ``condition``.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.ecdf(exp, by="placement")
     """
     percentiles, data = detail_table(percentiles, data, "percentiles")
     if data is not None:

@@ -60,6 +60,10 @@ def streams(
         As `netperf_lib.questions.saturation` gives them: the band is shaded and the number marked.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.streams(exp, "throughput_bps")
     """
     fits = fits or {}
     obs = observed(data, metric, by="streams", where=where, pool=pool)
@@ -130,6 +134,10 @@ def roofline(
         What to draw, as `observe` takes it, or an answer; throughput is divided by the number of streams.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.roofline(exp, where={"streams": 1})
     """
     kept = observed(data, metric, by, where=where, pool=pool).runs.dropna(subset=["rtt_loaded_us", "throughput_bps"])
     if kept.empty:
@@ -196,6 +204,10 @@ def share(
         The bandwidth that counts as 100 %; default: the smallest that the experiment declares.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.share(exp, advertised_bps=10e9)
     """
     levels = levels_of(data, metric, by, where=where, pool=pool)
     if advertised_bps is None and not isinstance(data, pd.DataFrame):
@@ -242,6 +254,10 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
         As `netperf_lib.limits` gives them; those without samples are left out.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.waits(npl.limits(exp))
     """
     rows = [one for one in held if one.times]
     if not rows:
@@ -277,6 +293,10 @@ def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
         As `netperf_lib.limits` gives them.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.roofs(npl.limits(exp))
     """
     rows = [one for one in held if one.roofs]
     if not rows:

@@ -36,6 +36,10 @@ def over_time(history: History | Data, metric: str | None = None, *, ax: Axes | 
         As `ask_history` gives it, or an experiment and a metric (default: its first headline metric).
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.over_time(exp, "latency_oneway_us")
     """
     history = history_of(history, metric)
     info = metric_of(history.metric)
@@ -94,6 +98,10 @@ def by_clock(
     ------
     NothingToReport
         The runs cover less than two hours of the day, or, for weekdays, less than a week.
+
+    Examples
+    --------
+    >>> figure = npl.plots.by_clock(exp, "hour", metric="throughput_bps")
     """
     if part not in ("hour", "weekday"):
         raise UsageError(f"part is 'hour' or 'weekday', not {part!r}")

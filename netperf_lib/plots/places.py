@@ -55,6 +55,10 @@ def levels(
         if there is one, names who measured.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.levels(exp, "latency_oneway_us", by="placement")
     """
     table = levels_of(data, metric, by, where=where, pool=pool)
     metric = metric or table.attrs["metric"]
@@ -119,7 +123,7 @@ def matrix(
 
     Examples
     --------
-    >>> npl.plots.matrix(exp, "latency_oneway_us")
+    >>> figure = npl.plots.matrix("data/recorded/zones", "latency_oneway_us")
     """
     import seaborn as sns  # takes a while to import
 

@@ -57,6 +57,10 @@ def forest(family: Iterable[Comparison] | Data, *, names: Sequence[str] | None =
         What to call the contrasts.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.forest(exp)
     """
     every = family_of(family)
     if not every:
@@ -148,6 +152,10 @@ def shift(quantiles: Quantiles | HasRuns | None, *, ax: Axes | None = None) -> D
         As `netperf_lib.questions.tail_shift` gives it; or an experiment, of which the first two conditions are drawn.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.shift(exp)
     """
     experiment: Any = quantiles
     if hasattr(experiment, "runs"):

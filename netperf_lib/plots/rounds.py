@@ -73,7 +73,7 @@ def rounds(
 
     Examples
     --------
-    >>> npl.plots.rounds(exp, "latency_oneway_us", by="placement")
+    >>> figure = npl.plots.rounds(exp, "latency_oneway_us", by="placement")
     """
     obs = observed(data, metric, by, where=where, pool=pool)
     metric, runs = obs.metric, obs.complete
@@ -160,6 +160,11 @@ def paired(
         What to draw, as `observe` takes it; or its result, or an answer.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> where = {"placement": "same-zone", "tool": "qperf"}
+    >>> figure = npl.plots.paired(exp, "latency_oneway_us", by="accelerated", where=where)
     """
     obs = observed(data, metric, by, where=where, pool=pool)
     metric = obs.metric
@@ -211,6 +216,10 @@ def drift(
         What to draw, as `observe` takes it; or its result, or an answer.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.drift(exp, "throughput_bps", by="streams")
     """
     obs = observed(data, metric, by, where=where, pool=pool)
     metric, runs = obs.metric, obs.complete
@@ -276,6 +285,10 @@ def intervals(
         End of the warm-up, as `warmup` finds it.
     ax : Axes, optional
         Where to draw the throughput, without the retransmits; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.intervals(exp, by="streams", where={"placement": "cross-region"})
     """
     table, data = detail_table(table, data, "intervals")
     if not len(table):
@@ -348,6 +361,10 @@ def under_load(data: Data, metric: str | None = None, *, ax: Axes | None = None)
         What to draw, as `observe` takes it, or an answer.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> figure = npl.plots.under_load(exp, "latency_oneway_us")
     """
     obs = observed(data, metric)
     runs = obs.runs

@@ -213,7 +213,7 @@ def observe(
     --------
     >>> obs = observe("data/recorded/lab-full", "throughput_bps", by="streams")
     >>> obs.by
-    ('streams', 'placement', 'tcp_buffer_bytes', 'during')
+    ('streams', 'placement', 'accelerated', 'tcp_buffer_bytes', 'during')
     """
     if isinstance(data, Observations):
         return data

@@ -218,8 +218,8 @@ def ask(
     --------
     >>> import netperf_lib as npl
     >>> answer = npl.ask("data/recorded/lab-full", "streams", "throughput_bps")
-    >>> list(answer.levels.index)[:2]
-    ['ppg, 1 stream', 'ppg, not accelerated networking']
+    >>> list(answer.main.conditions.index)
+    ['1 stream', '2 streams', '4 streams', '16 streams']
     """
     source = read_data(data, pattern)
     if metric is None:

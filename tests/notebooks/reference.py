@@ -20,7 +20,7 @@ from netperf_lib.reporting import notebooks
 FOLDER = Path(__file__).parent / "reference"
 WHERE = 'import os\n\nexperiment = os.environ["{}"]'
 """Stands in for the experiment that papermill injected: it lies elsewhere each time."""
-IGNORED = ("npl.page.provenance(runs)",)
+IGNORED = ("npl.page.provenance(runs)", "npl.page.provenance(exp.runs)")
 """Cells that tell of versions."""
 
 

@@ -1,0 +1,94 @@
+"""Numbers that people read are recomputed from the raw table of the recorded data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import netperf_lib as npl
+from netperf_lib.metrics import ALPHA, format_value
+
+REPO = Path(__file__).parents[2]
+FIGURE = re.compile(r"\d[\d.,]*\s?(?:%|µs|us|ms|[MG]bit/s|[kMG]i?B|times)(?!\w)")
+COMPUTED: dict[str, Callable[[], str]] = {
+    "5 %": lambda: f"{100 * ALPHA:g} %",
+    "128 MB": lambda: next(
+        c.removesuffix(" buffers")
+        for c in npl.questions.published("azure-eastasia-d8sv3")["condition"].dropna()
+        if c.endswith("MB buffers")
+    ),
+}
+"""Every figure with a unit in the prose of the lessons and of README.md, and what makes it."""
+
+
+def prose(place: Path) -> str:
+    """The text that people read, without code."""
+    if place.suffix == ".md":
+        return re.sub(r"```.*?```|`[^`]*`", "", place.read_text("utf-8"), flags=re.DOTALL)
+    cells = json.loads(place.read_text("utf-8"))["cells"]
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    return re.sub(r"\$\$.*?\$\$|`[^`]*`", "", text, flags=re.DOTALL)
+
+
+LESSONS = sorted((REPO / "notebooks").rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("place", [REPO / "README.md", *LESSONS], ids=lambda p: p.stem)
+def test_a_figure_in_prose_is_made_by_a_query(place: Path) -> None:
+    for figure in FIGURE.findall(prose(place)):
+        assert figure in COMPUTED, f"nothing computes {figure!r}"
+        assert COMPUTED[figure]() == figure
+
+
+@pytest.fixture(scope="module")
+def runs() -> Any:
+    return npl.load(npl.recorded())
+
+
+def raw(runs: Any, metric: str, **where: Any) -> float:
+    """The median of the complete runs with these levels, by nothing but pandas."""
+    rows = runs[(runs["status"] == "ok") & runs[metric].notna()]
+    for name, level in where.items():
+        rows = rows[rows[name].isna()] if level is None else rows[rows[name] == level]
+    assert rows["round"].is_unique, "one run of each round"
+    return float(rows[metric].median())
+
+
+def test_readme_prints_the_levels_of_the_raw_table(runs: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    code = re.search(
+        r"## Ten lines of Python\n\n```python\n(.*?)```", (REPO / "README.md").read_text("utf-8"), re.DOTALL
+    )
+    assert code
+    names: dict[str, Any] = {}
+    exec(code[1].replace("data/recorded/lab-full", str(npl.recorded())), names)
+    assert "better" in capsys.readouterr().out
+    table = npl.levels(names["exp"], "latency_oneway_us", by="placement")
+    assert set(table["n"]) == {12}
+    factors = ("placement", "accelerated", "during", "tool")
+    for _, row in table.iterrows():
+        assert row["median"] == pytest.approx(raw(runs, "latency_oneway_us", **{f: row[f] for f in factors}))
+
+
+def test_the_sentence_of_lesson_4_has_the_figures_of_the_raw_table(runs: Any) -> None:
+    lesson = json.loads((REPO / "notebooks" / "workshop" / "4-window-rtt-streams.ipynb").read_text("utf-8"))
+    cells = ["".join(c["source"]) for c in lesson["cells"] if c["cell_type"] == "code"]
+    names: dict[str, Any] = {"npl": npl, "runs": runs}
+    far = next(c for c in cells if c.startswith("far ="))
+    exec(far, names)
+    *lines, last = next(c for c in cells if "One way takes" in c).splitlines()
+    exec("\n".join(lines), names)
+    shown = eval(last, names)
+    path = {"placement": "cross-region", "during": None}
+    one_way = raw(runs, "latency_oneway_us", tool="qperf", **path)
+    rate = raw(runs, "throughput_bps", streams=1, tcp_buffer_bytes=None, **path)
+    many = raw(runs, "throughput_bps", streams=16, tcp_buffer_bytes=None, **path)
+    assert f"One way takes {format_value(one_way, 'us')}" in shown.text
+    assert f"one stream carries {format_value(rate, 'bps')}" in shown.text
+    in_flight = rate * 2 * one_way * 1e-6 / 8
+    for name, answer in (("window.bytes", in_flight), ("window.gain", many / rate)):
+        assert npl.workshop.check(name, answer, runs).content["title"] == "That holds"
