@@ -60,7 +60,7 @@ validate-limits: setup ## plant what holds a transfer back in the lab and write 
 	@VIRTUAL_ENV="$(CURDIR)/.venv-azure" $(BIN)/uv pip install --quiet --require-hashes -r requirements-azure.lock
 	@touch $@
 
-test-azure: setup .venv-azure/ready ## place two small VMs in YOUR Azure subscription, prove, measure and remove them (asks first; about 1 USD; writes azure-transcript.txt)
+test-azure: setup .venv-azure/ready ## place two small VMs in YOUR Azure subscription, prove, measure and remove them (asks first; about 1 USD; writes azure-transcript.txt and .jsonl)
 	@read -r -p "This makes two virtual machines in the subscription that az has selected, and costs about 1 USD. Type yes: " answer \
 		&& [ "$$answer" = yes ] && NETPERF_AZURE=yes $(BIN)/python -m pytest -s tests/azure/test_real.py $(ARGS)
 

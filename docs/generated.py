@@ -226,7 +226,33 @@ def card(place: Path) -> None:
     draw(npl.read(npl.recorded())).savefig(place, dpi=100, metadata={"Software": None})
 
 
+def azure_failures() -> str:
+    """Return the page of what Azure refuses, what is done about it, and the recordings that show it."""
+    from netperf_lib.hosts.azure.failures import DEEDS, EXCEPTIONS, KINDS
+
+    recordings = Path(__file__).parent.parent / "tests" / "azure" / "recordings.jsonl"
+    sources: dict[str, list[str]] = {}
+    for line in recordings.read_text("utf-8").splitlines():
+        recorded = json.loads(line)
+        if recorded.get("kind"):
+            sources.setdefault(recorded["kind"], []).append(recorded["name"].removeprefix("failures/"))
+    shown = {name: ", ".join(sources.get(name, ["–"])) for name in KINDS}
+    rows = [(f"`{name}`", f"`{kind.deed}`", kind.remedy, shown[name]) for name, kind in KINDS.items()]
+    exceptions = ", ".join(f"`{code}`: `{deed}`" for code, deed in EXCEPTIONS.items())
+    return (
+        "# What Azure refuses\n\nEvery failure of `az` and of a deployment has a kind, read from Azure's code or, "
+        "where the code says nothing, from its sentence. The kind determines what is done.\n\n"
+        + _table(("deed", "what is done"), ((f"`{name}`", words) for name, words in DEEDS.items()))
+        + "\n"
+        + _table(("kind", "deed", "what you are told to do", "recorded answers"), rows)
+        + f"\nCodes with a deed of their own: {exceptions}.\n\nThe recorded answers stand in "
+        "`tests/azure/recordings.jsonl`, each with its source: recordings of the tests of Azure/azure-cli and its "
+        "extensions (MIT). A test serves each of them to the real `az`.\n"
+    )
+
+
 PAGES = {
+    "azure-failures.md": azure_failures,
     "metrics.md": metrics,
     "experiment.md": experiment,
     "options.md": options,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from netperf_lib.hosts import azure, options
 from netperf_lib.hosts.azure import checks
 from netperf_lib.hosts.azure.topology import topology
 
+from . import record
 from .cloud import SUBSCRIPTION, Cloud, Fault
 from .conftest import World, experiment
 from .direct import DirectAz
@@ -110,6 +113,24 @@ def test_what_is_asked_ahead_is_what_the_checks_ask(az: DirectAz) -> None:
     assert all(az.commands.count(command) == 1 for command in ahead)
     late = [c for c in az.commands if c not in ahead]
     assert [c[:3] for c in late if c[0] not in ("version", "account", "rest", "deployment")] == []
+
+
+def test_what_az_answers_is_recorded_without_ids(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    answer = {"id": f"/subscriptions/{SUBSCRIPTION}", "user": "me@example.com", "ip": "203.0.113.9", "net": "10.0.0.4"}
+    printed = json.dumps(answer)
+    real.write_text(f"#!/bin/sh\necho '{printed}'; echo 'ERROR: {SUBSCRIPTION}' >&2; exit 3\n", "utf-8")
+    real.chmod(0o755)
+    record.program(tmp_path / "bin", str(real), tmp_path / "out.jsonl")
+    for words in (["group", "show", "--name", "g"], ["account", "get-access-token"]):
+        done = subprocess.run([tmp_path / "bin" / "az", *words], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (3, printed + "\n")
+    first, second = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines())
+    assert first["command"] == ["group", "show", "--name", "g"]
+    assert json.loads(first["stdout"]) == {
+        "id": "/subscriptions/00000000-…", "user": "someone@…", "ip": "192.0.2.…", "net": "10.0.0.4"
+    }  # fmt: skip
+    assert (first["exit_code"], first["stderr"], second["stdout"]) == (3, "ERROR: 00000000-…\n", "")
 
 
 @pytest.mark.slow

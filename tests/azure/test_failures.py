@@ -143,6 +143,22 @@ def test_the_login_that_az_asks_for_is_told_word_for_word() -> None:
     assert asked in str(failure)
 
 
+def test_az_is_not_kept_from_telling_the_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As az 2.91 answers a challenge (`aad_error_handler`): a warning, which --only-show-errors would drop."""
+    login = 'az login --tenant "t1" --scope "https://management.core.windows.net//.default" --claims-challenge "e30="'
+    told = f"WARNING: Run the command below to authenticate interactively:\naz logout\n{login}\n"
+    error = "ERROR: AADSTS50076: you must use multi-factor authentication. Trace ID: 1"
+    program = tmp_path / "az"
+    script = f"case \"$*\" in *--only-show-errors*) ;; *) printf '%s' '{told}' >&2;; esac\necho '{error}' >&2\nexit 1\n"
+    program.write_text(f"#!/bin/sh\n{script}", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(AzError) as caught:
+        az_module.Az()("group", "create", "--name", "g")
+    assert caught.value.deed == "login"
+    assert f"run `az logout`, then `{login}`, then try again" in str(caught.value)
+
+
 def test_a_login_that_ends_gives_nothing_up_and_a_passing_conflict_starts_the_same_deployment_again(
     world: World, tmp_path: Path, canned_preflight: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

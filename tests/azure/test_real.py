@@ -1,8 +1,8 @@
 """The whole way against a real subscription: `make test-azure` (asks first, costs about 1 USD).
 
-Two small VMs for some minutes. What the command line shows is written to azure-transcript.txt, without ids and
-addresses, so that it can be sent along with a report. Not part of the usual tests; until someone has run it, nothing
-of this source was ever run against Azure itself.
+Two small VMs for some minutes. What the command line shows is written to azure-transcript.txt, and every answer of az
+to azure-transcript.jsonl: both without ids and addresses, to be sent along with a report, and added to the recordings.
+Not part of the usual tests; until someone has run it, nothing of this source was ever run against Azure itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import pytest
 from netperf_lib.data.load import load
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.hosts import azure
+from netperf_lib.hosts.azure.az import find_az
 
+from . import record
 from .transcript import whole_way
 
 pytestmark = [
@@ -46,7 +48,9 @@ def declared() -> Experiment:
     )
 
 
-def test_placed_proven_measured_once_and_removed(tmp_path: Path) -> None:
+def test_placed_proven_measured_once_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record.program(tmp_path / "bin", find_az(), Path("azure-transcript.jsonl").absolute())
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     before = {g.group for g in azure.leftovers()}
     try:
         shown, codes = whole_way(declared(), tmp_path)

@@ -17,9 +17,11 @@ from netperf_lib.experiment.model import Experiment
 
 from . import conftest
 from .conftest import experiment
+from .record import clean
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LADDER = (
+    "npl doctor --azure {0}.yaml",
     "npl up --check {0}.yaml",
     "npl up {0}.yaml",
     "npl up {0}.yaml",
@@ -29,12 +31,6 @@ LADDER = (
     "npl down {0}.yaml",
     "npl down --all --expired --yes",
 )
-PRIVATE = (
-    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I), "00000000-…"),
-    (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "someone@…"),
-    (re.compile(r"\b(?!10\.|127\.|169\.254\.)\d{1,3}(\.\d{1,3}){3}\b"), "192.0.2.…"),
-)
-"""Ids, mail addresses and public addresses are nobody's business."""
 
 
 def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str, list[int]]:
@@ -57,9 +53,7 @@ def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str
         )  # fmt: skip
         codes.append(done.returncode)
         said = re.sub(re.escape(str(folder)) + "/?", "", done.stdout)
-        for pattern, instead in PRIVATE:
-            said = pattern.sub(instead, said)
-        part = f"$ {words}\n{said}" + (f"[exit code {done.returncode}]\n" if done.returncode else "")
+        part = f"$ {words}\n{clean(said)}" + (f"[exit code {done.returncode}]\n" if done.returncode else "")
         print(part, end="", flush=True)
         shown += part
     return shown, codes[1:]

@@ -228,7 +228,8 @@ def error_of(what: str, error: Any) -> AzError:
 
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
     """AzError from the standard error of an az command."""
-    found = list(_documents(text))
+    documents = list(_documents(text))
+    found = [d for d in documents if d[1]]  # of a document that was cut, a part without a message may be left
     found += re.findall(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.MULTILINE)
     found += re.findall(r"Exception Details:\s*\((\w+)\)\s*(.*)", text)
     for shape in (
@@ -237,6 +238,7 @@ def read_failure(what: str, exit_code: int, text: str) -> AzError:
         r"(AADSTS\d+): ([^\n]*?)(?: Trace ID.*)?$",
     ):
         found = found or re.findall(shape, text, re.MULTILINE)[:1]
+    found = found or documents
     if found:
         return _failure(what, found, text)
     message = _sentence(text) or f"exit code {exit_code} without a message"
@@ -251,7 +253,8 @@ def read_failure(what: str, exit_code: int, text: str) -> AzError:
 
 
 def _failure(what: str, found: list[tuple[str, str]], text: str = "") -> AzError:
-    inner = [f for f in found if f[0] not in WRAPPERS and f[1]] or [f for f in found if f[0] not in WRAPPERS] or found
+    explained = {code for code, message in found if message}
+    inner = [f for f in found if f[0] not in WRAPPERS and (f[1] or f[0] not in explained)] or found
     # the worst cause first: a permanent failure outranks one that may succeed elsewhere
     stopping = [f for f in inner if kind_of(*f) not in ("capacity", "other")]
     code, message = (stopping or [f for f in inner if kind_of(*f) != "other"] or inner)[-1]
