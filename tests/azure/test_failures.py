@@ -27,10 +27,12 @@ from netperf_lib.hosts.azure.failures import AzError, error_of, read_failure
 from .cloud import BASE, Fault
 from .conftest import World, experiment
 from .emulator import logout
+from .recordings import recordings
 from .test_end_to_end import write
 from .test_place import NSG, VM, outside
 
 pytestmark = pytest.mark.slow
+ALL = recordings()
 
 OURS = "not ours: "
 RECORDED = {
@@ -319,16 +321,16 @@ DEPLOYMENTS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "size without accelerated networking": (None, {"vm_size": "Standard_B2s"}, "VMSizeIsNotPermittedToEnableAcceleratedNetworking: .*choose a size with accelerated networking"),
     "no such size": (None, {"vm_size": "Standard_D99s_v5"}, "InvalidParameter: The value Standard_D99s_v5 .*correct hosts.options"),
     "never complete": (None, {"deadline_min": 1e-6}, "not complete after 0 min .*raise hosts.options.deadline_min"),
-    "not permitted to deploy": (once("AuthorizationFailed", "no authorization to perform action 'Microsoft.Resources/deployments/write'", status=403, match="PUT .*deployments/npl$"), {}, "AuthorizationFailed: .*role Contributor"),
-    "token expires on the way": (once("ExpiredAuthenticationToken", "The access token expiry is earlier", status=401, match="PUT .*deployments/npl$", times=9), {}, "ExpiredAuthenticationToken: .*az login"),
-    "throttled for ever when it starts": (once("TooManyRequests", THROTTLED, status=429, match="PUT .*deployments/npl$", times=99, headers={"Retry-After": "0"}), {}, "TooManyRequests: .*wait a few minutes"),
+    "not permitted to deploy": (ALL["failures/403-authorization-storage"].fault(match="PUT .*deployments/npl$"), {}, "AuthorizationFailed: .*role Contributor"),
+    "token expires on the way": (ALL["failures/401-expired-token"].fault(match="PUT .*deployments/npl$", times=9), {}, "ExpiredAuthenticationToken: .*az login"),
+    "throttled for ever when it starts": (ALL["failures/429-resource"].fault(match="PUT .*deployments/npl$", times=99), {}, "ResourceRequestsThrottled: .*wait a few minutes"),
     "another gateway than Azure still makes": (Fault("resource", NSG, 400, "NonAzSkusNotAllowedForVPNGateway", "VpnGw1-5 non-AZ SKUs are no longer supported"), {}, "NonAzSkusNotAllowedForVPNGateway: .*correct hosts.options"),
     "an answer that is no JSON": (Fault("request", "GET .*deployments/npl$", 200, body="<html>sign in</html>", times=9), {}, "npl: `?az deployment group show"),
     "no room in the zone": (Fault("resource", VM, code="ZonalAllocationFailed", message="We do not have sufficient capacity", times=9), {}, "ZonalAllocationFailed: .*no capacity"),
     "placement group full": (Fault("resource", f"{VM} b", code="OverconstrainedZonalAllocationRequest", message="too restrictive"), {}, "Overconstrained.*no capacity"),
     "policy forbids a resource": (Fault("resource", NSG, code="RequestDisallowedByPolicy", message="disallowed by policy"), {}, "RequestDisallowedByPolicy: .*exemption"),
     "no such image": (None, {"image": "Canonical:ubuntu-99:server:latest"}, "PlatformImageNotFound"),
-    "provider not registered": (once("MissingSubscriptionRegistration", "not registered to use namespace 'Microsoft.Compute'", status=409, match="POST .*/validate", times=9), {}, "az provider register --wait --namespace Microsoft.Compute"),
+    "provider not registered": (ALL["failures/409-provider-devtestlab"].fault(match="POST .*/validate", times=9), {}, "az provider register --wait --namespace Microsoft.DevTestLab"),
     "a resource provider's error in quotes": (Fault("resource", NSG, code="Conflict", message='{"error": {"code": "PublicIPCountLimitReached", "message": "Cannot create more than 10"}}'), {}, "PublicIPCountLimitReached: .*ask for more"),
 }  # fmt: skip
 
