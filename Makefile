@@ -47,8 +47,8 @@ fuzz: setup ## fuzz the log readers with damaged logs (SECONDS=60); installs ath
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet 'atheris==3.0.0'
 	@$(BIN)/python tests/fuzz_parse.py -max_total_time=$(or $(SECONDS),60) -max_len=20000
 
-validate: setup ## check the statistics on simulations with known true effects (SEED=… repeats one)
-	@$(BIN)/python -m tests.stats.validate $(if $(SEED),--seed $(SEED))
+validate: setup ## compare the statistics with what people use on simulations with known truth, and write the page of the documentation (SEED=… repeats one)
+	@$(BIN)/python -m tests.stats.validate --write $(if $(SEED),--seed $(SEED))
 
 validate-limits: setup ## plant what holds a transfer back in the lab and write into the documentation how often it is named (needs root; 20 min)
 	@$(BIN)/python -m tests.stats.limits_matrix --write

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ASSUMED_CV = 0.03
 """Variation between runs of a condition where no pilot shows it."""
+ASSUMED_SLOW = 0.03
+"""Share of runs that are slow on any real cloud."""
 ASSUMED_BETWEEN = 0.02
 """Variation of a ratio from one deployment to the next."""
 PILOT_ROUNDS = 4
@@ -38,6 +40,7 @@ def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[O
             family=len(experiment.contrasts),
             rounds=experiment.rounds if experiment.deployments > 1 else None,
             between=ASSUMED_BETWEEN,
+            slow=ASSUMED_SLOW,
         )
         source = "as in the pilot" if cv is not None else "assumed"
         if cv is None and pilot is not None:

@@ -22,7 +22,7 @@ ABRUPT_SHARE, ABRUPT_LEAST, ABRUPT_ERRORS, BESIDE = 0.4, 0.03, 4.0, 9
 """A change is abrupt if the levels of the `BESIDE` periods on both sides of its edge differ by this share of the whole
 change, by this much, and by this many standard errors. What is not is a slow wave."""
 AGAIN = 0.4
-"""A level that was left by more than it differs from afterwards, by this factor, has come back."""
+"""Two steps cancel if their sum is less than this share of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +125,22 @@ def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
 
 
 def _told(x: Floats, edges: list[int]) -> list[Change]:
-    """Changes between the levels at these edges: a level that is left and comes back is one temporary change."""
+    """Changes at these edges: where the step down undoes the step up, they are one temporary change."""
     bounds = [0, *edges, x.size]
     level = [float(np.median(x[a:b])) for a, b in pairwise(bounds)]
-    told, i = [], 1
-    while i < len(level):
-        size = abs(math.log(level[i] / level[i - 1]))
-        back = i + 1 < len(level) and abs(math.log(level[i + 1] / level[i - 1])) < AGAIN * size
+    beside = [
+        (x[max(a, c - BESIDE) : c], x[c : min(b, c + BESIDE)])
+        for a, c, b in zip(bounds, edges, bounds[2:], strict=False)
+    ]
+    step = [math.log(float(np.median(right) / np.median(left))) for left, right in beside]
+    told, i = [], 0
+    while i < len(edges):
+        back = i + 1 < len(edges) and abs(step[i] + step[i + 1]) < AGAIN * abs(step[i])
         if back:
-            around = np.concatenate([x[bounds[i - 1] : bounds[i]], x[bounds[i + 1] : bounds[i + 2]]])
-            told.append(Change(bounds[i], bounds[i + 1], float(np.median(around)), level[i]))
+            around = float(np.median(np.concatenate([beside[i][0], beside[i + 1][1]])))
+            told.append(Change(edges[i], edges[i + 1], around, level[i + 1]))
         else:
-            told.append(Change(bounds[i], None, level[i - 1], level[i]))
+            told.append(Change(edges[i], None, level[i], level[i + 1]))
         i += 2 if back else 1
     return told
 

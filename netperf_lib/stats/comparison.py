@@ -145,9 +145,9 @@ class Comparison(Result):
         if self.verdict in ("better", "worse"):
             return difference(self.ratio, self.low if self.ratio > 1 else self.high, a, b, self.quantity) + tail
         if self.verdict == "equivalent":
-            return (
-                f"{a}: {self.quantity} equivalent to {b} within {percent(self.margin)} ({direction(self.ratio)}){tail}"
-            )
+            slow = f"; {self.slow_words}" if sum(self.slow) else ""
+            size = f"({direction(self.ratio)}{slow})"
+            return f"{a}: {self.quantity} equivalent to {b} within {percent(self.margin)} {size}{tail}"
         if self.verdict == "inconclusive":
             return f"{a} against {b}: {self.quantity} inconclusive, {spread(self.low, self.high)}{tail}; {self.reason}"
         if not math.isfinite(self.ratio):
@@ -186,6 +186,11 @@ class Comparison(Result):
         return math.isfinite(self.high) and self.low > 0
 
     @property
+    def slow_words(self) -> str:
+        """How many runs were slow, in words."""
+        return f"{sum(self.slow)} of {plural(sum(self.runs), 'run')} slow"
+
+    @property
     def topic(self) -> str:
         """Both sides, without what was found."""
         a, b = self.names
@@ -200,10 +205,13 @@ class Comparison(Result):
             if self.threshold is None
             else ""
         )
+        slow = f"; {self.slow_words}" if sum(self.slow) else ""
+        low, high = self.other_hours
+        other = f"; for other hours {low:.4g} to {high:.4g}" if math.isfinite(low + high) else ""
         return (
             f"verdict {str(self.verdict)!r}: ratio {self.ratio:.4g}, {self.low:.4g} to {self.high:.4g} "
             f"at {percent(self.confidence)}, {plural(self.n, self.unit)}{margin}{share}; "
-            f"{self.estimand or 'typical ratio'}; {self.method}"
+            f"{self.estimand or 'typical ratio'}; {self.method}{slow}{other}"
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -298,7 +306,7 @@ class Family(Sequence[Comparison]):
     @property
     def note(self) -> str:
         """The note below the table."""
-        rule = f"at most {percent(self.alpha)} of reports hold a false verdict"
+        rule = f"at most {percent(self.alpha)} of reports hold a false verdict about the hours measured"
         shared = f" ({plural(self.declared, 'declared contrast')} share it)" if self.declared else ""
         return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
 

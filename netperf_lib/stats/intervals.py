@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy
 
 from ..metrics import ALPHA
-from .rank_tests import hodges_lehmann, rank_sum_cut, signed_rank_interval
+from .rank_tests import EXACT, centre, hodges_lehmann, median, rank_sum_cut, signed_rank_interval, walsh
 from .result import Floats
 
 ABOVE, BELOW, EQUIVALENT, OPEN = 1, -1, 2, 0
@@ -85,14 +85,18 @@ class Rounds:
     """The estimate, if it is another one than that of Hodges and Lehmann."""
     n: int = field(init=False)
     middle: float = field(init=False)
+    _walsh: Floats | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.n = int(self.d.size)
-        self.middle = self.centre if self.centre is not None else hodges_lehmann(self.d) if self.n else math.nan
+        if 0 < self.n <= EXACT:
+            self._walsh = walsh(self.d[None, :])[0]
+        estimate = math.nan if not self.n else hodges_lehmann(self.d) if self._walsh is None else centre(self._walsh)
+        self.middle = estimate if self.centre is None else self.centre
 
     def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
         """Lower end, upper end and actual error; never beyond the range of the rounds."""
-        low, high, tail = signed_rank_interval(self.d, error / 2, rank_cap(self.n, error, equality))
+        low, high, tail = signed_rank_interval(self.d, error / 2, rank_cap(self.n, error, equality), self._walsh)
         return min(low, self.middle), max(high, self.middle), 2 * tail
 
 
@@ -234,8 +238,8 @@ def _interval(e: Estimate, alpha: float, sequential: bool, equality: bool = Fals
 
 def without_far(x: Floats) -> npt.NDArray[np.bool_]:
     """Which values remain without those far from the rest; all of them if nearly a third would go."""
-    middle = np.median(x)
-    spread = 1.4826 * float(np.median(np.abs(x - middle)))
+    middle = median(x)
+    spread = 1.4826 * median(np.abs(x - middle))
     near = np.abs(x - middle) <= max(5 * spread, 0.05)
     return near if near.mean() > 0.7 else np.ones(x.size, dtype=bool)
 
@@ -268,13 +272,18 @@ def autocorrelation(d: Floats) -> tuple[float, float]:
     Pope, Biometrika 41 (1954) 390-402), which is put back.
     """
     n = d.size
-    left = d - np.median(d)
-    spread = 1.4826 * float(np.median(np.abs(left)))
+    left = d - median(d)
+    spread = 1.4826 * median(np.abs(left))
     left = np.clip(left / spread, -3, 3) if spread > 0 else left
     left = left - left.mean()
     square = float(left @ left)
     rho = float(left[1:] @ left[:-1]) / square if square > 0 else 0.0
     return (n * rho + 1) / (n - 3), (n - 2) / ((n - 3) * math.sqrt(n - 1))
+
+
+@lru_cache(maxsize=256)
+def _inflations(n: int) -> Floats:
+    return inflation(np.concatenate([[0.0], _RHO]), n)
 
 
 def inflation(rho: Floats, n: int) -> Floats:
@@ -298,7 +307,7 @@ def dependence_factor(family: Sequence[Floats]) -> list[float]:
     weight = np.exp(-((rho - np.concatenate([[0.0], _RHO])) ** 2) / (2 * sd * sd)) + 1e-300
     weight *= np.concatenate([[1 - _RESEMBLE], np.full(_RHO.size, _RESEMBLE / _RHO.size)])
     weight /= weight.sum()
-    return [float(weight @ inflation(np.concatenate([[0.0], _RHO]), max(d.size, 2))) for d in family]
+    return [float(weight @ _inflations(max(d.size, 2))) for d in family]
 
 
 def for_other_hours(

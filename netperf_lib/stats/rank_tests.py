@@ -60,7 +60,9 @@ def signed_rank_cut(n: int, tail: float, cap: int | None = None) -> tuple[int, f
     return k, float(cdf[k]) if k >= 0 else 0.0
 
 
-def signed_rank_interval(d: Floats, tail: float, cap: int | None = None) -> tuple[float, float, float]:
+def signed_rank_interval(
+    d: Floats, tail: float, cap: int | None = None, averages: Floats | None = None
+) -> tuple[float, float, float]:
     """The interval that inverts the signed-rank test with scores min(rank, cap), and its actual tail on each side.
 
     It never leaves the range of the values; infinite where no interval reaches `tail`. Its ends are Walsh averages,
@@ -71,7 +73,7 @@ def signed_rank_interval(d: Floats, tail: float, cap: int | None = None) -> tupl
     if k < 0:
         return -math.inf, math.inf, 0.0
     if n <= EXACT:
-        w = walsh(d[None, :])[0]
+        w = walsh(d[None, :])[0] if averages is None else averages
         if cap is None or cap >= n:
             return float(w[k]), float(w[-1 - k]), real
         return _first_beyond(d, w, k, cap), -_first_beyond(-d, -w[::-1], k, cap), real
@@ -134,6 +136,16 @@ def walsh(d: Floats) -> Floats:
     return w
 
 
+def centre(s: Floats) -> float:
+    """Median of sorted values."""
+    return float((s[(s.size - 1) // 2] + s[s.size // 2]) / 2)
+
+
+def median(x: Floats) -> float:
+    """Median of finite values: of a few, several times as fast as numpy's."""
+    return centre(np.sort(x))
+
+
 def hodges_lehmann(x: Floats) -> float:
     """Median of the Walsh averages (Hodges and Lehmann, Ann. Math. Statist. 34 (1963) 598-611).
 
@@ -141,7 +153,7 @@ def hodges_lehmann(x: Floats) -> float:
     """
     n = x.size
     if n <= EXACT:
-        return float(np.median(walsh(x[None, :])[0]))
+        return centre(walsh(x[None, :])[0])
     s = np.sort(x)
     half = (n * (n + 1) // 2 + 1) // 2
     low, high = float(s[0]), float(s[-1])
@@ -170,10 +182,13 @@ def _lag1_null(n: int) -> Floats:
 
 def centred_ranks(d: Floats) -> Floats:
     """Ranks of the values of each row, about their mean; ties share theirs."""
+    mean = (d.shape[1] + 1) / 2
+    order = np.sort(d, axis=1)
+    if (order[:, 1:] > order[:, :-1]).all():
+        return np.asarray(d.argsort(axis=1).argsort(axis=1) + 1 - mean, dtype=float)
     import pandas as pd  # scipy.stats takes half a second to load
 
     ranks: Floats = pd.DataFrame(d).rank(axis=1).to_numpy()
-    mean = (d.shape[1] + 1) / 2
     return np.asarray(ranks - mean, dtype=float)
 
 

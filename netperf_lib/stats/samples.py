@@ -33,7 +33,7 @@ from .intervals import (
     rounds_required,
     without_far,
 )
-from .rank_tests import lag1_p
+from .rank_tests import lag1_p, median
 from .result import Floats, check_share, numbers, percent, quantity
 
 Design = Literal["fixed", "sequential"]
@@ -226,7 +226,7 @@ class _Data:
         ]
         usable = [v[np.isfinite(v) & (v >= 0)] for v in sides]
         below = sum(int((v < 0).sum() + (b is not None) * (v == 0).sum()) for v in sides)
-        medians = [float(np.median(v)) if v.size else math.nan for v in usable]
+        medians = [median(v) if v.size else math.nan for v in usable]
         slow = [_slow(v, s.good) for v in usable]
         refusal = s.refusal or (f"{plural(below, 'value')} of zero or less: there is no ratio" if below else "")
         common: dict[str, Any] = {
@@ -290,8 +290,9 @@ def _slow(values: Floats, good: Better | None) -> int:
     if x.size < 6:
         return 0
     far = ~without_far(x)
-    side = x > np.median(x) if good == "lower" else x < np.median(x)
-    return int((far & side).sum()) if good else int(far.sum())
+    if not far.any() or good is None:
+        return int(far.sum())
+    return int((far & (x > median(x) if good == "lower" else x < median(x))).sum())
 
 
 def _estimates(family: Sequence[_Data], logs: Sequence[tuple[Floats, Any]]) -> list[Estimate | None]:
@@ -307,7 +308,7 @@ def _estimates(family: Sequence[_Data], logs: Sequence[tuple[Floats, Any]]) -> l
             by_unit[i] = np.array([Rounds(d[unit == u]).middle for u in np.unique(unit)])
             made.append(None)
         else:  # the level of a threshold is the median, as on every page
-            made.append(Rounds(d, float(np.median(d)) if data.of_sample.b is None else None))
+            made.append(Rounds(d, median(d) if data.of_sample.b is None else None))
     for i, y in by_unit.items():
         made[i] = Units(y, *_pooled(i, by_unit))
     return made
