@@ -23,7 +23,7 @@ from ..errors import NothingToReport, UsageError
 from ..experiment.factors import FACTORS, NOT_FACTORS, factor, level_words, plain
 from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
-from ..stats import level
+from ..stats import hours_of, level
 from .runs import read_data, table_of
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def levels(
         states = groups[name]["state"].value_counts()
         row: dict[str, Any] = {"n": len(x)}
         if len(x):
-            one = level(x, confidence, metric=obs.metric, units=complete["unit"])
+            one = level(x, confidence, metric=obs.metric, units=complete["unit"], hours=hours_of(complete))
             row["median"] = one.median
             if len(x) > 1:
                 bounds = {"low": one.low, "high": one.high, "smallest": x.min(), "largest": x.max()}

@@ -137,7 +137,10 @@ def _told(x: Floats, edges: list[int]) -> list[Change]:
     while i < len(edges):
         back = i + 1 < len(edges) and abs(step[i] + step[i + 1]) < AGAIN * abs(step[i])
         if back:
-            around = float(np.median(np.concatenate([beside[i][0], beside[i + 1][1]])))
+            sides = [x[bounds[i] : edges[i]], x[edges[i + 1] : bounds[i + 3]]]
+            if abs(math.log(level[i + 2] / level[i])) > AGAIN * abs(step[i]):  # a wave as well
+                sides = [beside[i][0], beside[i + 1][1]]
+            around = float(np.median(np.concatenate(sides)))
             told.append(Change(edges[i], edges[i + 1], around, level[i + 1]))
         else:
             told.append(Change(edges[i], None, level[i], level[i + 1]))

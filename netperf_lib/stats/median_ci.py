@@ -14,6 +14,9 @@ from ..metrics import plural
 from .rank_tests import hodges_lehmann, lag1_p
 from .result import Floats, Result, check_share, finite, numbers, percent, quantity, unit_of, value_words
 
+LONG = 600
+"""From this many rounds the hour is the unit of a level and of a threshold, where it is known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Level(Result):
@@ -27,7 +30,7 @@ class Level(Result):
         Median of the means of all pairs of runs. Where the interval of the median excludes it, the runs have more
         than one mode or a strong skew, and one number does not describe them.
     unit : str
-        What `n` counts: runs, or deployments.
+        What `n` counts: runs, hours, or deployments.
     dropped : int
         Values that were missing.
     metric : str
@@ -88,7 +91,12 @@ def median_interval(x: Floats, confidence: float = 0.95) -> tuple[Floats, Floats
 
 
 def level(
-    values: npt.ArrayLike, confidence: float = 0.95, *, metric: str = "", units: npt.ArrayLike | None = None
+    values: npt.ArrayLike,
+    confidence: float = 0.95,
+    *,
+    metric: str = "",
+    units: npt.ArrayLike | None = None,
+    hours: npt.ArrayLike | None = None,
 ) -> Level:
     """State the level of a condition: the median over its runs and an interval of it.
 
@@ -104,6 +112,9 @@ def level(
     units : array_like, shape (runs,), optional
         Deployment (or experiment) of each run. Runs of one deployment measure one draw of where VMs land: with
         several, the level is the geometric mean of their medians, and Student's t over them gives its interval.
+    hours : array_like, shape (runs,), optional
+        Hour in which each run was measured: from `LONG` runs these are what is counted, for the runs of an hour
+        resemble each other. The level is then the median of the hours' medians.
 
     Raises
     ------
@@ -128,6 +139,11 @@ def level(
         if len(groups) > 1 and all((g > 0).all() for g in groups):
             return _over_units(groups, confidence, metric, int(every.size - sum(g.size for g in groups)))
     x, dropped = finite(values)
+    unit = "run"
+    if hours is not None and x.size >= LONG:
+        every = numbers(values)
+        hour = np.asarray(hours)[np.isfinite(every)]
+        x, unit = np.array([np.median(x[hour == h]) for h in np.unique(hour)]), "hour"
     n = x.size
     warnings = [] if not dropped else [f"{plural(dropped, 'missing value')} dropped"]
     middle = low = high = centre = math.nan
@@ -140,7 +156,7 @@ def level(
         while not _ranks(need, confidence)[0]:
             need += 1
         warnings.append(
-            f"{plural(n, 'run')} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
+            f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
             f"this is the range of the runs, which covers the median with {percent(real)} confidence"
         )
     elif n and not low <= centre <= high:
@@ -156,6 +172,7 @@ def level(
         high=high,
         hodges_lehmann=centre,
         n=n,
+        unit=unit,
         dropped=dropped,
         metric=metric,
         confidence=real,

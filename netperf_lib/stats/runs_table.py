@@ -206,6 +206,14 @@ def units_of(runs: pd.DataFrame) -> npt.NDArray[np.intp]:
     return np.asarray(runs.groupby(columns, sort=False, dropna=False).ngroup(), dtype=np.intp)
 
 
+def hours_of(runs: pd.DataFrame) -> npt.NDArray[np.datetime64] | None:
+    """Hour in which each run began, as `level` takes it; None where that is not known of every run."""
+    started = runs.get("started_utc")
+    if started is None or started.isna().any() or not hasattr(started, "dt"):
+        return None
+    return np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]")
+
+
 def by_round(runs: pd.DataFrame, metric: str, factor: str, where: Factors | None = None) -> pd.DataFrame:
     """Arrange one value per run by round and level of a factor, as `streams` and `buffers` take it.
 

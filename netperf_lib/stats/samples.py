@@ -33,6 +33,7 @@ from .intervals import (
     rounds_required,
     without_far,
 )
+from .median_ci import LONG
 from .rank_tests import lag1_p, median
 from .result import Floats, check_share, numbers, percent, quantity
 
@@ -46,9 +47,6 @@ TINY = 1e-300
 PLACINGS = 22
 """Placings needed without a far one: if one in ten lands elsewhere, that is then missed in a tenth of the cases."""
 FAR_PLACING = math.log(1.25)
-LONG = 600
-"""From this many rounds an hour is the unit of a level and of a threshold, where it is known when they were measured:
-the rounds of an hour resemble each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,17 @@ def test_two_modes_are_flagged():
     assert any("more than one mode" in w for w in stats.level(default_rng(2).permutation(values)).warnings)
 
 
+def test_a_day_of_runs_has_as_many_observations_as_hours():
+    rng = default_rng(1)
+    hours = np.arange(1320) // 60
+    values = 46 * np.exp(0.05 * rng.standard_normal(22)[hours] + 0.02 * rng.standard_normal(1320))
+    found = stats.level(values, metric="rtt_us", hours=hours)
+    assert (found.n, found.unit) == (22, "hour")
+    assert found.low < 46 < found.high
+    assert found.high / found.low > 1.02
+    assert stats.level(values[:599], hours=hours[:599]).unit == "run"
+
+
 def test_missing_values_are_counted_and_bad_ones_refused():
     assert stats.level([1.0, None, math.nan, 2.0]).dropped == 2
     assert stats.level(pd.Series([1, pd.NA, 3], dtype="Int64")).n == 2

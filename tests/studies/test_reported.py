@@ -17,7 +17,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     "study-placement": (
         "03-streams",
         {},
-        ["ppg 39.4 µs", "32 % less latency and the same throughput", "7.57 Gbit/s", "720 Mbit/s", "2.57 Gbit/s"],
+        ["ppg 39.5 µs", "32 % less latency and the same throughput", "7.57 Gbit/s", "718 Mbit/s", "2.56 Gbit/s"],
         ["(cross-region)", "within 10 %"],
     ),
     "study-minute": (
@@ -31,12 +31,12 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
         {},
         [
             "16 of 16 runs on same-vnet, 32 streams reach 90 % of 12 Gbit/s",
-            "10.9 to 11.1 Gbit/s",
+            "10.9 to 11.2 Gbit/s",
             "1.4",
             "9.8",
             "(7 %)",
         ],
-        ["92.9 % of the advertised bandwidth"],
+        ["93.1 % of the advertised bandwidth"],
     ),
     "study-domains": (
         "pairs",
@@ -48,7 +48,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
         ],
         [
             "Best is 3 → 1 with 113 µs, worst 1 → 2 with 400 µs",
-            "All pairs have 15.9 Gbit/s to 16 Gbit/s, within 0.28 % of each other",
+            "All pairs have 15.9 Gbit/s to 16.1 Gbit/s, within 0.68 % of each other",
             "server ad2: one-way latency below 1 ms (",
         ],
     ),
