@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import UsageError, visible
+from ..errors import NothingToReport, UsageError, visible
 from ..experiment.model import Contrast
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
@@ -178,3 +178,8 @@ def describe(obs: Observations) -> str:
         f"{plural(len(counts), 'condition')}, {each} complete run{'' if counts.max() == 1 else 's'}"
         f"{' each' if len(counts) > 1 else ''}{length}.{better}"
     )
+
+
+def end(reason: str) -> NoReturn:
+    """End the notebook here: the experiment lacks the data for it, and the report gives `reason`."""
+    raise NothingToReport(reason)

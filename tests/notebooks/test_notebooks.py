@@ -499,3 +499,13 @@ def test_what_to_try_next_works_as_typed(name: str, recorded: Path) -> None:
     exp = npl.read(npl.recorded().parent / "paths" if name == "05-paths" else recorded)
     for line in lines:
         assert eval(line, {"npl": npl, "exp": exp}) is not None
+
+
+@pytest.mark.parametrize("place", committed(), ids=lambda p: p.stem)
+def test_a_notebook_is_short_and_uses_names_that_exist(place: Path) -> None:
+    cells = nbformat.read(place, as_version=4).cells
+    python = [c.source for c in cells if c.cell_type == "code" and not c.source.startswith("%%")]
+    code = [line for source in python for line in source.splitlines() if line.strip()]
+    assert len(code) <= 25
+    for part, name in re.findall(r"npl\.(questions|page|plots|stats|workshop)\.(\w+)", "\n".join(code)):
+        assert hasattr(getattr(npl, part), name), f"npl.{part}.{name}"
