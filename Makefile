@@ -84,7 +84,8 @@ lock: ## update the lock files for the oldest supported Python
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" - -o requirements-azure.lock
 
 sbom: setup ## write sbom.cdx.json: what the wheel installs, in the versions of the lock file (CycloneDX)
-	@$(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --constraint requirements.lock pyproject.toml \
+	@$(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --constraint requirements.lock \
+		--extra report pyproject.toml \
 		| $(BIN)/uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py requirements - --pyproject pyproject.toml \
 			--mc-type library --output-reproducible -o sbom.cdx.json
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from .conftest import REPO
 
@@ -31,14 +33,14 @@ def test_environment_yml_equals_pyproject() -> None:
     flat = [x for x in flat if x not in ("pip", "--editable .") and not x.startswith("python>=")]
     extras = PROJECT["project"]["optional-dependencies"]
     nbval = [d for d in PROJECT["dependency-groups"]["dev"] if d.startswith("nbval")]
-    wanted = PROJECT["project"]["dependencies"] + extras["azure"] + extras["lab"] + nbval
-    assert set(flat) == set(wanted)
+    wanted = PROJECT["project"]["dependencies"] + extras["azure"] + extras["report"] + extras["lab"] + nbval
+    assert set(flat) == {name for name in wanted if not name.startswith("netperf_lib")}
     assert f"python{PROJECT['project']['requires-python']}" in listed
 
 
 def test_the_customers_packages_are_declared() -> None:
     declared = names(PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["azure"])
-    declared |= names(PROJECT["dependency-groups"]["dev"])
+    declared |= names(PROJECT["dependency-groups"]["dev"] + PROJECT["project"]["optional-dependencies"]["report"])
     assert {"pandas", "numpy", "matplotlib", "seaborn", "scipy", "azure-cli", "papermill", "nbval"} <= declared
 
 
@@ -46,8 +48,9 @@ def test_the_lock_holds_every_dependency_with_hashes() -> None:
     lock = (REPO / "requirements.lock").read_text("utf-8")
     locked = set(re.findall(r"(?m)^([a-z0-9._-]+)==", lock))
     extras = PROJECT["project"]["optional-dependencies"]
-    wanted = PROJECT["project"]["dependencies"] + extras["lab"] + extras["dask"] + PROJECT["dependency-groups"]["dev"]
-    assert names(wanted) <= {n.replace("_", "-").replace(".", "-") for n in locked}
+    wanted = PROJECT["project"]["dependencies"] + extras["report"] + extras["lab"] + extras["dask"]
+    wanted += PROJECT["dependency-groups"]["dev"]
+    assert names(wanted) - {"netperf-lib"} <= {n.replace("_", "-").replace(".", "-") for n in locked}
     assert lock.count("--hash=sha256:") >= len(locked)
 
 
@@ -145,6 +148,66 @@ def test_what_is_installed_from_the_wheel_finds_its_notebooks_and_data(built: Pa
     *places, runs = done.stdout.splitlines()
     assert all(Path(p).is_relative_to(tmp_path / "site") for p in places)
     assert int(runs) > 200
+
+
+WITHOUT_REPORTS = """
+import sys
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name.partition(".")[0] in NOT_INSTALLED else find(name, *rest)
+from click.testing import CliRunner
+import netperf_lib as npl
+from netperf_lib.cli import npl as command
+logs, mine = sys.argv[1:]
+def run(*words):
+    done = CliRunner().invoke(command, words)
+    print(words[0], done.exit_code, done.exception, flush=True)
+run("parse", logs)
+run("import", logs, "--pattern", "{placement}/r{round}.txt", "--into", mine)
+run("compare", mine)
+run("export", mine, "--into", mine + "-tables")
+run("verify", mine)
+run("report", mine)
+print(len(npl.plots.rounds(npl.read(mine), "latency_oneway_us").svg()) > 1000)
+"""
+
+
+def closure(roots: list[str]) -> set[str]:
+    """Names of the installed packages that these need."""
+    found: set[str] = set()
+    while roots:
+        needed = Requirement(roots.pop())
+        name = needed.name.lower().replace("_", "-")
+        if name not in found and (needed.marker is None or needed.marker.evaluate({"extra": ""})):
+            found.add(name)
+            roots += importlib.metadata.requires(name) or []
+    return found
+
+
+def test_logs_are_read_imported_compared_and_plotted_without_what_only_reports_need(tmp_path: Path) -> None:
+    """Also the weight of what is installed then, without compiled files."""
+    core = closure(list(PROJECT["project"]["dependencies"]))
+    report = closure(list(PROJECT["project"]["optional-dependencies"]["report"])) - core
+    files = [file for name in core for file in importlib.metadata.files(name) or () if file.suffix != ".pyc"]
+    weight = sum(place.stat().st_size for file in files if (place := Path(str(file.locate()))).is_file())
+    assert weight < 520e6, weight
+    assert len(core) <= 36
+    modules = {"nbconvert", "nbformat", "papermill", "ipykernel", "IPython", "jinja2", "pypandoc", "typst"}
+    assert {"nbconvert", "papermill", "ipykernel", "jinja2", "typst", "ipython"} <= report
+    for i, placement in enumerate(("ppg", "zone")):
+        for number in range(1, 7):
+            log = tmp_path / f"logs/{placement}/r{number}.txt"
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text(f"tcp_lat:\n    latency  =  {50 + 20 * i + number} us\n")
+    code = f"NOT_INSTALLED = {modules | {'font_source_sans_pro', 'distributed', 'adlfs'}}\n{WITHOUT_REPORTS}"
+    command = [sys.executable, "-c", code, tmp_path / "logs", tmp_path / "mine"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *verbs, report_line, plotted = done.stdout.splitlines()
+    assert verbs == [f"{verb} 0 None" for verb in ("parse", "import", "compare", "export", "verify")]
+    assert report_line.startswith("report 1 reports need")
+    assert "netperf_lib[report]" in report_line
+    assert plotted == "True"
 
 
 def test_every_golden_log_names_a_licence_that_allows_the_copy() -> None:

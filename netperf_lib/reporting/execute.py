@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.util
 import logging
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ..data.shipped import PACKAGE_FOLDER, PathLike, shipped
-from ..errors import NetperfError, NothingToReport, ReportError, UsageError
+from ..errors import NetperfError, NothingToReport, ReportError, UsageError, pip_install
 from .kernels import Kernel, engine, warm_kernels
 
 # what takes a while to load is imported where it is used: a report starts its kernels first
@@ -229,6 +230,10 @@ class _Page:
     error: str | None = None
 
 
+NEEDED = ("ipykernel", "jinja2", "nbconvert", "papermill", "pypandoc", "typst")
+"""Packages of the extra ``report``."""
+
+
 def report(
     experiment_path: PathLike,
     notebooks: Sequence[PathLike] | None = None,
@@ -272,6 +277,9 @@ def report(
     """
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        needed = pip_install(shlex.quote("netperf_lib[report]"))
+        raise UsageError(f"reports need {', '.join(missing)}: {needed}")
     if "://" not in os.fspath(experiment_path) and not Path(experiment_path).is_dir():
         _located(experiment_path)  # raises an error that says what is wrong
     tell = progress or (lambda done, every, name: None)
