@@ -127,12 +127,12 @@ def test_a_dying_kernel_is_a_failure(experiment: Path, tmp_path: Path) -> None:
 def test_nothing_to_report_is_said_and_is_no_failure(experiment: Path, tmp_path: Path) -> None:
     book = notebook(
         tmp_path,
-        "import netperf_lib as npl\nruns = npl.load(experiment)\nnpl.questions.require(runs, 'client_vm_size')",
+        "from netperf_lib.errors import NothingToReport\nraise NothingToReport('one VM size, and two are needed')",
         "print('never seen')",
         name="nothing",
     )
     (pdf,) = npl.report(experiment, notebooks=[book])
-    assert "at least 2 levels of client_vm_size; the experiment holds made-up" in " ".join(text(pdf).split())
+    assert "one VM size, and two are needed" in " ".join(text(pdf).split())
     assert "never seen" not in text(pdf)
 
 
