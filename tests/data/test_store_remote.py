@@ -13,14 +13,18 @@ from typing import Any
 import fsspec
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import netperf_lib as npl
+from netperf_lib import cli
 from netperf_lib.data import files, transfer
 from netperf_lib.data.layout import Store
 from netperf_lib.data.transfer import pull, push
 from netperf_lib.errors import StoreError, UsageError
+from netperf_lib.pipeline import collect
 
 from ..azurite import azurite
+from ..conftest import REPO
 from ..synth import synth
 
 RUNS = 12
@@ -240,3 +244,20 @@ def test_nobody_is_logged_in(tmp_path: Path) -> None:
 def test_a_missing_package_is_named() -> None:
     with pytest.raises(StoreError, match=r"the Python package gcsfs is not installed; .* install gcsfs` for other"):
         files.folder("gs://c/x")
+
+
+def test_the_verbs_copy_there_and_back_and_leave_a_run_out(local: Path, tmp_path: Path) -> None:
+    url = f"memory://{tmp_path.name}-verbs"
+    assert CliRunner().invoke(cli.npl, ["push", str(local), url]).output == f"{url}/fleet-0001\n"
+    pulled = CliRunner().invoke(cli.npl, ["pull", url, str(tmp_path / "there")])
+    assert pulled.output == f"{tmp_path / 'there' / 'fleet-0001'}\n"
+    exp = tmp_path / "there" / "fleet-0001"
+    [run_id, *_] = Store.at(exp).run_ids()
+    done = CliRunner().invoke(cli.npl, ["exclude", str(exp), run_id, "--because", "a cable was pulled"])
+    assert (done.exit_code, done.output) == (0, "")
+    assert Store.at(exp).exclusions() == {run_id: "a cable was pulled"}
+    assert npl.scan(exp).count_rows() == RUNS - 1
+    with pytest.raises(StoreError, match="no run 'x' to exclude"):
+        CliRunner().invoke(cli.npl, ["exclude", str(exp), "x", "--because", "y"], catch_exceptions=False)
+    with pytest.raises(StoreError, match="npl push"):  # before any host is touched
+        collect(REPO / "data" / "experiments" / "lab.yaml", root=url)
