@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_SYSTEM_CERTS := 1
 UV := uv==0.13.9
 
-.PHONY: help setup report test soak test-azure validate validate-limits check bench bench-scale fuzz docs workshop notebooks golden lock sbom audit clean
+.PHONY: help setup report test soak test-azure validate validate-limits check bench bench-scale fuzz docs workshop notebooks golden mutants lock sbom audit clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -96,8 +96,12 @@ audit: setup ## look the locked packages up in the advisory list of PyPI (needs 
 clean: ## remove the environments and caches (measured data in results/ are kept)
 	rm -rf .venv .venv-azure .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-golden: setup ## regenerate the expected results of the golden logs and show each difference to check
-	@$(BIN)/python tests/tools/golden.py
+golden: setup ## regenerate the expected results of the golden logs and show each difference; ANEW=1 measures the conformance corpus first (as root, 20 min)
+	@$(if $(ANEW),$(BIN)/python -m tests.tools.conformance)
+	@$(BIN)/python -m tests.tools.golden
+
+mutants: setup ## change the source of the readers in 300 places, and count the changes that turn no test red (an hour)
+	@$(BIN)/python -m tests.tools.mutate $(ARGS)
 
 bench-scale: setup ## measure ingest, load and storage with up to 10^5 runs (about half an hour, temporarily 3 GB of disk)
 	@$(BIN)/python tests/bench/scale.py $(ARGS)

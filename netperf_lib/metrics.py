@@ -93,6 +93,8 @@ def _registry() -> dict[str, Metric]:
         Metric("connect_us", "TCP connect time", "us", "lower"),
         Metric("cpu_client_ratio", "CPU used at the client", "ratio", "lower"),
         Metric("cpu_server_ratio", "CPU used at the server", "ratio", "lower"),
+        Metric("cpu_client_per_gbit_s", "CPU time per Gbit at the client", "s", "lower"),
+        Metric("cpu_server_per_gbit_s", "CPU time per Gbit at the server", "s", "lower"),
         Metric("duration_measured_s", "Measured duration", "s", None),
     ]
     return {m.name: m for m in metrics}

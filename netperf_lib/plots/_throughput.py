@@ -328,3 +328,50 @@ def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
         axes.grid(axis="y", visible=False)
         legend(fig, painted)
     return fig
+
+
+@drawing
+def datagrams(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = None) -> Drawn:
+    """The share of datagrams that is lost against the rate that was asked for.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `netperf_lib.questions.datagrams` gives it.
+    loss : float
+        Share that still counts as carried: drawn as a line.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
+    """
+    painted = colours(list(dict.fromkeys(table["path"])))
+    lines = {path: table[(table["path"] == path) & table["asked_bps"].notna()] for path in painted}
+    alt = "; ".join(
+        f"{path}: "
+        + ", ".join(
+            f"{format_value(rate, 'bps')} {format_value(lost, 'ratio')} lost"
+            for rate, lost in zip(rates["asked_bps"], rates["lost_ratio"], strict=True)
+        )
+        for path, rates in lines.items()
+    )
+    caption = (
+        "Share of the datagrams that is lost against the rate asked for: the median of the runs (line) and the largest "
+        f"(bar). Dashed: {format_value(loss, 'ratio')}. Below 0.1 % the axis is linear."
+    )
+    with plot(2.6 + legend_height(list(painted)), caption, alt + ".", ax=ax) as (fig, axes):
+        for path, (colour, marker) in painted.items():
+            rates = lines[path]
+            axes.vlines(rates["asked_bps"], rates["lost_ratio"], rates["lost_most_ratio"], color=colour, lw=2.4)
+            axes.plot(rates["asked_bps"], rates["lost_ratio"], marker, ls="-", color=colour, ms=6, mec="white", mew=0.6)
+        axes.axhline(loss, color=MUTE, lw=0.9, ls="--")
+        axes.set_yscale("symlog", linthresh=0.001)
+        axes.set_ylim(-0.0001, 1)
+        axes.set_yticks([0, 0.001, 0.01, 0.1, 1], ["0", "0.1 %", "1 %", "10 %", "100 %"])
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_ylabel("Datagrams lost")
+        axes.set_xscale("log")
+        every = table["asked_bps"].dropna()
+        subs = (1, 2, 5) if every.max() < 300 * every.min() else (1,)
+        tick_words(axes.xaxis, partial(format_value, unit="bps"), subs)
+        axes.set_xlabel("Rate asked for, all streams (log scale)")
+        legend(fig, painted)
+    return fig

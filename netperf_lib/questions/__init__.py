@@ -13,6 +13,7 @@ from ..errors import unknown
 
 if TYPE_CHECKING:
     from .contents import *  # noqa: F403
+    from .datagrams import *  # noqa: F403
     from .details import *  # noqa: F403
     from .history import *  # noqa: F403
     from .lead import Lead as Lead
@@ -30,6 +31,7 @@ _MODULES = (
     "contents",
     "pairs",
     "history",
+    "datagrams",
     "details",
     "runs",
     "limits",

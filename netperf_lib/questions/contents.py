@@ -16,6 +16,7 @@ from ..experiment.factors import dimensions, factor, plain, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACES
 from ..metrics import METRICS, plural
+from .datagrams import has_rates
 from .history import measurements, name_of
 from .pairs import has_pairs
 from .runs import LENGTHS, headline_metrics, ok_runs
@@ -130,6 +131,7 @@ WHEN: Mapping[str, Callable[[Any, Any, Sequence[Contrast]], bool]] = {
     "long": lambda runs, _, __: _hours(runs) >= 6,
     "pairs": lambda runs, metric, _: has_pairs(runs, metric),
     "paths": lambda runs, metric, _: _has_paths(runs) and len(_placements(runs, metric)) > 1,
+    "rates": lambda runs, _, __: has_rates(runs),
     "zones": lambda runs, metric, _: not _has_paths(runs) and len(_placements(runs, metric)) > 1,
 }
 """Conditions of chapters, by name: from good runs, a metric, and the declared contrasts."""

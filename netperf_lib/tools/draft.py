@@ -79,6 +79,15 @@ def added(counts: Iterable[float | None]) -> float | None:
     return None if None in known or not known else sum(n for n in known if n is not None)
 
 
+def add_cpu_costs(found: dict[str, float] | dict[str, float | None]) -> None:
+    """Add the CPU time per Gbit of both directions; for tools whose CPU share is that of one core."""
+    ways = ("throughput", "throughput_reverse")
+    rate = sum(found.get(f"{way}_bps") or found.get(f"{way}_sent_bps") or 0.0 for way in ways)
+    for side in ("client", "server"):
+        if rate and (share := found.get(f"cpu_{side}_ratio")):
+            found[f"cpu_{side}_per_gbit_s"] = share * 1e9 / rate
+
+
 def first_or_starts(starts: Iterable[int], *others: int | None) -> Iterator[int]:
     """Yield where runs start: at `starts`, and at the first of the `others` unless a run starts before it."""
     found = sorted(starts)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..metrics import to_bps, to_bytes, to_us
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, add_cpu_costs, drafted
 from .interface import Commands
 from .options import Option, checked, levels
 from .parsed import ParsedRun
@@ -298,6 +298,7 @@ def _metrics(run: Draft, test: str, found: Mapping[str, Figure]) -> None:
         "cpu_server_ratio": value("rem_cpus_used", "recv_cpus_used"),
         "duration_measured_s": real / 1e6 if real else None,
     }
+    add_cpu_costs(run.metrics)
     size, buffer, protocol = value("msg_size"), value("sock_buf_size"), test.partition("_")[0]
     run.parameters = {
         "protocol": protocol if protocol in ("tcp", "udp", "sctp", "rds", "sdp") else None,

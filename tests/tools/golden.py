@@ -37,10 +37,10 @@ def read(log: Path) -> list[dict[str, Any]] | str:
         runs = tools.parse(log.read_bytes())
     except ParseError:
         return "no run of a known tool"
-    return [_complete(run) for run in runs]
+    return [complete(run) for run in runs]
 
 
-def _complete(run: ParsedRun) -> dict[str, Any]:
+def complete(run: ParsedRun) -> dict[str, Any]:
     """Everything that a reader says about a run; tables with their columns and a digest of their values."""
     plain = logs.to_json(run) | {"parameters": {k: run.parameters[k] for k in sorted(run.parameters)}}
     del plain["file"]
@@ -100,6 +100,13 @@ def main() -> None:
             changed += 1
             sys.stdout.write(text)
             expectation(log).write_text(dump(read(log)))
+    from tests.tools import test_conformance as corpus
+
+    corpus.DIGESTS.write_text("\n".join(corpus.digests()) + "\n")
+    page = Path(__file__).parents[2] / "docs/reference/logs.md"
+    head, _, rest = page.read_text("utf-8").partition("<!-- conformance -->\n")
+    table = corpus.summary(corpus.DOCUMENTS)
+    page.write_text(f"{head}<!-- conformance -->\n\n{table}\n<!-- end -->{rest.partition('<!-- end -->')[2]}", "utf-8")
     print(f"{changed} of {len(golden_logs())} expectations changed; check each against its log before you commit")
 
 

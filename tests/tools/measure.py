@@ -14,6 +14,7 @@ import argparse
 import random
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from netperf_lib import tools
@@ -21,8 +22,8 @@ from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs"
-ALONE = re.compile(rb"datagrams received out-of-order|\[ CT\] final connect times")
-"""Lines of iperf 2 that are only printed at times, and that no other line refers to."""
+ALONE = re.compile(rb"datagrams received out-of-order|\[ CT\] final connect times|^\d+, \d+\s*$")
+"""Lines that no other line refers to: of iperf 2, which prints them at times, and the last ones of lagscope's list."""
 
 
 def read(data: bytes) -> list[ParsedRun]:
@@ -69,6 +70,43 @@ def lines_damaged(data: bytes, rng: random.Random) -> bytes:
         case _:
             lines = lines[: i + 1]
     return b"".join(lines)
+
+
+def damages(data: bytes, other: bytes, rng: random.Random, lines: int | None = None) -> Iterator[tuple[str, bytes]]:
+    """Every way to end a log early, to lose or repeat a line; 20 cuts anywhere; and the `other` log, line by line.
+
+    With `lines` only that many lines are damaged.
+    """
+    rows = data.splitlines(keepends=True)
+    places = range(1, len(rows))
+    for i in places if lines is None or lines >= len(places) else rng.sample(places, lines):
+        yield "cut", b"".join(rows[:i])
+        yield "drop", b"".join(rows[:i] + rows[i + 1 :])
+        yield "double", b"".join(rows[: i + 1] + rows[i:])
+    for _ in range(20):
+        yield "torn", data[: rng.randrange(len(data))]
+    yield "interleaved", interleaved(data, other, rng)
+
+
+def every(folder: Path, seed: int, lines: int | None = None) -> tuple[set[tuple[str, str]], Counter[str]]:
+    """Do all `damages` to all logs; return which were silently wrong (kind and log), and how many were tried."""
+    rng = random.Random(seed)
+    wrong: set[tuple[str, str]] = set()
+    tried: Counter[str] = Counter()
+    logs = {p: p.read_bytes() for p in sorted(folder.glob("*/*")) if not p.name.endswith(".expected.json")}
+    truth = {p: read(data) for p, data in logs.items()}
+    for p, data in logs.items():
+        if not any(r.status == "ok" for r in truth[p]):
+            continue
+        alike = [q for q in logs if q.parent == p.parent and q != p and truth[q]]
+        other = rng.choice(alike) if alike else p
+        short = data.count(b"\n") <= 60
+        for kind, damaged in damages(data, logs[other], rng, None if short else lines):
+            tried[kind] += 1
+            known = truth[p] + (truth[other] if kind == "interleaved" else [])
+            if not all(right(run, known) for run in read(damaged)) and not alone(data, damaged):
+                wrong.add((kind, p.name))
+    return wrong, tried
 
 
 def interleaved(one: bytes, two: bytes, rng: random.Random) -> bytes:
@@ -129,7 +167,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--every", action="store_true", help="every line of every log, instead of draws")
     a = parser.parse_args()
+    if a.every:
+        wrong, tried = every(a.folder, a.seed)
+        print(f"{len(wrong)} logs silently wrong in a kind of damage, of {tried.total()} damages {dict(tried)}")
+        print("\n".join(f"  {kind}: {name}" for kind, name in sorted(wrong)))
+        return
     for kind, (wrong, tried, unseen) in count(a.folder, a.draws, a.seed, show=a.show).items():
         share = sum(wrong.values()) / max(tried, 1)
         print(f"{kind}: {sum(wrong.values())} of {tried} silently wrong ({share:.2%}) {dict(+wrong)}")

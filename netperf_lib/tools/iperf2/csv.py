@@ -76,7 +76,8 @@ def read_csv(text: str) -> list[ParsedRun]:
     log = Log(Draft(NAME), Program(end_known=True), csv=True)
     own: dict[str, tuple[str, ...]] = {}
     several = len({m["id"] for m in _LINE.finditer(text)}) > 1
-    sending = False
+    # a client of 2.1 also prints the columns of a receiver: it knows none of them, and its last row has -1 datagrams
+    sending = re.search(r"^\d{14}[^\n]*,-1,-?\d+\.\d+,-?\d+\s*$", text, re.MULTILINE) is not None
     for index, line in enumerate(text.split("\n")):
         m = _LINE.match(line)
         f = _FIGURES.match(m["rest"]) if m else None
@@ -97,9 +98,8 @@ def read_csv(text: str) -> list[ParsedRun]:
         loss = ""
         if f["packets"] is not None:
             log.udp = True
-            # a client of 2.1 also prints the columns of a receiver: it knows none of them and prints -1 datagrams
-            sending |= report or int(f["packets"]) < 0
-            if int(f["packets"]) >= 0:
+            sending |= report
+            if report or not sending:
                 loss = f"  {f['jitter']} ms {f['lost']}/ {f['packets']} ({f['percent']}%)"
                 log.disorder[name] = int(f["disorder"])
         written = f"[{'SUM' if name == '-1' else name}] {m['start']}-{m['end']} sec {size} Bytes {bps} bits/sec{loss}"

@@ -38,6 +38,10 @@ _FLOAT = r"-?\d+(?:\.\d+)?"
 _PACKETS, _IN_FLIGHT = r"(?:\(\d+\))?", r"\d+[KM](?:\(\d+\))?"
 """Since 2.2 windows are also printed in packets."""
 _FOUR = rf"(?P<mean>{_FLOAT})/\s*(?P<low>{_FLOAT})/\s*(?P<high>{_FLOAT})/\s*(?P<stdev>{_FLOAT}) (?P<unit>ms)"
+_SUM_OF_DATAGRAMS = re.compile(
+    r"\s+(?P<lost>-?\d+)/\s*(?P<total>-?\d+)\s+\((?P<percent>-?[\d.]+(?:e-\d+)?|-?nan)%\)\s*$"
+)
+"""Since 2.1 the row of the sum of UDP has no jitter."""
 _FORMS = (
     re.compile(
         r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<retr>-?\d+)"
@@ -48,6 +52,7 @@ _FORMS = (
     # --isochronous: frames sent, missed, late
     re.compile(r"\s+(?P<writes>\d+)/(?P<failed>\d+)(?:/\d+)?\s+(?P<pps>-?\d+) pps(?:\s+\d+/\d+/\d+)?\s*$"),
     re.compile(LOSS + rf"(?:\s+(?:{_FOUR}|-/-/-/- ms)(?:\s+(?P<pps>-?\d+) pps(?P<more>.*))?)?\s*$"),
+    _SUM_OF_DATAGRAMS,
     re.compile(rf"\s+{_FOUR} \((?P<bursts>\d+)/(?P<burst>\d+)\)(?P<more>\s.*)?$"),
     re.compile(
         rf"\s+(?P<bounces>\d+)={_FOUR}\s+(?P<retr>-?\d+)\s+"
@@ -65,7 +70,9 @@ _REPORT = re.compile(r"[^\[]{0,80}\[\s*([^\]]+?)\s*\] (?:Sent (\d+) datagrams|Se
 _BANNER = re.compile(r"(Client connecting to|Server listening on) (?:(\S+), )?(TCP|UDP) port (\d+)")
 _BUFFER = re.compile(r"(TCP window|UDP buffer) size:\s*([\d.]+) ([KMG]?)Byte(.*)")
 _MESSAGE = re.compile(r"(?:Write buffer size|Sending|Receiving):? (\d+) [Bb]yte")
-_CONNECT = re.compile(r"\[ CT\] final connect times \(min/avg/max/stdev\) = [\d.]+/(?P<mean>[\d.]+)/\S+ (?P<unit>\w+)")
+_CONNECT = re.compile(
+    r"\[ CT\] final connect times \(min/avg/max/stdev\) = [\d.]+/(?P<mean>[\d.]+)/\S+ (?P<unit>[mun]?s)\b"
+)
 
 
 Result = tuple[Row, dict[str, Any]]
@@ -82,6 +89,8 @@ class _Stream:
     reverse: bool = False
     sent: int | None = None
     """Datagrams that the UDP client reports as sent."""
+    settled: bool = False
+    """Another stream of the test has a result: a row that stands alone is one, too."""
 
     @property
     def total(self) -> Result | None:
@@ -89,7 +98,8 @@ class _Stream:
         if not self.rows or self.rows[-1][0].start_s > 0:
             return None
         last, details = self.rows[-1]
-        if len(self.rows) == 1 and not self.report and self.sent is None and _is_interval(last, "lost" in details):
+        alone = len(self.rows) == 1 and not self.report and self.sent is None and not self.settled
+        if alone and _is_interval(last, "lost" in details):
             return None
         return self.rows[-1]
 
@@ -156,6 +166,7 @@ class Log:
     reversed_ids: set[str] = field(default_factory=set)
     local: int = 0
     full_duplex: bool = False
+    enhanced: bool = False
     blank: list[int] = field(default_factory=list)
     """Empty lines; no program prints them between its rows."""
     form: re.Pattern[str] = _FORMS[0]
@@ -221,8 +232,8 @@ def _special(log: Log, line: str, reports: set[str]) -> bool:
         log.udp = True
         if line.rstrip().endswith("Server Report:"):
             reports.add(m[1])
-        elif m[2] and m[1] in log.streams:
-            log.streams[m[1]].sent = int(m[2])
+        elif m[2] and (stream := log.streams.get(m[1]) or log.streams.get(f"*{m[1]}")):
+            stream.sent = int(m[2])
     elif "[ ID]" in line and ("Interval" in line or "Burst (start-end)" in line):
         log.bursts = "Interval" not in line
         log.udp |= "Jitter" in line or "PPS" in line
@@ -249,6 +260,7 @@ def _connection(log: Log, m: re.Match[str]) -> None:
     if "(reverse)" in m["rest"]:
         log.reversed_ids.add(m["id"].strip("*"))
     log.full_duplex |= "(full-duplex)" in m["rest"]
+    log.enhanced |= "(sock=" in m["rest"]
     log.bounceback |= "(bb" in m["rest"]
     if c := re.search(r"\(ct=(\d+\.\d+) ms\)", m["rest"]):
         log.connect_us.append(to_us(float(c[1]), "ms"))
@@ -291,7 +303,7 @@ def take(log: Log, found: Row, reports: set[str]) -> None:
         return
     if found.rest.strip():
         for form in (log.form, *_FORMS):  # the rows of a table have one form: no two forms match the same row
-            if m := form.match(found.rest):
+            if (m := form.match(found.rest)) and (form is not _SUM_OF_DATAGRAMS or found.stream[:3] == "SUM"):
                 details = {k: v for k, v in m.groupdict().items() if v is not None}
                 log.form = form
                 break
@@ -302,11 +314,12 @@ def take(log: Log, found: Row, reports: set[str]) -> None:
             if not any("columns" in w for w in log.draft.warnings):
                 log.draft.warnings.append(f"unknown columns are left out: {found.rest.strip()!r}")
     name = found.stream
+    reported = name in reports or name.lstrip("*") in reports  # -d: the report on [ *2] is announced as one on [  2]
     short = "lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in found.rest
     short |= "retr" in details and not details.keys() & {"cwnd", "RPS"} and "Cwnd" in log.columns and name[:3] != "SUM"
     short |= not found.rest.strip() and log.columns.startswith("Write/Err") and name[:3] != "SUM"
     stream = log.streams.get(name)
-    if stream and stream.rows and stream.rows[-1][1] and not details and log.known_columns and name not in reports:
+    if stream and stream.rows and stream.rows[-1][1] and not details and log.known_columns and not reported:
         short = True
     if short:
         log.damaged(f"a row is cut short: {found.text.strip()!r}")
@@ -316,8 +329,8 @@ def take(log: Log, found: Row, reports: set[str]) -> None:
         return
     if stream is None:
         stream = log.streams[name] = _Stream(reverse=name.startswith("*") or name in log.reversed_ids)
-    if name in reports:
-        reports.discard(name)
+    if reported:
+        reports.difference_update((name, name.lstrip("*")))
         stream.report = found, details
         return
     log.bounceback |= "bounces" in details
@@ -403,13 +416,24 @@ def read_log(log: Log) -> ParsedRun:
     """Read the collected lines of one test."""
     _ways(log)
     draft = log.draft
+    settled = any(len(s.rows) == 1 and s.total for s in log.streams.values())
+    for s in log.streams.values():
+        s.settled = settled
     error: str | Damaged | None = log.damage
     rows = [s for s in log.streams.values() if s.rows]
     if fatal := [e for e in log.errors if not e.startswith(("listener", "WARNING"))]:
         error = "; ".join(fatal)
     draft.warnings += [e for e in log.errors if e.startswith("listener")]
-    if error is None and log.connect_only and not rows and log.connect_mean_us is not None:
-        draft.metrics["connect_us"] = log.connect_mean_us
+    # with -e a line of all of them follows
+    if (
+        error is None
+        and log.connect_only
+        and not rows
+        and (log.connect_mean_us or (log.connect_us and not log.enhanced))
+    ):
+        draft.metrics["connect_us"] = log.connect_mean_us or sum(log.connect_us) / len(log.connect_us)
+        if log.connect_mean_us is None:
+            draft.warnings.append("without -e the log does not say how many connections there were")
     elif error is None and rows:
         try:
             _metrics(log)
@@ -460,9 +484,17 @@ def _metrics(log: Log) -> None:
         if not log.bounceback:
             sent, side = ("", "transferred") if here_receives else ("_sent", "sent")
             found |= {f"throughput{word}{sent}_bps": rate, f"{side}{word}_bytes": size}
+        reports = [s.report[0].length_s for s in streams.values() if s.report and s.report[1]]
+        if reports and not here_receives and abs(length - max(reports)) > 0.2 * max(reports) + 1:
+            log.draft.warnings.append(
+                f"the sender's clock was stepped: {length:g} s here, {max(reports):g} s at the other end"
+            )
+            del found[f"throughput{word}_sent_bps"]
+            length = max(reports)
         if not word:
             found["duration_measured_s"] = length
-        reported = any(s.report for s in streams.values()) or not (log.program.serving or log.csv)
+        silent = log.program.serving or log.csv or log.full_duplex
+        reported = any(s.report for s in streams.values()) or not silent
         if log.udp and (here_receives or (reported and not _is_multicast(log))):  # else nobody reports what arrived
             _datagrams(log, streams, here_receives=here_receives, word=word)
         retries = added(_retries(s.rows[-1][1]) for s in streams.values() if s.rows)
@@ -488,6 +520,10 @@ def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float,
     if len(rows) < sum(1 for s in streams.values() if s.rows) or not rows or (not log.full_duplex and fewer):
         raise Damaged("the test has no result: the log ends before the row over the whole test")
     _refuse_gaps(streams)
+    every = [r for s in streams.values() for r, _ in s.rows[:-1]]
+    if 2 * (empty := sum(not r.size_bytes for r in every)) > len(every):
+        said = f"nothing passed in {empty} of {len(every)} intervals: the network was lost, or the clock was stepped"
+        log.draft.warnings.append(said)
     alone = [s.rows[0][0] for s in streams.values() if len(s.rows) == 1 and not s.report and s.sent is None]
     if not log.csv and any(r.end_s == int(r.end_s) for r in alone):
         log.draft.warnings.append("each stream has one row: the result, or the first interval of a log that was cut")

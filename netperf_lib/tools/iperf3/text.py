@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..draft import Contradictory, Damaged, Draft, added
+from ..draft import Contradictory, Damaged, Draft, add_cpu_costs, added
 from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
 from ..parsed import ParsedRun
 
@@ -122,8 +122,9 @@ def read_text(text: str) -> list[ParsedRun]:
                 log.udp |= "Datagrams" in line or "Jitter" in line
                 log.old = "Bandwidth" in line
                 log.windows |= "Cwnd" in line
-                # before 3.7 a server does not print "Reverse mode": that it sends shows in the columns only
-                log.reverse |= log.serving and not log.sides and "Retr" in line and "[Role]" not in line
+                # a server does not print "Reverse mode": that it sends shows in the columns only
+                sends = "Retr" in line or ("Total Datagrams" in line and "Lost" not in line)
+                log.reverse |= log.serving and not log.sides and sends and "[Role]" not in line
                 rule = False
                 continue
         stripped = line.strip(" >")
@@ -341,6 +342,8 @@ def _metrics(log: _Log) -> dict[str, float]:
                     log.warnings.append("the total is given as 0 bytes: the throughput is left out")
                 continue
             found[rate], found[size] = r.rate_bps, r.size_bytes
+        if not gaps:
+            _check_bytes(log, direction, sent if log.serving == (direction == "reverse") else received)
         if not word and (r := received or sent) is not None:
             found["duration_measured_s"] = r.length_s
         count = log.details[sent.index].get("retransmits") if sent is not None else None
@@ -350,7 +353,7 @@ def _metrics(log: _Log) -> dict[str, float]:
             found[f"retransmits{word}_count"] = count
         if loss is not None:
             _check_sent(log, direction, sent, received)
-            _loss(log, found, loss, both["receiver"] or both[""], word)
+            _loss(log, found, loss, both["receiver"] or both[""], word, sent)
         if not word and not gaps:
             _windows(log, found, direction)
     if found and log.windows and "cwnd_bytes" not in found and not gaps:
@@ -362,6 +365,7 @@ def _metrics(log: _Log) -> dict[str, float]:
     for end, share in log.cpu.items():
         if share or end == "local":
             found["cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"] = share
+    add_cpu_costs(found)
     return found
 
 
@@ -383,6 +387,18 @@ def _gaps(log: _Log) -> bool:
         log.warnings.append(f"intervals are missing: they end at {last:g} s, and the test at {test:g} s")
         return True
     return False
+
+
+def _check_bytes(log: _Log, direction: str, total: Row | None) -> None:
+    """Compare this end's result with its intervals: killed by a signal, iperf3 may print a wrong duration."""
+    mine = [i for i in log.intervals if i.direction == direction and not i.omitted]
+    rows = [i.row for i in mine if i.stream == -1] or [i.row for i in mine]
+    if total is None or not rows or not total.length_s or not total.size_bytes:
+        return
+    covered = max(r.end_s for r in rows) - min(r.start_s for r in rows)
+    size, most = sum(r.size_bytes for r in rows), 0.03 + 0.06 / total.length_s
+    if abs(covered - total.length_s) < 0.05 and abs(size - total.size_bytes) > most * max(size, total.size_bytes):
+        raise Contradictory(f"the result contradicts the bytes of its intervals: {total.text.strip()!r}")
 
 
 def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | None) -> None:
@@ -419,7 +435,7 @@ def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, 
     return False
 
 
-def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, word: str) -> None:
+def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, word: str, sent: Row | None) -> None:
     details = log.details[total.index]
     if "lost" not in details:
         return
@@ -436,9 +452,11 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
     if lost is None or lost > packets:
         log.warnings.append(f"{details['lost']} of {details['total']} datagrams lost is impossible and is left out")
     else:
-        percent = 100 * lost / packets
         said = float(details["percent"])
-        if abs(percent - said) > max(0.05 * percent, 1e-9) + 0.5 * (percent >= 10):
+        # of several streams --bidir prints the share of what was sent
+        of = [packets, counter(log.details[sent.index].get("total", "-1")) if sent is not None else None]
+        shares = [100 * lost / n for n in of if n]
+        if all(abs(share - said) > max(0.05 * share, 1e-9) + 0.5 * (share >= 10) for share in shares):
             raise Contradictory(f"the loss contradicts itself: {total.text.strip()!r}")
         found[f"lost{word}_count"], found[f"lost{word}_ratio"] = lost, lost / packets
     jitter = float(details["jitter"])

@@ -1,0 +1,138 @@
+"""How much of what is sent as datagrams arrives, by the rate that was asked for: the question of RFC 2544."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NothingToReport
+from ..experiment.factors import plain, read_rate
+from ..metrics import format_value, plural
+from .compare import runs_of
+from .observe import Data, level_names, observe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOSS = 0.001
+"""Share of lost datagrams that still counts as carried."""
+_BESIDE = {"sent": "throughput_sent_bps", "received": "throughput_bps", "jitter": "jitter_us"}
+
+
+def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str | Sequence[str] = ()) -> pd.DataFrame:
+    """Return what each rate of datagrams gave: a row for each path and rate that was asked for.
+
+    Parameters
+    ----------
+    data : Results, DataFrame or path
+        An experiment, its runs or its folder.
+    where, pool
+        As `netperf_lib.observe` takes them.
+
+    Returns
+    -------
+    DataFrame
+        ``path`` (the other factors of the condition), ``asked_bps`` of all streams (that which was sent where no rate
+        is known), ``runs`` with a loss and ``failed`` ones, medians ``sent_bps``, ``received_bps``, ``lost_ratio``,
+        ``jitter_us`` (µs; null: unknown), and ``lost_most_ratio``, the largest loss of a run. By path and rate.
+
+    Raises
+    ------
+    NothingToReport
+        No complete run counted lost datagrams.
+
+    Examples
+    --------
+    >>> datagrams("results/udp")  # doctest: +SKIP
+    """
+    import pandas as pd
+
+    runs = runs_of(data)
+    if "lost_ratio" not in runs or not runs["lost_ratio"].notna().any():
+        raise NothingToReport("no run counted lost datagrams")
+    rated = has_rates(runs)
+    obs = observe(runs, "lost_ratio", "bitrate" if rated else (), where=where, pool=pool)
+    others = [name for name in obs.by if name != "bitrate"]
+    paths = level_names(obs, others) if others else dict.fromkeys(map(str, obs.conditions.index), "all runs")
+    by_id = runs.set_index("run_id")
+    rows = []
+    groups = dict(iter(obs.table.groupby("condition", sort=False, observed=True)))
+    for name in filter(groups.__contains__, obs.conditions.index):
+        group = groups[name]
+        complete = group[group["state"] == "ok"]
+        if complete.empty:
+            continue
+        mine = by_id.loc[complete["run_id"]]
+        values = {key: mine[c].median() if c in mine else None for key, c in _BESIDE.items()}
+        rate = read_rate(obs.conditions.loc[name, "bitrate"]) if rated else None
+        streams = float(plain(mine["streams"].iloc[0]) or 1) if "streams" in mine else 1.0
+        rows.append(
+            {
+                "path": paths[str(name)],
+                "asked_bps": rate * streams if rate else values["sent"],
+                "runs": len(complete),
+                "failed": int((group["state"] == "failed").sum()),
+                "sent_bps": values["sent"],
+                "received_bps": values["received"],
+                "lost_ratio": complete["value"].median(),
+                "lost_most_ratio": complete["value"].max(),
+                "jitter_us": values["jitter"],
+            }
+        )
+    table = pd.DataFrame(rows).astype({"asked_bps": float, "lost_ratio": float, "lost_most_ratio": float})
+    table = table.sort_values(["path", "asked_bps"], kind="stable", ignore_index=True)
+    table.attrs["notice"] = runs.attrs.get("notice")  # stands in the figure
+    return table
+
+
+def has_rates(runs: pd.DataFrame) -> bool:
+    """Whether datagrams were counted at several rates."""
+    return {"lost_ratio", "bitrate"} <= set(runs) and len(set(runs.loc[runs["lost_ratio"].notna(), "bitrate"])) > 1
+
+
+def datagrams_words(table: pd.DataFrame, loss: float = LOSS) -> list[str]:
+    """Return for each path the largest rate with at most this share of datagrams lost, and what the next one loses."""
+    limit = format_value(loss, "ratio")
+    lines = []
+    for path, rates in table.groupby("path", sort=False):
+        rates = rates[rates["asked_bps"].notna()]
+        below = rates["lost_ratio"] <= loss
+        carried = rates[below.cummin()]
+        if carried.empty:
+            first = rates.iloc[0]
+            text = f"every rate loses more than {limit} ({_loss(first)} at {format_value(first.asked_bps, 'bps')})"
+        else:
+            best = carried.iloc[-1]
+            text = (
+                f"the largest rate with at most {limit} of the datagrams lost is {format_value(best.asked_bps, 'bps')} "
+                f"({_loss(best)}, median of {plural(int(best.runs), 'run')}"
+            )
+            text += "" if best.lost_most_ratio <= loss else f"; up to {format_value(best.lost_most_ratio, 'ratio')}"
+            after = rates.iloc[len(carried) :]
+            if after.empty:
+                text += "), which is the highest that was asked for"
+            else:
+                text += f"); at {format_value(after.iloc[0].asked_bps, 'bps')} it is {_loss(after.iloc[0])}"
+        lines.append(f"- **{path}**: {text}.")
+    return lines
+
+
+def _loss(row: Any) -> str:
+    return "none lost" if row.lost_ratio == 0 else f"{format_value(row.lost_ratio, 'ratio')} lost"
+
+
+def datagrams_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The rates as a table for a page: rate, received, loss (median and largest), jitter, runs."""
+    import pandas as pd
+
+    words = {"asked_bps": "rate asked for", "sent_bps": "sent", "received_bps": "received"}
+    shown = pd.DataFrame({"condition": table["path"]})
+    for column, head in words.items():
+        shown[head] = [format_value(v, "bps") for v in table[column].astype(float)]
+    shown["lost"] = [format_value(v, "ratio") for v in table["lost_ratio"]]
+    shown["largest loss"] = [format_value(v, "ratio") for v in table["lost_most_ratio"]]
+    shown["jitter"] = [format_value(v, "us") for v in table["jitter_us"].astype(float)]
+    shown["runs"] = [
+        f"{n}" + (f", {f} failed" if f else "") for n, f in zip(table["runs"], table["failed"], strict=True)
+    ]
+    return shown

@@ -1,0 +1,203 @@
+"""How much of the readers the tests hold: change one constant or one comparison, and see whether a test turns red.
+
+``python -m tests.tools.mutate [--sample 300] [--seed 1]`` changes the source in memory, one change in each process: a
+number is one more, a text has another end, a comparison is its opposite. First the golden logs and the conformance
+corpus are read; a change that they do not show runs the other tests of the readers. It prints the share that turned a
+test red, and every change that did not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+# nothing of the library, but what takes it long to import: once, and shared by all processes
+import msgspec  # noqa: F401
+import numpy as np  # noqa: F401
+import orjson  # noqa: F401
+
+PACKAGE = Path(__file__).parents[2] / "netperf_lib"
+OPPOSITE = {
+    ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "==",
+    ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is",
+}  # fmt: skip
+TESTS = "tests/tools tests/measure/test_collector.py tests/data/test_logs.py"
+SLOW = "damage or any_ or unnoticed or early or full_log or ipv6"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Replace the text between two offsets of a file."""
+
+    path: str
+    start: int
+    end: int
+    new: str
+    kind: str
+    line: int
+
+    def apply(self, source: str) -> str:
+        return source[: self.start] + self.new + source[self.end :]
+
+
+def changes(path: Path) -> Iterator[Change]:
+    """Every change of a file; texts that only people read (docstrings, annotations) are left out."""
+    source = path.read_text("utf-8")
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line.encode()))
+    data = source.encode()
+
+    def offset(line: int, column: int) -> int:
+        return len(data[: starts[line - 1] + column].decode())
+
+    name = str(path.relative_to(PACKAGE))
+    for node in walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and node.end_lineno == node.lineno and node.end_col_offset is not None:
+            at, to = offset(node.lineno, node.col_offset), offset(node.lineno, node.end_col_offset)
+            old = source[at:to]
+            if type(node.value) in (int, float):
+                yield Change(name, at, to, repr(node.value + 1), "number", node.lineno)
+            elif type(node.value) is str and old[-1:] in "'\"" and len(old) > 2 and not old.endswith(('"""', "'''")):
+                yield Change(name, to - 1, to - 1, "~", "text", node.lineno)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            left, right = node.left, node.comparators[0]
+            if left.end_lineno and left.end_col_offset is not None and left.end_lineno == right.lineno:
+                at, to = offset(left.end_lineno, left.end_col_offset), offset(right.lineno, right.col_offset)
+                gap = source[at:to]
+                before, after = gap[: len(gap) - len(gap.lstrip(" )"))], gap[len(gap.rstrip(" (")) :]
+                yield Change(name, at, to, f"{before}{OPPOSITE[type(node.ops[0])]}{after}", "comparison", node.lineno)
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but docstrings, annotations and the parts of formatted texts."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns") or isinstance(node, ast.JoinedStr):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+                continue
+            if isinstance(child, ast.AST):
+                yield from walk(child)
+
+
+class Loader(importlib.abc.Loader):
+    """Loads the changed source under the name of the module."""
+
+    def __init__(self, source: str, path: Path) -> None:
+        self._source, self._path = source, path
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self._source, str(self._path), "exec"), module.__dict__)
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds one changed module."""
+
+    def __init__(self, change: Change) -> None:
+        self._path = PACKAGE / change.path
+        self._name = "netperf_lib." + change.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        self._source = change.apply(self._path.read_text("utf-8"))
+
+    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if name != self._name:
+            return None
+        inside = [str(self._path.parent)] if self._path.name == "__init__.py" else None
+        loader = Loader(self._source, self._path)
+        return importlib.util.spec_from_file_location(
+            name, self._path, loader=loader, submodule_search_locations=inside
+        )
+
+
+def red(change: Change) -> bool:
+    """Whether a golden log or a document of the corpus shows the change; in this process."""
+    sys.meta_path.insert(0, Finder(change))
+    from tests.tools import golden, test_conformance
+
+    part = Path(change.path).parts[1].removesuffix(".py")
+    logs = sorted(golden.golden_logs(), key=lambda log: (log.parent.name != part, log.stat().st_size))
+    if any(golden.difference(log) for log in logs):
+        return True
+    return test_conformance.digests() != test_conformance.DIGESTS.read_text().split()
+
+
+def shown(change: Change) -> bool:
+    """`red` in a process of its own; an error is red, and so is a loop."""
+    process = os.fork()
+    if not process:
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            os._exit(red(change))
+        except BaseException:  # noqa: BLE001 - also SystemExit of what was changed
+            os._exit(1)
+    for _ in range(1200):
+        done, status = os.waitpid(process, os.WNOHANG)
+        if done:
+            return status != 0
+        time.sleep(0.05)
+    os.kill(process, 9)
+    os.waitpid(process, 0)
+    return True
+
+
+def tested(change: Change) -> bool:
+    """Whether one of the other tests turns red."""
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "tests.tools.mutate", "-p", "no:cacheprovider"]
+    environment = os.environ | {"NETPERF_MUTANT": repr(change)}
+    for chosen in (f"not ({SLOW})", SLOW):
+        done = subprocess.run(
+            [*words, *TESTS.split(), "-k", chosen], env=environment, capture_output=True, check=False,
+            cwd=PACKAGE.parent,
+        )  # fmt: skip
+        if done.returncode:
+            return True
+    return False
+
+
+if mutant := os.environ.get("NETPERF_MUTANT"):  # in the process of `tested`, before anything is imported
+    sys.meta_path.insert(0, Finder(eval(mutant)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="golden logs and corpus only")
+    a = parser.parse_args()
+    every = [c for path in sorted((PACKAGE / "tools").rglob("*.py")) for c in changes(path)]
+    chosen = random.Random(a.seed).sample(every, min(a.sample, len(every)))
+    survived = []
+    counts: Counter[tuple[str, bool]] = Counter()
+    for i, change in enumerate(chosen, 1):
+        found = shown(change) or (not a.quick and tested(change))
+        counts[change.kind, found] += 1
+        if not found:
+            survived.append(change)
+            source = (PACKAGE / change.path).read_text("utf-8").splitlines()[change.line - 1].strip()
+            print(f"{i} {change.path}:{change.line}: {change.kind} -> {change.new.strip()}: {source}", flush=True)
+    kinds = ", ".join(
+        f"{k} {counts[k, True]} of {counts[k, True] + counts[k, False]}" for k in ("number", "text", "comparison")
+    )
+    print(f"{len(chosen) - len(survived)} of {len(chosen)} changes turn a test red ({kinds}), of {len(every)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Documents of real tools, against what the interfaces, ``ss`` and the exit status said at the time (`conformance`)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from netperf_lib import tools
+from netperf_lib.errors import ParseError
+from netperf_lib.tools.parsed import ParsedRun
+from tests.tools import conformance, golden
+
+DOCUMENTS = conformance.read()
+DIGESTS = Path(__file__).with_name("conformance.digests")
+TCP_HEADERS, UDP_HEADERS = 66, 42
+"""Bytes of Ethernet, IP and transport in each packet that an interface counts."""
+SMALL = 20_000
+"""The connections that control a test, in bytes."""
+UNSENT = 3_000_000
+"""Bytes that wait in the sender's buffers at most when a test of TCP ends: written, and carried after it."""
+NOT_READ = re.compile(
+    r"iperf -c .* (?:-d|-r) "  # both directions of iperf 2 over connections of their own
+    r"|iperf -c .* --full-duplex .*-y C"  # a direction is not told
+    r"|iperf -c .* -n 4M .*-y C"  # one row of less than a second may be the first interval of a log that was cut
+)
+"""Forms of iperf 2 that are read in part, or not; the page on logs says so."""
+UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:-R )?(?:-y C )?clock")
+"""One row of TCP says nothing of a clock that was stepped; a trial does, which knows how long it was to take."""
+
+
+def parse(document: dict[str, Any]) -> list[ParsedRun]:
+    try:
+        return tools.parse(document["text"])
+    except ParseError:
+        return []
+
+
+def payload(document: dict[str, Any], way: str) -> float:
+    truth = document["truth"]
+    headers = UDP_HEADERS if document["udp"] else TCP_HEADERS
+    return float(truth[f"{way}_bytes"] - headers * truth[f"{way}_packets"])
+
+
+def digests() -> list[str]:
+    """A digest of all that is read of each document, in their order."""
+    every = ([golden.complete(run) for run in parse(document)] for document in DOCUMENTS)
+    return [hashlib.sha256(golden.dump(runs).encode()).hexdigest()[:8] for runs in every]
+
+
+def near(read: float, true: float, relative: float, absolute: float = 0.0) -> bool:
+    return abs(read - true) <= relative * abs(true) + absolute
+
+
+def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
+    """What a run says that the interfaces contradict."""
+    m, truth, command = run.metrics, document["truth"], document["command"]
+    udp, event, qperf = document["udp"], document["event"], document["tool"] == "qperf"
+    found: list[str] = []
+    reverse = run.parameters.get("direction") == "reverse"
+    unmarked = "direction" not in run.parameters  # CSV of iperf 2
+    for word in ("", "_reverse"):
+        way = "reverse" if reverse != bool(word) else "forward"
+        if unmarked:
+            way = max(("forward", "reverse"), key=lambda w: truth[f"{w}_bytes"])
+        passed = payload(document, way)
+        tried = passed * (1 + truth[f"{way}_dropped"] / max(truth[f"{way}_packets"], 1)) if udp else passed
+        length, lost = m.get("duration_measured_s"), m.get(f"lost{word}_count")
+        for name, end, size in (("", "transferred", passed), ("_sent", "sent", tried)):
+            count, rate = m.get(f"{end}{word}_bytes"), m.get(f"throughput{word}{name}_bps")
+            if count is not None and "-O 1" not in command:
+                # written to a socket and never sent, or on its way when the receiver stopped to count
+                more, fewer = (UNSENT, 0.0) if end == "sent" else (0.0, UNSENT)
+                if udp:
+                    more = fewer = 0.0
+                elif end == "transferred" and f"sent{word}_bytes" in m:  # which is at least what passed
+                    fewer = float("inf")
+                # more passes after a signal, after qperf has stopped its clock, and than a program can read of a flood
+                flood = udp and truth[f"{way}_dropped"] > 0.2 * truth[f"{way}_packets"]
+                if event or qperf or flood or (udp and lost):
+                    fewer = float("inf")
+                if end == "sent" and (qperf or flood or event):  # what is sent to a link that is down
+                    more = float("inf")
+                if not 0.98 * size - fewer - SMALL <= count <= 1.02 * size + more + SMALL:
+                    found.append(f"{end}{word}_bytes {count:.0f}, and {size:.0f} passed")
+            clock = 0.06 / length if length and "-y C" in command else 0.05 if qperf else 0.02
+            clock += 0.05 if udp and document["tool"] == "iperf2" else 0.0  # the rate is of the other end's time
+            clock += 0.011 / length if length and "-J" not in command else 0.0
+            own_length = not word and (not name or "throughput_bps" not in m)  # the length is that of the first way
+            if rate and length and count and own_length and not near(rate * length / 8, count, clock):
+                found.append(f"throughput{word}{name}_bps {rate:.0f} in {length} s are not {count} bytes")
+            seconds = asked_seconds(command)
+            alone = rate and count is None and seconds and not event and not (qperf and udp)
+            if alone and not near(rate, 8 * size / seconds, 0.15):
+                found.append(f"throughput{word}{name}_bps {rate:.0f}, and {8 * size / seconds:.0f} passed")
+        if lost is not None and udp and not event and "-O 1" not in command:
+            packets, dropped = truth[f"{way}_packets"], truth[f"{way}_dropped"]
+            flood = dropped > 0.2 * packets  # what is lost last is not missed by a receiver, which itself loses more
+            size = m.get(f"transferred{word}_bytes")
+            unread = packets * (1 - size / passed) if size and passed else 0.0
+            if not dropped * (0.4 if flood else 0.9) - 60 <= lost <= 1.02 * dropped + 1.05 * unread + 60:
+                found.append(f"lost{word}_count {lost}, and {dropped} of {packets} were dropped")
+    length = m.get("duration_measured_s")
+    told = any("the clock was stepped" in w for w in run.warnings)
+    if length and length > 2 * truth["elapsed_s"] + 1 and not told:
+        found.append(f"duration_measured_s {length}, and it took {truth['elapsed_s']} s")
+    both = re.search(r"--bidir|-d |-r |--full-duplex", command)
+    if (rtt := m.get("rtt_loaded_us")) and "rtt_us" in truth and "-t 2" in command and not both:
+        low, high = truth["rtt_us"]
+        if not 0.5 * low <= rtt <= 2 * high:
+            found.append(f"rtt_loaded_us {rtt}, and ss says {low} to {high}")
+    one_by_one = ("ping-pong" in command or "_lat" in command) and "burst" not in command and "-m 32K" not in command
+    for name, trips in (("latency_oneway_us", 2), ("rtt_us", 1)):
+        if name in m and one_by_one and not event and "--mps" not in command:
+            # sockperf warms up first
+            seconds = asked_seconds(command) or 0.0
+            true = 1e6 * seconds / truth["forward_packets"] / trips
+            if not 0.9 * true - 2 <= m[name] <= 1.1 * true * truth["elapsed_s"] / seconds + 2:
+                found.append(f"{name} {m[name]}, and {truth['forward_packets']} messages are {true:.1f}")
+    return found
+
+
+def asked_seconds(command: str) -> float | None:
+    found = re.search(r" -t (\d+)", command)
+    return float(found[1]) if found else None
+
+
+def findings(documents: list[dict[str, Any]]) -> tuple[list[str], list[str], int]:
+    """Return wrong figures, needless refusals, and the number of whole documents."""
+    bad, refused, whole = [], [], 0
+    for document in documents:
+        runs = parse(document)
+        label = f"{document['tool']} {document['end']}: {document['command']}"
+        silent = "connect-only" in document["command"] and document["end"] == "server"
+        finished = not document["event"] and document["truth"]["exit"] == 0 and not silent
+        finished &= " failed: " not in document["text"] and "Can`t connect" not in document["text"]
+        finished &= not NOT_READ.search(document["command"])
+        whole += finished
+        if finished and (not runs or any(r.status != "ok" for r in runs)):
+            refused.append(f"{label}: {[r.error for r in runs]}")
+        good = [r for r in runs if r.status == "ok"]
+        several = len(good) > 1  # both directions one after the other, or several tests of a call
+        if UNSEEN.search(document["command"]):
+            continue
+        several |= NOT_READ.search(document["command"]) is not None
+        bad += [f"{label}: {'; '.join(said)}" for run in good if not several and (said := wrong(document, run))]
+    return bad, refused, whole
+
+
+def summary(documents: list[dict[str, Any]]) -> str:
+    """Return the table of the documentation."""
+    heads = ("tool", "transport", "whole", "read", "refused", "wrong", "ended", "with figures", "wrong")
+    lines = [" | ".join(heads), " | ".join(["---"] * len(heads))]
+    kinds = sorted({(d["tool"], "UDP" if d["udp"] else "TCP") for d in documents})
+    for tool, transport in kinds:
+        mine = [d for d in documents if (d["tool"], "UDP" if d["udp"] else "TCP") == (tool, transport)]
+        ended = [d for d in mine if d["event"]]
+        bad, refused, whole = findings([d for d in mine if not d["event"]])
+        figures = sum(any(r.status == "ok" for r in parse(d)) for d in ended)
+        cells = (tool, transport, whole, whole - len(refused) - len(bad), len(refused), len(bad), len(ended), figures)
+        lines.append(" | ".join(map(str, (*cells, len(findings(ended)[0])))))
+    return "".join(f"| {line} |\n" for line in lines)
+
+
+def test_the_documentation_has_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/logs.md").read_text("utf-8")
+    shown = page.partition("<!-- conformance -->\n\n")[2].partition("\n<!-- end -->")[0]
+    assert shown == summary(DOCUMENTS), "`make golden` writes it"
+
+
+def test_nothing_is_wrong_and_nothing_whole_is_refused() -> None:
+    bad, refused, whole = findings(DOCUMENTS)
+    assert len(DOCUMENTS) >= 500
+    assert not bad, "\n".join(bad)
+    assert len(refused) <= 0.005 * whole, "\n".join(refused)
+
+
+def test_the_documents_are_of_every_tool_that_is_run() -> None:
+    ends = Counter((d["tool"], d["event"]) for d in DOCUMENTS)
+    events = conformance.EVENTS
+    assert {tool for tool, _ in ends} == set(tools.TOOLS)
+    assert {event for _, event in ends} == {"", *events}
+
+
+def test_all_that_is_read_of_them_is_as_before() -> None:
+    changed = [
+        d["command"] for d, a, b in zip(DOCUMENTS, digests(), DIGESTS.read_text().split(), strict=True) if a != b
+    ]
+    assert not changed, "`make golden` takes what is read now, once you have looked at it"
