@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from ..errors import unknown
 from ._tails import ecdf
-from ._throughput import datagrams, roofline, roofs, share, streams, waits
+from ._throughput import lost_by_rate, roofline, roofs, share, streams, waits
 from ._time import by_clock, over_time
 from .figure import Nothing, Plot
 from .places import levels, matrix
@@ -19,12 +19,12 @@ __all__ = [
     "Nothing",
     "Plot",
     "by_clock",
-    "datagrams",
     "drift",
     "ecdf",
     "forest",
     "intervals",
     "levels",
+    "lost_by_rate",
     "matrix",
     "over_time",
     "paired",

@@ -331,7 +331,7 @@ def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
 
 
 @drawing
-def datagrams(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = None) -> Drawn:
+def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = None) -> Drawn:
     """The share of datagrams that is lost against the rate that was asked for.
 
     Parameters

@@ -14,7 +14,7 @@ from .observe import Data, level_names, observe
 if TYPE_CHECKING:
     import pandas as pd
 
-LOSS = 0.001
+CARRIED = 0.001
 """Share of lost datagrams that still counts as carried."""
 _BESIDE = {"sent": "throughput_sent_bps", "received": "throughput_bps", "jitter": "jitter_us"}
 
@@ -90,7 +90,7 @@ def has_rates(runs: pd.DataFrame) -> bool:
     return {"lost_ratio", "bitrate"} <= set(runs) and len(set(runs.loc[runs["lost_ratio"].notna(), "bitrate"])) > 1
 
 
-def datagrams_words(table: pd.DataFrame, loss: float = LOSS) -> list[str]:
+def datagrams_words(table: pd.DataFrame, loss: float = CARRIED) -> list[str]:
     """Return for each path the largest rate with at most this share of datagrams lost, and what the next one loses."""
     limit = format_value(loss, "ratio")
     lines = []
