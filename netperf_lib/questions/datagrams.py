@@ -113,7 +113,7 @@ def datagrams_words(table: pd.DataFrame, loss: float = CARRIED) -> list[str]:
                 text += "), which is the highest that was asked for"
             else:
                 text += f"); at {format_value(after.iloc[0].asked_bps, 'bps')} it is {_loss(after.iloc[0])}"
-        lines.append(f"- **{path}**: {text}.")
+        lines.append(f"- {path}: {text}.")
     return lines
 
 

@@ -53,7 +53,7 @@ def test_rates_that_are_all_carried_or_none(losses: dict[str, list[float]], word
 def test_each_path_has_its_own_rates() -> None:
     near, far = table({"1M": [0.0] * 3, "2M": [0.0] * 3}), table({"1M": [0.0] * 3, "2M": [0.1] * 3}, "cross-zone")
     lines = datagrams_words(datagrams(pd.concat([near, far], ignore_index=True)))
-    assert [line.split("**")[1] for line in lines] == ["cross-zone", "same-zone"]
+    assert [line.split(":")[0] for line in lines] == ["- cross-zone", "- same-zone"]
     assert "is 1 Mbit/s" in lines[0]
     assert "is 2 Mbit/s" in lines[1]
 
