@@ -126,7 +126,8 @@ class Emulator:
                 and isinstance(answer.body, dict)
                 and isinstance(answer.body.get("value"), list)
             ):
-                answer.body |= self._page(answer.body["value"], path, query)
+                page = self._page(answer.body["value"], path, query)
+                answer = Answer(answer.status, answer.body | page, answer.headers)
         headers = {k: self.base + v if v.startswith("/") else v for k, v in answer.headers.items()}
         return Answer(answer.status, answer.body, headers)
 

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 import shlex
+import shutil
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+import netperf_lib as npl
 from netperf_lib import hosts, pipeline
 from netperf_lib.errors import AzureError
 from netperf_lib.experiment import estimate
@@ -26,6 +28,7 @@ from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure.failures import error_of
 from netperf_lib.hosts.azure.state import State
 from netperf_lib.hosts.azure.topology import topology
+from netperf_lib.questions.lead import conclude
 
 from ..conftest import REPO
 from .cloud import BASE, OTHER, SUBSCRIPTION, Cloud, Fault
@@ -705,3 +708,33 @@ def test_a_topology_can_be_read_without_azure() -> None:
 def test_a_refusal_for_want_of_a_second_factor_asks_for_a_login() -> None:
     message = "Resource was disallowed by Azure: users must use MFA for Create operations."
     assert error_of("az", {"code": "RequestDisallowedByAzure", "message": message}).kind == "login"
+
+
+def test_the_last_page_of_a_report_says_what_it_did_cost(tmp_path: Path) -> None:
+    """By the prices that were planned with, after everything is gone, and for each answered question."""
+    folder = tmp_path / "lab"
+    shutil.copytree(REPO / "data" / "recorded" / "lab-full", folder)
+    runs = npl.load(folder)
+    before = str(npl.page.provenance(runs))
+    assert "cost of the hosts" not in before
+    runs.attrs["experiment"] = {**runs.attrs["experiment"], "hosts": {"source": "azure", "options": {}}}
+    assert "cost of the hosts" not in str(npl.page.provenance(runs)), "nothing was recorded"
+    items = (
+        prices.Item(name="vm", quantity=2, price=0.5),
+        prices.Item(name="transfer", quantity=100, likely=40, price=0.1, hourly=False),
+    )
+    with State.locked(folder / "hosts") as kept:
+        kept.priced(prices.Cost(hours=3, currency="USD", items=items))
+        record = kept.begin(1, 0, "lab", SUBSCRIPTION, None)
+        created = (dt.datetime.now(dt.UTC) - dt.timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        kept.note(record["name"], made=True, tags={"netperf-created": created})
+        kept.gone(record["name"])
+        kept.clear()
+    html = npl.page.provenance(runs).html
+    found = re.search(r"about ([\d.]+) USD, by the price list; ([\d.]+) for each of (\d+) answered questions", html)
+    assert found, html
+    share = len(runs) / len(json.loads((folder / "plan.json").read_text("utf-8"))["trials"])
+    assert float(found[1]) == pytest.approx(2 * 2 * 0.5 + 40 * 0.1 * min(1, share), abs=0.02)
+    assert float(found[2]) == pytest.approx(float(found[1]) / int(found[3]), abs=0.01)
+    family, _ = conclude(runs)
+    assert int(found[3]) == sum(c.verdict in ("better", "worse", "equivalent") for c in family) > 0
