@@ -10,7 +10,7 @@ from .diagnostics import Diagnosis, diagnose
 from .intervals import rounds_required
 from .median_ci import Level, level
 from .power import Progress, RoundsNeeded, rounds_needed, until_decided
-from .runs_table import by_round, hours_of, units_of
+from .runs_table import by_round, hours_of
 from .samples import Sample, compare_samples, judge_samples
 from .scaling import Streams, streams
 from .steady_state import Warmup, warmup
@@ -51,7 +51,6 @@ __all__ = [
     "streams",
     "tails",
     "trend",
-    "units_of",
     "until_decided",
     "warmup",
 ]

@@ -198,14 +198,6 @@ class RunsTable:
         return found
 
 
-def units_of(runs: pd.DataFrame) -> npt.NDArray[np.intp]:
-    """Deployment of each run, as `level` takes it; deployments of different experiments are different ones."""
-    columns = [c for c in ("experiment", "deployment") if c in runs]
-    if not columns:
-        return np.zeros(len(runs), dtype=np.intp)
-    return np.asarray(runs.groupby(columns, sort=False, dropna=False).ngroup(), dtype=np.intp)
-
-
 def hours_of(runs: pd.DataFrame) -> npt.NDArray[np.datetime64] | None:
     """Hour in which each run began, as `level` takes it; None where that is not known of every run."""
     started = runs.get("started_utc")

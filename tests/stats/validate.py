@@ -615,7 +615,9 @@ for figure in simulate(scenario, METHODS | {"medians": medians}, np.random.SeedS
 def page(figures: Sequence[Figure], seed: int) -> str:
     """The page of the documentation."""
     methods = list(dict.fromkeys(f.method for f in figures))
-    lines = [INTRODUCTION, f"{figures[0].samples} experiments in each row, seed {seed}.\n"]
+    count = figures[0].samples
+    chance = f"by chance a figure of 5 % is off by {100 * math.sqrt(0.05 * 0.95 / count):.1f} points"
+    lines = [INTRODUCTION, f"{count} experiments in each row, seed {seed}: {chance} (one standard error).\n"]
     for group in dict.fromkeys(f.scenario.group for f in figures):
         lines += [f"## {group[0].upper()}{group[1:]}\n"]
         lines += ["| | " + " | ".join(f"{m}: false | right" for m in methods) + " |"]
