@@ -192,8 +192,8 @@ def plan(as_json: bool, **options: Any) -> None:
     """
     from .pipeline import plan as do
 
-    found = do(**options)
-    _echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))
+    preview = do(**options)
+    _echo(json.dumps(preview.to_dict(), indent=2) if as_json else str(preview))
 
 
 @npl.command()
@@ -215,10 +215,10 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
         return click.prompt(text, default=default, err=True, **options) if sys.stdin.isatty() else default
 
     chosen = hosts or ask("Where are the hosts?", "lab", type=click.Choice(list(HOST_SOURCES)))
-    asked = question or ask("What is the question about?", "placement", type=click.Choice(list(QUESTIONS)))
+    topic = question or ask("What is the question about?", "placement", type=click.Choice(list(QUESTIONS)))
     number = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
-    file.write_text(starter(name, chosen, asked, number), "utf-8")
+    file.write_text(starter(name, chosen, topic, number), "utf-8")
     _echo(f"{file}: edit it, then `npl plan {file}`")
 
 
@@ -238,8 +238,8 @@ def run(**options: Any) -> None:
     """Place the hosts, measure, report, and remove the hosts."""
     from .pipeline import run as do
 
-    for place in do(**options, say=_say):
-        _echo(place)
+    for file in do(**options, say=_say):
+        _echo(file)
 
 
 @npl.command()
@@ -324,23 +324,23 @@ def verify(folder: str, as_json: bool, **options: Any) -> None:
     from .data.verify import verify as do
 
     with _progress("checking") as progress:
-        found = do(folder, progress, **options)
+        problems = do(folder, progress, **options)
     if as_json:
-        _echo(json.dumps(found, indent=2))
+        _echo(json.dumps(problems, indent=2))
     else:
-        _echo("\n".join(found) or "no problems found")
+        _echo("\n".join(problems) or "no problems found")
         for store in stores(folder):
             _echo(f"root {store.root_digest()}  {store.url}")
-    if found:
+    if problems:
         sys.exit(1)
 
 
-def _levels(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+def _levels(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
     """Read FACTOR=LEVEL."""
-    wrong = [g for g in given if "=" not in g]
+    wrong = [g for g in texts if "=" not in g]
     if wrong:
         raise click.BadParameter(f"{wrong[0]!r}: write FACTOR=LEVEL, for example deployment=1")
-    return dict(g.split("=", 1) for g in given)
+    return dict(g.split("=", 1) for g in texts)
 
 
 @npl.command()
@@ -499,8 +499,8 @@ def export(
         return
     if anonymous or hide:
         raise click.UsageError("--anonymous and --hide go with --bundle")
-    for place in do(folder, to, into or Path()):
-        _echo(place)
+    for file in do(folder, to, into or Path()):
+        _echo(file)
 
 
 @npl.command()
@@ -539,12 +539,12 @@ def report(
     try:
         with _progress("notebooks") as progress:
             options |= {"notebooks": list(notebooks) or None, "parameters": parse_parameters(parameters)}
-            made = do(folder, progress=progress, **options)
+            files = do(folder, progress=progress, **options)
     except ReportError as error:
         _echo("\n".join(map(str, error.made)))
         raise
-    for place in made:
-        _echo(place)
+    for file in files:
+        _echo(file)
 
 
 @npl.command()
@@ -610,10 +610,10 @@ def import_(
         _echo(imports.labels_template(files), nl=False)
         return
     if dry_run:
-        shown = imports.overview(imports.understand(files, **options))
-        equal = [c for c in shown.columns[2:] if len(shown) > 1 and shown[c].nunique(dropna=False) == 1]
-        _echo(shown.drop(columns=equal).to_string(index=False, na_rep="–"))
-        _echo("".join(f"\nall runs: {name}: {shown[name].iloc[0]}" for name in equal))
+        table = imports.overview(imports.understand(files, **options))
+        equal = [c for c in table.columns[2:] if len(table) > 1 and table[c].nunique(dropna=False) == 1]
+        _echo(table.drop(columns=equal).to_string(index=False, na_rep="–"))
+        _echo("".join(f"\nall runs: {name}: {table[name].iloc[0]}" for name in equal))
         return
     if into is None:
         raise click.UsageError("no folder given: use --into results/NAME (or --dry-run, or --labels-template)")
@@ -682,11 +682,11 @@ def down(experiment: Path | None, root: str, every: bool, expired: bool, yes: bo
     if experiment is not None:
         do(experiment, root=root)
         return
-    found = azure.leftovers(expired=expired)
-    for group in found:
+    groups = azure.leftovers(expired=expired)
+    for group in groups:
         _echo(f"{group.group}: {group.experiment}, created {group.created_utc}, expires {group.expires_utc}")
-    if found and (yes or click.confirm("Delete these resource groups?", err=True)):
-        azure.down_all(found)
+    if groups and (yes or click.confirm("Delete these resource groups?", err=True)):
+        azure.down_all(groups)
 
 
 @npl.command()
@@ -769,15 +769,15 @@ def lab_status(folder: Path | None, as_json: bool) -> None:
     running = source.status(folder)
     deployment = running.deployment if running else None
     if as_json:
-        found = asdict(deployment) if deployment else None
-        _echo(json.dumps({"pid": running.pid if running else None, "deployment": found}, indent=2))
+        document = asdict(deployment) if deployment else None
+        _echo(json.dumps({"pid": running.pid if running else None, "deployment": document}, indent=2))
     elif running is None:
         _echo(f"no lab is running in {folder or source.default_folder()}")
     elif deployment is None:
         _echo(f"process {running.pid} is starting a lab in {running.folder}")
     else:
-        shown = ("name", "data_address", "region", "zone", "ppg", "accelerated", "port")
-        out.print(_table([{k: getattr(h, k) for k in shown} for h in deployment.hosts], deployment.notice))
+        columns = ("name", "data_address", "region", "zone", "ppg", "accelerated", "port")
+        out.print(_table([{k: getattr(h, k) for k in columns} for h in deployment.hosts], deployment.notice))
         for proof in deployment.proofs:
             holds = {True: "holds", False: "does not hold", None: "unknown"}[proof.holds]
             _say(f"{proof.claim}: {holds} ({proof.evidence})")

@@ -193,7 +193,7 @@ def evidence(sender: str, receiver: str, *, duration_s: float = 10.0, omit_s: fl
     return columns
 
 
-def of_record(place: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+def of_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of evidence of a run from the files in its folder and its record; what is absent is left out.
 
     Only the files that the record names are read; ValueError if one was changed after it was measured.
@@ -207,7 +207,7 @@ def of_record(place: Path, record: Mapping[str, Any]) -> dict[str, Any]:
         name = f"{host}{SAMPLES}"
         data = b""
         if name in record["files"]:
-            data = (place / name).read_bytes()
+            data = (folder / name).read_bytes()
             if hashlib.sha256(data).hexdigest() != record["files"][name]:
                 raise ValueError(f"{name} was changed after it was measured")
         # a stream that was cut short, as after a crash, keeps what came before

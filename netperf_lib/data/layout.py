@@ -167,15 +167,15 @@ class Store:
     @property
     def token(self) -> str:
         """Token that distinguishes this experiment from every other. A copy of the folder gets its own."""
-        place, here = _made(self.path) / "token", f"{socket.gethostname()}:{self.path.resolve()}"
+        file, here = _made(self.path) / "token", f"{socket.gethostname()}:{self.path.resolve()}"
         with suppress(OSError, ValueError):
-            drawn, _, where = place.read_text("utf-8").partition(" ")
+            drawn, _, where = file.read_text("utf-8").partition(" ")
             if where in ("", here):
                 return drawn
         drawn = secrets.token_hex(8)
-        draft = place.with_suffix(f".{os.getpid()}")
+        draft = file.with_suffix(f".{os.getpid()}")
         draft.write_text(f"{drawn} {here}", "utf-8")
-        draft.replace(place)
+        draft.replace(file)
         return drawn
 
     # -- what was declared and scheduled ---------------------------------------------------------------------------

@@ -175,12 +175,12 @@ class Fleet:
         return f"<p>{html.escape(repr(self))}</p>" + "".join(e._repr_html_() for e in self.experiments[:20])
 
 
-def read(place: Location) -> Results | Fleet:
+def read(location: Location) -> Results | Fleet:
     """Read an experiment, or all experiments under a data root.
 
     Parameters
     ----------
-    place : path or URL
+    location : path or URL
         An experiment's folder, or a data root.
 
     Returns
@@ -198,11 +198,11 @@ def read(place: Location) -> Results | Fleet:
     >>> exp = npl.read("results/lab")
     >>> npl.compare(exp)
     """
-    with explained(place):
-        is_experiment = folder(opened(place)).exists("experiment.yaml")
+    with explained(location):
+        is_experiment = folder(opened(location)).exists("experiment.yaml")
     if is_experiment:
-        return Results(Store.at(place))
-    return Fleet(str(place), tuple(Results(store) for store in stores(place)))
+        return Results(Store.at(location))
+    return Fleet(str(location), tuple(Results(store) for store in stores(location)))
 
 
 def load(path: Places, table: TableName = "runs") -> pd.DataFrame:

@@ -86,10 +86,10 @@ def _missing(source: Store, target: Store) -> list[str]:
     """Ids of the runs that the target lacks; StoreError if it holds others."""
     ids, present = source.run_ids(), target.run_ids()
     digests, copied = source.digests(), target.digests()
-    strange = [i for i in present if i not in ids or (i in copied and copied[i].isdisjoint(digests.get(i, copied[i])))]
-    if strange:
+    others = [i for i in present if i not in ids or (i in copied and copied[i].isdisjoint(digests.get(i, copied[i])))]
+    if others:
         raise StoreError(
-            f"{target.url}: holds another measurement (run {strange[0]} is not in {source.url}); choose another data "
+            f"{target.url}: holds another measurement (run {others[0]} is not in {source.url}); choose another data "
             "root, or push with --dated"
         )
     return sorted(set(ids) - set(present))
