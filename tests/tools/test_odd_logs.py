@@ -971,3 +971,13 @@ def test_one_direction_of_two_without_the_head() -> None:
     other = rows.partition("\n")[2].replace("  5][TX", "  7][RX")
     assert only(DASHES + rows + other).status == "ok"
     assert only(DASHES + rows).status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("log", "old", "new"),
+    [("connect-only.txt", "80.339 ms", "80.339 m"), ("pkb-tcp-3thread-intervals.txt", "us  2.49", "us  2.4.9")],
+)
+def test_a_damaged_unit_or_figure_is_no_crash(log: str, old: str, new: str) -> None:
+    text = (LOGS / "iperf2" / log).read_text()
+    assert old in text
+    assert "ok" not in {run.status for run in tools.parse(text.replace(old, new, 1))}

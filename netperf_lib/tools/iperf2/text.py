@@ -46,7 +46,7 @@ _FORMS = (
     re.compile(
         r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<retr>-?\d+)"
         rf"(?:\s+(?:{_IN_FLIGHT}/)?(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM]){_PACKETS}"
-        r"(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>[\d.]+|inf|NAN)"
+        r"(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>\d+(?:\.\d+)?|inf|NAN)"
         r"(?:\s+[\d.]+(?:/[\d.]+){3} ms \(\d+\))?)?)?)?\s*$"  # --histograms: times of writes
     ),
     # --isochronous: frames sent, missed, late
