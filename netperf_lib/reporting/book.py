@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..questions.words import MIME, as_text
 from .cover import PROOFS
@@ -20,6 +20,14 @@ ALONE = ("## What to do",)
 
 SAME = ("## How it was measured", "## What this does not say", "## What to do")
 """Sections that are the same on every page of a notebook: only the first page of a report has them."""
+
+
+class Printed(NamedTuple):
+    """A table of a report."""
+
+    chapter: str
+    columns: tuple[str, ...]
+    rows: set[tuple[str, ...]]
 
 
 def combine(books: Mapping[str, Any]) -> Any:
@@ -37,6 +45,7 @@ def combine(books: Mapping[str, Any]) -> Any:
     unasked: dict[str, str] = {}
     last: Any = None
     said: set[str] = set()
+    printed: list[Printed] = []
     judged = FIRST in books and "nothing" not in books[FIRST].metadata["netperf"]
     for name in sorted(books, key=APPENDIX.__contains__):
         book = books[name]
@@ -67,6 +76,7 @@ def combine(books: Mapping[str, Any]) -> Any:
             _shorten(cells, ALONE if judged else (), said)
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
                 chapter.metadata["netperf_chapter"] = "appendix" if name in APPENDIX else "chapter"
+            _refer(cells, _heading(cells) or name, printed)
         whole.cells += cells
     if last is not None:
         if any(name in books for name in APPENDIX):  # they show what proves the placement
@@ -95,6 +105,23 @@ def _shorten(cells: Iterable[Any], alone: tuple[str, ...], said: set[str]) -> No
             parts = [p for p in parts if not p.startswith(alone)]
             said |= {p.strip() for p in parts if p.startswith(SAME)}
             cell.source = "".join(parts)
+
+
+def _refer(cells: Iterable[Any], chapter: str, printed: list[Printed]) -> None:
+    """Replace a table all of whose rows an earlier chapter has `printed` with the name of that chapter."""
+    for cell in cells:
+        for output in cell.get("outputs", ()):
+            block = output.get("data", {}).get(MIME, {})
+            if block.get("kind") != "table":
+                continue
+            columns, rows = tuple(block["columns"]), {tuple(map(str, row)) for row in block["rows"]}
+            before = next((p.chapter for p in printed if p.columns == columns and rows <= p.rows), chapter)
+            if before == chapter:
+                printed.append(Printed(chapter, columns, rows))
+                continue
+            caption = str(block.get("caption") or "The table").split(":")[0].rstrip(".")
+            words = f"{caption}: as in the table of the page “{before}”."
+            output.data = {MIME: {"kind": "words", "text": words}, "text/markdown": words, "text/plain": words}
 
 
 def _heading(cells: Any) -> str | None:

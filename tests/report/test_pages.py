@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pypdf
 import pytest
 from hypothesis import given
@@ -16,9 +17,10 @@ import netperf_lib as npl
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.colours import colours
-from netperf_lib.questions.words import effect, span
+from netperf_lib.questions.words import MIME, effect, span
 from netperf_lib.reporting import blocks
 from netperf_lib.reporting.blocks import CALLOUTS, MARKS
+from netperf_lib.reporting.book import combine
 from netperf_lib.reporting.html import inlined
 from netperf_lib.stats.result import difference, spread
 
@@ -205,3 +207,20 @@ def test_the_cover_counts_contrasts_that_were_added_later(doubted: Any) -> None:
     late.attrs = {**doubted.attrs, "added": 2}
     assert "2 added later" in str(npl.page.cover(late))
     assert "2 contrasts added after the first run" in npl.page.caveats(late, npl.compare(doubted)).text
+
+
+def test_a_table_is_printed_once_and_referred_to_afterwards() -> None:
+    new: Any = nbformat.v4
+
+    def book(title: str, *rows: list[str]) -> Any:
+        block = {"kind": "table", "columns": ["Condition", "Median"], "rows": rows, "caption": "Levels: medians."}
+        code = new.new_code_cell("", outputs=[new.new_output("display_data", {MIME: block})])
+        made = new.new_notebook(cells=[new.new_markdown_cell(f"# {title}"), code])
+        made.metadata["netperf"] = {"parameters": {}}
+        return made
+
+    near, far = ["ppg", "39 µs"], ["zone", "58 µs"]
+    books = {"01": book("Placement", near, far), "02": book("Other", ["x", "1 µs"]), "03": book("Again", far, near)}
+    shown = [o.data[MIME] for c in combine(books).cells for o in c.get("outputs", ())]
+    assert [block["kind"] for block in shown] == ["table", "table", "words"]
+    assert shown[2]["text"] == "Levels: as in the table of the page “Placement”."
