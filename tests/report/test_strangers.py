@@ -309,9 +309,9 @@ def is_as_printed(text: str) -> None:
 
 
 @given(strategies.lists(LABEL, min_size=20, max_size=20, unique_by=lambda label: label.casefold()))
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_generated_labels_are_text_in_every_format(escapes: Path, labels: list[str]) -> None:
-    """500 labels of any Unicode that can be shown, in the words of a comparison and in cells."""
+    """200 labels of any Unicode that can be shown, in the words of a comparison and in cells."""
     folder = escapes.parent
     runs = read_logs(folder / "logs", pattern="{placement}/r{round}.txt")
     several = pd.concat([runs.assign(placement=label) for label in labels], ignore_index=True)

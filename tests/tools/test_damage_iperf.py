@@ -96,6 +96,7 @@ def test_any_prefix(log: Path, share: float) -> None:
     st.floats(0, 1, exclude_max=True),
     st.one_of(st.sampled_from(b"0123456789. "), st.integers(0, 255)),
 )
+@example(next(log for log in LOGS if log.name == "pkb-tcp-3thread-intervals.txt"), 0.5, ord("."))  # power 1.6.18
 def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:
     data = content(log)
     place = int(share * len(data))
