@@ -23,13 +23,13 @@ CONCLUSIONS = {
         "7.57 Gbit/s",
         "advertised 12.5 Gbit/s",
         "less latency and the same throughput within 10 %; use it where latency counts",
-        "3.5 times the throughput",
+        "3.6 times the throughput",
         "on cross-region and the same throughput otherwise; use several connections for bulk transfers on cross-region",
     ],
     "study-ladder": [
         "16 of 16 runs on same-vnet, 32 streams reach 90 % of 12 Gbit/s",
         "(7 %)",
-        "same-vnet and vnet-peering 10.9 to 11.1 Gbit/s (93 % of the advertised 12 Gbit/s)",
+        "same-vnet and vnet-peering 10.9 to 11.2 Gbit/s (93 % of the advertised 12 Gbit/s)",
         "ErGw1AZ 1.4",
         "the gateway is the limit of this path",
         "64 streams carry",
@@ -46,7 +46,6 @@ CONCLUSIONS = {
         "runs are below 1 ms",
         "113 µs for 3 → 1",
         "on all 3",
-        "3 runs a condition: figures, no verdicts",
     ],
     "study-minute": ["1,320 of 1,320 runs are below 100 µs (largest", "round-trip time 4", "in 1,320 runs"],
 }
