@@ -13,6 +13,7 @@ from netperf_lib.experiment.estimate import (
     ASSUMED_BPS,
     OVERHEAD_S,
     Preview,
+    Sent,
     duration_s,
     fewest_rounds,
     sending_bps,
@@ -85,7 +86,9 @@ def test_the_declared_bandwidth_is_the_cap_and_stands_in_the_record(declared: di
 def test_traffic_and_time_add_up_by_pair() -> None:
     pairs = [{"client": "a", "server": s, "placement": s} for s in ("b", "c")]
     plan = schedule(experiment(TCP | {"duration_s": 8, "omit_s": 2}, pairs=pairs, bandwidth_mbps=1000), seed=1)
-    assert traffic(plan) == {("a", "b"): (3 * 10 * 1e9 / 8, 30.0), ("a", "c"): (3 * 10 * 1e9 / 8, 30.0)}
+    size = 3 * 10 * 1e9 / 8
+    sent = Sent(most_bytes=size, seconds=30.0, likely_bytes=size)  # no pair spans regions
+    assert traffic(plan) == {("a", "b"): sent, ("a", "c"): sent}
     assert duration_s(plan) == pytest.approx(6 * (10 + OVERHEAD_S))
     assert Preview(plan=plan).to_dict()["estimates"]["traffic_bytes"] == 7_500_000_000
 
