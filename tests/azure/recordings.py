@@ -46,7 +46,7 @@ class Recording:
     def answer(self) -> Answer:
         """The same answer, to be given by the emulator; az does not wait before it tries again."""
         sent = {k.title(): v for k, v in self.headers.items() if k in ("content-type", "www-authenticate")}
-        sent |= {"Retry-After": "0"} if self.status >= 400 else {}
+        sent |= {"Retry-After": "0"} if self.status == 429 or self.status >= 500 else {}
         return Answer(self.status, self.body, sent)
 
     def fault(self, at: str = "request", match: str = ".", times: int = 1) -> Fault:
