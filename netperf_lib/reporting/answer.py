@@ -87,7 +87,7 @@ class Answer:
     def headline(self) -> str:
         """The clearest finding in a sentence; for pairs of hosts the best and the worst."""
         main = self.main
-        if not self.contrasts and len(main.asked) == 2 and main.asked[0].startswith("client"):
+        if len(main.asked) == 2 and main.asked[0].startswith("client"):
             return pairs_words(main)
         settled = any(c.settled for c in self.verdicts)
         return headline(self.verdicts) if settled else levels_words(levels(main), self.metric)
@@ -243,9 +243,9 @@ def _declared(obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any]) -
     for c in contrasts(runs, metric=obs.metric):
         sides = [c.a, c.b or {}]
         differ = {f for f in (*c.a, *sides[1]) if c.a.get(f) != sides[1].get(f)}
-        held = all(f in side for f in where if f not in obs.asked for side in sides)
+        held = all(f in side for f in where if f not in obs.asked for side in sides if side)
         about = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ENDS})
-        if c.b is not None and about and held and all(matching(obs, side) for side in sides):
+        if about and held and all(matching(obs, side) for side in sides if side):
             rows.append(c)
     return rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..questions.words import MIME, as_text
@@ -72,7 +72,7 @@ def combine(books: Mapping[str, Any]) -> Any:
                 if not own:  # the remaining sentences take over the warnings below the table
                     for table, sentences in zip(_blocks(cells, "verdicts"), _blocks(cells, "findings"), strict=False):
                         sentences["text"] += "".join(f"\n- {note}" for note in table["notes"])
-                cells = [c for c in cells if not _shows(c, *left)]
+                cells = list(_without(cells, left))
             _shorten(cells, ALONE if judged else (), said)
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
                 chapter.metadata["netperf_chapter"] = "appendix" if name in APPENDIX else "chapter"
@@ -95,6 +95,17 @@ def _blocks(cells: Iterable[Any], kind: str) -> list[Any]:
     """What the cells show of one kind."""
     data = (o.get("data", {}).get(MIME, {}) for c in cells for o in c.get("outputs", ()))
     return [block for block in data if block.get("kind") == kind]
+
+
+def _without(cells: Iterable[Any], kinds: Sequence[str]) -> Iterator[Any]:
+    """Cells without outputs of these kinds; one that showed nothing else is left out."""
+    for cell in cells:
+        outputs = cell.get("outputs", [])
+        remaining = [o for o in outputs if o.get("data", {}).get(MIME, {}).get("kind") not in kinds]
+        if outputs:
+            cell.outputs = remaining
+        if remaining or not outputs:
+            yield cell
 
 
 def _shorten(cells: Iterable[Any], alone: tuple[str, ...], said: set[str]) -> None:
