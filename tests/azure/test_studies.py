@@ -70,7 +70,9 @@ def test_a_study_is_shown_placed_as_shown_and_proven(
 ) -> None:
     cli.npl.main(["up", str(DECLARED[name]), "--dry-run"], standalone_mode=False)
     shown, _, rest = capsys.readouterr().out.partition("# --- template.json\n")
-    parameters = json.loads(rest.partition("# --- parameters.json\n")[2])["parameters"]
+    document, _, words = rest.partition("# --- parameters.json\n")[2].partition("# --- in words\n")
+    parameters = json.loads(document)["parameters"]
+    assert "would make, for each deployment" in words
     assert not az.commands
 
     study = declared(name)
