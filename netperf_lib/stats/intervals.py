@@ -86,6 +86,7 @@ class Rounds:
     n: int = field(init=False)
     middle: float = field(init=False)
     _walsh: Floats | None = field(init=False, default=None, repr=False)
+    _known: dict[tuple[float, bool], tuple[float, float, float]] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.n = int(self.d.size)
@@ -96,8 +97,11 @@ class Rounds:
 
     def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
         """Lower end, upper end and actual error; never beyond the range of the rounds."""
-        low, high, tail = signed_rank_interval(self.d, error / 2, rank_cap(self.n, error, equality), self._walsh)
-        return min(low, self.middle), max(high, self.middle), 2 * tail
+        if (error, equality) not in self._known:
+            cap = rank_cap(self.n, error, equality)
+            low, high, tail = signed_rank_interval(self.d, error / 2, cap, self._walsh)
+            self._known[error, equality] = min(low, self.middle), max(high, self.middle), 2 * tail
+        return self._known[error, equality]
 
 
 @dataclass(slots=True)

@@ -80,21 +80,23 @@ def signed_rank_interval(
     return _lower_end(d, k, cap or n), -_lower_end(-d, k, cap or n), real
 
 
-def _scores_below(d: Floats, at: float, cap: int) -> int:
+def _scores_below(d: Floats, at: float, scores: Floats) -> float:
     """Sum of the scores of the values below `at`."""
     left = d - at
-    order = np.abs(left).argsort()
-    return int(np.minimum(np.flatnonzero(left[order] < 0) + 1, cap).sum())
+    return float(scores @ (left.take(np.abs(left).argsort()) < 0))
 
 
 def _first_beyond(d: Floats, w: Floats, k: int, cap: int) -> float:
     """Smallest of the sorted Walsh averages `w` just above which the values below have a sum of scores beyond k."""
+    scores = np.minimum(np.arange(1.0, d.size + 1), cap)
     low, high = 0, w.size - 1
     while low < high:
         j = (low + high) // 2
-        later = int(np.searchsorted(w, w[j], side="right"))
+        later = j + 1
+        while later < w.size and w[later] == w[j]:
+            later += 1
         between = w[j] + (w[later] - w[j]) / 2 if later < w.size else math.inf
-        if _scores_below(d, between, cap) > k:
+        if _scores_below(d, between, scores) > k:
             high = j
         else:
             low = j + 1
@@ -103,9 +105,10 @@ def _first_beyond(d: Floats, w: Floats, k: int, cap: int) -> float:
 
 def _lower_end(d: Floats, k: int, cap: int) -> float:
     """The same for many values, by halving the range: their Walsh averages are too many to make."""
+    scores = np.minimum(np.arange(1.0, d.size + 1), cap)
     low, high = float(d.min()), float(np.median(d))
     while low < (t := low + (high - low) / 2) < high and high - low > 1e-9 * abs(high):
-        if _scores_below(d, t, cap) > k:
+        if _scores_below(d, t, scores) > k:
             high = t
         else:
             low = t

@@ -305,11 +305,16 @@ def _estimates(family: Sequence[_Data], logs: Sequence[tuple[Floats, Any]]) -> l
         elif data.units > 1:
             by_unit[i] = np.array([Rounds(d[unit == u]).middle for u in np.unique(unit)])
             made.append(None)
-        else:  # the level of a threshold is the median, as on every page
-            made.append(Rounds(d, median(d) if data.of_sample.b is None else None))
+        else:
+            made.append(_of_rounds(data, d))
     for i, y in by_unit.items():
         made[i] = Units(y, *_pooled(i, by_unit))
     return made
+
+
+def _of_rounds(data: _Data, d: Floats) -> Rounds:
+    """Estimate of one deployment; the level of a threshold is the median, as on every page."""
+    return Rounds(d, median(d) if data.of_sample.b is None else None)
 
 
 def _pooled(i: int, every: Mapping[int, Floats]) -> tuple[float, float]:
@@ -352,10 +357,10 @@ def _judged(family: Sequence[_Data], alpha: float, design: Design) -> list[Compa
     near = [without_far(data.d) if data.units == 1 and data.d.size else None for data in family]
     if any(v is not None and not v.all() for v in near):
         core = [
-            (data.d, data.unit) if v is None else (data.d[v], data.unit[v])
-            for data, v in zip(family, near, strict=True)
+            None if data.refusal else e if v is None or v.all() else _of_rounds(data, data.d[v])
+            for e, data, v in zip(estimates, family, near, strict=True)
         ]
-        for i, d in enumerate(decided(core)[1]):
+        for i, d in enumerate(decide(core, edges, alpha, sequential=design == "sequential")):
             v = near[i]
             if v is not None and not v.all() and d.code != main[i].code != _beyond_doubt(family[i]):
                 count = plural(int((~v).sum()), f"outlying {_unit(family[i])}")
