@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data import logs
+from netperf_lib.data import files, logs
 from netperf_lib.data.imports import import_logs, labels_template, overview, understand, usable
 from netperf_lib.errors import StoreError, UsageError
 from netperf_lib.questions.before_after import BeforeAfter
@@ -443,8 +444,12 @@ def test_a_log_of_many_runs_is_stored_and_read_once(tmp_path: Path, monkeypatch:
         reads.append(client)
         return real(client, server)
 
+    flushed: list[int] = []
+    flush = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: (flushed.append(number), flush(number)))
     monkeypatch.setattr(logs, "parse_ends", counted)
     mine = npl.import_logs(log, into=tmp_path / "mine")
+    assert len(flushed) < 20  # not for each run
     assert sorted(mine.runs["latency_oneway_us"]) == [50.0 + i for i in range(40)]
     assert len(reads) == 1
     assert len({f.stat().st_ino for f in Path(mine.path).glob("raw/*/client.out")}) == 1
@@ -452,3 +457,17 @@ def test_a_log_of_many_runs_is_stored_and_read_once(tmp_path: Path, monkeypatch:
     changed = next(Path(mine.path).glob("raw/*/client.out"))
     changed.write_bytes(changed.read_bytes().replace(b"50", b"10"))
     assert len(npl.verify(mine.path)) == 40
+
+
+def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.txt").write_text(f"tcp_lat:\n    latency  =  {len(name)}0 us\n# {name}\n")
+    mine = Path(npl.import_logs(tmp_path / "one.txt", into=tmp_path / "mine").path)
+    left = mine / "raw" / f".staging-{files._host()}-{dead.pid}-abcdefgh"
+    left.mkdir()
+    npl.import_logs(tmp_path / "two.txt", into=mine, labels=pd.DataFrame({"file": ["two.txt"], "round": [2]}))
+    assert not left.exists()
+    assert len(list(mine.glob("raw/*/run.json"))) == 2
+    assert not (mine / "collector.json").exists()
