@@ -564,11 +564,6 @@ MUTATIONS = {
         60,
         lambda: [mock.patch.object(samples, "_excess", lambda a, b: (1, a[:0]))],
     ),
-    "bursts ignored": Mutation(
-        "credits of the first quarter, 24 rounds",
-        30,
-        lambda: [mock.patch.object(samples, "without_far", lambda x: np.ones(x.size, dtype=bool))],
-    ),
 }
 
 
