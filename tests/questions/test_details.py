@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import pytest
 
@@ -42,7 +44,7 @@ def test_counts_tell_what_failed_and_what_is_missing() -> None:
     assert counts.words == (
         "46 runs ok, 1 failed or cut short, 0 excluded; 4 of 6 conditions are complete in every one of 8 rounds."
     )
-    table = counts.incomplete.set_index("condition")
+    table: Any = counts.incomplete.set_index("condition")
     assert table.loc["zone a → b", ["n", "failed", "missing"]].tolist() == [7, 1, 0]
     assert table.loc["zone b → c", ["n", "failed", "missing"]].tolist() == [7, 0, 1]
     assert counts.causes.to_dict("records") == [{"run": "r3-ab-a1", "what": "failed", "cause": "timeout"}]
