@@ -1071,7 +1071,7 @@ class Cloud:
             }
             for prefix, hop, source, via in found
         ]
-        return Answer(202, None, self._location(self._start(lambda: {"value": value})))
+        return Answer(202, None, self._location(self._start(lambda: {"value": value}, steps=0)))
 
     def _prefix(self, network: str) -> str:
         return str(self.resources[network]["properties"]["addressSpace"]["addressPrefixes"][0])

@@ -76,9 +76,7 @@ class DirectAz:
             error = (answer.body or {}).get("error", {"code": "NotFound", "message": path})
             raise error_of("az", error)
         if answer.status == 202 and method == "POST":  # az waits for the result
-            operation = self.cloud.operations[answer.headers["Location"].partition("?")[0].rpartition("/")[2]]
-            self.cloud._finish(operation)
-            return operation.result
+            return self.cloud.request("GET", answer.headers["Location"].partition("?")[0]).body
         return answer.body
 
     def _list(self, path: str, query: dict[str, str] | None = None) -> Any:
