@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -98,6 +99,9 @@ class Factor:
             return value
         if self.kind == "text":
             return str(value).lower() if isinstance(value, bool) else str(value)
+        if isinstance(value, str) and self.kind in ("number", "integer"):
+            with suppress(ValueError):
+                value = float(value)
         if self.kind == "number" and isinstance(value, int | float):
             return float(value)
         if self.kind == "integer" and isinstance(value, float) and value.is_integer():

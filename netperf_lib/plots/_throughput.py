@@ -342,6 +342,17 @@ def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = 
         Share that still counts as carried: drawn as a line.
     ax : Axes, optional
         Where to draw; default: a figure of its own, with a caption.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import netperf_lib as npl
+    >>> rates = {"100M": 0.0, "1G": 0.0005, "2G": 0.06}
+    >>> common = {"status": "ok", "tool": "iperf3", "test": "udp", "placement": "same-zone", "round": 1}
+    >>> runs = pd.DataFrame(
+    ...     [{**common, "run_id": rate, "bitrate": rate, "lost_ratio": lost} for rate, lost in rates.items()]
+    ... )
+    >>> figure = npl.plots.lost_by_rate(npl.questions.datagrams(runs))
     """
     painted = colours(list(dict.fromkeys(table["path"])))
     lines = {path: table[(table["path"] == path) & table["asked_bps"].notna()] for path in painted}

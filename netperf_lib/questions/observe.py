@@ -599,7 +599,8 @@ class _Projection:
             table[c] = self.every[c].take(rows).array if c in self.every else None
         for c in [c for c in ("client", "server") if c in spent and size.max() > 1]:
             hosts = pd.Series(self.every[c].take(self.rows).astype(str).array)
-            table[c] = hosts.groupby(cell).agg(lambda v: "+".join(sorted(set(v)))).to_numpy()
+            names = hosts.groupby(cell).agg(lambda v: "+".join(sorted(set(v.dropna()))))
+            table[c] = names.where(names != "", None).to_numpy()
         imported = (self.declared.get("hosts") or {}).get("source") == "imported"
         return table if imported or not self.blocked else self._with_missing(table)
 
