@@ -34,6 +34,8 @@ class Results:
     """The data of one experiment; see `read`."""
 
     store: Store = field(repr=False)
+    instead: str | None = None
+    """What a reader must know about where the data come from: a notebook may show the recorded experiment."""
 
     @property
     def name(self) -> str:
@@ -57,7 +59,7 @@ class Results:
     @cached_property
     def runs(self) -> pd.DataFrame:
         """The table of runs, one row each, sorted by round; a missing value is null."""
-        return _frame(self.store, "runs")
+        return _noticed(_frame(self.store, "runs"), self.instead)
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
@@ -198,11 +200,19 @@ def read(location: Location) -> Results | Fleet:
     >>> exp = npl.read("results/lab")
     >>> npl.compare(exp)
     """
+    location, instead = located(location)
     with explained(location):
         is_experiment = folder(opened(location)).exists("experiment.yaml")
     if is_experiment:
-        return Results(Store.at(location))
+        return Results(Store.at(location), instead)
     return Fleet(str(location), tuple(Results(store) for store in stores(location)))
+
+
+def _noticed(frame: pd.DataFrame, notice: str | None) -> pd.DataFrame:
+    """Put a notice before the one that belongs to the data."""
+    if notice:
+        frame.attrs["notice"] = " ".join(filter(None, (notice, frame.attrs.get("notice"))))
+    return frame
 
 
 def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
@@ -230,10 +240,7 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     """
     if isinstance(path, str | os.PathLike):
         place, notice = located(path)
-        frame = _frame(Store.at(place), table)
-        if notice:
-            frame.attrs["notice"] = " ".join(filter(None, (notice, frame.attrs.get("notice"))))
-        return frame
+        return _noticed(_frame(Store.at(place), table), notice)
     frames = [_frame(store, table) for store in stores(path)]
     attrs = [frame.attrs for frame in frames]
     for frame in frames:

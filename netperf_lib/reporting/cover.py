@@ -143,7 +143,8 @@ def glance(runs: pd.DataFrame) -> list[Any]:
         planned.setdefault(page.notebook, []).append(page.parameters.get("metric", ""))
     shown: list[Any] = []
     for metric in planned.get("pairs", ()):
-        obs = observe(runs, metric, by=questions.ends_of(runs, metric)).main()
+        ends = questions.ends_of(runs, metric)
+        obs = observe(runs.dropna(subset=list(ends)), metric, by=ends).main()
         shown += [plots.matrix(obs), say(questions.pairs_words(obs))]
     shown += [plots.over_time(questions.ask_history(runs, metric)) for metric in planned.get("time", ())]
     if shown and runs["placement"].nunique() < 2:
