@@ -366,13 +366,14 @@ def counts(data: Data) -> Counts:
     tables = [levels(data, m)[["n", "failed", "missing"]].assign(metric=quantity(m)) for m in headline_metrics(runs)]
     heads = ["condition", "metric", "n", "failed", "missing"]
     table = pd.concat(tables).reset_index()[heads] if tables else pd.DataFrame(columns=heads)
-    full = int(((table["failed"] == 0) & (table["missing"] == 0)).sum())
+    rounds = int(runs.groupby("deployment", dropna=False)["round"].nunique().sum())
+    # rounds that nobody planned are not known to be missing
+    full = int(((table["failed"] == 0) & (table["missing"] == 0) & (table["n"] >= rounds)).sum())
     every = plural(len(table), "condition")
     share = f"all {every}" if 1 < full == len(table) else every if full == len(table) else f"{full} of {every}"
     share += " is" if 1 in (full, len(table)) else " are"
-    rounds = runs.groupby("deployment", dropna=False)["round"].nunique().sum()
     words = f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded" + (
-        f"; {share} complete in every one of {plural(int(rounds), 'round')}." if len(table) else "."
+        f"; {share} complete in every one of {plural(rounds, 'round')}." if len(table) else "."
     )
     bad = runs[(runs["status"] != "ok") | (runs["excluded"].notna() if "excluded" in runs else False)]
     what = bad["excluded"].fillna(bad["status"]) if "excluded" in bad else bad["status"]
