@@ -70,7 +70,7 @@ def plan(
 def _savings(declared: Experiment, price: hosts.Price) -> list[str]:
     """What to cut first, with what it saves of the highest cost; the most first."""
     if not price.highest:
-        return ["nothing is known of the price, so of savings neither"] if price.currency else []
+        return ["no prices are known, so no saving can be computed"] if price.currency else []
     found = []
     for words, changed in estimate.cheaper(declared):
         less = hosts.cost(changed, workload=_workload(schedule(changed, seed=0))).highest
