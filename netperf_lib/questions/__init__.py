@@ -13,7 +13,6 @@ from ..errors import unknown
 
 if TYPE_CHECKING:
     from .contents import *  # noqa: F403
-    from .datagrams import *  # noqa: F403
     from .details import *  # noqa: F403
     from .history import *  # noqa: F403
     from .lead import Lead as Lead
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from .pairs import *  # noqa: F403
     from .published_figures import *  # noqa: F403
     from .runs import *  # noqa: F403
+    from .udp import *  # noqa: F403
     from .words import *  # noqa: F403
 
 _MODULES = (
@@ -31,7 +31,7 @@ _MODULES = (
     "contents",
     "pairs",
     "history",
-    "datagrams",
+    "udp",
     "details",
     "runs",
     "limits",

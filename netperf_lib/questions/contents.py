@@ -16,10 +16,10 @@ from ..experiment.factors import dimensions, factor, plain, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACES
 from ..metrics import METRICS, plural
-from .datagrams import has_rates
 from .history import measurements, name_of
 from .pairs import has_pairs
 from .runs import LENGTHS, headline_metrics, ok_runs
+from .udp import has_rates
 from .words import contrasts, factor_of, heading
 
 if TYPE_CHECKING:

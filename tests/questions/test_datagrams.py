@@ -10,7 +10,7 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.questions.datagrams import datagrams, datagrams_words
+from netperf_lib.questions.udp import datagrams, datagrams_words
 from tests.tools import conformance
 
 
@@ -82,3 +82,9 @@ def test_the_page_of_real_logs(tmp_path: Path) -> None:
     (pdf,) = npl.report(mine.path, notebooks=["09-datagrams"], parameters={"loss": 0.5})
     assert "90 Mbit/s" in (text := " ".join(p.extract_text() for p in pypdf.PdfReader(pdf).pages))
     assert "which is the highest that was asked for" in " ".join(text.split())
+
+
+def test_a_function_is_no_module() -> None:
+    """A module of the same name would take the place of the function as soon as it is loaded."""
+    assert callable(npl.questions.datagrams)
+    assert callable(npl.questions.datagrams)
