@@ -124,13 +124,14 @@ class Results:
         return f"<{self.name}: {len(self.runs)} runs ({states}), {len(self.contrasts)} contrasts{added}>"
 
     def _repr_html_(self) -> str:
+        measured, factors = self.metrics, self.factors
         rows = {
             "title": self.declaration.title,
             "runs": repr(self).partition(": ")[2].rstrip(">"),
             "frozen": self.frozen_utc or "not recorded",
-            "metrics": ", ".join(m for m in PAGES if m in self.metrics),
-            "factors": ", ".join(self.factors),
-            "ask": f"npl.ask(exp, {(self.factors or ['placement'])[0]!r})",
+            "metrics": ", ".join(m for m in PAGES if m in measured),
+            "factors": ", ".join(factors),
+            "ask": f"npl.ask(exp, {(factors or ['placement'])[0]!r})",
             "notice": self.notice,
             "path": self.path,
         }

@@ -225,11 +225,10 @@ class TrialRun:
 
         Behind a load balancer, where the server is not known yet, only the client is sampled.
         """
-        side = next((side for side, sampled in sides.items() if sampled and _fills_path(*sampled)), None)
-        if side is None or (sampled := sides[side]) is None:
+        filling = [(side, sampled[1]) for side, sampled in sides.items() if sampled and _fills_path(*sampled)]
+        if not filling:
             return
-        self.record["sampled"] = side
-        _, commands = sampled
+        self.record["sampled"], commands = filling[0]
         port, every = commands.listens[0][1], facts.sampling_s(self.trial.test.duration_s)
         ports = str(port), str(port + PORTS_EACH // 2 - 1)
         hosts = {"client": self.client} | ({} if self.servers[1:] else {"server": self.server})
