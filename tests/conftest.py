@@ -74,6 +74,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
     return Groups(config, log)
 
 
+REMEDIES = {
+    r"they come with: ([^)]+)": r"\1",
+    r"apt-get install ([\w-]+)": r"sudo apt-get install \1",
+    r"run '([^']+)'": r"\1",
+    r"(make (?:soak|test-azure|\.venv-azure/ready))": r"\1",
+    r"npm could not install (\w+)": r"npm install \1",
+    r"NETPERF_SHARED": "NETPERF_SHARED=FOLDER make test (a collection of logs)",
+    r"NETPERF_SPARK": "NETPERF_SPARK=PYTHON make test (one that has pyspark)",
+    r"\broot\b": "sudo make test",
+}
+"""What is in the reason of a skipped test, and the command that brings what it lacks."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of several workers each collects in the same order, the longest first."""
     if hasattr(config, "workerinput"):
@@ -82,16 +95,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line how to get the programs that skipped tests need."""
+    """Say in one line how many tests were skipped for want of what, and the commands that bring it."""
     reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
-    missing = Counter(m[1] for reason in reasons if (m := re.search(r"apt-get install ([\w-]+)", reason)))
-    if missing:
-        programs = " ".join(sorted(missing))
-        terminalreporter.line(f"{missing.total()} skipped tests need programs: sudo apt-get install {programs}")
-    for command, count in Counter(
-        m[1] for reason in reasons if (m := re.search(r"they come with: ([^)]+)", reason))
-    ).items():
-        terminalreporter.line(f"{count} skipped tests need what this gets: {command}")
+    if wanted := Counter(command for reason in reasons if (command := _remedy(reason))):
+        terminalreporter.line("Skipped: " + "; ".join(f"{n} need {c}" for c, n in wanted.most_common()))
+
+
+def _remedy(reason: str) -> str:
+    """Return the command that would make a skipped test run; empty where none would."""
+    for pattern, remedy in REMEDIES.items():
+        if match := re.search(pattern, reason):
+            return match.expand(remedy)
+    return ""
 
 
 @pytest.fixture(scope="session")

@@ -573,7 +573,7 @@ def without_rights(code: str, *arguments: object) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, timeout=360)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="drops the rights of root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to drop its rights")
 def test_a_reader_that_may_not_write(measured: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:  # pytest closes its own to others whenever it starts
         place = Path(shutil.copytree(measured, Path(folder, "root", "fleet-0001")))
@@ -619,7 +619,7 @@ def test_a_fault_is_one_sentence_with_the_path(place: Path, kind: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
 @pytest.mark.parametrize("verb", ["ingest", "load"])
 def test_a_full_disk_is_one_sentence_and_leaves_no_half_files(place: Path, tmp_path: Path, verb: str) -> None:
     small = tmp_path / "small"

@@ -11,7 +11,7 @@ from netperf_lib.hosts import lab
 
 
 @pytest.fixture(scope="session")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+def deployment(lab_runs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     from .test_collector import experiment
 
     state = tmp_path_factory.mktemp("lab")
