@@ -269,16 +269,7 @@ def collect(
                 continue
             with hosts.deployed(declared, number=number, state=store.hosts_dir, workload=workload) as deployment:
                 store.write_deployment(number, deployment)
-                if deployment.notice:
-                    say(deployment.notice)
-                if false := deployment.contradictions():
-                    say(f"Proven false: {'; '.join(false)}")
-                    if not anyway:
-                        raise HostError(
-                            f"{declared.name}: nothing was measured, since it is proven false that {false[0]}"
-                            f"{f' and {len(false) - 1} more' if false[1:] else ''}: change the declaration, or measure "
-                            "--anyway"
-                        )
+                _check_proofs(declared, deployment, anyway=anyway, say=say)
                 spent = partial(_spent, declared, store, scheduled)
                 tally = measure(
                     scheduled, deployment, store, number=number, install=install, enough=enough, spent=spent
@@ -287,6 +278,20 @@ def collect(
         if why := failures(scheduled, store):
             raise CollectError(why)
     return store
+
+
+def _check_proofs(declared: Experiment, deployment: Deployment, *, anyway: bool, say: Callable[[str], None]) -> None:
+    """Say what is known of the hosts; HostError if a declared factor is proven false, unless `anyway`."""
+    if deployment.notice:
+        say(deployment.notice)
+    if false := deployment.contradictions():
+        say(f"Proven false: {'; '.join(false)}")
+        if not anyway:
+            more = f" and {len(false) - 1} more" if false[1:] else ""
+            raise HostError(
+                f"{declared.name}: nothing was measured, since it is proven false that {false[0]}{more}: "
+                "change the declaration, or measure --anyway"
+            )
 
 
 def _spent(experiment: Experiment, store: Store, scheduled: Plan, _elapsed_s: float) -> str | None:

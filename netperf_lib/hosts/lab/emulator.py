@@ -179,13 +179,18 @@ class Emulator:
                 continue
             if time_ns - worked_ns < _SPIN_NS:
                 continue
-            # select and not epoll does the sleeping: its time-out is finer than a millisecond
-            if not waiting:
-                select.select(sleepers, (), ())
-            else:
-                rest_ns = waiting[0][0] - now() - _SPIN_NS
-                if rest_ns > 0:
-                    select.select(sleepers, (), (), rest_ns * 1e-9)
+            _sleep(sleepers, waiting[0][0] if waiting else None)
+
+
+def _sleep(descriptors: Sequence[int], due_ns: int | None) -> None:
+    """Sleep until a descriptor is readable or shortly before a packet is due.
+
+    By select and not epoll, whose time-out is no finer than a millisecond.
+    """
+    if due_ns is None:
+        select.select(descriptors, (), ())
+    elif (rest_ns := due_ns - time.monotonic_ns() - _SPIN_NS) > 0:
+        select.select(descriptors, (), (), rest_ns * 1e-9)
 
 
 def _segments(frame: bytes) -> int:
