@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import datetime as dt
 import ipaddress
 import json
@@ -47,11 +48,8 @@ class Emulator:
         self.cloud, self.folder, self.lock = cloud, folder, threading.RLock()
         self.after: Callable[[], None] = lambda: None
         """Called after every request to the resource manager."""
-        self.prices: dict[str, float] | None = {
-            "Standard_D4s_v5": 0.2, "Standard_D4s_v4": 0.2, "Standard_D2s_v5": 0.1, "VpnGw1AZ": 0.361,
-        }  # fmt: skip
-        self.listed: Callable[[str], list[dict[str, Any]]] | None = None
-        """What of the price list fits a filter, where more than `prices` is asked for."""
+        self.listed = recorded_prices()
+        """The price list: an item a row."""
         self.page = 1000
         folder.mkdir(parents=True, exist_ok=True)
         certificate(folder)
@@ -165,23 +163,35 @@ class Emulator:
         }
 
     def _prices(self, wanted: str, skip: int) -> Answer:
-        if self.prices is None:
-            return Answer(503, {"error": "down"})
-        if self.listed is not None:
-            rows, end = self.listed(wanted), skip + self.page
-            link = f"{self.base}/prices?{urlencode({'$filter': wanted, '$skip': end})}" if rows[end:] else None
-            return Answer(200, {"Items": rows[skip:end], "NextPageLink": link})
-        sku = re.search(r"(?:armSkuName|skuName) eq '([^']+)'", wanted)
-        price = self.prices.get(sku[1] if sku else "")
-        items = []
-        if price is not None:
-            common = {"unitOfMeasure": "1 Hour", "currencyCode": "USD", "type": "Consumption", "meterName": "x"}
-            items = [
-                {**common, "retailPrice": price, "productName": "Virtual Machines Series", "skuName": "D"},
-                {**common, "retailPrice": price / 5, "productName": "Virtual Machines Series", "skuName": "D Spot"},
-                {**common, "retailPrice": price * 2, "productName": "Virtual Machines Series Windows", "skuName": "D"},
-            ]
-        return Answer(200, {"Items": items, "NextPageLink": None})
+        """A page of the items that fit a filter.
+
+        What has no record in the region that is asked for has the dearest one of the other regions.
+        """
+        given = dict(re.findall(r"(\w+) eq '([^']*)'", wanted))
+        region = given.get("armRegionName")
+        fits = [i for i in self.listed if all(i[k] == v for k, v in given.items() if k in i and k != "armRegionName")]
+        rows = [i for i in fits if i["armRegionName"] == region] if region else fits
+        if region and not rows and not region.startswith("Zone"):
+            dearest = sorted(fits, key=lambda i: -float(i["retailPrice"]))
+            rows = list(
+                {(i["productName"], i["meterName"]): i | {"armRegionName": region} for i in dearest[::-1]}.values()
+            )
+        end = skip + self.page
+        link = f"{self.base}/prices?{urlencode({'$filter': wanted, '$skip': end})}" if rows[end:] else None
+        common = {"BillingCurrency": "USD", "CustomerEntityId": "Default", "CustomerEntityType": "Retail"}
+        return Answer(200, common | {"Items": rows[skip:end], "NextPageLink": link, "Count": len(rows[skip:end])})
+
+
+def recorded_prices() -> list[dict[str, Any]]:
+    """Prices that were recorded (`prices.tsv`)."""
+    lines = (Path(__file__).parent / "prices.tsv").read_text("utf-8").splitlines()
+    rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t")
+    return [
+        {"currencyCode": "USD", "type": "Consumption"}
+        | row
+        | {key: float(row[key]) for key in ("retailPrice", "tierMinimumUnits")}
+        for row in rows
+    ]
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -138,7 +138,7 @@ def test_the_tutorials_experiment_with_the_real_az(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the order of seconds: what az is asked is asked at once."""
-    file = priced("azure-placement", tmp_path, allow_from=["192.0.2.7"])
+    file = priced("azure-placement", tmp_path, world.emulator.base, allow_from=["192.0.2.7"])
     begun = time.monotonic()
     cli.npl.main(["doctor", "--azure", str(file)], standalone_mode=False)
     took = time.monotonic() - begun

@@ -158,32 +158,36 @@ def cost(
     return Cost(hours=hours, currency=options.currency, items=tuple(items), unpriced=options.unpriced)
 
 
+METERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    # what to ask the list for, and the pattern of the meter's name; {} is the size or SKU
+    "vm": (".*", {"serviceName": "Virtual Machines", "armSkuName": "{}"}),
+    # the same SKU has a meter for connections beyond those included, at a fraction of the price
+    "Vpn": (r"{}( Gateway)?", {"serviceName": "VPN Gateway", "skuName": "{}"}),
+    "ExpressRoute": ("{} Gateway", {"serviceName": "ExpressRoute", "meterName": "{} Gateway"}),
+    "address": ("Standard IPv4 Static Public IP", {"serviceName": "Virtual Network", "productName": "IP Addresses"}),
+    "nat": ("Standard Gateway", {"serviceName": "NAT Gateway"}),
+    "balancer": ("Standard Included LB Rules and Outbound Rules", {"serviceName": "Load Balancer"}),
+}
+"""Kind of what is paid by the hour to its meter."""
+EVERYWHERE = ("nat", "balancer")
+"""Kinds whose meters are listed for all regions at once."""
+
+
 def _price(what: str, region: str, kind: str, options: Options) -> float | None:
     """Price of an hour."""
     for name in (f"{what} in {region}", what):
         if name in options.prices:
             return options.prices[name]
-    at = {"armRegionName": region}
-    match kind:
-        case "vm":
-            return _hour(options, ".*", serviceName="Virtual Machines", armSkuName=what, **at)
-        case "disk":
-            product, meter = DISKS[options.disk]
-            where = {"serviceName": "Storage", "productName": product, "meterName": meter, **at}
-            month = _hour(options, ".*", unit="1/Month", **where)
-            return None if month is None else month / MONTH_H
-        case "Vpn":
-            # the same SKU has a meter for connections beyond those included, at a fraction of the price
-            return _hour(options, rf"{re.escape(what)}( Gateway)?", serviceName="VPN Gateway", skuName=what, **at)
-        case "ExpressRoute":
-            meter = f"{EXPRESSROUTE.get(what, what)} Gateway"
-            return _hour(options, re.escape(meter), serviceName="ExpressRoute", meterName=meter, **at)
-        case "address":
-            where = {"serviceName": "Virtual Network", "productName": "IP Addresses", **at}
-            return _hour(options, "Standard IPv4 Static Public IP", **where)
-        case "nat":
-            return _hour(options, "Standard Gateway", near=region, serviceName="NAT Gateway")
-    return _hour(options, "Standard Included LB Rules and Outbound Rules", near=region, serviceName="Load Balancer")
+    at = {} if kind in EVERYWHERE else {"armRegionName": region}
+    if kind == "disk":
+        product, meter = DISKS[options.disk]
+        at |= {"serviceName": "Storage", "productName": product, "meterName": meter}
+        months = _listed(options, at, "1/Month", meter)
+        return min(months) / MONTH_H if months else None
+    sku = EXPRESSROUTE.get(what, what)
+    meter, where = METERS[kind]
+    at |= {key: value.format(sku) for key, value in where.items()}
+    return min(_listed(options, at, "1 Hour", meter.format(re.escape(sku)), region), default=None)
 
 
 def _transfer(path: str, here: str, there: str, options: Options) -> float | None:
@@ -200,11 +204,10 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
         region = {"client": here, "server": there}.get(meter.end)
         at = {"armRegionName": zone_of(region) if meter.zoned else region} if region else {}
         # the highest price that matches: a cap must not be too low
-        found = _listed(options, {"serviceName": meter.service, **at}, "1 GB", meter.name)
-        price = max((p for p, _ in found), default=None)
-        if price is None:
+        found = _listed(options, {"serviceName": meter.service, **at}, "1 GB", meter.name, here)
+        if not found:
             return None
-        total += price
+        total += max(found)
     return total
 
 
@@ -213,18 +216,11 @@ def zone_of(region: str) -> str:
     return "Zone 3" if ZONE_3.search(region) else "Zone 1" if ZONE_1.search(region) else "Zone 2"
 
 
-def _hour(options: Options, meter: str, *, unit: str = "1 Hour", near: str = "", **where: str) -> float | None:
-    found = _listed(options, where, unit, meter, near)
-    return min((price for price, first in found if price > 0 and first), default=None)
+def _listed(options: Options, where: Mapping[str, str], unit: str, meter: str, near: str = "") -> list[float]:
+    """Matching prices from all pages of the list, each from the first unit on that is not free.
 
-
-def _listed(
-    options: Options, where: Mapping[str, str], unit: str, meter: str, near: str = ""
-) -> list[tuple[float, bool]]:
-    """Matching prices from all pages of the list, and whether each applies from the first unit on.
-
-    Meters that have a price everywhere or in each region are not asked for by region: those of region `near` count, if
-    there are any.
+    Meters that are not asked for by region are listed for several: those of region `near` count, or else the general
+    ones, rather than those of an edge site or of a government's cloud.
     """
     wanted = " and ".join(f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items())
     query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": wanted})
@@ -236,11 +232,14 @@ def _listed(
             return []  # half a list may lack the price that applies
         items += page.get("Items", [])
         url = page.get("NextPageLink")
-    items = [i for i in items if near and i.get("armRegionName") == near] or items
+    if "armRegionName" not in where:
+        of = {region: [i for i in items if i.get("armRegionName") == region] for region in (near, "Global", "")}
+        items = of[near] or of["Global"] or of[""] or items
     return [
-        (float(i["retailPrice"]), not float(i.get("tierMinimumUnits") or 0))
+        float(i["retailPrice"])
         for i in items
         if i.get("unitOfMeasure") == unit and re.fullmatch(meter, str(i.get("meterName"))) and _plain(i)
+        if unit == "1 GB" or (not float(i.get("tierMinimumUnits") or 0) and float(i["retailPrice"]) > 0)
     ]
 
 
