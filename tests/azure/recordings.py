@@ -4,6 +4,8 @@ Each line names its source; a failure also its kind, and the code that is its ca
 of the recordings; long links and lists are cut here.
 """
 
+# ruff: noqa: E501 - a failure a line
+
 from __future__ import annotations
 
 import json
@@ -49,13 +51,15 @@ class Recording:
         sent |= {"Retry-After": "0"} if self.status == 429 or self.status >= 500 else {}
         return Answer(self.status, self.body, sent)
 
-    def fault(self, at: str = "request", match: str = ".", times: int = 1) -> Fault:
+    def fault(self, at: str, match: str, times: int, status: int | None = None) -> Fault:
         """The same failure, to happen in the emulated cloud."""
         error = self.error
-        code, message = error.get("code", self.code or ""), error.get("message", "")
+        while at != "request" and error.get("details"):  # a request is answered whole, a resource fails by itself
+            error = error["details"][-1]
         given = self.answer()
-        body = given.body if at == "request" else None
-        return Fault(at, match, self.status, code, message, times=times, headers=given.headers, body=body)
+        body = given.body if at in ("request", "token") else None
+        code, message = error.get("code", self.code or ""), error.get("message", "")
+        return Fault(at, match, status or self.status, code, message, times, given.headers, body)
 
 
 @cache
@@ -63,6 +67,31 @@ def recordings() -> dict[str, Recording]:
     """Every recording, by name."""
     lines = FILE.read_text("utf-8").replace("/subscriptions/00000000-0000-0000-0000-000000000000", BASE).splitlines()
     return {r.name: r for r in (Recording(**json.loads(line)) for line in lines)}
+
+
+CITED: dict[str, tuple[int, str, str]] = {
+    # No recording under a licence shows them: code -> status, sentence in few words, a public page that has it in full.
+    "AllocationFailed": (409, "insufficient capacity in the region", "learn.microsoft.com/troubleshoot/azure/virtual-machines/windows/allocation-failure"),
+    "ZonalAllocationFailed": (409, "insufficient capacity in the zone", "learn.microsoft.com/troubleshoot/azure/virtual-machines/windows/allocation-failure"),
+    "OverconstrainedZonalAllocationRequest": (409, "no room for this\ncombination of constraints", "github.com/Azure/azure-cli/issues/31200"),
+    "SkuNotAvailable": (409, "currently not available in location 'westeurope'", "aka.ms/azureskunotavailable"),
+    "RequestDisallowedByPolicy": (403, "Resource 'x' was disallowed by policy 'no such sizes'", "learn.microsoft.com/azure/azure-resource-manager/troubleshooting/error-policy-requestdisallowedbypolicy"),
+    "ScopeLocked": (409, "the scope is locked", "learn.microsoft.com/azure/azure-resource-manager/management/lock-resources"),
+    "AnotherOperationInProgress": (409, "another operation is in progress", "github.com/Azure-Samples/azuresandbox/issues/329"),
+    "NonAzSkusNotAllowedForVPNGateway": (400, "non-AZ SKUs are no longer supported", "learn.microsoft.com/azure/vpn-gateway/gateway-sku-consolidation"),
+    "ResourceGroupBeingDeleted": (409, "it is in deprovisioning state", "learn.microsoft.com/azure/azure-resource-manager/troubleshooting/common-deployment-errors"),
+    "PublicIPCountLimitReached": (400, "cannot create more than 10 addresses", "learn.microsoft.com/azure/azure-resource-manager/troubleshooting/common-deployment-errors"),
+}  # fmt: skip
+EXPIRED = {"error": "invalid_client", "error_description": "AADSTS7000222: the secret is expired. Trace ID: 1"}
+"""The token service's answer (learn.microsoft.com/entra/identity-platform/reference-error-codes)."""
+
+
+def fault(name: str, at: str = "request", match: str = ".", times: int = 1, **more: Any) -> Fault:
+    """The failure that a recording shows, or one of `CITED`, to happen in the emulated cloud."""
+    if name in CITED:
+        status, message, _ = CITED[name]
+        return Fault(at, match, status, name, message, times, **more)
+    return recordings()[f"failures/{name}"].fault(at, match, times, **more)
 
 
 @dataclass

@@ -24,7 +24,7 @@ from netperf_lib.hosts.azure.failures import DEEDS, KINDS, AzError
 from .cloud import BASE, SUBSCRIPTION, Answer, Cloud
 from .conftest import World, experiment
 from .direct import DirectAz
-from .recordings import Replay, recordings
+from .recordings import CITED, Replay, recordings
 from .shapes import ASKED_FOR, RECORDED, fields, shape
 
 pytestmark = pytest.mark.slow
@@ -526,3 +526,11 @@ def test_every_recording_is_used() -> None:
     assert unread == UNREAD
     assert {r.licence for r in ALL.values()} == {"MIT"}
     assert len(ALL) - len(unread) >= 100
+
+
+def test_what_fails_in_the_emulated_cloud_is_recorded_or_cited() -> None:
+    """No test makes a failure up: each names a recording, or a code with the page that has it."""
+    for file in Path(__file__).parent.glob("test_*.py"):
+        made_up = re.findall(r"Fault\((?!\"token\")\s*\"[^)]*", file.read_text("utf-8"))
+        assert not made_up, f"{file.name}: {made_up}"
+    assert all(page.count("/") >= 1 and not page.startswith("http") for _, _, page in CITED.values())

@@ -18,9 +18,10 @@ from netperf_lib.hosts.azure import checks
 from netperf_lib.hosts.azure.topology import topology
 
 from . import record
-from .cloud import SUBSCRIPTION, Cloud, Fault
+from .cloud import SUBSCRIPTION, Cloud
 from .conftest import World, experiment
 from .direct import DirectAz
+from .recordings import fault
 from .test_landing_zone import priced
 
 SUBJECTS = (
@@ -73,8 +74,7 @@ def test_what_is_wrong_is_told_with_its_remedy(az: DirectAz, cloud: Cloud, subje
         case "quota":
             cloud.limits["westeurope", "standardDSv5Family"] = 1
         case "policy":
-            text = "Resource 'x' was disallowed by policy"
-            cloud.faults.append(Fault("request", "POST .*/validate", 403, "RequestDisallowedByPolicy", text, times=9))
+            cloud.faults.append(fault("RequestDisallowedByPolicy", match="POST .*/validate", times=9))
         case "built upon":
             where = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/g/providers/Microsoft.Network/bastionHosts/b"
             more = {"bastion": where, "management": "private"}

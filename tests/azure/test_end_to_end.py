@@ -31,10 +31,11 @@ from netperf_lib.hosts.azure import template
 from netperf_lib.reporting.cover import caveats
 
 from . import test_real
-from .cloud import BASE, OTHER, SUBSCRIPTION, Fault
+from .cloud import BASE, OTHER, SUBSCRIPTION
 from .conftest import PRICES, World, experiment
 from .direct import DirectAz
 from .emulator import CALLER, login
+from .recordings import fault
 from .test_landing_zone import hub
 from .test_place import CIRCUIT, NSG, outside
 from .transcript import whole_way
@@ -162,7 +163,7 @@ def test_rights_on_one_resource_group_suffice_to_place_measure_and_remove(world:
     outside(world.cloud)
     before = json.dumps(world.cloud.resources, sort_keys=True)
     theirs = f"[A-Z]+ {BASE}/(locations|providers/(?![^/]+/operation)|deployments)"  # who began one may ask for its end
-    world.cloud.faults.append(Fault("request", theirs, 403, "AuthorizationFailed", "no authorization", times=999))
+    world.cloud.faults.append(fault("403-authorization-storage", match=theirs, times=999))
     declared = experiment("a b same-zone", **world.options(resource_group="net"))
     pipeline.collect(write(declared, tmp_path), root=tmp_path / "data", rounds=1, duration_s=0.3)
     assert set(load(tmp_path / "data" / "probe")["status"]) == {"ok"}

@@ -31,10 +31,11 @@ from netperf_lib.hosts.azure.topology import topology
 from netperf_lib.questions.lead import conclude
 
 from ..conftest import REPO
-from .cloud import BASE, OTHER, SUBSCRIPTION, Answer, Cloud, Fault
+from .cloud import BASE, OTHER, SUBSCRIPTION, Answer, Cloud
 from .conftest import PRICES, experiment
 from .direct import DirectAz
 from .emulator import Emulator
+from .recordings import fault
 from .test_place import CIRCUIT, NSG, VM, claims, outside
 
 NETWORK = f"{BASE}/resourceGroups/net/providers/Microsoft.Network/virtualNetworks"
@@ -52,7 +53,7 @@ def test_a_locked_group_does_not_keep_the_others(az: DirectAz, cloud: Cloud, tmp
     for number in (1, 2, 3):
         azure.up(experiment(), number=number, state=tmp_path)
     locked = next(g for g in cloud.groups if g.endswith("d1"))
-    cloud.faults.append(Fault("request", f"DELETE .*{locked}$", 409, "ScopeLocked", "it is locked", times=9))
+    cloud.faults.append(fault("ScopeLocked", match=f"DELETE .*{locked}$", times=9))
     with pytest.raises(AzureError, match=locked):
         azure.down(experiment(), state=tmp_path)
     assert list(cloud.groups) == [locked]
@@ -343,8 +344,8 @@ def test_a_pair_that_is_added_is_placed_beside_what_is_up(az: DirectAz, cloud: C
 
 def test_what_cannot_be_added_leaves_what_is_up(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     azure.up(experiment("a b same-zone"), number=1, state=tmp_path)
-    cloud.faults.append(Fault("resource", f"{VM} c", code="ZonalAllocationFailed", message="no room"))
-    with pytest.raises(AzureError, match="no room"):
+    cloud.faults.append(fault("ZonalAllocationFailed", "resource", f"{VM} c"))
+    with pytest.raises(AzureError, match="insufficient capacity"):
         azure.up(experiment("a b same-zone", "a c cross-zone"), number=1, state=tmp_path)
     assert {"a", "b"} <= set(cloud.names(VM))
 
@@ -370,9 +371,7 @@ def test_port_22_follows_the_caller(az: DirectAz, cloud: Cloud, tmp_path: Path) 
 def test_rights_on_one_resource_group_suffice(az: DirectAz, cloud: Cloud, tmp_path: Path) -> None:
     outside(cloud)
     forbidden = f"GET {BASE}/(locations|providers/)"
-    cloud.faults.append(
-        Fault("request", forbidden, 403, "AuthorizationFailed", "no authorization over scope", times=99)
-    )
+    cloud.faults.append(fault("403-authorization-storage", match=forbidden, times=99))
     declared = experiment("a b same-zone", resource_group="net")
     found = azure.preflight(declared)
     assert not found.problems
@@ -578,7 +577,7 @@ def test_a_long_name_is_no_reason_to_fail(az: DirectAz, cloud: Cloud, tmp_path: 
     many = experiment(
         f"a {host} standard-lb", vms={host: {"backends": 11}}, resource_group="net", alternative_zones=True
     )
-    cloud.faults.append(Fault("resource", f"{VM} ", code="ZonalAllocationFailed", message="no room"))
+    cloud.faults.append(fault("ZonalAllocationFailed", "resource", f"{VM} "))
     azure.up(many, number=100, state=tmp_path / "hosts")
     ends = {"gateway_sku": "UltraPerformance"}
     vms = {"a": ends, "b": ends | {"region": "australiasoutheast"}, "c": ends | {"region": "australiaeast"}}
