@@ -549,10 +549,9 @@ def report(
 
 @npl.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--tables", type=click.Path(file_okay=False, path_type=Path), help="Write parquet tables to this folder.")
 @click.option("--workers", type=click.IntRange(min=1), help="Number of files to read at a time.")
 @as_json
-def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_json: bool) -> None:
+def parse(files: tuple[Path, ...], workers: int | None, as_json: bool) -> None:
     """Read logs of network benchmarks.
 
     Reads iperf3, iperf 2, qperf, sockperf, ntttcp, netperf and more.
@@ -561,7 +560,7 @@ def parse(files: tuple[Path, ...], tables: Path | None, workers: int | None, as_
     from .data.logs import parse_files
 
     with _progress("logs") as progress:
-        runs, errors = parse_files(files, tables=tables, workers=workers, progress=progress)
+        runs, errors = parse_files(files, workers=workers, progress=progress)
     if as_json:
         _echo(json.dumps(runs, indent=2))
     else:

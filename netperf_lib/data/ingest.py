@@ -318,12 +318,8 @@ def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> 
                 row, parsed, refused = read_run(store, run_id, place, digests.get(run_id))
                 seen[run_id] = "!" * refused + row["raw_sha256"][:_SHORT]
                 rows.append(row)
-                try:
-                    for table, some in detail(store.experiment, run_id, parsed):
-                        writers[table].add(some)
-                except ParseError as e:  # a damaged packet is detected only while the packets are read
-                    row |= {"status": "partial", "error": str(e).replace(str(place), f"raw/{run_id}")}
-                    row |= dict.fromkeys(METRICS)
+                for table, some in detail(store.experiment, run_id, parsed):
+                    writers[table].add(some)
         _name_missing(rows)
         content: dict[str, Any] = {"reader": reader_version(), "schema": SCHEMA_VERSION}
         content |= {"experiment": store.experiment, "runs": seen}

@@ -9,11 +9,8 @@ import os
 import stat
 import sys
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -30,24 +27,7 @@ BATCH = 64
 SHARED = 8 << 20
 """Fewer bytes than this are read in this process alone: starting a worker takes as long."""
 MOST = 1 << 30
-"""Largest log that is read, in unpacked bytes, except for packets of sockperf, which are read piece by piece."""
-
-
-@dataclass(frozen=True)
-class FileChunks:
-    """The unpacked bytes of a file from its start, a piece at a time; called again for each pass."""
-
-    path: str
-    size: int = 1 << 20
-
-    def __call__(self) -> Iterator[bytes]:
-        """Yield the bytes from the start of the file."""
-        with Path(self.path).open("rb") as f:
-            packed = f.read(2) == _GZIP
-            f.seek(0)
-            with gzip.open(f) if packed else f as unpacked:
-                while chunk := unpacked.read(self.size):
-                    yield chunk
+"""Largest log that is read, in unpacked bytes."""
 
 
 def parse(path: str | os.PathLike[str], *, own: bool = False) -> list[ParsedRun]:
@@ -86,11 +66,6 @@ def parse(path: str | os.PathLike[str], *, own: bool = False) -> list[ParsedRun]
             about = os.fstat(f.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise ParseError("not a regular file; to read a pipe, pass it as standard input", file=name)
-            packed = f.read(2) == _GZIP
-            f.seek(0)
-            large = about.st_size >= tools.LARGE // (20 if packed else 1)
-            if large and (runs := tools.parse_stream(FileChunks(name), file=name)):
-                return runs
             if about.st_size > MOST:
                 raise ParseError(_TOO_LARGE, file=name)
             held = [_unpacked(f, name)]
@@ -228,7 +203,6 @@ def to_json(run: ParsedRun) -> dict[str, Any]:
 def parse_files(
     paths: Sequence[str | os.PathLike[str]],
     *,
-    tables: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[dict[str, Any]], list[str]]:
@@ -239,9 +213,6 @@ def parse_files(
     paths : sequence of path-like
         The files; a folder means all files in it, a pattern that is not a file name (`*`, `?`, `[`) those that it
         matches, ``-`` standard input.
-    tables : path-like, optional
-        Folder to write the tables ``runs``, ``intervals``, ``percentiles`` and ``samples`` to, each a folder of
-        parquet. The `run_id` of a run is its file and line.
     workers : int, optional
         Number of processes; by default as many as there are processors, and none for little data.
     progress : callable, optional
@@ -257,15 +228,14 @@ def parse_files(
     names = [name for p in paths for name in expand(os.fspath(p))]
     if "-" in names:
         workers = 1  # other processes cannot read the standard input of this one
-    folder = None if tables is None else os.fspath(tables)
-    tasks = [(i, names[i : i + BATCH], folder) for i in range(0, len(names), BATCH)]
+    tasks = [(i, names[i : i + BATCH]) for i in range(0, len(names), BATCH)]
     if len(names) > 1 and workers is None and sum(map(_size, names)) >= SHARED:
         workers = os.cpu_count()
         # a large file is worth a separate task
-        tasks = [(i, names[i : i + 1], folder) for i in range(len(names))] if len(names) < BATCH else tasks
+        tasks = [(i, names[i : i + 1]) for i in range(len(names))] if len(names) < BATCH else tasks
     found: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
     done = 0
-    for (first, batch, _), result in run_all(_read_batch, tasks, workers or 1):
+    for (first, batch), result in run_all(_read_batch, tasks, workers or 1):
         found[first] = result
         done += len(batch)
         if progress is not None:
@@ -305,57 +275,15 @@ def _size(name: str) -> int:
         return 0
 
 
-def _read_batch(first: int, names: list[str], tables: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+def _read_batch(_: int, names: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
     runs: list[dict[str, Any]] = []
     errors: list[str] = []
-    with ExitStack() as stack:
-        add = stack.enter_context(_writing(tables, first)) if tables is not None else None
-        for name in names:
-            try:
-                parsed = parse(name)
-                if add is not None:
-                    add(parsed)
-            except ParseError as e:
-                errors.append(str(e))
-            else:
-                runs += map(to_json, parsed)
+    for name in names:
+        try:
+            runs += map(to_json, parse(name))
+        except ParseError as e:
+            errors.append(str(e))
     return runs, errors
-
-
-@contextmanager
-def _writing(tables: str, first: int) -> Iterator[Callable[[list[ParsedRun]], None]]:
-    """Yield a writer of runs as one part of every table; the part appears when everything is written."""
-    import pyarrow as pa
-
-    from .files import folder
-    from .tables import SCHEMAS, PartWriter, detail
-
-    place = folder(tables)
-    with ExitStack() as stack:
-        writers = {
-            name: stack.enter_context(PartWriter(name, partial(place.new_file, f"{name}/part-{first:08d}.parquet")))
-            for name in SCHEMAS
-        }
-
-        def add(parsed: list[ParsedRun]) -> None:
-            lines: Counter[int] = Counter()
-            for run in parsed:
-                lines[run.line] += 1
-                again = f".{lines[run.line]}" if lines[run.line] > 1 else ""
-                run_id = f"{run.file}:{run.line}{again}"
-                for name, rows in detail("", run_id, [run]):
-                    writers[name].add(rows)
-                row: dict[str, Any] = {k: v for k, v in run.parameters.items() if k in _PARAMETERS} | dict(run.metrics)
-                row |= {k: getattr(run, k) for k in _PLAIN} | {"warnings": list(run.warnings)}
-                row |= {"run_id": run_id, "raw_path": run.file}
-                writers["runs"].add(pa.Table.from_pylist([row], schema=SCHEMAS["runs"]))
-
-        yield add
-        for writer in writers.values():
-            writer.close({})
-
-
-_PARAMETERS = "protocol direction streams message_bytes tcp_buffer_bytes duration_s omit_s congestion_control".split()
 
 
 def published() -> Path:

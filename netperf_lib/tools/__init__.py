@@ -1,9 +1,7 @@
 """The tools: commands to run and readers of their output. A tool is a file or a folder, listed in `registry`."""
 
 from .interface import Commands as Commands
-from .reading import LARGE as LARGE
 from .reading import parse as parse
-from .reading import parse_stream as parse_stream
 from .registry import READERS as READERS
 from .registry import TOOLS as TOOLS
 from .registry import tool as tool

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 from ..errors import ParseError
-from . import iperf3, sockperf
+from . import iperf3
 from .embedded import embedded
 from .interface import Reader
 from .parsed import ParsedRun
 from .registry import READERS
 from .wrapping import Voice, cleaned, decode, repaired, started, without_colours
-
-LARGE = 4 << 20
-"""A file of at least this many bytes is first offered to the readers of pieces and of whole documents."""
 
 LARGEST = 256 << 20
 """Maximum size of a text in bytes; its runs and intervals take up to twelve times as much memory."""
@@ -44,10 +41,8 @@ def parse(data: str | bytes, *, file: str | None = None, own: bool = False) -> l
     ParseError
         The text contains no run of a known tool, or is larger than `LARGEST`.
     """
-    if isinstance(data, bytes):
-        large = len(data) >= LARGE or data.startswith(b"{")
-        if large and (document := iperf3.read_whole(data)):
-            return [_placed(r, file) for r in document]
+    if isinstance(data, bytes) and (document := iperf3.read_whole(data)):
+        return [_placed(r, file) for r in document]
     if len(data) > LARGEST:
         raise ParseError(
             f"the text is larger than {LARGEST >> 20} MiB and not a complete iperf3 JSON document: "
@@ -137,12 +132,6 @@ def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
         seen[log] = len(runs)
         runs += [replace(r, line=line) for r in found if r.tool != "unknown"]
     return runs
-
-
-def parse_stream(chunks: Callable[[], Iterator[bytes]], *, file: str | None = None) -> list[ParsedRun] | None:
-    """Read a large file piece by piece; None if no tool can do so and it must be read whole."""
-    found = sockperf.read_stream(chunks)
-    return [_placed(r, file) for r in found] if found else None
 
 
 def _placed(run: ParsedRun, file: str | None, line: int = 1) -> ParsedRun:

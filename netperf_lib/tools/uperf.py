@@ -21,7 +21,7 @@ MARKS = ("running profile:", "name:Txn", "Txn1 ", "Txn2 ")
 _START = re.compile(r"^Starting \d+ (?:threads?|process\w*) running profile:(\S+) \.\.\.", re.MULTILINE)
 _ROW = re.compile(
     r"^(Txn\d+|Total)[ \t]+(0|\d+\.\d\d)([KMGT]?)B?[ \t]*/[ \t]*(\d+\.\d\d)\(s\) = +"
-    r"(0|\d+\.\d\d)([KMGT]?)(?:b/s)?(?:[ \t]+(\d+)op/s)?(?=\s)",
+    r"(0|\d+\.\d\d)([KMGT]?)(?:b/s)?(?:[ \t]+(\d+)op/s(?!\S)|(?=[ \t]*\n))",
     re.MULTILINE,
 )
 _ANY_ROW = re.compile(r"^(?:Txn\d+|Total)[ \t]+[\d.].*", re.MULTILINE)

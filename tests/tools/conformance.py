@@ -131,23 +131,37 @@ def iperf2() -> Iterator[Case]:
 
 
 def latency_tools() -> Iterator[Case]:
-    """Tests of qperf and sockperf, and the forms in which they print."""
+    """Tests of qperf and sockperf: sizes × options × forms in which they print."""
     tests = ("tcp_lat", "tcp_bw", "udp_lat", "udp_bw")
-    forms = ("", "-v", "-vv", "-vvs -vvt -vvu -uu", "-uu -un", "-v -vvs")
-    for test, size, form in itertools.product(tests, ("", "-m 1000", "-m 32K"), forms):
-        if test.startswith("udp") and size == "-m 32K":
+    sizes = ("", "-m 1", "-m 64", "-m 1000", "-m 1400", "-m 8K", "-m 32K")
+    forms = ("", "-v", "-vv", "-vvs -vvt -vvu -uu", "-uu -un", "-v -vvs", "-vvs", "-vvt", "-vvu", "-vvc", "-ub", "-e 6")
+    for test, size, form, buffer in itertools.product(tests, sizes, forms, ("", "-sb 64K")):
+        if test.startswith("udp") and size.endswith("K"):
             continue
-        words = f"qperf {{server}} -ip {PORT + 1} -t 2 {form} {size} {test}"
+        words = f"qperf {{server}} -ip {PORT + 1} -t 1 {form} {size} {buffer} {test}"
         yield Case("qperf", tuple(words.split()), ("qperf",), test.startswith("udp"))
     yield Case("qperf", tuple(f"qperf {{server}} -ip {PORT + 1} -t 1 -oo msg_size:1:64:*4 tcp_lat".split()), ("qperf",))
     modes = ("ping-pong", "under-load", "throughput")
-    options = ("", "--full-rtt", "-m 200", "--full-log /dev/stdout", "--pps 500", "--burst 4", "--no-rdtsc")
-    for mode, option, tcp in itertools.product(modes, options, ("", "--tcp")):
-        if mode == "throughput" and option == "--full-rtt":
+    messages = ("", "-m 64", "-m 200", "-m 1000", "-m 1400")
+    options = ("", "--full-rtt", "--full-log /dev/stdout", "--pps 500", "--burst 4", "--no-rdtsc", "--dontwarmup")
+    options += ("--giga-size", "--increase_output_precision", "--buffer-size 65536", "--tcp-avoid-nodelay")
+    options += ("--reply-every 10", "--timeout 100", "--client_port 7777")
+    for mode, message, option, tcp in itertools.product(modes, messages, options, ("", "--tcp")):
+        if (mode == "throughput" and option == "--full-rtt") or ("reply" in option and mode != "under-load"):
+            continue
+        if ("nodelay" in option and not tcp) or ("log" in option and message not in ("", "-m 1000")):
             continue
         rate = "--mps 2000" if mode != "ping-pong" and "--pps" not in option else ""
-        words = f"sockperf {mode} -i {{server}} -t 2 {rate} {option} {tcp}".replace("--pps", "--mps")
+        seconds = 2 if option == "--no-rdtsc" else 1  # its first second is not counted
+        words = f"sockperf {mode} -i {{server}} -t {seconds} {message} {rate} {option} {tcp}".replace("--pps", "--mps")
         yield Case("sockperf", tuple(words.split()), tuple(f"sockperf server {tcp}".split()), not tcp)
+    for mode, mps, message, form in itertools.product(
+        modes, (500, 1000, 2000, 4000), (14, 100, 500, 1200), ("", "--full-rtt", "--tcp")
+    ):
+        tcp = form if form == "--tcp" else ""
+        words = f"sockperf {mode} -i {{server}} -t 1 --mps {mps} -m {message} {form}"
+        if mode != "throughput" or form != "--full-rtt":
+            yield Case("sockperf", tuple(words.split()), tuple(f"sockperf server {tcp}".split()), not tcp)
 
 
 EVENTS = ("peer killed", "client SIGINT", "client SIGTERM", "client SIGKILL", "network lost for 2 s", "clock +1 h")
@@ -218,7 +232,7 @@ def own() -> Iterator[Case]:
                 spec = TestSpec(tool=tool.NAME, test=test, options=given, duration_s=2)
                 pair = Pair(client="a", server="b", placement="ppg")
                 trial = Trial(deployment=1, round=1, order=0, pair=pair, test=spec, streams=streams)
-                commands = tool.commands(trial, SERVER, PORT)
+                commands = tool.commands(trial.request, SERVER, PORT)
                 assert commands.server
                 udp = "udp" in (test, given.get("protocol"), test[:3]) or (
                     tool.NAME == "sockperf" and not given.get("protocol")

@@ -1,9 +1,10 @@
 """How much of the readers the tests hold: change one constant or one comparison, and see whether a test turns red.
 
-``python -m tests.tools.mutate [--sample 300] [--seed 1]`` changes the source in memory, one change in each process: a
-number is one more, a text has another end, a comparison is its opposite. First the golden logs and the conformance
-corpus are read; a change that they do not show runs the other tests of the readers. It prints the share that turned a
-test red, and every change that did not.
+``python -m tests.tools.mutate [--sample 300] [--seed 1]`` changes the source in memory: a number is one more, a text
+has another end, a comparison is its opposite. Each change is tried in a fork of this process, which has everything
+imported but the library's readers: first the golden logs and the conformance corpus are read, those of the changed
+tool first; a change that they do not show runs the other tests of the readers. The sample takes the same share of every
+file. It prints the share that turned a test red, and every change that did not.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import importlib.machinery
 import importlib.util
 import os
 import random
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -24,18 +24,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-# nothing of the library, but what takes it long to import: once, and shared by all processes
-import msgspec  # noqa: F401
-import numpy as np  # noqa: F401
-import orjson  # noqa: F401
+import pandas as pd  # noqa: F401 - what tests import is imported once, and shared by all processes
+import pytest
+
+from netperf_lib.experiment import model  # noqa: F401
+from tests.tools import conformance
 
 PACKAGE = Path(__file__).parents[2] / "netperf_lib"
 OPPOSITE = {
     ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "==",
     ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is",
 }  # fmt: skip
-TESTS = "tests/tools tests/measure/test_collector.py tests/data/test_logs.py"
-SLOW = "damage or any_ or unnoticed or early or full_log or ipv6"
+TESTS = ["tests/tools", "tests/data/test_logs.py", "--ignore=tests/tools/test_golden.py"]
+TESTS += ["--ignore=tests/tools/test_conformance.py", "--ignore=tests/tools/test_corpus.py"]
+WITHOUT = (
+    "not (any_ or runs_and or every_packet or documentation or alternation or ipv6 or what_arrived or throughput_is)"
+)
+"""Tests that take long: they draw thousands of logs, or run the tools."""
+DOCUMENTS = conformance.read()
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def changes(path: Path) -> Iterator[Change]:
         if isinstance(node, ast.Constant) and node.end_lineno == node.lineno and node.end_col_offset is not None:
             at, to = offset(node.lineno, node.col_offset), offset(node.lineno, node.end_col_offset)
             old = source[at:to]
-            if type(node.value) in (int, float):
+            if isinstance(node.value, int | float) and not isinstance(node.value, bool):
                 yield Change(name, at, to, repr(node.value + 1), "number", node.lineno)
             elif type(node.value) is str and old[-1:] in "'\"" and len(old) > 2 and not old.endswith(('"""', "'''")):
                 yield Change(name, to - 1, to - 1, "~", "text", node.lineno)
@@ -126,15 +132,30 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def red(change: Change) -> bool:
-    """Whether a golden log or a document of the corpus shows the change; in this process."""
+    """Whether a test shows the change; in this process, which is of no use afterwards."""
     sys.meta_path.insert(0, Finder(change))
+    for name in [n for n in sys.modules if n.startswith(("netperf_lib.tools", "netperf_lib.data", "tests.tools."))]:
+        if name != conformance.__name__:
+            del sys.modules[name]
+            package, _, last = name.rpartition(".")
+            if package in sys.modules:
+                vars(sys.modules[package]).pop(last, None)  # else it would be imported from there
+    conformance.read = lambda: DOCUMENTS
+    return _figures_differ(Path(change.path).parts[1].removesuffix(".py")) or bool(
+        pytest.main(["-q", "-x", "-p", "no:cacheprovider", *TESTS, "-k", WITHOUT])
+    )
+
+
+def _figures_differ(tool: str) -> bool:
+    """Whether a golden log or a document of the corpus is read differently; those of a tool come first."""
     from tests.tools import golden, test_conformance
 
-    part = Path(change.path).parts[1].removesuffix(".py")
-    logs = sorted(golden.golden_logs(), key=lambda log: (log.parent.name != part, log.stat().st_size))
+    logs = sorted(golden.golden_logs(), key=lambda log: (log.parent.name != tool, log.stat().st_size))
     if any(golden.difference(log) for log in logs):
         return True
-    return test_conformance.digests() != test_conformance.DIGESTS.read_text().split()
+    expected = list(zip(DOCUMENTS, test_conformance.DIGESTS.read_text().split(), strict=True))
+    expected.sort(key=lambda pair: pair[0]["tool"] != tool)
+    return any(test_conformance.digest(document) != digest for document, digest in expected)
 
 
 def shown(change: Change) -> bool:
@@ -148,7 +169,7 @@ def shown(change: Change) -> bool:
             os._exit(red(change))
         except BaseException:  # noqa: BLE001 - also SystemExit of what was changed
             os._exit(1)
-    for _ in range(1200):
+    for _ in range(2400):
         done, status = os.waitpid(process, os.WNOHANG)
         if done:
             return status != 0
@@ -158,45 +179,33 @@ def shown(change: Change) -> bool:
     return True
 
 
-def tested(change: Change) -> bool:
-    """Whether one of the other tests turns red."""
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "tests.tools.mutate", "-p", "no:cacheprovider"]
-    environment = os.environ | {"NETPERF_MUTANT": repr(change)}
-    for chosen in (f"not ({SLOW})", SLOW):
-        done = subprocess.run(
-            [*words, *TESTS.split(), "-k", chosen], env=environment, capture_output=True, check=False,
-            cwd=PACKAGE.parent,
-        )  # fmt: skip
-        if done.returncode:
-            return True
-    return False
-
-
-if mutant := os.environ.get("NETPERF_MUTANT"):  # in the process of `tested`, before anything is imported
-    sys.meta_path.insert(0, Finder(eval(mutant)))
+def stratified(size: int, rng: random.Random) -> list[Change]:
+    """Draw changes, the same share of every file."""
+    files = [list(changes(path)) for path in sorted((PACKAGE / "tools").rglob("*.py"))]
+    total = sum(map(len, files))
+    return [c for every in files for c in rng.sample(every, round(size * len(every) / total))]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="golden logs and corpus only")
+    parser.add_argument("--only", default="", help="the beginning of the paths to change")
     a = parser.parse_args()
-    every = [c for path in sorted((PACKAGE / "tools").rglob("*.py")) for c in changes(path)]
-    chosen = random.Random(a.seed).sample(every, min(a.sample, len(every)))
+    chosen = [c for c in stratified(a.sample, random.Random(a.seed)) if c.path.startswith(f"tools/{a.only}")]
     survived = []
     counts: Counter[tuple[str, bool]] = Counter()
     for i, change in enumerate(chosen, 1):
-        found = shown(change) or (not a.quick and tested(change))
-        counts[change.kind, found] += 1
-        if not found:
+        killed = shown(change)
+        counts[change.kind, killed] += 1
+        if not killed:
             survived.append(change)
             source = (PACKAGE / change.path).read_text("utf-8").splitlines()[change.line - 1].strip()
             print(f"{i} {change.path}:{change.line}: {change.kind} -> {change.new.strip()}: {source}", flush=True)
     kinds = ", ".join(
         f"{k} {counts[k, True]} of {counts[k, True] + counts[k, False]}" for k in ("number", "text", "comparison")
     )
-    print(f"{len(chosen) - len(survived)} of {len(chosen)} changes turn a test red ({kinds}), of {len(every)}")
+    print(f"{len(chosen) - len(survived)} of {len(chosen)} changes turn a test red ({kinds})")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from netperf_lib import tools
+from netperf_lib.data.layout import new_record
+from netperf_lib.data.tables import run_row
 from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
 from tests.tools import conformance, golden
@@ -27,8 +31,10 @@ NOT_READ = re.compile(
     r"|iperf -c .* -n 4M .*-y C"  # one row of less than a second may be the first interval of a log that was cut
 )
 """Forms of iperf 2 that are read in part, or not; the page on logs says so."""
-UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:-R )?(?:-y C )?clock")
-"""One row of TCP says nothing of a clock that was stepped; a trial does, which knows how long it was to take."""
+NOTHING = re.compile(r" failed: |Can`t connect|No valid observations found")
+"""What a tool says that measured nothing."""
+UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:(?:-R )?(?:-y C )?|-u -b 15M -y C )clock")
+"""One row says nothing of a clock that was stepped; a trial does, which knows how long it was to take."""
 
 
 def parse(document: dict[str, Any]) -> list[ParsedRun]:
@@ -44,10 +50,10 @@ def payload(document: dict[str, Any], way: str) -> float:
     return float(truth[f"{way}_bytes"] - headers * truth[f"{way}_packets"])
 
 
-def digests() -> list[str]:
-    """A digest of all that is read of each document, in their order."""
-    every = ([golden.complete(run) for run in parse(document)] for document in DOCUMENTS)
-    return [hashlib.sha256(golden.dump(runs).encode()).hexdigest()[:8] for runs in every]
+def digest(document: dict[str, Any]) -> str:
+    """A digest of all that is read of a document."""
+    runs = [golden.complete(run) for run in parse(document)]
+    return hashlib.sha256(golden.dump(runs).encode()).hexdigest()[:8]
 
 
 def near(read: float, true: float, relative: float, absolute: float = 0.0) -> bool:
@@ -89,13 +95,17 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
             clock += 0.05 if udp and document["tool"] == "iperf2" else 0.0  # the rate is of the other end's time
             clock += 0.011 / length if length and "-J" not in command else 0.0
             own_length = not word and (not name or "throughput_bps" not in m)  # the length is that of the first way
+            own_length &= not (
+                udp and document["tool"] == "iperf2" and document["end"] == "client"
+            )  # a server's report
             if rate and length and count and own_length and not near(rate * length / 8, count, clock):
                 found.append(f"throughput{word}{name}_bps {rate:.0f} in {length} s are not {count} bytes")
             seconds = asked_seconds(command)
             alone = rate and count is None and seconds and not event and not (qperf and udp)
-            if alone and not near(rate, 8 * size / seconds, 0.15):
+            if alone and not near(rate, 8 * size / seconds, 0.15, 8 * SMALL / seconds):
                 found.append(f"throughput{word}{name}_bps {rate:.0f}, and {8 * size / seconds:.0f} passed")
-        if lost is not None and udp and not event and "-O 1" not in command:
+        # sockperf counts lost answers, and under load only some messages are answered
+        if lost is not None and udp and not event and "-O 1" not in command and document["tool"] != "sockperf":
             packets, dropped = truth[f"{way}_packets"], truth[f"{way}_dropped"]
             flood = dropped > 0.2 * packets  # what is lost last is not missed by a receiver, which itself loses more
             size = m.get(f"transferred{word}_bytes")
@@ -111,13 +121,13 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
         low, high = truth["rtt_us"]
         if not 0.5 * low <= rtt <= 2 * high:
             found.append(f"rtt_loaded_us {rtt}, and ss says {low} to {high}")
-    one_by_one = ("ping-pong" in command or "_lat" in command) and "burst" not in command and "-m 32K" not in command
+    one_by_one = ("ping-pong" in command or "_lat" in command) and "burst" not in command and "K " not in command
     for name, trips in (("latency_oneway_us", 2), ("rtt_us", 1)):
         if name in m and one_by_one and not event and "--mps" not in command:
-            # sockperf warms up first
+            # sockperf warms up first, and a busy client waits between an answer and its next message
             seconds = asked_seconds(command) or 0.0
             true = 1e6 * seconds / truth["forward_packets"] / trips
-            if not 0.9 * true - 2 <= m[name] <= 1.1 * true * truth["elapsed_s"] / seconds + 2:
+            if not 0.6 * true - 2 <= m[name] <= 1.1 * true * truth["elapsed_s"] / seconds + 2:
                 found.append(f"{name} {m[name]}, and {truth['forward_packets']} messages are {true:.1f}")
     return found
 
@@ -135,7 +145,7 @@ def findings(documents: list[dict[str, Any]]) -> tuple[list[str], list[str], int
         label = f"{document['tool']} {document['end']}: {document['command']}"
         silent = "connect-only" in document["command"] and document["end"] == "server"
         finished = not document["event"] and document["truth"]["exit"] == 0 and not silent
-        finished &= " failed: " not in document["text"] and "Can`t connect" not in document["text"]
+        finished &= not NOTHING.search(document["text"])
         finished &= not NOT_READ.search(document["command"])
         whole += finished
         if finished and (not runs or any(r.status != "ok" for r in runs)):
@@ -184,8 +194,40 @@ def test_the_documents_are_of_every_tool_that_is_run() -> None:
     assert {event for _, event in ends} == {"", *events}
 
 
+def test_a_trial_refuses_what_took_much_longer_than_it_asked_for() -> None:
+    """The clock was stepped by an hour: the log alone may be that of a long test, so the figures agree in it."""
+    stepped, others = [], []
+    for document in DOCUMENTS:
+        seconds = asked_seconds(document["command"])
+        good = [run for run in parse(document) if run.status == "ok" and "duration_measured_s" in run.metrics]
+        if not good or not seconds:
+            continue
+        trial = {"tool": good[0].tool, "duration_s": seconds, "omit_s": 1 if "-O 1" in document["command"] else None}
+        row = run_row(new_record(trial=trial), good[:1], None)
+        if good[0].metrics["duration_measured_s"] > 1000:
+            stepped.append(row)
+        elif not document["event"]:
+            others.append(row)
+    assert len(stepped) >= 5
+    assert {row["status"] for row in stepped} == {"partial"}
+    assert all("its clock was stepped" in row["error"] and "throughput_sent_bps" not in row for row in stepped)
+    assert len(others) > 500
+    assert {row["status"] for row in others} == {"ok"}
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(25.0, "ok"), (25.1, "partial")])
+def test_a_trial_may_take_half_as_long_again_and_five_seconds(seconds: float, status: str) -> None:
+    run = ParsedRun(tool="iperf2", status="ok", metrics={"duration_measured_s": seconds})
+    trial = {"tool": "iperf2", "duration_s": 10.0, "omit_s": 10.0 / 3}
+    row = run_row(new_record(trial=trial), [run], None)
+    assert (row["status"], row.get("duration_measured_s")) == (status, seconds if status == "ok" else None)
+    assert run_row(new_record(trial=trial, imported={"file": "a.txt"}), [run], None)["status"] == "ok"
+
+
 def test_all_that_is_read_of_them_is_as_before() -> None:
     changed = [
-        d["command"] for d, a, b in zip(DOCUMENTS, digests(), DIGESTS.read_text().split(), strict=True) if a != b
+        d["command"]
+        for d, a, b in zip(DOCUMENTS, map(digest, DOCUMENTS), DIGESTS.read_text().split(), strict=True)
+        if a != b
     ]
     assert not changed, "`make golden` takes what is read now, once you have looked at it"

@@ -1,11 +1,9 @@
-"""sockperf's log of every packet, read in pieces: the same as read whole, wherever the pieces and the damage fall."""
+"""sockperf's log of every packet: complete, cut, and damaged anywhere."""
 
 from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +15,11 @@ from hypothesis import strategies as st
 from netperf_lib import tools
 from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
-from netperf_lib.tools import sockperf
 from netperf_lib.tools.parsed import ParsedRun
-from netperf_lib.tools.sockperf import packets
 
 LOGS = Path(__file__).parents[1] / "logs" / "sockperf"
 PING_PONG, UNDER_LOAD = ((LOGS / name).read_bytes() for name in ("gen-pp-fulllog.csv", "gen-ul-fulllog-rtt.csv"))
 FIRST = PING_PONG.index(b"usec)\n") + 6
-
-
-def pieces(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[i : i + size] for i in range(0, len(data), size))
-
-
-def chunks(data: bytes, size: int) -> Callable[[], Iterator[bytes]]:
-    return partial(pieces, data, size)
 
 
 def samples(run: ParsedRun) -> dict[str, Any]:
@@ -39,26 +27,7 @@ def samples(run: ParsedRun) -> dict[str, Any]:
     return {k: np.concatenate([b[k] for b in batches]) for k in ("t_s", "latency_us")} if batches else {}
 
 
-def same(a: ParsedRun, b: ParsedRun) -> bool:
-    def plain(run: ParsedRun) -> dict[str, Any]:
-        return logs.to_json(run) | {"percentiles": run.percentiles, "parameters": run.parameters, "file": None}
-
-    x, y = samples(a), samples(b)
-    return plain(a) == plain(b) and x.keys() == y.keys() and all(np.array_equal(x[k], y[k]) for k in x)
-
-
-@pytest.mark.parametrize("data", [PING_PONG, UNDER_LOAD], ids=["ping-pong", "under load, round trips"])
-@pytest.mark.parametrize("size", [1500, 1501, 2048, 4096, 10**6])
-@pytest.mark.parametrize("block", [64, 1 << 20])
-def test_pieces_make_no_difference(data: bytes, size: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packets, "_BLOCK", block)
-    [whole] = tools.parse(data)
-    found = sockperf.read_stream(chunks(data, size))
-    assert found is not None
-    assert same(found[0], whole)
-
-
-def test_a_large_file_is_streamed_and_travels_between_processes(tmp_path: Path) -> None:
+def test_a_large_file_is_read_and_travels_between_processes(tmp_path: Path) -> None:
     n = 120_000
     rows = b"".join(b"%d, %d.%09d, %d.%09d, 10.000\n" % (i, 2, i * 1000, 2, i * 1000 + 20000) for i in range(n))
     head = b"""------------------------------
@@ -83,7 +52,6 @@ packet, txTime(sec), rxTime(sec), latency(usec)
 """
     file = tmp_path / "packets.csv"
     file.write_bytes(head + rows + b"-" * 30 + b"\n")
-    assert file.stat().st_size > tools.LARGE
     [run] = pickle.loads(pickle.dumps(logs.parse(file)))
     assert (run.status, run.samples_count, run.file) == ("ok", n, str(file))
     found = samples(run)
@@ -99,10 +67,8 @@ packet, txTime(sec), rxTime(sec), latency(usec)
     text = file.read_bytes()
     file.write_bytes(text.replace(b"\n60000, 2.060000000", b"\n60000, 2.060900000"))
     [run] = logs.parse(file)
-    kept: list[int] = []
-    with pytest.raises(ParseError, match=f"line {19 + 60001}: "):
-        kept.extend(len(batch["t_s"]) for batch in run.samples())
-    assert sum(kept) == 60000
+    assert (run.status, run.samples_count) == ("partial", 60000)
+    assert "line 60020" in str(run.error)
 
 
 @pytest.mark.parametrize(("off_ns", "status"), [(2, "ok"), (4, "failed")])
@@ -113,26 +79,17 @@ def test_a_statistic_may_be_rounded_apart_from_its_packet_and_no_more(off_ns: in
     assert tools.parse(PING_PONG.replace(line[0], told))[0].status == status
 
 
-@pytest.mark.parametrize(
-    "log", [b"", b"\n", PING_PONG.replace(b"(usec)", b""), PING_PONG[: FIRST - 2], b"iperf Done.\n"]
-)
-def test_what_is_no_full_log_is_left_to_the_general_way(log: bytes) -> None:
-    assert sockperf.read_stream(chunks(log, 4096)) is None
-
-
-@pytest.mark.parametrize("more", [b"sockperf: == version #3.7-no.git ==\n", PING_PONG, b"iperf Done.\n"])
-def test_more_than_one_run_is_left_to_the_general_way(more: bytes) -> None:
-    assert sockperf.read_stream(chunks(PING_PONG + more, 4096)) is None
-
-
-@given(st.integers(0, len(PING_PONG)), st.integers(1500, 5000))
-def test_a_cut_log_is_never_whole(length: int, size: int) -> None:
+@given(st.integers(0, len(PING_PONG)))
+def test_a_cut_log_is_never_complete(length: int) -> None:
     intact = tools.parse(PING_PONG)[0]
-    found = sockperf.read_stream(chunks(PING_PONG[:length], size))
-    for run in found or []:
+    try:
+        found = tools.parse(PING_PONG[:length])
+    except ParseError:
+        return
+    for run in found:
         if run.status == "ok":
-            assert dict(run.metrics) == dict(intact.metrics)
-            assert len(samples(run)["t_s"]) == 164
+            assert run.metrics.items() <= intact.metrics.items()
+            assert run.samples_count in (0, 164)  # without its title there is no list of packets
         else:
             assert not run.metrics
             kept = samples(run)

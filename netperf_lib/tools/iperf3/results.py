@@ -154,6 +154,8 @@ def _metrics(
 ) -> tuple[dict[str, float], list[str]]:
     """Return metrics (none if `end` has no result) and warnings of a finished test; `Damaged` if metrics clash."""
     streams = [s for s in as_list(end.get("streams")) if isinstance(s, dict)]
+    if not all(record(s, "sender", "receiver", "udp") for s in streams):
+        raise Contradictory("a stream of the result has no figures, which contradicts it")
     udp = any("udp" in s for s in streams) or test.get("protocol") == "UDP"
     both = not _REVERSE.isdisjoint(end)
     found: dict[str, float] = {}

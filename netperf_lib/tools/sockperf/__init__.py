@@ -6,7 +6,7 @@ of them; with 3.7's ``--increase_output_precision``, which shows nine decimals, 
 """
 
 from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps
-from .reader import MARKS, NAME, read, read_stream, sightings
+from .reader import MARKS, NAME, read, sightings
 
 __all__ = ["LOAD_TESTS", "OPTIONS", "PACKAGE", "TESTS", "VERSION", "commands", "rate_bps"]
-__all__ += ["MARKS", "NAME", "read", "read_stream", "sightings"]
+__all__ += ["MARKS", "NAME", "read", "sightings"]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from ..alternatives import alternatives
 from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted
 from ..parsed import ParsedRun, Percentile
-from ..wrapping import clean, decode
 from .checks import beyond_of, contradiction, mebibytes, on_wire
 
 NAME = "sockperf"
@@ -145,7 +142,6 @@ _CANDIDATES = {
     for anchor in _ANCHOR.groupindex
 }
 """Lines by their anchor, the likely ones first; a damaged line may have several anchors."""
-_TITLES = b"packet, txTime(sec), rxTime(sec), "
 _HEADER = re.compile(  # before 3.0 with two columns
     r"^(?:packet, txTime\(sec\), rxTime\(sec\), (?:latency|rtt)\(usec\)|txTime, rxTime)[ \t]*\n", re.MULTILINE
 )
@@ -344,40 +340,3 @@ def _latency(value: Mapping[str, float], percentiles: Mapping[float, float], bas
         **{name: value.get(key) for name, key in counts.items()},
         "duration_measured_s": value.get("valid_s") or None,
     }
-
-
-# --- the file of --full-log -------------------------------------------------------------------------------------------
-
-
-def read_stream(chunks: Callable[[], Iterator[bytes]]) -> list[ParsedRun] | None:
-    """Read a ``--full-log`` file without keeping its rows in memory; None if it is not one, or has several runs.
-
-    The rows are read and checked by `ParsedRun.samples`, which raises `ParseError` at the first damaged one.
-    """
-    start = next(chunks(), b"")
-    titles = start.find(_TITLES)
-    first = start.find(b"\n", titles) + 1
-    if titles < 0 or not first or b"test was performed using the following parameters: " not in start[:titles]:
-        return None
-    head = clean(decode(start[:first]))
-    if len(list(sightings(head))) != 1 or _FURTHER_SERVER.search(head) or not _HEADER.search(head):
-        return None
-    from .packets import incomplete, span, streamed
-
-    found = span(chunks, first)
-    if found is None:
-        return None
-    end, last = found
-    at = next(sightings(head))
-    [run] = read(head[at:])  # partial: none of its packets is in this text
-    if run.status == "failed":
-        return [replace(run, line=1 + head.count("\n", 0, at))]
-    whole = _run(head[at : head.index(_TITLES.decode(), at)])
-    count = int(last.partition(b",")[0]) + 1 if last else 0
-    halves = 1 if whole.percentile_basis == "rtt" else 2
-    samples = partial(streamed, chunks, first, end, halves, head.count("\n") + 1)
-    run = replace(whole, line=1 + head.count("\n", 0, at), samples_count=count, samples=samples)
-    wanted = whole.metrics.get("messages_count")
-    if count != wanted:
-        run = incomplete(run, f"the log ends after {count} of {wanted or 0:.0f} packets")
-    return [run]
