@@ -372,8 +372,9 @@ def _contradiction(found: Mapping[str, Figure]) -> str | None:
         figures = [f for f in (cost, moved, used) if f and f.value]
         # the ends of a busy host stop their clocks at different times, and what is under way then was not received
         slack = 0.1
-        if side == "send" and not sent and moved and "time" in found:
-            slack += _UNDER_WAY * 8e6 / (moved.value * found["time"].value or 1.0)
+        seconds = found.get("send_real_time", found.get("time"))
+        if side == "send" and not sent and moved and seconds:
+            slack += _UNDER_WAY * 8e6 / (moved.value * seconds.value or 1.0)
         if len(figures) == 3 and not (figures[0] * figures[1] / 8e15 / figures[2]).agrees(Figure(1), slack):
             return f"{side}_cost x bw is not {side}_cpus_used"
     sizes = [("msg_size", size)] if size else []

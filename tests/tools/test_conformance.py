@@ -31,7 +31,7 @@ NOT_READ = re.compile(
     r"|iperf -c .* -n 4M .*-y C"  # one row of less than a second may be the first interval of a log that was cut
 )
 """Forms of iperf 2 that are read in part, or not; the page on logs says so."""
-NOTHING = re.compile(r" failed: |Can`t connect|No valid observations found")
+NOTHING = re.compile(r" failed: |Can`t (?:connect|bind)|No valid observations found|No messages were received")
 """What a tool says that measured nothing."""
 UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:(?:-R )?(?:-y C )?|-u -b 15M -y C )clock")
 """One row says nothing of a clock that was stepped; a trial does, which knows how long it was to take."""
@@ -91,7 +91,7 @@ def wrong(document: dict[str, Any], run: ParsedRun) -> list[str]:
                     more = float("inf")
                 if not 0.98 * size - fewer - SMALL <= count <= 1.02 * size + more + SMALL:
                     found.append(f"{end}{word}_bytes {count:.0f}, and {size:.0f} passed")
-            clock = 0.06 / length if length and "-y C" in command else 0.05 if qperf else 0.02
+            clock = 0.06 / length if length and "-y C" in command else 0.1 if qperf else 0.02
             clock += 0.05 if udp and document["tool"] == "iperf2" else 0.0  # the rate is of the other end's time
             clock += 0.011 / length if length and "-J" not in command else 0.0
             own_length = not word and (not name or "throughput_bps" not in m)  # the length is that of the first way
