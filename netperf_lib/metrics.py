@@ -198,6 +198,13 @@ def format_value(value: float | None, unit: str, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def format_span(low: float, high: float, unit: str, digits: int = 3) -> str:
+    """Write two numbers, with the unit once where they share it: ``405 to 420 µs``, ``900 µs to 1.1 ms``."""
+    first, last = (format_value(v, unit, digits) for v in (low, high))
+    same = first.partition(" ")[2] == last.partition(" ")[2]
+    return f"{first.partition(' ')[0] if same else first} to {last}"
+
+
 _WRITTEN = {"us": "'1 ms'", "s": "'2 s'", "bps": "'900 Mbit/s'", "bytes": "'64 MiB'", "ratio": "'5 %'"}
 
 

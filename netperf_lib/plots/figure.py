@@ -34,7 +34,7 @@ from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
 from ..questions.details import default_metric
 from ..questions.observe import levels_by, observed
-from ..questions.words import MIME, as_markdown
+from ..questions.words import MIME, as_markdown, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,8 +75,6 @@ STYLE: Any = {
     "svg.hashsalt": "netperf_lib",
     "figure.facecolor": "white",
 }
-NOTICE = 130
-"""Characters of a notice that fit below a figure."""
 WEIGHTS = {"400": "Regular", "600": "Semibold", "700": "Bold"}
 DRAWN = "".join(map(chr, range(32, 127))) + "µ×−–—…≥≤≈·’“”→←↔°½±"
 """Characters of the report's font that a figure in a browser carries; any other comes from the browser's own fonts."""
@@ -271,9 +269,7 @@ def _notice(data: Any) -> str | None:
 
 def _mark(figure: Plot, notice: str) -> None:
     """Write the beginning of a notice into the figure, so that it stays with a copy."""
-    short = re.split(r"[;.] |[.;]$", notice)[0]
-    short = short if len(short) <= NOTICE else f"{short[: NOTICE - 1]}…"
-    figure.supxlabel(short, fontsize=6.5, color=MUTE, x=0.995, ha="right")
+    figure.supxlabel(shortened(notice), fontsize=6.5, color=MUTE, x=0.995, ha="right")
 
 
 def detail_table(table: Any, data: Any, name: str) -> tuple[pd.DataFrame, Any]:

@@ -76,8 +76,7 @@ def forest(family: Iterable[Comparison] | Data, *, names: Sequence[str] | None =
     low, high = _window([c.ratio for c, _ in finite], ends)
     beyond = any(not low <= c.ratio <= high for c, _ in finite)
     methods = " or ".join(dict.fromkeys(c.method.replace("exact ", "") for c in every if c.low > 0))
-    required = "at the confidence that the family of contrasts requires"
-    interval = f" with its interval ({methods}; {required})" if methods else ""
+    interval = f" with its interval ({methods})" if methods else ""
     caption = (
         f"Ratio of the first to the second condition{interval}; shaded: the margin of {band} within "
         f"which conditions count as equivalent. n = {units} per contrast. "

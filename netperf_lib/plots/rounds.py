@@ -179,7 +179,7 @@ def paired(
         f"{info.label}: each line is a round, each large mark the median of a condition. "
         f"n = {plural(len(whole), 'round')} with every condition."
     )
-    with plot(2.1, caption, f"Medians: {told}.", ax=ax) as (fig, axes):
+    with plot(1.8, caption, f"Medians: {told}.", ax=ax) as (fig, axes):
         for row in whole.to_numpy():
             axes.plot(range(len(names)), row, color="#9aa3ae", lw=0.8, alpha=0.8)
         for x, (name, (colour, marker)) in enumerate(colours(names).items()):

@@ -293,14 +293,11 @@ BESIDE = (
 def beside(obs: Observations) -> pd.DataFrame:
     """Medians, by condition, of what was measured along with a metric: CPU, retransmits, congestion window.
 
-    A column for each metric of `BESIDE` with values; no row if there is none.
+    A column for each metric of `BESIDE` that at least half of the conditions have.
     """
-    runs = obs.runs
-    names = [m for m in BESIDE if m in runs and m != obs.metric and runs[m].notna().any()]
-    if not names:
-        return runs.head(0)[["condition"]]
-    medians: pd.DataFrame = runs.groupby("condition", observed=True)[names].median().reset_index()
-    return medians
+    names = [m for m in BESIDE if m in obs.runs and m != obs.metric]
+    medians: pd.DataFrame = obs.runs.groupby("condition", observed=True)[names].median()
+    return medians.loc[:, medians.notna().mean() >= 0.5].reset_index()
 
 
 def overview(data: Data) -> pd.DataFrame:

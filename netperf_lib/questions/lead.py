@@ -20,7 +20,7 @@ from ..errors import UsageError
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
-from ..metrics import ALPHA, MARGIN, format_value, plural
+from ..metrics import ALPHA, MARGIN, format_span, format_value, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.verdict import compare
@@ -155,9 +155,7 @@ class Finding:
         words = f"{times} times the {short}" if r >= 2.95 else f"{100 * abs(r - 1):.0f} % {_more(r)} {short}"
         before, after = (m.value(c) for c in (self.base, self.condition))
         if with_figures:
-            old, new = format_value(before, m.unit), format_value(after, m.unit)
-            same_unit = old.rpartition(" ")[2] == new.rpartition(" ")[2]
-            return f"{words} ({old.rpartition(' ')[0] if same_unit else old} to {new})"
+            return f"{words} ({format_span(before, after, m.unit)})"
         if m.unit == "us" and max(before, after) < SMALL_US and r > 1:
             return f"{words} (+{format_value(after - before, m.unit, 2)})"
         return words
@@ -390,12 +388,9 @@ def _alike(
 def _value(m: Measure, values: Sequence[float], condition: str) -> str:
     """Write like medians as one figure, or as a span; a single run has two digits."""
     digits = 2 if m.value(condition, "n") == 1 else 3
-    low, high = (format_value(v, m.unit, digits) for v in (min(values), max(values)))
-    if low == high:
-        return low
     if max(values) <= 1.01 * min(values):
         return format_value(median(values), m.unit, digits)
-    return f"{low.rpartition(' ')[0]} to {high}"
+    return format_span(min(values), max(values), m.unit, digits)
 
 
 def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *, ladder: bool = False) -> str:
@@ -726,8 +721,8 @@ def _of_one_condition(m: Measure) -> str:
     row = m.levels.iloc[0]
     span = ""
     if row["n"] > 1:
-        low, high = (format_value(float(row[end]), m.unit) for end in ("smallest", "largest"))
-        span = f" ({low.rpartition(' ')[0]} to {high} in {int(row['n']):,} runs)"
+        ends = format_span(float(row["smallest"]), float(row["largest"]), m.unit)
+        span = f" ({ends} in {int(row['n']):,} runs)"
     return f"{m.names[0]}: {NOUNS.get(m.name, m.name)} {format_value(float(row['median']), m.unit)}{span}{_incident(m)}"
 
 

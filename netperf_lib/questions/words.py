@@ -46,6 +46,12 @@ def as_markdown(text: str) -> str:
     return "\n".join(lines)
 
 
+def shortened(notice: str, most: int = 130) -> str:
+    """What a notice says first, for a footer or a corner of a figure: the words before its first stop."""
+    first = re.split(r"[;.] |[.;]$", notice)[0]
+    return first if len(first) <= most else f"{first[: most - 1]}…"
+
+
 def as_text(markdown: str) -> str:
     """The text that `as_markdown` was given."""
     return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)

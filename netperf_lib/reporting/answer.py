@@ -10,7 +10,7 @@ from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor, plain
 from ..experiment.model import Contrast
 from ..experiment.placements import USUAL
-from ..metrics import PAGES, format_value
+from ..metrics import PAGES, format_span, format_value
 from ..metrics import metric as metric_of
 from ..questions.compare import compare, matching
 from ..questions.details import beside, levels_words
@@ -113,16 +113,17 @@ class Answer:
         return forest(self.verdicts, ax=ax)
 
     def table(self) -> Shown:
-        """Return the levels in words, with units."""
-        shown = self.levels.reset_index()[
-            ["condition", "n", "median", "low", "high", "confidence", "failed", "missing"]
-        ]
-        shown = shown.drop(columns=[c for c in ("failed", "missing") if not shown[c].any()])
-        return table(shown, "Level of each condition: the median of its runs and its interval.", metric=self.metric)
-
-    def beside(self) -> Shown:
-        """Return medians of what the same runs measured too, in words."""
-        return table(beside(self.observations), "Other metrics of the same runs, by condition: medians.")
+        """Return the levels in words, with units, and medians of what the same runs measured too."""
+        shown, unit = self.levels.reset_index(), metric_of(self.metric).unit
+        spans = (format_span(low, high, unit) for low, high in zip(shown["low"], shown["high"], strict=True))
+        shown["interval"] = [span if n > 1 else None for span, n in zip(spans, shown["n"], strict=True)]
+        names = ["condition", "n", "median", "interval", "confidence", "failed", "missing"]
+        shown = shown[[c for c in names if c not in ("failed", "missing") or shown[c].any()]]
+        others = beside(self.observations)
+        shown = shown.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
+        also = "; medians of other metrics" if len(others.columns) > 1 else ""
+        caption = f"Level of each condition: the median of its runs, and its interval{also}."
+        return table(shown, caption, metric=self.metric)
 
     def card(self) -> Any:
         """Draw the clearest comparison as a card to paste; ``savefig(path, dpi=100)`` writes 1200 × 630 pixels.

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..questions.words import MIME, as_text
+from ..questions.words import MIME, as_markdown, as_text
+from ..stats.sides import THESE
 from .cover import PROOFS
 
 FIRST = "summary"
@@ -47,6 +48,8 @@ def combine(books: Mapping[str, Any]) -> Any:
     said: set[str] = set()
     printed: list[Printed] = []
     judged = FIRST in books and "nothing" not in books[FIRST].metadata["netperf"]
+    front = _blocks(books[FIRST].cells, "verdicts") if judged else []
+    told = _contrasts(front)
     for name in sorted(books, key=APPENDIX.__contains__):
         book = books[name]
         cells = copy.deepcopy(book.cells)
@@ -66,14 +69,13 @@ def combine(books: Mapping[str, Any]) -> Any:
                 cell.source = ""
         else:
             if judged:
-                told = _contrasts(books[FIRST].cells)
-                own = any(_shows(c, "verdicts") and not _contrasts([c]) <= told for c in cells)
+                own = any(_shows(c, "verdicts") and not _contrasts(_blocks([c], "verdicts")) <= told for c in cells)
                 left = ("cover", "findings" if own else "verdicts")
-                if not own:  # the remaining sentences take over the warnings below the table
-                    for table, sentences in zip(_blocks(cells, "verdicts"), _blocks(cells, "findings"), strict=False):
-                        sentences["text"] += "".join(f"\n- {note}" for note in table["notes"])
+                if not own:
+                    _renumber(cells, front)
                 cells = list(_without(cells, left))
             _shorten(cells, ALONE if judged else (), said)
+            _once(cells, said)
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
                 chapter.metadata["netperf_chapter"] = "appendix" if name in APPENDIX else "chapter"
             _refer(cells, _heading(cells) or name, printed)
@@ -91,10 +93,19 @@ def combine(books: Mapping[str, Any]) -> Any:
     return whole
 
 
-def _blocks(cells: Iterable[Any], kind: str) -> list[Any]:
+def _outputs(cells: Iterable[Any], kind: str) -> list[Any]:
     """What the cells show of one kind."""
-    data = (o.get("data", {}).get(MIME, {}) for c in cells for o in c.get("outputs", ()))
-    return [block for block in data if block.get("kind") == kind]
+    return [o for c in cells for o in c.get("outputs", ()) if o.get("data", {}).get(MIME, {}).get("kind") == kind]
+
+
+def _blocks(cells: Iterable[Any], kind: str) -> list[Any]:
+    """The data of what the cells show of one kind."""
+    return [output["data"][MIME] for output in _outputs(cells, kind)]
+
+
+def _say(output: Any, text: str, kind: str = "words") -> None:
+    """Show sentences instead, in every format."""
+    output.data = {MIME: {"kind": kind, "text": text}, "text/markdown": as_markdown(text), "text/plain": text}
 
 
 def _without(cells: Iterable[Any], kinds: Sequence[str]) -> Iterator[Any]:
@@ -112,27 +123,52 @@ def _shorten(cells: Iterable[Any], alone: tuple[str, ...], said: set[str]) -> No
     """Remove sections that only a stand-alone page needs, and those that an earlier page has `said`."""
     for cell in cells:
         if cell.cell_type == "markdown":
-            parts = [p for p in re.split(r"(?m)^(?=## )", cell.source) if p.strip() not in said]
+            head, *parts = re.split(r"(?m)^(?=## )", cell.source)
+            title, newline, question = head.partition("\n")
+            if title.startswith("# ") and question.strip() in said:  # the same notebook about another metric
+                head = title + newline
+            said.add(question.strip())
+            parts = [p for p in [head, *parts] if p.strip() not in said]
             parts = [p for p in parts if not p.startswith(alone)]
             said |= {p.strip() for p in parts if p.startswith(SAME)}
             cell.source = "".join(parts)
 
 
+def _once(cells: Iterable[Any], said: set[str]) -> None:
+    """Remove sentences computed from the data that an earlier page has `said`; a list stays as it is."""
+    for output in _outputs(cells, "words"):
+        text = output["data"][MIME]["text"]
+        if not text.startswith("- "):
+            sentences = re.split(r"(?<=\.) (?=[A-Z])", text)
+            _say(output, " ".join(s for s in sentences if s not in said))
+            said |= set(sentences)
+
+
+def _renumber(cells: Iterable[Any], front: Sequence[Any]) -> None:
+    """Give the warnings of a chapter's findings the numbers that they have in the table of answers at the front."""
+    warnings = [note.partition(": ")[2] for block in front for note in block["notes"]]
+    for table, output in zip(_blocks(cells, "verdicts"), _outputs(cells, "findings"), strict=False):
+        own = [note.partition(": ")[2] for note in table["notes"]]
+
+        def number(mark: re.Match[str], own: Sequence[str] = own) -> str:
+            numbers = [str(warnings.index(own[int(n) - 1]) + 1) for n in mark[1].split(", ")]
+            return f" Warning{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}."
+
+        text = re.sub(r"(?m) Warnings? ([\d, ]+)\.$", number, output["data"][MIME]["text"])
+        _say(output, text.replace(f", {THESE}.", "."), "findings")
+
+
 def _refer(cells: Iterable[Any], chapter: str, printed: list[Printed]) -> None:
     """Replace a table all of whose rows an earlier chapter has `printed` with the name of that chapter."""
-    for cell in cells:
-        for output in cell.get("outputs", ()):
-            block = output.get("data", {}).get(MIME, {})
-            if block.get("kind") != "table":
-                continue
-            columns, rows = tuple(block["columns"]), {tuple(map(str, row)) for row in block["rows"]}
-            before = next((p.chapter for p in printed if p.columns == columns and rows <= p.rows), chapter)
-            if before == chapter:
-                printed.append(Printed(chapter, columns, rows))
-                continue
-            caption = str(block.get("caption") or "The table").split(":")[0].rstrip(".")
-            words = f"{caption}: as in the table of the page “{before}”."
-            output.data = {MIME: {"kind": "words", "text": words}, "text/markdown": words, "text/plain": words}
+    for output in _outputs(cells, "table"):
+        block = output["data"][MIME]
+        columns, rows = tuple(block["columns"]), {tuple(map(str, row)) for row in block["rows"]}
+        before = next((p.chapter for p in printed if p.columns == columns and rows <= p.rows), chapter)
+        if before == chapter:
+            printed.append(Printed(chapter, columns, rows))
+            continue
+        caption = str(block.get("caption") or "The table").split(":")[0].rstrip(".")
+        _say(output, f"{caption}: as in the table of the page “{before}”.")
 
 
 def _heading(cells: Any) -> str | None:
@@ -141,9 +177,9 @@ def _heading(cells: Any) -> str | None:
     return as_text(found[1].strip()) if found else None
 
 
-def _contrasts(cells: Iterable[Any]) -> set[tuple[str, ...]]:
-    """Rows of the tables of verdicts, without the last column, which says what to do."""
-    return {tuple(map(str, row[:-1])) for block in _blocks(cells, "verdicts") for row in block["rows"]}
+def _contrasts(tables: Iterable[Any]) -> set[tuple[str, ...]]:
+    """Verdict, question and effect of the rows of tables of verdicts."""
+    return {(*row[:2], row[3]) for block in tables for row in block["rows"]}
 
 
 def _shows(cell: Any, *kinds: str) -> bool:

@@ -17,7 +17,7 @@ from ..metrics import plural
 from ..questions.lead import conclude
 from ..questions.observe import observe
 from ..questions.runs import given, status_counts
-from ..questions.words import headline
+from ..questions.words import headline, shortened
 from ..stats.intervals import DEPLOYMENTS
 from .blocks import Shown, markup, say, table
 
@@ -38,14 +38,6 @@ def _some(values: list[str], most: int = 3) -> str:
     if not values:
         return "–"
     return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
-
-
-def _short(notice: str | None) -> str | None:
-    """The notice as far as it fits the two lines of a footer: its first sentence."""
-    if not notice:
-        return None
-    first = notice.split(". ")[0].rstrip(".")
-    return first if len(first) <= 220 else first[:217].rstrip() + "…"
 
 
 def cover(
@@ -111,7 +103,7 @@ def cover(
         subtitle=str(experiment.get("title") or ""),
         facts=facts,
         notice=notice,
-        notice_short=_short(notice),
+        notice_short=shortened(notice) if notice else None,
         headline=says,
         running=f"{name} · {measured}",
         date=last.isoformat() if last is not None else None,
@@ -149,9 +141,25 @@ def glance(runs: pd.DataFrame) -> list[Any]:
     shown += [plots.over_time(questions.ask_history(runs, metric)) for metric in planned.get("time", ())]
     if shown and runs["placement"].nunique() < 2:
         return shown
-    found = questions.overview(runs)
-    heads = {c: c if i else c.capitalize() for i, c in enumerate(map(str, found))}
-    return [table(found, "Medians of the complete runs; a dash: not measured.", columns=heads), *shown]
+    medians = questions.overview(runs)
+    medians, sentences = _folded(medians)
+    heads = {c: c if i else c.capitalize() for i, c in enumerate(map(str, medians))}
+    medians_shown = table(medians, "Medians of the complete runs; a dash: not measured.", columns=heads)
+    return [medians_shown, *([say(*sentences)] if sentences else []), *shown]
+
+
+def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """What was measured in one place only, as a sentence for each place instead of rows of dashes."""
+    values = medians.iloc[:, 1:]
+    alone = values.notna().sum(axis="columns") == 1
+    if medians.columns[0] != "measured" or alone.all() or values.shape[1] < 2:
+        return medians, []
+    sentences = []
+    for place in values.columns[values[alone].notna().any()]:
+        cells = medians.loc[alone & values[place].notna(), ["measured", place]].itertuples(index=False)
+        listed = "; ".join(f"{what[:1].lower()}{what[1:]}: {value}" for what, value in cells)
+        sentences.append(f"Only {place}: {listed}.")
+    return medians[~alone].dropna(axis="columns", how="all"), sentences
 
 
 def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
@@ -241,11 +249,12 @@ def proofs(runs: pd.DataFrame) -> Shown:
     """Show the evidence of where the hosts were and how they were set up."""
     import pandas as pd
 
-    found = _claims(runs)
-    if not found:
+    claims = pd.DataFrame(_claims(runs), columns=["where", "claim", "holds", "evidence"])
+    if claims.empty:
         return say("The source of the hosts recorded no proof of where they were: the placements are as declared.")
-    rows = pd.DataFrame(found, columns=["where", "claim", "holds", "evidence"])
-    return table(rows, "Claims about the hosts, and the evidence for each.")
+    if (claims["holds"] == HOLDS[True]).all():
+        return table(claims.drop(columns="holds"), "Claims about the hosts, and the evidence for each; all hold.")
+    return table(claims, "Claims about the hosts, and the evidence for each.")
 
 
 def _spent(runs: pd.DataFrame, experiment: dict[str, Any], plan: dict[str, Any]) -> list[list[str]]:
@@ -313,13 +322,12 @@ def provenance(runs: pd.DataFrame) -> Shown:
         {"title": PROOFS, "rows": shown or [["none", "the source of the hosts recorded no proof"]]},
         *([{"title": "runs that do not count", "rows": failures}] if failures else []),
     ]
-    notice = runs.attrs.get("notice")
     planned = (experiment.get("hosts") or {}).get("source") != "imported"
     text = (
         ("Measured in rounds, in an order drawn at random within each round; the" if planned else "The")
         + " run is the unit of every statistic. "
         "Raw logs are kept unchanged; the notebooks make tables, figures and words from them, and anyone can execute "
-        "them again." + (f" {notice}" if notice else "")
+        "them again."
     )
     return Shown(
         "provenance",

@@ -237,12 +237,14 @@ class _Page:
 
     def _parameters(self, block: dict[str, Any]) -> dict[str, Any]:
         known = self.nb.metadata.get("netperf", {})
-        same: dict[str, list[str]] = {}
+        rows = []
         for name, values in known.get("parameters", {}).items():
-            words = [f"{k} {_plain(v)}" for k, v in values.items() if k != "experiment" and v is not None]
-            same.setdefault("; ".join(words), []).append(name)
-        rows = [[words, ", ".join(names)] for words, names in same.items() if words]
-        groups = [*block["groups"], *([{"title": "parameters of the notebooks", "rows": rows}] if rows else [])]
+            shown = {k: v for k, v in values.items() if k != "experiment" and v is not None}
+            if self.chapters:  # a page is named after its metric
+                shown.pop("metric", None)
+            rows += [f"{name}: {', '.join(f'{k} {_plain(v)}' for k, v in shown.items())}"] if shown else []
+        named = [{"title": "parameters of the notebooks", "rows": [["set", "; ".join(rows)]]}] if rows else []
+        groups = [*block["groups"], *named]
         if unasked := known.get("unasked"):
             groups.append({"title": "questions without data", "rows": [[k, v] for k, v in unasked.items()]})
         return {**block, "groups": groups}

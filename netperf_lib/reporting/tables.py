@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-WIDTH = 166.0
+WIDTH = 170.0
 """Millimetres between the margins."""
 CHARACTER = 1.62
 """Millimetres of an average character at nine points."""
-GAP = 4.3
+GAP = 3.2
 """Millimetres that a column's padding takes at nine points."""
 LONG = (34, 24, 17)
 """Characters above which a column of text wraps: the first with which a table fits."""
@@ -22,7 +22,8 @@ READABLE = 8.0
 SMALLEST = 6.5
 """Points below which a table is cut into parts rather than made smaller."""
 
-NUMBER = re.compile(r"[-−+±]?\s*[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?\s*[^\s\d]{0,7}(?:/s)?")
+_ONE = r"[-−+±]?\s*[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?\s*[^\s\d]{0,7}(?:/s)?"
+NUMBER = re.compile(rf"{_ONE}(?: to {_ONE})?")
 
 
 def numeric(cells: Sequence[str]) -> bool:

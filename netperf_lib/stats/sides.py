@@ -18,6 +18,8 @@ from .result import Floats
 from .runs_table import HOSTS, PLACES, Factors, Mask, Rows, RunsTable
 from .samples import TINY, Sample, half_step
 
+THESE = "for these VMs"
+"""What the statements of one deployment apply to."""
 FEW = 10
 """A percentile with fewer packets beyond it is not yet a property of the network."""
 
@@ -160,7 +162,7 @@ def sample(sides: Sides, q: Question, paired: bool) -> Sample:
     }
     placed = any(c in t.columns for c in ("deployment", "experiment", *HOSTS))
     count = np.unique(code[asked]).size
-    about["scope"] = f"over {count} {common['unit_name']}s" if count > 1 else "for these VMs" if placed else ""
+    about["scope"] = f"over {count} {common['unit_name']}s" if count > 1 else THESE if placed else ""
     if apart and b is not None:
         (x, y), means = _apart(sides, a, b)
         lost = [np.arange(v.size) < side.failed.sum() for v, side in zip((x, y), both, strict=True)]

@@ -132,7 +132,25 @@ def test_the_combined_report_opens_with_the_verdicts_and_ends_with_its_origin(re
     assert "What the network gives" in first
     assert "Does a proximity placement group lower" in " ".join(first.split())
     assert "SHA-256" in "".join(p.extract_text() for p in reader.pages[-3:])
-    assert "placement" in last
+    assert "03-streams-throughput: share 0.95" in last
+
+
+def test_the_report_has_eight_pages_and_no_row_is_torn(reports: dict[str, Path]) -> None:
+    pages = [squeezed(page.extract_text()) for page in pypdf.PdfReader(reports["report"]).pages]
+    assert len(pages) <= 8
+    assert all("Emulatedhosts" in page for page in pages)
+    assert sum("saynothingaboutarealcloud" in page for page in pages) == 1  # in full once, on page one
+    for name, pdf in reports.items():
+        if name != "report":
+            for shown in blocks(pdf.with_suffix(".ipynb"), "table"):
+                for row in shown["rows"]:
+                    assert any(all(squeezed(cell) in page for cell in row) for page in pages), (name, row)
+
+
+def test_page_one_answers_more_than_it_warns(reports: dict[str, Path]) -> None:
+    (cover,), (answers,) = (blocks(reports["summary"].with_suffix(".ipynb"), kind) for kind in ("cover", "verdicts"))
+    warned = " ".join([cover["notice"], *answers["notes"]]).split()
+    assert len(warned) < len(cover["headline"].split())
 
 
 def test_every_chapter_is_in_the_contents(reports: dict[str, Path]) -> None:
