@@ -30,12 +30,20 @@ class Placement:
 
     meaning: str = ""
     """In words; empty: a name for own measurements, which no source of hosts creates."""
+    retired: str = ""
+    """Why it cannot be created any more, and what to use instead."""
     is_place: bool = False
     """Whether it says where the server is; any other is a path."""
     usual: int | None = None
     """Rank among those that others are compared with; None: never."""
     network: str = ""
     """Virtual network of the server, if not the client's."""
+    client_network: str = ""
+    """Virtual network of the client, behind a NAT gateway, if not the usual one."""
+    other_zone: bool = False
+    """The server is in another zone than the client."""
+    grouped: bool | None = None
+    """Whether both ends are in a proximity placement group, or the server must not be; None: either."""
     far: Literal["", "always", "possibly"] = ""
     """Whether the server is in another region."""
     subnet: str = "hosts"
@@ -66,11 +74,11 @@ _REMOTE = Placement(
 )
 
 PLACEMENTS: Mapping[str, Placement] = {
-    "ppg": Placement(meaning="same zone and proximity placement group", is_place=True, usual=3),
-    "same-zone": Placement(meaning="same zone, same subnet", is_place=True, usual=0),
+    "ppg": Placement(meaning="same zone and proximity placement group", is_place=True, usual=3, grouped=True),
+    "same-zone": Placement(meaning="same zone, same subnet", is_place=True, usual=0, grouped=False),
     "other-subnet": Placement(meaning="same zone, another subnet of the same virtual network", subnet="hosts2"),
     # traffic between zones is free since 2024, although meters are still listed
-    "cross-zone": Placement(meaning="another zone, same virtual network", is_place=True, usual=4),
+    "cross-zone": Placement(meaning="another zone, same virtual network", is_place=True, usual=4, other_zone=True),
     "direct": Placement(usual=2),
     "same-vnet": Placement(usual=1),
     "vnet-peering": Placement(
@@ -104,6 +112,7 @@ PLACEMENTS: Mapping[str, Placement] = {
     ),
     "nat-gateway": Placement(
         meaning="as public-ip, the client behind a NAT gateway",
+        client_network="nat",
         network="public",
         far="possibly",
         address=AT_PUBLIC,
@@ -126,12 +135,15 @@ PLACEMENTS: Mapping[str, Placement] = {
         next_hops=("VirtualNetworkGateway",),
         meters=None,  # a circuit is paid by its own plan
     ),
+    "basic-lb": Placement(retired="Azure retired the basic load balancer on 2025-09-30; use standard-lb"),
 }
 """By name, the nearest first; any other name is a path of the user's own."""
 PLACED = {name: p for name, p in PLACEMENTS.items() if p.meaning}
 """Placements that can be created."""
 PLACES = tuple(name for name, p in PLACEMENTS.items() if p.is_place)
 """Placements that are places."""
+FAR_PLACES = tuple(name for name in PLACES if PLACEMENTS[name].far)
+"""Direct ways to another region, which the other ways there are compared with."""
 GATEWAYS = tuple(name for name, p in PLACEMENTS.items() if p.gateway)
 """Placements whose traffic goes through a gateway, unlike that of the direct path that they are compared with."""
 USUAL = tuple(sorted((n for n, p in PLACEMENTS.items() if p.usual is not None), key=lambda n: PLACEMENTS[n].usual or 0))

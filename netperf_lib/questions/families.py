@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..experiment.factors import FACTORS, factor, plain, sort_levels
 from ..experiment.model import Contrast
-from ..experiment.placements import USUAL
+from ..experiment.placements import FAR_PLACES, USUAL
 from ..metrics import MARGIN
 from ..metrics import metric as metric_of
 from .judging import Pair, judge_pairs
@@ -145,7 +145,7 @@ class Measure:
     def is_far(self, condition: str) -> bool:
         """Whether a path leads to another region: it is compared with the direct way there."""
         one, two = (self.fact(condition, f"{side}_region") for side in ("client", "server"))
-        return bool(one != two) and self.fact(condition, "placement") != "cross-region"
+        return bool(one != two) and self.fact(condition, "placement") not in FAR_PLACES
 
     def find(self, side: dict[str, Any]) -> str | None:
         """The one condition that a side of a contrast names; None if there are several or none."""
@@ -190,7 +190,7 @@ def _against_the_ordinary(m: Measure, name: str, conditions: Sequence[str], marg
     if not conditions:
         return []
     base = next((c for c in conditions if name == PAIR or m.at(c, name) == m.ordinary(name)), conditions[0])
-    direct = next((c for c in conditions if name == "placement" and m.at(c, name) == "cross-region"), base)
+    direct = next((c for c in conditions if name == "placement" and m.at(c, name) in FAR_PLACES), base)
     sides = [(c, direct if m.is_far(c) else base) for c in conditions]
     return [
         Contrast(metric=m.name, a=m.side(a), b=m.side(b), margin=margin)

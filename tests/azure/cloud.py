@@ -172,6 +172,7 @@ class Cloud:
         """Providers that are not registered."""
         self.stopped: set[str] = set()
         """Names of VMs that are deallocated."""
+        self.locks: list[Resource] = []
         self.actions = ["*"]
         """What the caller may do."""
         self.terms: set[str] = set()
@@ -403,6 +404,11 @@ class Cloud:
             200, {"location": region, "name": version, "id": f"{BASE}/versions/{version}", "properties": properties}
         )
 
+    @route("GET", "(?:/resourceGroups/[^/]+)?/providers/Microsoft.Authorization/locks")
+    def listed_locks(self, **_: Any) -> Answer:
+        """Locks."""
+        return Answer(200, {"value": self.locks})
+
     @route("GET", "(?:/resourceGroups/[^/]+)?/providers/Microsoft.Authorization/permissions")
     def permissions(self, **_: Any) -> Answer:
         """What the caller may do."""
@@ -582,9 +588,8 @@ class Cloud:
                 tag is None or tag in {t.lower() for t in r.get("tags", {})}
             )
 
-        return Answer(
-            200, {"value": [self.show(r) for r in self.resources.values() if r["type"].count("/") == 1 and fits(r)]}
-        )
+        found = (r for r in self.resources.values() if r["type"].count("/") == 1 and fits(r))
+        return Answer(200, {"value": [_listed(r) for r in found]})
 
     # deployments
 
@@ -1020,16 +1025,8 @@ class Cloud:
         """All resources of a group."""
         self._group(group)
         inside = f"{BASE}/resourceGroups/{group}/".lower()
-        return Answer(
-            200,
-            {
-                "value": [
-                    self.show(r)
-                    for w, r in self.resources.items()
-                    if w.startswith(inside) and r["type"].count("/") == 1
-                ]
-            },
-        )
+        found = (r for w, r in self.resources.items() if w.startswith(inside) and r["type"].count("/") == 1)
+        return Answer(200, {"value": [_listed(r) for r in found]})
 
     @route("GET", "/resourceGroups/{group}/providers/Microsoft.Compute/virtualMachines/{name}/instanceView")
     def instance_view(self, group: str, name: str, **_: Any) -> Answer:
@@ -1172,3 +1169,8 @@ class Cloud:
         fresh = f"{home['id']}/providers/{tail}".lower() not in self.resources
         made = self.put(f"{home['id']}/providers/{tail}", body)
         return Answer(201 if fresh else 200, self.show(made), self._asynchronous(self._start()))
+
+
+def _listed(resource: Resource) -> Resource:
+    """As a list of resources of all types shows one."""
+    return {k: resource[k] for k in ("id", "name", "type", "location", "tags") if k in resource}

@@ -117,6 +117,10 @@ class DirectAz:
         ordering = "providers/Microsoft.MarketplaceOrdering/offerTypes/virtualmachine"
         return _flat(self._ask("GET", f"{ordering}/{where}"))
 
+    def _lock_list(self, o: dict[str, list[str]]) -> Any:
+        within = f"resourceGroups/{o['resource_group'][0]}/" if "resource_group" in o else ""
+        return [_flat(r) for r in self._ask("GET", f"{within}providers/Microsoft.Authorization/locks")["value"]]
+
     def _provider_show(self, o: dict[str, list[str]]) -> Any:
         return self._ask("GET", f"providers/{o['namespace'][0]}")
 

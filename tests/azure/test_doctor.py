@@ -25,7 +25,8 @@ from .recordings import fault
 from .test_landing_zone import priced
 
 SUBJECTS = (
-    "az", "login", "second factor", "rights", "providers", "zones", "sizes", "quota", "image", "built upon", "access",
+    "az", "login", "second factor", "rights", "providers", "zones", "sizes", "quota", "image", "built upon", "locks",
+    "access",
     "price", "policy",
 )  # fmt: skip
 
@@ -60,6 +61,7 @@ PRICED = {"Standard_D4s_v5": 0.2, "disk StandardSSD_LRS": 0.0, "public address":
         ("quota", "quota of standardDSv5Family in westeurope: 8 vCPUs needed, 1 free of 1"),
         ("policy", "RequestDisallowedByPolicy: Resource 'x' was disallowed by policy"),
         ("built upon", "run `az extension add --name bastion`"),
+        ("locks", "lock keep (CanNotDelete): nothing could be removed again in the scope of /subscriptions/"),
         ("price", "is above the budget of 0.1"),
         ("sizes", "size Standard_D4s_v5 is not available in zone 3"),
     ],
@@ -78,6 +80,9 @@ def test_what_is_wrong_is_told_with_its_remedy(az: DirectAz, cloud: Cloud, subje
         case "built upon":
             where = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/g/providers/Microsoft.Network/bastionHosts/b"
             more = {"bastion": where, "management": "private"}
+        case "locks":
+            at = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/locks/keep"
+            cloud.locks = [{"id": at, "name": "keep", "properties": {"level": "CanNotDelete"}}]
         case "price":
             more = {"prices": {**PRICED, "Standard_D4s_v5": 2.0}}
         case "sizes":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import ipaddress
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import netperf_lib
 from netperf_lib.errors import ExperimentError
+from netperf_lib.experiment import placements
 from netperf_lib.experiment.model import Experiment
-from netperf_lib.experiment.placements import PLACED
+from netperf_lib.experiment.placements import PLACED, PLACEMENTS
 from netperf_lib.hosts import options as checked
+from netperf_lib.hosts.azure import prices
 from netperf_lib.hosts.azure.options import Options
 from netperf_lib.hosts.azure.template import parameters, template_text, user_data
 from netperf_lib.hosts.azure.topology import Topology, alternatives, topology
@@ -353,3 +358,35 @@ def test_the_emulator_refuses_what_azures_schemas_do_not_know() -> None:
     vm["properties"]["licence"] = "x"
     assert "licence" in schemas.wrong(vm)[0]
     assert "no schema of version" in schemas.wrong(vm | {"apiVersion": "2099-01-01"})[0]
+
+
+def test_a_placement_is_one_entry_of_one_table() -> None:
+    """Nothing that creates or judges knows one by its name."""
+    root = Path(netperf_lib.__file__).parent
+    code = [
+        *(root / "hosts" / "azure").glob("*.py"),
+        *(root / "questions").glob("*.py"),
+        root / "experiment" / "estimate.py",
+    ]
+    # words of az and of Azure that are also names, and names in studies of others
+    other = {"az", "ppg", "nat-gateway", "public-ip"}
+    found = {
+        (path.name, node.value)
+        for path in code
+        if path.name != "published_figures.py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and node.value in set(PLACEMENTS) - other
+    }
+    assert not found
+
+
+def test_a_new_placement_is_placed_priced_and_proven_by_its_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = replace(PLACEMENTS["vnet-peering"], network="partner", meaning="a partner's network, peered")
+    for name in ("PLACEMENTS", "PLACED"):
+        monkeypatch.setitem(getattr(placements, name), "partner", entry)
+    declared = experiment("a b partner")
+    made = topology(declared, checked(declared))
+    assert made.peerings == (("home", "partner"), ("partner", "home"))
+    assert made.vm("b").network == "partner"
+    free = checked(declared).model_copy(update={"prices": {"transfer partner": 0.5}})
+    assert prices._transfer("partner", "westeurope", "westeurope", free) == 0.5

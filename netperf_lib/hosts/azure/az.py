@@ -99,6 +99,7 @@ def locations(az: Runs, subscription: str) -> Zones:
     return {
         place["name"]: {m["logicalZone"]: m["physicalZone"] for m in place.get("availabilityZoneMappings") or ()}
         for place in (answer or {}).get("value") or ()
+        if place.get("type") != "EdgeZone"  # a site outside of its region, which takes VMs of its own kind only
     }
 
 

@@ -81,9 +81,8 @@ def _can(sku: Mapping[str, Any], name: str) -> bool:
 
 def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     """Zones of a region in which a size is available to this subscription."""
-    offered = {
-        z for i in sku.get("locationInfo") or () if i["location"].lower() == region for z in i.get("zones") or ()
-    }
+    places = [i for i in sku.get("locationInfo") or () if i["location"].lower() == region]
+    offered = {z for i in places for z in i.get("zones") or ()}
     for r in sku.get("restrictions") or ():
         info = r.get("restrictionInfo") or {}
         offered -= set(info.get("zones") or ()) if r["type"] == "Zone" else offered
@@ -183,7 +182,7 @@ def _zones(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
     if not zones:
         return "not known"
     found.problems += [
-        f"region {region!r} is not open to this subscription (az account list-locations)"
+        f"region {region!r} is not open to this subscription (az account list-locations; an edge site is no region)"
         for region in topology.regions
         if region not in zones
     ]
@@ -202,8 +201,9 @@ def _sizes(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
         listed = az(*_skus(region, size))
         if listed is None:
             continue
+        # az lists a size once more for the edge sites of a region, which have no zones
         if exact := [s for s in listed if s["name"].lower() == size.lower()]:
-            found.skus[region, size] = exact[0]
+            found.skus[region, size] = max(exact, key=lambda s: len(zones_of(s, region)))
         else:
             found.elsewhere.append(f"size {size} is not offered in {region} (az vm list-skus -l {region} --zone)")
     for vm in topology.vms:
@@ -243,6 +243,8 @@ def commands(options: Options, topology: Topology, subscription: str) -> list[tu
         out.append(("vm", "list-usage", "--location", region))
         out.append(("network", "list-usages", "--location", region))
         out.append(("vm", "image", "show", "--location", region, "--urn", options.image))
+    within = ("--resource-group", options.resource_group) if options.resource_group else ()
+    out += [("lock", "list", *within)]
     return [*out, *(("provider", "show", "--namespace", name) for name in _needed_providers(options))]
 
 
@@ -364,6 +366,20 @@ def _providers(az: Runs, options: Options, topology: Topology, found: Preflight)
     return f"{', '.join(n.removeprefix('Microsoft.') for n in names)} are registered"
 
 
+def _locks(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+    """A lock would keep what is created from being removed, and it would go on costing money."""
+    within = ("--resource-group", options.resource_group) if options.resource_group else ()
+    listed = az("lock", "list", *within) or ()
+    for lock in listed:
+        where = f"the scope of {lock['id'].partition('/providers/Microsoft.Authorization')[0]}"
+        if within or "/resourceGroups/" not in lock["id"]:
+            found.problems.append(
+                f"lock {lock['name']} ({lock['level']}): nothing could be removed again in {where}; use another "
+                "subscription or resource group, or have it lifted"
+            )
+    return "none" if not listed else f"{len(listed)} looked at"
+
+
 def _caller(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
     found.allow_from = callers(options, found.problems)
     return f"port 22 will be open to {', '.join(found.allow_from)}"
@@ -376,6 +392,7 @@ CHECKS: tuple[tuple[str, Callable[[Runs, Options, Topology, Preflight], str]], .
     ("quota", _quota),
     ("image", _image),
     ("built upon", _existing),
+    ("locks", _locks),
     ("access", _caller),
 )
 """Subject and check: each adds what is wrong to the findings, and returns what it found."""

@@ -76,7 +76,8 @@ def observe(az: Runs, group: str, zones: Zones, prefix: str = "") -> dict[str, P
         vms[name] = Placed(
             name=name,
             id=vm["id"],
-            region=vm["location"],
+            region=(vm.get("extendedLocation") or {}).get("name")
+            or vm["location"],  # at an edge site, which is elsewhere
             zone=zone,
             zone_physical=zones.get(vm["location"], {}).get(zone or ""),
             size=vm["hardwareProfile"]["vmSize"],

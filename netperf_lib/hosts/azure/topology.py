@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import ExperimentError
 from ...experiment.model import Experiment, Pair
-from ...experiment.placements import AT_BALANCER, AT_PUBLIC, PLACED
+from ...experiment.placements import AT_BALANCER, AT_PUBLIC, PLACED, PLACEMENTS
 from ...metrics import plural
 from .options import Options, VmOptions
 
@@ -249,31 +249,27 @@ def alternatives(options: Options) -> list[Options]:
 
 def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[str]:
     """Why a pair cannot be placed, and what to do about it."""
-    placement, server = pair.placement, pair.server
-    own = options.vms.get(server, VmOptions())
-    if placement == "basic-lb":
-        yield "Azure retired the basic load balancer on 2025-09-30; use standard-lb"
-    if placement not in PLACED:
-        yield f"unknown placement for Azure (known: {', '.join(PLACED)})"
+    known, own = PLACEMENTS.get(pair.placement), options.vms.get(pair.server, VmOptions())
+    if known is None or not known.meaning:
+        yield (known and known.retired) or f"unknown placement for Azure (known: {', '.join(PLACED)})"
         return
-    known = PLACED[placement]
-    for name in (pair.client, server):
+    for name in (pair.client, pair.server):
         # Azure allows 64 characters, including the mark of a deployment in a shared group and the number of a backend
         if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
             yield f"{name!r} cannot name a VM: use at most 40 lower-case letters, digits and inner hyphens"
     far = options.remote_region or own.region or options.vms.get(pair.client, VmOptions()).region
     if known.far == "always" and not far:
-        yield f"set hosts.options.remote_region, or the region of {server} in vms"
-    if placement == "nva" and not options.next_hop:
+        yield f"set hosts.options.remote_region, or the region of {pair.server} in vms"
+    if "VirtualAppliance" in known.next_hops and not options.next_hop:
         yield "set hosts.options.hub and next_hop, the address of the appliance there"
     for test in experiment.tests if known.address == AT_BALANCER else ():
-        through = not test.placements or placement in test.placements
+        through = not test.placements or pair.placement in test.placements
         if through and test.tool in ("qperf", "iperf3") and test.duration_s + test.omit_s > IDLE_S:
             yield (
                 f"the load balancer drops connections that are idle for {IDLE_S / 60:.0f} minutes, as the control "
                 f"connection of {test.tool} is while it measures; give its test a shorter duration_s"
             )
-    if placement == "cross-zone" and len(options.zones) < 2 and server not in options.vms:
+    if known.other_zone and len(options.zones) < 2 and pair.server not in options.vms:
         yield "hosts.options.zones must name two zones"
     if known.gateway == "ExpressRoute" and not options.expressroute_circuit:
         yield (
@@ -282,16 +278,18 @@ def _problems(experiment: Experiment, options: Options, pair: Pair) -> Iterator[
         )
     if own.subnet:
         return
-    own_network = known.network and not known.address and known.far != "always"
-    if options.subnet and (own_network or known.gateway or known.subnet != "hosts"):
-        yield (
-            "hosts.options.subnet is an existing network, which is not changed; "
-            f"give {server} a subnet of its own in vms, or remove subnet"
-        )
-    if options.subnet and known.network == "remote" and not options.remote_subnet:
-        yield "hosts.options.subnet also needs remote_subnet, a network connected to it"
     if known.address == AT_PUBLIC and options.management == "private":
         yield "hosts.options.management private creates no public addresses; use another placement"
+    if not options.subnet:
+        return
+    own_network = known.network and not known.address and known.far != "always"
+    if own_network or known.gateway or known.subnet != "hosts":
+        yield (
+            "hosts.options.subnet is an existing network, which is not changed; "
+            f"give {pair.server} a subnet of its own in vms, or remove subnet"
+        )
+    if known.network == "remote" and not options.remote_subnet:
+        yield "hosts.options.subnet also needs remote_subnet, a network connected to it"
 
 
 def _one_address(experiment: Experiment, placements: dict[str, str], pair: Pair) -> None:
@@ -305,21 +303,18 @@ def _one_address(experiment: Experiment, placements: dict[str, str], pair: Pair)
 
 
 def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> None:
-    who = _who(pair)
+    who, known = _who(pair), PLACED[pair.placement]
     for wish in (client, server):
-        if pair.accelerated is not None:
-            wish.want("accelerated", pair.accelerated, who)
-        if pair.tcp_buffer_bytes is not None:
-            wish.want("tcp_buffer_bytes", pair.tcp_buffer_bytes, who)
-    home_zone = client.get("zone", options.zones[0] if options.zones else "")
-    placement, known = pair.placement, PLACED[pair.placement]
+        for what in ("accelerated", "tcp_buffer_bytes"):
+            if getattr(pair, what) is not None:
+                wish.want(what, getattr(pair, what), who)
     if known.far:
         if client.get("network", HOME) == _far(pair, client, options)[0]:
             _network(server, HOME, who)  # the way back: the client is the far one, by an earlier pair
             return
         network, region = _far(pair, server, options)
         sku = client.get("gateway_sku", "")
-        _network(client, "nat" if placement == "nat-gateway" else f"{HOME}-{sku.lower()}" if sku else HOME, who)
+        _network(client, known.client_network or (f"{HOME}-{sku.lower()}" if sku else HOME), who)
         _network(server, network, who)
         server.want("region", region, who)
         return
@@ -327,22 +322,19 @@ def _apply(pair: Pair, client: _Wishes, server: _Wishes, options: Options) -> No
     _network(server, known.network or HOME, who)
     if known.subnet != "hosts":
         server.want("part", known.subnet, who)
-    if placement == "cross-zone":
-        other = [z for z in options.zones if z != home_zone]
-        zone = server.get("zone", other[0] if other else None)
-        if zone is None or zone == home_zone:
+    home_zone = zone = client.get("zone", options.zones[0] if options.zones else "")
+    if known.other_zone:
+        zone = server.get("zone", next((z for z in options.zones if z != home_zone), home_zone))
+        if zone == home_zone:
             raise ExperimentError(f"{who}: both hosts would be in zone {home_zone}; give the server another zone")
+    if zone:
         server.want("zone", zone, who)
-        return
-    if home_zone:
-        server.want("zone", home_zone, who)
-    if placement == "ppg":
+    if known.grouped:
         client.want("ppg", True, who)
-        server.want("ppg", True, who)
-    elif placement == "same-zone":
-        # the client may be in the group for the sake of another pair; this server must not be
-        server.want("ppg", False, who)
-    elif known.address == AT_BALANCER:
+    if known.grouped is not None:
+        # the client may be in the group for the sake of another pair
+        server.want("ppg", known.grouped, who)
+    if known.address == AT_BALANCER:
         server.want("balancer", pair.server, who)
 
 
@@ -372,7 +364,7 @@ def _vms(name: str, wish: _Wishes, options: Options) -> list[Vm]:
     if several > 1 and not balancer:
         raise ExperimentError(
             f"{wish.experiment.name}: hosts.options.vms.{name} has backends, but {name} is not the server "
-            "of a standard-lb"
+            f"of a {' or '.join(n for n, p in PLACED.items() if p.address == AT_BALANCER)}"
         )
     region = wish.get("region", options.region)
     zones = options.zones if region == options.region or options.remote_zones is None else options.remote_zones
@@ -393,58 +385,34 @@ def _vms(name: str, wish: _Wishes, options: Options) -> list[Vm]:
 
 
 def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishes: Mapping[str, _Wishes]) -> Topology:
-    blocks = list(ipaddress.ip_network(options.address_space).subnets(new_prefix=23))
-    existing = {HOME: options.subnet or "", "remote": options.remote_subnet or ""}
-    existing |= {
-        v.network: wishes[v.balancer or v.name].get("subnet", "") for v in vms if v.network.startswith("given-")
-    }
-    networks = []
-    for i, (name, region) in enumerate(dict.fromkeys((v.network, v.region) for v in vms)):
-        given = existing.get(name, "")
-        nat = name == "nat" or (options.management == "private" and options.way_out == "nat-gateway")
-        networks.append(
-            Network(
-                name=name,
-                region=region,
-                subnet_id=given,
-                prefix="" if given else str(blocks[i]),
-                nat=nat and not given,
-                routes=(("0.0.0.0/0", options.next_hop),) if options.way_out == "next-hop" and options.next_hop else (),
-            )
-        )
-    if len({n.name for n in networks}) < len(networks):
-        names = ", ".join(f"{v.name} in {v.region}" for v in vms)
-        raise ExperimentError(f"{experiment.name}: hosts of one virtual network are in two regions ({names})")
-    by_name = {n.name: n for n in networks}
+    networks = _networks(experiment, options, vms, wishes)
     network = {v.name: v.network for v in vms}
-    joined = [(p.placement, network[p.client], network[p.server]) for p in experiment.pairs]
-    for placement, a, b in joined:
-        if placement == "nva":
-            for one, other in ((a, b), (b, a)):
-                route = (by_name[other].prefix, options.next_hop or "")
-                routes = tuple(dict.fromkeys((*by_name[one].routes, route)))
-                by_name[one] = replace(by_name[one], routes=routes)
-    links = [(a, b) for p, a, b in joined if PLACED[p].peered and by_name[a].prefix and by_name[b].prefix]
+    ways = [(PLACED[p.placement], p.placement, network[p.client], network[p.server]) for p in experiment.pairs]
+    for known, _, a, b in ways:
+        for one, other in ((a, b), (b, a)) if "VirtualAppliance" in known.next_hops else ():
+            route = (networks[other].prefix, options.next_hop or "")
+            networks[one] = replace(networks[one], routes=tuple(dict.fromkeys((*networks[one].routes, route))))
+    links = [(a, b) for known, _, a, b in ways if known.peered and networks[a].prefix and networks[b].prefix]
     gateways: dict[str, Gateway] = {}
     connections: list[tuple[str, str]] = []
-    for path, *ends in joined:
-        if not (kind := PLACED[path].gateway):
+    for known, path, *ends in ways:
+        if not (kind := known.gateway):
             continue
         usual = options.vpn_sku if kind == "Vpn" else options.expressroute_sku
         for end in ends:
             skus = {wishes[v.balancer or v.name].get("gateway_sku", usual) for v in vms if v.network == end}
-            if len(skus) > 1 or not by_name[end].prefix:
+            if len(skus) > 1 or not networks[end].prefix:
                 raise ExperimentError(
                     f"{experiment.name}: network {end} cannot have the gateway of {path}: its VMs ask for "
                     f"{' and '.join(sorted(skus))}, or it is an existing subnet; name other hosts"
                 )
-            name = f"{path}-{end}"
-            gateways[name] = Gateway(name=name, network=end, region=by_name[end].region, kind=kind, sku=skus.pop())
+            name, region = f"{path}-{end}", networks[end].region
+            gateways[name] = Gateway(name=name, network=end, region=region, kind=kind, sku=skus.pop())
         a, b = (f"{path}-{end}" for end in ends)
         connections += [(a, b), (b, a)] if kind == "Vpn" else [(a, ""), (b, "")]
     return Topology(
         vms=vms,
-        networks=tuple(by_name.values()),
+        networks=tuple(networks.values()),
         peerings=tuple(dict.fromkeys(p for a, b in links for p in ((a, b), (b, a)) if a != b)),
         gateways=tuple(gateways.values()),
         connections=tuple(dict.fromkeys(connections)),
@@ -452,3 +420,30 @@ def _joined(experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishe
         paths={(p.client, p.server): p.placement for p in experiment.pairs},
         hub=options.hub or "",
     )
+
+
+def _networks(
+    experiment: Experiment, options: Options, vms: tuple[Vm, ...], wishes: Mapping[str, _Wishes]
+) -> dict[str, Network]:
+    blocks = list(ipaddress.ip_network(options.address_space).subnets(new_prefix=23))
+    existing = {HOME: options.subnet or "", "remote": options.remote_subnet or ""}
+    existing |= {
+        v.network: wishes[v.balancer or v.name].get("subnet", "") for v in vms if v.network.startswith("given-")
+    }
+    behind_nat = {p.client_network for p in PLACEMENTS.values()}
+    nat = options.management == "private" and options.way_out == "nat-gateway"
+    out: dict[str, Network] = {}
+    for i, (name, region) in enumerate(dict.fromkeys((v.network, v.region) for v in vms)):
+        if name in out:
+            names = ", ".join(f"{v.name} in {v.region}" for v in vms)
+            raise ExperimentError(f"{experiment.name}: hosts of one virtual network are in two regions ({names})")
+        given = existing.get(name, "")
+        out[name] = Network(
+            name=name,
+            region=region,
+            subnet_id=given,
+            prefix="" if given else str(blocks[i]),
+            nat=(nat or name in behind_nat) and not given,
+            routes=(("0.0.0.0/0", options.next_hop),) if options.way_out == "next-hop" and options.next_hop else (),
+        )
+    return out
