@@ -362,6 +362,8 @@ def _schedule(store: Store, declared: Experiment, seed: int | None, looked: bool
     document = scheduled.to_dict()
     planned = {row["run_id"]: rows.get(row["run_id"], row) for row in document["trials"]}
     planned |= {run_id: row for run_id, row in rows.items() if run_id in measured}  # also of rounds no longer asked for
+    if rows:  # they may have been drawn by another rule
+        document["rule"] = (stored or {}).get("rule")
     store.write_plan(document | {"trials": list(planned.values()), "looked": looked})
     return scheduled
 

@@ -21,8 +21,9 @@ from ..experiment.factors import FACTORS
 from ..metrics import METRICS
 from ..tools import READERS
 from .bundle import _link
+from .files import plain_file, sha256_of
 from .ingest import ingest
-from .layout import RECORD, Store, digest_of, read_record
+from .layout import RECORD, RECORDS, Store, digest_of, imported_records, packed_records, read_record
 from .load import load
 
 _ROLES = (
@@ -178,13 +179,13 @@ def anonymous_copy(store: Store, root: Path, hidden: Iterable[str] = ()) -> tupl
         hosts = [_unreachable(host) for host in deployment["hosts"]]
         copy._write_json(f"hosts/deployment-{number:02d}.json", ins.value({**deployment, "hosts": hosts}))
     written: dict[str, Path] = {}
-    for number, run_id in enumerate(store.run_ids(), 1):
-        new = ins.text(run_id)
-        with store.raw(run_id) as place, copy.new_run(new, durable=False) as folder:
-            files = _copy_run(place, folder, copy, ins, number, written)
-        written |= {digest: copy.path / "raw" / new / name for name, digest in files.items()}
-        if cause := store.exclusions().get(run_id):
-            copy.exclude(new, ins.text(cause))
+    for name in store.folders():
+        new = ins.text(name)
+        with store.raw(name) as place, copy.new_run(new, durable=False) as folder:
+            files = _copy_folder(place, folder, copy, ins, written)
+        written |= {digest: copy.path / "raw" / new / log for log, digest in files.items()}
+    for run_id, cause in store.exclusions().items():
+        copy.exclude(ins.text(run_id), ins.text(cause))
     ingest(copy.location)
     _compare(store, copy)
     return copy, ins
@@ -205,15 +206,15 @@ def _collect(store: Store, ins: StandIns) -> None:
     for value in _texts(declared["hosts"].get("options") or {}):
         if value not in kept and not re.fullmatch(r"Standard_\w+|[\d.:/]+|.*\s.*", value):
             ins.name("resource", value, least=4)
-    for run_id in store.run_ids():
-        with store.raw(run_id) as place:
-            record = read_record((place / RECORD).read_bytes())
-            for host in (record.get("hosts") or {}).values():
-                _collect_host(host, ins)
-            for side in ("client", "server"):
-                ins.name("host", (record.get("trial") or {}).get(side))
+    for run in store.runs():
+        for host in (run.record.get("hosts") or {}).values():
+            _collect_host(host, ins)
+        for side in ("client", "server"):
+            ins.name("host", (run.record.get("trial") or {}).get(side))
+    for name in store.folders():
+        with store.raw(name) as place:
             for file in sorted(place.iterdir()):
-                _collect_text(file.read_bytes(), ins)
+                _collect_text(plain_file(place, file.name).read_bytes(), ins)
 
 
 def _collect_host(host: Mapping[str, Any], ins: StandIns) -> None:
@@ -252,7 +253,7 @@ def _copy_plan(store: Store, copy: Store, ins: StandIns) -> None:
     plan = store.read_plan()
     if plan is None:
         return
-    plan = ins.value(plan)
+    plan = ins.value(plan) | {"rule": None}  # the order was drawn with the names, so nobody can draw it again
     if isinstance(plan.get("experiment"), dict):
         plan["experiment"]["hosts"]["options"] = {}
     if frozen := plan.get("frozen"):
@@ -260,23 +261,34 @@ def _copy_plan(store: Store, copy: Store, ins: StandIns) -> None:
     copy._write_json("plan.json", plan)
 
 
-def _copy_run(
-    place: Path, folder: Path, copy: Store, ins: StandIns, number: int, written: Mapping[str, Path]
-) -> dict[str, str]:
-    """Write the files and the record of a run; a log that an earlier run has `written` too is another name of it."""
+def _copy_folder(place: Path, folder: Path, copy: Store, ins: StandIns, written: Mapping[str, Path]) -> dict[str, str]:
+    """Write the files and the record of a folder; a log that an earlier one has `written` too is another name of it."""
     before = read_record((place / RECORD).read_bytes())
-    record = ins.value(before)
-    record["hosts"] = {side: _unreachable(host) for side, host in record["hosts"].items()}
-    if "imported" in record:
-        record["imported"]["file"] = f"log-{number}"
     files: dict[str, str] = before["files"]
     for name, digest in files.items():
         if digest in written:
             _link(written[digest], folder / name)
-        else:
+        elif name != RECORDS:
             (folder / name).write_bytes(ins.data((place / name).read_bytes()))
-    copy.write_record(folder, record)
+    if RECORDS in files:
+        records = [_copied(record, ins) for record in imported_records((place / RECORDS).read_bytes()).values()]
+        for record in records:
+            record["declaration"] = copy.freeze() or None
+            record["files"] = {name: sha256_of(folder / name) for name in record["files"]}
+        (folder / RECORDS).write_bytes(packed_records(records))
+        before = {key: before[key] for key in before if key not in ("schema", "declaration", "files")}
+    copy.write_record(folder, _copied(before, ins))
     return files
+
+
+def _copied(record: Mapping[str, Any], ins: StandIns) -> dict[str, Any]:
+    """Return a record with stand-ins; a log that was imported is called by its digest."""
+    new: dict[str, Any] = ins.value(record)
+    if "hosts" in new:
+        new["hosts"] = {side: _unreachable(host) for side, host in new["hosts"].items()}
+    if "imported" in new:
+        new["imported"]["file"] = f"log-{new['imported']['log']}"
+    return new
 
 
 def _compare(store: Store, copy: Store) -> None:

@@ -19,11 +19,13 @@ import os
 import re
 import shutil
 import socket
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -119,20 +121,31 @@ def status_of(pid: int, field: int) -> str | None:
         return None
 
 
-_HASHES: dict[tuple[int, ...], str] = {}
+def plain_file(place: Path, name: str) -> Path:
+    """Return the path of a file that stands in a folder itself; ValueError for a link, a device or a path to elsewhere.
+
+    A folder of others may hold anything, such as a link to a key, and a device may never end.
+    """
+    path = place / name
+    if Path(name).name != name:
+        raise ValueError(f"{name!r} is not a plain file name")
+    if place.is_symlink() or path.is_symlink():
+        raise ValueError(f"{name if path.is_symlink() else place.name} is a link to elsewhere")
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"{name} is not a file")
+    return path
 
 
 def sha256_of(place: Path) -> str:
-    """SHA-256 of a file; one with several names (an imported log of many runs) is read once."""
+    """SHA-256 of a file; one that is the log of many runs is read once."""
     at = place.stat()
-    key = (at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
-    if key not in _HASHES:
-        with place.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if at.st_nlink < 2:
-            return digest
-        _HASHES[key] = digest
-    return _HASHES[key]
+    return _sha256(place, (at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns))
+
+
+@lru_cache(maxsize=256)
+def _sha256(place: Path, _state: tuple[int, ...]) -> str:
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Folder:

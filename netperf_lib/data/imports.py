@@ -17,7 +17,6 @@ import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -34,8 +33,8 @@ from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import logs
 from .bundle import is_bundle
-from .files import Location, is_url
-from .layout import Store, experiments, new_record
+from .files import Location, is_url, sha256_of
+from .layout import IMPORT, RECORD_SCHEMA, RECORDS, Store, experiments, new_record, packed_records
 from .load import Results, data_frame
 from .tables import run_row, runs_table
 
@@ -74,6 +73,8 @@ class LoggedRun:
     """Path of the log relative to the given folder, with ``/``."""
     index: int
     """Number of the run in its log, from 0."""
+    end: int | None = None
+    """Last line of the run in its log, in which another run follows; None: the last line of the log."""
     parsed: ParsedRun
     labels: Mapping[str, Any]
     """Values of the labels, typed; a label that is not given is absent."""
@@ -220,7 +221,7 @@ def understand(
         used |= {where for where, _ in rows}
         if table is not None and not rows:
             problems.append(f"{name}: no row of {table.source} matches this log; add one (its cells may be empty)")
-        for index, run in enumerate(parsed):
+        for index, (run, after) in enumerate(zip(parsed, [*parsed[1:], None], strict=True)):
             mine = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
             if len(mine) > 1:
                 problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in mine)}; keep one")
@@ -241,7 +242,14 @@ def understand(
                 said.pop("started_utc", None)  # the log's clock has no zone: the label knows better
             found.append(
                 LoggedRun(
-                    path=path, name=name, index=index, parsed=run, labels=labelled, said=said, addresses=addresses
+                    path=path,
+                    name=name,
+                    index=index,
+                    end=max(run.line, after.line - 1) if after else None,
+                    parsed=run,
+                    labels=labelled,
+                    said=said,
+                    addresses=addresses,
                 )
             )
     if table is not None:
@@ -549,25 +557,31 @@ def import_logs(
     store.declare(declared)
     if store.read_plan() is None:
         store.write_plan({"imported": True, "trials": [], "experiment": declared.model_dump(mode="json")})
-    stored: dict[Path, Path] = {}
-    order = len(store.run_ids())
     with store.lock():
-        for position, (run_id, run) in enumerate(new, order):
-            with store.new_run(run_id, durable=False) as folder:
-                _store_log(run.path, folder / "client.out", stored.get(run.path))
-                store.write_record(folder, _record(name, run_id, run, position))
-            stored[run.path] = store.path / "raw" / run_id / "client.out"
-    os.sync()  # once; each run by itself took most of the time
+        _store(store, new)
     return Results(store)
 
 
-def _store_log(log: Path, target: Path, stored: Path | None) -> None:
-    """Put a log into the folder of a run: another name of the stored copy where the file system has such links."""
-    if stored is not None:
-        with suppress(OSError):
-            os.link(stored, target)
-            return
-    shutil.copyfile(log, target)
+def _store(store: Store, new: Sequence[tuple[str, LoggedRun]]) -> None:
+    """Write runs into one folder: each log once, by its digest, and the records of all."""
+    if not new:
+        return
+    frozen, order = store.freeze() or None, len(store.run_ids())
+    digest = hashlib.blake2s("".join(run_id for run_id, _ in new).encode(), digest_size=6).hexdigest()
+    with store.new_run(f"{IMPORT}{digest}", durable=False) as folder:
+        digests = {path: sha256_of(path) for path in {run.path for _, run in new}}
+        names = {path: f"client-{digest[:16]}.out" for path, digest in digests.items()}
+        for path, log in names.items():
+            if not (folder / log).exists():
+                shutil.copyfile(path, folder / log)
+        records = (
+            _record(store.experiment, run_id, run, position)
+            | {"schema": RECORD_SCHEMA, "declaration": frozen, "files": {names[run.path]: digests[run.path]}}
+            for position, (run_id, run) in enumerate(new, order)
+        )
+        (folder / RECORDS).write_bytes(packed_records(records))
+        store.write_record(folder, {})
+    os.sync()  # once for all logs
 
 
 def are_logs(place: Location) -> bool:
@@ -686,6 +700,7 @@ def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[st
         notice=NOTICE,
         started_utc=run.get("started_utc"),
         warnings=[*run.warnings, *([LOCAL_TIME] if local else [])],
-        log={"status": run.parsed.status, "error": run.parsed.error, "run": run.index},
+        log={"status": run.parsed.status, "error": run.parsed.error, "run": run.index}
+        | ({"lines": [run.parsed.line, run.end]} if run.index or run.end else {}),
         imported={"file": run.name, "log": run.digest},
     )

@@ -17,11 +17,12 @@ import sys
 import tempfile
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from importlib.util import resolve_name
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ from ..errors import ParseError, StoreError
 from ..metrics import METRICS, plural
 from ..tools.parsed import ParsedRun
 from . import connections, logs
-from .files import Location, explained, sha256_of
-from .layout import RECORD, Store, block_of, read_record, stores
+from .files import Location, explained, plain_file, sha256_of
+from .layout import RECORD, RECORDS, Store, block_of, read_record, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Workers, run_all
 
@@ -129,10 +130,10 @@ class Tables:
     store: Store
     at: Store | None = None
     """Where the tables are, if not in the experiment's own folder."""
-    behind: dict[str, list[str]] = field(default_factory=dict)
-    """Blocks whose parts must be built, with their runs."""
-    blocks: dict[str, list[str]] = field(default_factory=dict)
-    """Every block with its runs, according to ``raw/``."""
+    behind: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Blocks whose parts must be built, with their runs and the folders of these."""
+    blocks: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Every block with its runs, according to ``raw/``, each with its folder there."""
     outdated: int = 0
     """Number of parts that another version of the readers made."""
 
@@ -149,11 +150,10 @@ class Tables:
 
     def look(self, details: Sequence[TableName]) -> Tables:
         """Find out which blocks are out of date; the parts of `details` are checked too."""
-        ids = self.store.run_ids(warn=True)
         self.blocks, self.behind = {}, {}
-        for run_id in ids:
-            self.blocks.setdefault(block_of(run_id), []).append(run_id)
-        if not ids:
+        for run_id, folder in self.store.places(warn=True).items():
+            self.blocks.setdefault(block_of(run_id), {})[run_id] = folder
+        if not self.blocks:
             return self  # tables without raw runs are read as they are
         runs = self.parts("runs")
         footers = {block: part.footer() for block, part in runs.items()}
@@ -174,7 +174,7 @@ class Tables:
         self,
         block: str,
         part: Part,
-        expected: list[str],
+        expected: Mapping[str, str],
         digests: Mapping[str, set[str]],
         others: Mapping[TableName, Mapping[str, Part]],
     ) -> bool:
@@ -182,17 +182,16 @@ class Tables:
         ingested: dict[str, str] = footer.get("runs", {})
         if (footer.get("reader"), footer.get("experiment")) != (reader_version(), self.store.experiment):
             return False
-        if list(ingested) != expected:
+        if list(ingested) != list(expected):
             return False
-        for run_id, digest in ingested.items():
+        for folder, digest in {(expected[run_id], digest) for run_id, digest in ingested.items()}:
             if digest.startswith("!"):  # it was refused: was it repaired?
-                try:
-                    data = self.store.files.read(f"raw/{run_id}/{RECORD}")
-                except OSError:
-                    data = b""
+                data = b""
+                with suppress(OSError):
+                    data = self.store.files.read(f"raw/{folder}/{RECORD}")
                 if digest != "!" + hashlib.sha256(data).hexdigest()[:_SHORT]:
                     return False
-            elif run_id in digests and digest not in {d[:_SHORT] for d in digests[run_id]}:
+            elif folder in digests and digest not in {d[:_SHORT] for d in digests[folder]}:
                 return False
         return all(
             block in parts and parts[block].generation == part.generation
@@ -302,8 +301,8 @@ def _remove_others(tables: Tables) -> None:
                 files.remove(f"tables/{table}/{name}")
 
 
-def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> str:
-    """Read the runs of a block and write its part of every table; return the generation."""
+def make_part(store: Store, into: Store, block: str, places: Mapping[str, str]) -> str:
+    """Read the runs of a block, given with their folders, and write its part of every table; return the generation."""
     files, name = into.files, f"{block}{_SUFFIX}"
     digests = store.digests(block)
     rows: list[dict[str, Any]] = []
@@ -313,13 +312,13 @@ def make_part(store: Store, into: Store, block: str, run_ids: Sequence[str]) -> 
             table: stack.enter_context(PartWriter(table, partial(files.new_file, f"tables/{table}/{name}")))
             for table in DETAIL
         }
-        for run_id in run_ids:
-            with store.raw(run_id) as place:
-                row, parsed, refused = read_run(store, run_id, place, digests.get(run_id))
-                seen[run_id] = "!" * refused + row["raw_sha256"][:_SHORT]
-                rows.append(row)
-                for table, some in detail(store.experiment, run_id, parsed):
-                    writers[table].add(some)
+        for row, parsed, refused in read_runs(store, places, digests):
+            run_id = row["run_id"]
+            seen[run_id] = "!" * refused + row["raw_sha256"][:_SHORT]
+            rows.append(row)
+            for table, some in detail(store.experiment, run_id, parsed):
+                writers[table].add(some)
+        seen = dict(sorted(seen.items()))
         _name_missing(rows)
         content: dict[str, Any] = {"reader": reader_version(), "schema": SCHEMA_VERSION}
         content |= {"experiment": store.experiment, "runs": seen}
@@ -348,36 +347,58 @@ def _name_missing(rows: Sequence[dict[str, Any]]) -> None:
             row["error"] = f"{row['error']}; missing: {', '.join(m for m in lacking if row.get(m) is None)}"
 
 
-def read_run(
-    store: Store, run_id: str, place: Path, digests: set[str] | None
-) -> tuple[dict[str, Any], list[ParsedRun], bool]:
-    """Read a raw run: its row of ``runs``, what its logs say, and whether it was refused.
+def read_runs(
+    store: Store, places: Mapping[str, str], digests: Mapping[str, set[str]]
+) -> Iterator[tuple[dict[str, Any], list[ParsedRun], bool]]:
+    """Read raw runs, given with their folders: the row of each, what its logs say, and whether it was refused.
 
     Only files named in the record are read, and only if unchanged since they were measured. A run whose record or logs
     were damaged or changed gets a row that says so, without figures.
     """
-    parsed: list[ParsedRun] = []
-    data, refused = b"", False
+    for folder, inside in groupby(sorted(places, key=lambda run_id: (places[run_id], run_id)), key=places.__getitem__):
+        with store.raw(folder) as place:
+            data, problem = _record_of(place, digests.get(folder))
+            for run_id in inside:
+                row, parsed, refused = _read_run(store, run_id, place, data, problem)
+                row |= {"experiment": store.experiment, "run_id": run_id, "reader_version": reader_version()}
+                row |= {"raw_path": f"raw/{folder}", "raw_sha256": hashlib.sha256(data).hexdigest()}
+                yield row, parsed, refused
+
+
+def _record_of(place: Path, digests: set[str] | None) -> tuple[bytes, str | None]:
+    """Return the record in a folder of ``raw/``, and why it must not be read, if so."""
     try:
-        if linked := [file.name for file in (place, *place.iterdir()) if file.is_symlink()]:
-            raise ValueError(f"{linked[0]} is a link to elsewhere")
-        data = (place / RECORD).read_bytes()
-        if digests is not None and hashlib.sha256(data).hexdigest() not in digests:
-            raise ValueError(f"{RECORD} was changed after it was measured")
+        data = plain_file(place, RECORD).read_bytes()
+    except (FileNotFoundError, ValueError) as error:
+        return b"", str(error)
+    changed = digests is not None and hashlib.sha256(data).hexdigest() not in digests
+    return data, f"{RECORD} was changed after it was measured" if changed else None
+
+
+def _read_run(
+    store: Store, run_id: str, place: Path, data: bytes, problem: str | None
+) -> tuple[dict[str, Any], list[ParsedRun], bool]:
+    parsed: list[ParsedRun] = []
+    try:
+        if problem:
+            raise ValueError(problem)
         record = read_record(data)
+        if RECORDS in record["files"]:
+            _as_measured(place, RECORDS, record["files"])
+            record = store.imported(place.name)[run_id]
         files = record["files"]
         unread = None
         number = (record.get("log") or {}).get("run")  # an imported log may hold several runs
         for name in sorted(n for n in files if n.startswith("client") and n.endswith(".out")):
             server = name.replace("client", "server", 1)
-            paths = [place / _as_measured(place, end, files) for end in (name, server) if end in files]
+            paths = [_as_measured(place, end, files) for end in (name, server) if end in files]
             try:
                 if number is None:
                     parsed += logs.parse_ends(paths[0], paths[-1] if len(paths) > 1 else place / "no-server", own=True)
                 else:
                     parsed += _imported(paths[0], files[name])[number : number + 1]
             except ParseError as e:
-                unread = str(e).replace(str(place), f"raw/{run_id}")
+                unread = str(e).replace(str(place), f"raw/{place.name}")
         row = run_row(record, parsed, unread)
         if any(row.get(name) is not None for name in RATES):
             row |= connections.of_record(place, record)
@@ -385,11 +406,8 @@ def read_run(
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
             raise
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        refused, parsed = True, []
-        row = _refused(run_id, f"raw/{run_id}: the record or a log is damaged ({why})")
-    row |= {"experiment": store.experiment, "run_id": run_id, "reader_version": reader_version()}
-    row |= {"raw_path": f"raw/{run_id}", "raw_sha256": hashlib.sha256(data).hexdigest()}
-    return row, parsed, refused
+        return _refused(run_id, f"raw/{place.name}: the record or a log is damaged ({why})"), [], True
+    return row, parsed, False
 
 
 _LOGS: dict[str, list[ParsedRun]] = {}
@@ -408,13 +426,12 @@ def _imported(place: Path, digest: str) -> list[ParsedRun]:
     return _LOGS[digest]
 
 
-def _as_measured(place: Path, name: str, files: Mapping[str, str]) -> str:
-    """Return the name of a file that is unchanged since it was measured; ValueError otherwise."""
-    if Path(name).name != name:
-        raise ValueError(f"{name!r} is not a plain file name")
-    if sha256_of(place / name) != files[name]:
+def _as_measured(place: Path, name: str, files: Mapping[str, str]) -> Path:
+    """Return the path of a file that is unchanged since it was measured; ValueError otherwise."""
+    path = plain_file(place, name)
+    if sha256_of(path) != files[name]:
         raise ValueError(f"{name} was changed after it was measured")
-    return name
+    return path
 
 
 def _refused(run_id: str, why: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ tables are written.
     <root>/<experiment>/experiment.yaml, plan.json      as declared, as scheduled; frozen by the first run
     <root>/<experiment>/hosts/                          state of the source of the hosts
     <root>/<experiment>/raw/<run_id>/run.json, *.out    immutable; complete once run.json exists, which is written last
+    <root>/<experiment>/raw/import-…/runs.json.gz, …    logs that were imported together, and the records of their runs
     <root>/<experiment>/digests/d01-r0001-0064.sha256   SHA-256 of every run.json, as `sha256sum --check` reads it
     <root>/<experiment>/excluded/<run_id>.json          a run left out, and the reason
     <root>/<experiment>/tables/<table>/d01-r0001-0064.parquet   delete at will; see `netperf_lib.data.ingest`
@@ -17,6 +18,7 @@ tables are written.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -24,10 +26,12 @@ import re
 import secrets
 import socket
 import warnings
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -42,6 +46,8 @@ from .files import Folder, Location, RemoteFolder, explained, folder, is_alive, 
 
 RECORD = "run.json"
 """The file that makes a run complete."""
+IMPORT, RECORDS = "import-", "runs.json.gz"
+"""How the name of a folder of imported logs begins, and its file with the records of all runs in these logs."""
 RECORD_SCHEMA = 2
 """Version of run.json. From version 2 on, its digest is stored next to the plan."""
 BLOCK_ROUNDS = 64
@@ -50,6 +56,9 @@ FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
 """Fields that may change after the first run, since they change no condition. (Contrasts are frozen separately.)"""
 
 _CLAIM = "collector.json"
+_RUN_ID = re.compile(r"[\w+=@,-][\w.+=@,-]{0,250}")
+_MOST_RECORDS = 1 << 28
+"""Unpacked bytes of the records of an import: some 200,000 runs."""
 _DEPLOYMENT = re.compile(r"deployment-(\d+)\.json")
 _AT_ONCE = 1000
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -343,22 +352,32 @@ class Store:
     def _write_json(self, name: str, value: Any) -> None:
         self.files.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
-    def root_digest(self) -> str:
-        """Return the SHA-256 that stands for all that was declared, scheduled, placed, measured and excluded.
+    def chain(self) -> dict[str, str]:
+        """Return the files that fix all that was declared, placed, measured and excluded, in order, with a digest each.
 
-        It is that of the list that ``sha256sum`` prints for ``experiment.yaml plan.json exclusions.json
-        hosts/deployment-*.json excluded/*.json digests/*.sha256`` as far as they exist, and for the ``run.json`` of
-        each run without a digest (version 0.1), sorted by name. The files in ``digests`` fix every record, and a
-        record every log.
+        Each digest is the SHA-256 of the one before and of the line that ``sha256sum`` prints for the file, so it
+        stands for all files up to there: what was declared and planned, each deployment with its blocks of rounds, and
+        what was excluded. The files in ``digests`` fix every record, and a record every log.
         """
         digests = self.digests()
-        names = [n for n in ("experiment.yaml", "plan.json", "exclusions.json") if self.files.exists(n)]
-        names += [f"hosts/{n}" for n in self.files.sizes("hosts") if _DEPLOYMENT.fullmatch(n)]
-        names += [f"{part}/{n}" for part in ("excluded", "digests") for n in self.files.sizes(part)]
-        names += [f"raw/{run_id}/{RECORD}" for run_id in self.run_ids() if run_id not in digests]
-        contents = self.files.each(self.files.read, sorted(names))
-        lines = [f"{hashlib.sha256(c).hexdigest()}  {n}\n" for n, c in zip(sorted(names), contents, strict=True)]
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        placed = {n: match[1] for n in self.files.sizes("hosts") if (match := _DEPLOYMENT.fullmatch(n))}
+        blocks = {f"hosts/{n}": f"d{number}" for n, number in placed.items()}
+        blocks |= {f"digests/{n}": n for n in self.files.sizes("digests")}
+        names = [n for n in ("experiment.yaml", "plan.json") if self.files.exists(n)]
+        names += sorted(blocks, key=lambda name: blocks[name])
+        names += [f"raw/{n}/{RECORD}" for n in self.folders() if n not in digests]  # as version 0.1 kept them
+        names += [n for n in ("exclusions.json",) if self.files.exists(n)]
+        names += [f"excluded/{n}" for n in sorted(self.files.sizes("excluded"))]
+        links: dict[str, str] = {}
+        link = ""
+        for name, content in zip(names, self.files.each(self.files.read, names), strict=True):
+            link = hashlib.sha256(f"{link}{hashlib.sha256(content).hexdigest()}  {name}\n".encode()).hexdigest()
+            links[name] = link
+        return links
+
+    def root_digest(self) -> str:
+        """Return the last digest of the `chain`: it stands for the whole experiment, whatever its folder is called."""
+        return list(self.chain().values())[-1]
 
     # -- the collector's claim ---------------------------------------------------------------------------------------
 
@@ -465,24 +484,26 @@ class Store:
         (folder / RECORD).write_bytes(orjson.dumps({**record, **added}))
 
     def digests(self, block: str | None = None) -> dict[str, set[str]]:
-        """Return the digests of each run's record, of a block or all, as stored when the run appeared.
+        """Return the digests of the record in each folder of ``raw/``, as stored when it appeared.
 
-        A collector that was killed at that moment leaves a digest that belongs to no run.
+        All, or those of a block and of imports, which may have runs in any. A collector that was killed at that moment
+        leaves a digest that belongs to no folder.
         """
         digests: dict[str, set[str]] = {}
-        names = [f"digests/{n}" for n in self.files.sizes("digests") if block in (None, n.removesuffix(".sha256"))]
+        wanted = (f"{block}.sha256", f"{block_of(IMPORT)}.sha256")
+        names = [f"digests/{n}" for n in self.files.sizes("digests") if block is None or n in wanted]
         for data in self.files.each(self.files.read, names):
             for line in data.decode("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  raw/")
                 digests.setdefault(name.partition("/")[0], set()).add(digest)
         return digests
 
-    def raw(self, run_id: str) -> AbstractContextManager[Path]:
-        """A local path for reading the folder of a run, for the duration of the block."""
-        return self.files.local(f"raw/{run_id}")
+    def raw(self, name: str) -> AbstractContextManager[Path]:
+        """A local path for reading a folder of ``raw/``, for the duration of the block."""
+        return self.files.local(f"raw/{name}")
 
-    def run_ids(self, *, warn: bool = False) -> list[str]:
-        """Ids of the complete runs, sorted; `warn` about anything else in ``raw/``."""
+    def folders(self, *, warn: bool = False) -> list[str]:
+        """Names of the complete folders in ``raw/``, one for a run or an import; `warn` about anything else there."""
         complete = self.files.names("raw", complete_with=RECORD)
         if warn and (others := sorted(set(self.files.names("raw")) - set(complete))):
             some = visible(", ".join(others[:3])) + (" …" if len(others) > 3 else "")
@@ -492,33 +513,54 @@ class Store:
             )
         return complete
 
+    def places(self, *, warn: bool = False) -> dict[str, str]:
+        """Ids of the complete runs, sorted, each with the name of its folder in ``raw/``."""
+        places: dict[str, str] = {}
+        for name in self.folders(warn=warn):
+            places |= dict.fromkeys(self.imported(name), name) if name.startswith(IMPORT) else {name: name}
+        return dict(sorted(places.items()))
+
+    def run_ids(self) -> list[str]:
+        """Ids of the complete runs, sorted."""
+        return list(self.places())
+
+    def imported(self, name: str) -> Mapping[str, dict[str, Any]]:
+        """Return the records of the runs in a folder of imported logs, by their ids."""
+        try:
+            return imported_records(self.files.read(f"raw/{name}/{RECORDS}"))
+        except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
+            raise self._damaged(f"{name}/{RECORDS}", error) from None
+
     def run(self, run_id: str) -> dict[str, Any]:
-        """Return the run.json of a run; StoreError if it is missing or damaged."""
+        """Return the record of a run that has a folder of its own; StoreError if it is missing or damaged."""
         try:
             return read_record(self.files.read(f"raw/{run_id}/{RECORD}"))
         except (OSError, ValueError) as error:
-            raise self._damaged(run_id, error) from None
+            raise self._damaged(f"{run_id}/{RECORD}", error) from None
 
-    def _damaged(self, run_id: str, error: Exception) -> StoreError:
-        return StoreError(
-            f"{self.url}/raw/{run_id}/{RECORD}: cannot be read ({error}); restore the run folder from a copy"
-        )
+    def _damaged(self, name: str, error: Exception) -> StoreError:
+        return StoreError(f"{self.url}/raw/{name}: cannot be read ({error}); restore the folder from a copy")
 
     def runs(self) -> Iterator[RunState]:
         """Every complete run, without reading its logs."""
-        run_ids = self.run_ids()
+        places = self.places()
+        run_ids = list(places)
         for start in range(0, len(run_ids), _AT_ONCE):
             some = run_ids[start : start + _AT_ONCE]
-            for run_id, record in zip(some, self.files.each(self.run, some), strict=True):
+            own = [run_id for run_id in some if places[run_id] == run_id]
+            records = dict(zip(own, self.files.each(self.run, own), strict=True))
+            for run_id in some:
+                record = records.get(run_id) or self.imported(places[run_id])[run_id]
                 try:
                     attempt, status = int(record["attempt"]), str(record["status"])
                 except (KeyError, TypeError, ValueError) as error:
-                    raise self._damaged(run_id, ValueError(f"attempt or status: {error!r}")) from None
+                    wrong = ValueError(f"attempt or status: {error!r}")
+                    raise self._damaged(f"{places[run_id]}/{RECORD}", wrong) from None
                 yield RunState(run_id, attempt, status, trial_of(run_id), record)
 
     def exclude(self, run_id: str, cause: str) -> None:
         """Leave a run out of every comparison, for a reason that reports will print."""
-        if not self.files.exists(f"raw/{run_id}/{RECORD}"):
+        if run_id not in self.places():
             raise StoreError(f"{self.url}: no run {run_id!r} to exclude")
         self._write_json(f"excluded/{run_id}.json", {"cause": cause, "utc": _now()})
 
@@ -604,6 +646,24 @@ def read_record(data: bytes) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 (a damaged file, like one that is not JSON)
     return record
+
+
+def packed_records(records: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return the file `RECORDS` of an import."""
+    return gzip.compress(orjson.dumps(list(records)), 6, mtime=0)
+
+
+@lru_cache(maxsize=4)
+def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
+    """Records of an import by run id; ValueError if they are not such a list, or unpack to more than is sensible."""
+    unpacking = zlib.decompressobj(wbits=31)
+    text = unpacking.decompress(data, _MOST_RECORDS)
+    if not unpacking.eof:
+        raise ValueError("it is cut off, or unpacks to too much")
+    records = {record["run_id"]: record for record in orjson.loads(text)}
+    if wrong := [run_id for run_id in records if not _RUN_ID.fullmatch(run_id)]:
+        raise ValueError(f"{wrong[0]!r} is no run")
+    return records
 
 
 def experiments(root: Location) -> list[str]:

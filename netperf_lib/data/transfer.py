@@ -60,7 +60,7 @@ def pull(url: str, root: Location = "results", *, progress: Callable[[int, int],
 def _copy_all(copies: Sequence[tuple[Store, Store]], progress: Callable[[int, int], None] | None) -> list[str]:
     missing = [_missing(source, target) for source, target in copies]
     done, total = 0, sum(map(len, missing))
-    for (source, target), run_ids in zip(copies, missing, strict=True):
+    for (source, target), folders in zip(copies, missing, strict=True):
         with explained(target.url):
             names = [n for n in source.files.find() if _COPIED.fullmatch(n) and not re.search(r"(^|/)\.", n)]
             files: dict[str, list[str]] = {}
@@ -69,10 +69,10 @@ def _copy_all(copies: Sequence[tuple[Store, Store]], progress: Callable[[int, in
                     files.setdefault(name.split("/")[1], []).append(name)
             derived = [n for n in names if n.startswith(("tables/", "reports/"))]
             _transfer(source, target, [n for n in names if not n.startswith(("raw/", "tables/", "reports/"))])
-            for start in range(0, len(run_ids), _AT_ONCE):
-                some = run_ids[start : start + _AT_ONCE]
-                records = [f"raw/{run_id}/{RECORD}" for run_id in some]
-                _transfer(source, target, [n for run_id in some for n in files[run_id] if n not in records])
+            for start in range(0, len(folders), _AT_ONCE):
+                some = folders[start : start + _AT_ONCE]
+                records = [f"raw/{folder}/{RECORD}" for folder in some]
+                _transfer(source, target, [n for folder in some for n in files[folder] if n not in records])
                 for name, data in zip(records, source.files.each(source.files.read, records), strict=True):
                     target.files.write(name, data)
                 done += len(some)
@@ -83,8 +83,8 @@ def _copy_all(copies: Sequence[tuple[Store, Store]], progress: Callable[[int, in
 
 
 def _missing(source: Store, target: Store) -> list[str]:
-    """Ids of the runs that the target lacks; StoreError if it holds others."""
-    ids, present = source.run_ids(), target.run_ids()
+    """Folders of runs that the target lacks; StoreError if it holds others."""
+    ids, present = source.folders(), target.folders()
     digests, copied = source.digests(), target.digests()
     others = [i for i in present if i not in ids or (i in copied and copied[i].isdisjoint(digests.get(i, copied[i])))]
     if others:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..errors import NetperfError, StoreError, UsageError
 from ..experiment.model import Experiment
+from ..experiment.schedule import RULE, schedule
 from .bundle import ROOT
-from .files import Location, explained, sha256_of
+from .files import Location, explained, plain_file, sha256_of
 from .ingest import DETAIL, OnProgress, Part, Tables, make_part
-from .layout import RECORD, Declaration, Store, read_record, stores, trial_of
+from .layout import IMPORT, RECORD, Declaration, Store, read_record, stores, trial_of
 from .tables import SCHEMAS
 from .workers import Workers, run_all
 
@@ -68,94 +69,121 @@ def verify(
 
 
 def _root(store: Store, root: str | None) -> Iterator[str]:
-    actual = store.root_digest()
+    chain = store.chain()
+    names, actual = list(chain), list(chain.values())[-1]
     if store.files.exists(ROOT) and (inside := store.files.read(ROOT).decode("ascii", "replace").strip()) != actual:
         yield f"{store.url}: the root digest is {actual}, but the archive was made with {inside[:64]}"
-    if root is not None and not actual.startswith(root):
-        yield (
-            f"{store.url}: the root digest is {actual}, not {root}: the declaration, plan, deployments, exclusions or "
-            "runs are not those of that report"
-        )
+    if root is None or actual.startswith(root):
+        return
+    earlier = [name for name, link in chain.items() if link.startswith(root)]
+    since = names[names.index(earlier[0]) + 1 :] if earlier else []
+    yield f"{store.url}: the root digest is {actual}, not {root}: " + (
+        f"that report was made when {earlier[0]} was the last block; since then {', '.join(since[:3])} was added"
+        if earlier
+        else "the declaration, plan, deployments, exclusions or runs are not those of that report"
+    )
 
 
 def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list[str]:
     """Problems of an experiment."""
-    found = _documents(store)
-    ids = store.run_ids()
+    problems = _documents(store)
+    try:
+        with explained(store.url):
+            places = store.places()
+    except NetperfError as error:  # the records of an import
+        return [*problems, str(error)]
     digests: dict[str, set[str]] = {}
-    with _collecting(found), explained(f"{store.url}/digests"):
+    with _collecting(problems), explained(f"{store.url}/digests"):
         digests = store.digests()
-    there = set(store.files.names("raw"))
-    for run_id in digests:
-        if run_id not in ids:
-            what = f"has no {RECORD}" if run_id in there else "is missing"
-            found.append(
-                f"{store.url}/raw/{run_id}: {what}, but its digest exists: it was removed, or the collector was "
-                "killed while writing the run (then collect again)"
-            )
-    found += [
-        f"{store.url}/raw/{n}: neither a run nor part of one (it has no {RECORD})"
-        for n in sorted(there - set(ids) - set(digests))
-    ]
-    with _collecting(found), explained(f"{store.url}/exclusions.json"):
-        gone = sorted(set(store.exclusions()) - set(ids))
-        found += [f"{store.url}: the exclusion of {i} names a run that does not exist" for i in gone]
+    problems += _folders(store, set(places.values()), digests)
+    imports = _imports(store, sorted({name for name in places.values() if name.startswith(IMPORT)}), digests)
+    problems += [problem for wrong in imports.values() for problem in wrong]
+    with _collecting(problems), explained(f"{store.url}/exclusions.json"):
+        gone = sorted(set(store.exclusions()) - set(places))
+        problems += [f"{store.url}: the exclusion of {i} names a run that does not exist" for i in gone]
     tables = Tables(store)
-    with _collecting(found), explained(f"{store.url}/tables"):
+    with _collecting(problems), explained(f"{store.url}/tables"):
         tables.look(DETAIL)
     plan: dict[str, Any] = {}
     with _collecting([]):  # its problems were reported above
         plan = store.read_plan() or {}
     trials = {t["run_id"]: t for t in plan.get("trials", ()) if isinstance(t, dict) and "run_id" in t}
-    seed = plan.get("seed")
-    blocks = {block: {trial_of(i) for i in some} for block, some in tables.blocks.items()}
-    tasks = [
-        (store, block, some, block not in tables.behind, {i: trials[i] for i in blocks[block] if i in trials}, seed)
-        for block, some in tables.blocks.items()
-    ]
-    found += _foreign(tables, digests)
+    tasks = []
+    for block, runs in tables.blocks.items():
+        rows = {trial: trials[trial] for trial in map(trial_of, runs) if trial in trials}
+        ingested = block not in tables.behind and imports.keys().isdisjoint(runs.values())
+        tasks.append((store, block, runs, ingested, rows, plan.get("seed")))
+    problems += _foreign(tables, digests)
     done = 0
-    for (_, _, some, *_), wrong in run_all(_verify_block, tasks, workers):
-        found += wrong
-        done += len(some)
+    for (_, _, runs, *_), wrong in run_all(_verify_block, tasks, workers):
+        problems += wrong
+        done += len(runs)
         if progress:
-            progress(done, len(ids))
-    return found
+            progress(done, len(places))
+    return problems
+
+
+def _folders(store: Store, complete: set[str], digests: Mapping[str, set[str]]) -> Iterator[str]:
+    """Folders that are missing or incomplete, and what is no folder of runs."""
+    there = set(store.files.names("raw"))
+    for name in digests:
+        if name not in complete:
+            what = f"has no {RECORD}" if name in there else "is missing"
+            yield (
+                f"{store.url}/raw/{name}: {what}, but its digest exists: it was removed, or the collector was "
+                "killed while writing it (then collect again)"
+            )
+    for name in sorted(there - complete - set(digests)):
+        yield f"{store.url}/raw/{name}: neither a run nor part of one (it has no {RECORD})"
+
+
+def _imports(store: Store, names: Sequence[str], digests: Mapping[str, set[str]]) -> dict[str, list[str]]:
+    """Folders of imported logs whose files have problems, and these."""
+    problems: dict[str, list[str]] = {}
+    for name in names:
+        with store.raw(name) as place:
+            _, wrong = _record_of(place, digests.get(name))
+        if wrong:
+            problems[name] = [f"{store.url}/raw/{name}: {problem}" for problem in wrong]
+    return problems
 
 
 @contextmanager
-def _collecting(found: list[str]) -> Iterator[None]:
-    """Add the text of an error to the findings and continue."""
+def _collecting(problems: list[str], where: str = "") -> Iterator[None]:
+    """Add the text of an error to the problems and continue; also one of values that nobody here wrote."""
     try:
         yield
     except NetperfError as error:
-        found.append(str(error))
+        problems.append(str(error))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        problems.append(f"{where}: the content is damaged ({error!r})")
 
 
 def _documents(store: Store) -> list[str]:
     """Problems of the declaration, the plan and the deployments."""
-    found: list[str] = []
-    with _collecting(found), explained(store.url):
+    problems: list[str] = []
+    with _collecting(problems, f"{store.url}/plan.json"), explained(store.url):
         declared = store.declaration()
         plan = store.read_plan()
         if plan is None:
             if store.digests():
-                found.append(f"{store.url}/plan.json is missing")
+                problems.append(f"{store.url}/plan.json is missing")
         else:
-            found += [*_plan(store, plan, declared.digest), *_declared(store, plan, declared)]
+            problems += _plan(store, plan, declared.digest)
+            problems += _declared(store, plan, declared)
         for utc, contrast in declared.added:
             if utc is None and declared.digest is not None:
-                found.append(
+                problems.append(
                     f"{store.url}/experiment.yaml: a contrast ({contrast.question or contrast.metric}) was written "
                     "into it after the first run"
                 )
-    with _collecting(found), explained(f"{store.url}/hosts"):
+    with _collecting(problems), explained(f"{store.url}/hosts"):
         store.deployments()
-    return found
+    return problems
 
 
 def _declared(store: Store, plan: Mapping[str, Any], declared: Declaration) -> Iterator[str]:
-    """What experiment.yaml says differently from what was frozen and planned."""
+    """What experiment.yaml says differently from what was frozen and planned, and an order that was not drawn."""
     lost = [c for c in declared.experiment.contrasts if c not in declared.written.contrasts]
     if declared.digest is not None and lost:
         yield f"{store.url}/experiment.yaml: {len(lost)} of the frozen contrasts are not in it"
@@ -166,6 +194,31 @@ def _declared(store: Store, plan: Mapping[str, Any], declared: Declaration) -> I
     fields = set(Experiment.model_fields) - {"contrasts"}
     if differ := sorted(name for name in fields if getattr(planned, name) != getattr(declared.written, name)):
         yield f"{store.url}: experiment.yaml and plan.json differ in {', '.join(differ)}"
+    if plan.get("rule") == RULE:  # the rule by which older versions drew the order is not known here
+        yield from _order(f"{store.url}/plan.json", planned, plan)
+
+
+def _order(where: str, planned: Experiment, plan: Mapping[str, Any]) -> Iterator[str]:
+    """Draw the order of all rounds again from the seed in the plan, and compare."""
+    rounds: dict[tuple[int, int], list[str]] = {}
+    for trial in sorted(plan["trials"], key=lambda t: int(t["order"])):
+        rounds.setdefault((int(trial["deployment"]), int(trial["round"])), []).append(trial["run_id"])
+    most = max((number for _, number in rounds), default=planned.rounds)
+    drawn: dict[tuple[int, int], list[str]] = {}
+    for t in schedule(planned.model_copy(update={"rounds": max(most, planned.rounds)}), seed=int(plan["seed"])).trials:
+        drawn.setdefault((t.deployment, t.round), []).append(t.run_id)
+    other = []
+    for at in drawn | rounds:
+        expected, actual = drawn.get(at, []), rounds.get(at, [])
+        if at[1] > planned.rounds:  # a round no longer asked for, of which what was measured is left
+            expected = [run_id for run_id in expected if run_id in actual]
+        if actual != expected:
+            other.append(at[1])
+    if other:
+        yield (
+            f"{where}: the order of {len(other)} of {len(drawn)} rounds (from round {min(other)}) is not what the seed "
+            f"{plan['seed']} gives; seed, order or trials were changed"
+        )
 
 
 def _plan(store: Store, plan: Mapping[str, Any], digest: str | None) -> Iterator[str]:
@@ -189,10 +242,15 @@ def _plan(store: Store, plan: Mapping[str, Any], digest: str | None) -> Iterator
 
 
 def _verify_block(
-    store: Store, block: str, run_ids: list[str], ingested: bool, trials: Mapping[str, Mapping[str, Any]], seed: Any
+    store: Store,
+    block: str,
+    runs: Mapping[str, str],
+    ingested: bool,
+    trials: Mapping[str, Mapping[str, Any]],
+    seed: Any,
 ) -> list[str]:
-    """Problems of these runs and, if they are in the tables, of the block's parts."""
-    found: list[str] = []
+    """Problems of these runs, given with their folders, and, if they are in the tables, of the block's parts."""
+    problems: list[str] = []
     digests = store.digests(block)
     frozen: str | None = None
     placed: Mapping[int, Mapping[str, Any]] = {}
@@ -200,27 +258,36 @@ def _verify_block(
         frozen = store.declaration().digest
     with _collecting([]):
         placed = store.deployments()
-    for run_id in run_ids:
-        with store.raw(run_id) as place:
-            try:
-                record = read_record((place / RECORD).read_bytes())
-            except (OSError, ValueError) as error:
-                found.append(f"{store.url}/raw/{run_id}/{RECORD}: cannot be read ({error})")
-                continue
-            wrong = [
-                *_digest(place, record, digests.get(run_id)),
-                *_record(run_id, record, frozen, trials.get(trial_of(run_id)), placed, seed),
-                *_files(place, record.get("files")),
-            ]
-            found += [f"{store.url}/raw/{run_id}: {w}" for w in wrong]
-    return found + ([] if found or not ingested else _tables(store, block, run_ids))
+    for run_id, folder in runs.items():
+        wrong: list[str] = []
+        record: Mapping[str, Any] | None
+        if folder == run_id:
+            with store.raw(folder) as place:
+                record, wrong = _record_of(place, digests.get(run_id))
+        else:
+            record = store.imported(folder)[run_id]
+        with _collecting(wrong, RECORD):
+            if record is not None:
+                wrong += _record(run_id, record, frozen, trials.get(trial_of(run_id)), placed, seed)
+        problems += [f"{store.url}/raw/{run_id}: {w}" for w in wrong]
+    return problems + ([] if problems or not ingested else _tables(store, block, runs))
 
 
-def _digest(place: Path, record: Mapping[str, Any], digests: set[str] | None) -> Iterator[str]:
+def _record_of(place: Path, digests: set[str] | None) -> tuple[dict[str, Any] | None, list[str]]:
+    """The record in a folder of ``raw/``, and the problems of its files."""
+    try:
+        data = plain_file(place, RECORD).read_bytes()
+        record = read_record(data)
+    except (OSError, ValueError) as error:
+        return None, [f"{RECORD} cannot be read ({error})"]
+    return record, [*_digest(data, record, digests), *_files(place, record.get("files"))]
+
+
+def _digest(data: bytes, record: Mapping[str, Any], digests: set[str] | None) -> Iterator[str]:
     if digests is None:
         if record.get("schema") != 1:  # version 0.1 kept no digests
             yield f"{RECORD} has no digest: the run was added, or its digest removed"
-    elif hashlib.sha256((place / RECORD).read_bytes()).hexdigest() not in digests:
+    elif hashlib.sha256(data).hexdigest() not in digests:
         yield f"{RECORD} was changed after it was measured (its digest differs)"
 
 
@@ -244,8 +311,8 @@ def _record(
     if not isinstance(record["trial"], Mapping) or not isinstance(record["hosts"], Mapping):
         yield f"{RECORD}: trial or hosts are damaged"
         return
-    said = {**record["trial"], **{k: record[k] for k in ("deployment", "round", "order")}}
-    if differ := sorted(k for k in said.keys() & (trial or {}).keys() if said[k] != (trial or {})[k]):
+    facts = {**record["trial"], **{k: record[k] for k in ("deployment", "round", "order")}}
+    if differ := sorted(k for k in facts.keys() & (trial or {}).keys() if facts[k] != (trial or {})[k]):
         yield f"{RECORD} and plan.json differ in {', '.join(differ)}"
     if None not in (seed, record.get("seed")) and record["seed"] != seed:
         yield f"{RECORD} and plan.json differ in the seed"
@@ -267,15 +334,15 @@ def _files(place: Path, files: Any) -> Iterator[str]:
         yield f"{RECORD}: files are damaged"
         return
     for name, digest in files.items():
-        if place.is_symlink() or (place / name).is_symlink():
-            yield f"{name} is a link to elsewhere"
         try:
-            actual = sha256_of(place / name)
+            actual = sha256_of(plain_file(place, name))
         except OSError:
             yield f"{name} is missing"
-            continue
-        if actual != digest:
-            yield f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {str(digest)[:12]}…)"
+        except ValueError as error:
+            yield str(error)
+        else:
+            if actual != digest:
+                yield f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {str(digest)[:12]}…)"
     for file in sorted(place.iterdir()):
         if file.name != RECORD and file.name not in files:
             yield f"{file.name} was added after it was measured; it is not read"
@@ -287,11 +354,8 @@ def _foreign(tables: Tables, digests: Mapping[str, set[str]]) -> Iterator[str]:
     details = {block for table in DETAIL for block in tables.parts(table)}
     for block in tables.behind:
         known = _runs_of(runs[block]) if block in runs else {}
-        other = [
-            i
-            for i, d in known.items()
-            if not d.startswith("!") and not any(x.startswith(d) for x in digests.get(i, ()))
-        ]
+        now = {i: digests.get(folder, set()) for i, folder in tables.blocks[block].items()}
+        other = [i for i, d in known.items() if d[:1] != "!" and not any(x.startswith(d) for x in now.get(i, ()))]
         wrong = f"has {len(other)} runs that are not in raw" if other else "is missing"
         if other or (block not in runs and block in details):
             yield f"{tables.store.url}: table runs, {block}: {wrong}; remove the tables; they are rebuilt"
@@ -306,19 +370,19 @@ def _runs_of(part: Part) -> dict[str, str]:
         return {}
 
 
-def _tables(store: Store, block: str, run_ids: list[str]) -> list[str]:
+def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
     """How the parts of a block differ from freshly built ones."""
-    found = []
+    problems = []
     with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
         again = Store(scratch, store.experiment)
-        make_part(store, again, block, run_ids)
+        make_part(store, again, block, runs)
         here, fresh = Tables(store), Tables(again)
-        found += [
+        problems += [
             f"{store.url}: table {table}, {block}: {wrong}; remove the tables; they are rebuilt"
             for table in SCHEMAS
             if (wrong := _unequal(here.parts(table).get(block), fresh.parts(table).get(block)))
         ]
-    return found
+    return problems
 
 
 def _unequal(here: Part | None, fresh: Part | None) -> str | None:

@@ -24,6 +24,8 @@ from .model import Experiment, OptionValue, TestSpec, Trial
 
 CANDIDATES = 4
 """Orders drawn for each round; the best balanced is taken."""
+RULE = "chained-1"
+"""Name of the rule that draws the order: a plan says which one it was drawn by, so that it can be drawn again."""
 MOST_TRIALS = 200_000
 """More than any measurement needs: two months of trials of half a minute."""
 
@@ -58,6 +60,7 @@ class Plan:
         return {
             "experiment": self.experiment.model_dump(mode="json"),
             "seed": self.seed,
+            "rule": RULE,
             "trials": [
                 {"run_id": t.run_id, "deployment": t.deployment, "round": t.round, "order": t.order} | trial_levels(t)
                 for t in self.trials

@@ -14,12 +14,14 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ..data.files import plain_file
 from ..errors import StoreError, UsageError
 from ..experiment.factors import factor, plain, sort_levels
 from ..metrics import HEADLINES, METRICS, WRITTEN
@@ -242,18 +244,31 @@ def _digits(value: Any) -> float | int | None:
 def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
     """Log of each run, cut in its middle to the share of the budget that it has."""
     share = max(400, min(20_000, LOG_BUDGET // max(len(ids), 1)))
+    places = exp.store.places()
     for run_id in ids:
+        place = places.get(run_id, run_id)
         try:
-            with exp.store.raw(run_id) as folder:
-                yield _cut(Path(folder, "client.out"), share)
-        except (OSError, StoreError):
+            record = exp.store.imported(place)[run_id] if place != run_id else {}
+            with exp.store.raw(place) as folder:
+                log = plain_file(folder, next(iter(record.get("files", ["client.out"]))))
+                lines = (record.get("log") or {}).get("lines")
+                yield _part(log, lines[0], lines[1], share) if lines else _cut(log, share)
+        except (OSError, ValueError, KeyError, TypeError, StoreError):  # whatever a folder of others holds
             yield ""
 
 
+def _part(log: Path, first: int, last: int | None, share: int) -> str:
+    """Return the lines of a log of many runs that belong to one of them."""
+    return "".join(_lines(log, log.stat().st_mtime_ns)[first - 1 : last])[:share]
+
+
+@lru_cache(maxsize=1)
+def _lines(log: Path, _changed: int) -> list[str]:
+    return log.read_bytes().decode("utf-8", "replace").splitlines(keepends=True)
+
+
 def _cut(log: Path, share: int) -> str:
-    """Both ends of a log; a link may lead to anything, such as a key."""
-    if log.is_symlink() or log.parent.is_symlink():
-        return ""
+    """Both ends of a log."""
     with log.open("rb") as file:
         excess = os.fstat(file.fileno()).st_size - share
         if excess <= 0:

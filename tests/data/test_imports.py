@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import shutil
@@ -20,6 +21,7 @@ from netperf_lib.data.imports import import_logs, labels_template, overview, und
 from netperf_lib.errors import StoreError, UsageError
 from netperf_lib.questions.before_after import BeforeAfter
 from netperf_lib.questions.compare import compare
+from netperf_lib.reporting import explorer
 from netperf_lib.tools.parsed import ParsedRun
 
 LOGS = Path(__file__).parents[1] / "logs"
@@ -216,7 +218,7 @@ def test_published_logs_become_an_experiment(tmp_path: Path) -> None:
     assert mine.notice is not None
     assert "labelled" in mine.notice
     assert [c.metric for c in mine.contrasts] == ["latency_oneway_us"]
-    raw = {p.read_bytes() for p in (tmp_path / "mine" / "raw").glob("*/client.out")}
+    raw = {p.read_bytes() for p in (tmp_path / "mine" / "raw").glob("*/client-*.out")}
     assert raw == {p.read_bytes() for p in PUBLISHED.glob("*.txt")}
 
 
@@ -452,11 +454,54 @@ def test_a_log_of_many_runs_is_stored_and_read_once(tmp_path: Path, monkeypatch:
     assert len(flushed) < 20  # not for each run
     assert sorted(mine.runs["latency_oneway_us"]) == [50.0 + i for i in range(40)]
     assert len(reads) == 1
-    assert len({f.stat().st_ino for f in Path(mine.path).glob("raw/*/client.out")}) == 1
+    [stored] = Path(mine.path).glob("raw/*/client-*.out")
     assert npl.verify(mine.path) == []
-    changed = next(Path(mine.path).glob("raw/*/client.out"))
-    changed.write_bytes(changed.read_bytes().replace(b"50", b"10"))
-    assert len(npl.verify(mine.path)) == 40
+    stored.write_bytes(stored.read_bytes().replace(b"50", b"10"))
+    [problem] = npl.verify(mine.path)
+    assert "was changed after it was measured" in problem
+    shutil.rmtree(Path(mine.path, "tables"))
+    changed = npl.load(mine.path)
+    assert set(changed["status"]) == {"failed"}
+    assert changed["latency_oneway_us"].isna().all()
+
+
+def test_the_records_of_many_runs_are_small(tmp_path: Path) -> None:
+    """The size is a function of the log alone; the folder of 10,000 runs is a tenth larger than their log."""
+    log = tmp_path / "all.txt"
+    log.write_text("".join((LOGS / "iperf3" / "pkb-win-tcp-P5.txt").read_text() for _ in range(300)))
+    mine = npl.import_logs(log, into=tmp_path / "mine")
+    size = sum(f.stat().st_size for f in Path(mine.path).rglob("*") if f.is_file())
+    assert len(mine.store.run_ids()) == 300
+    assert size < 1.2 * log.stat().st_size
+    assert len([*Path(mine.path, "raw").rglob("*")]) == 4
+
+
+def test_the_page_to_explore_shows_the_lines_of_each_run_of_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "all.txt"
+    log.write_text("".join(f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(5)))
+    exp = npl.import_logs(log, into=tmp_path / "mine")
+    ids = exp.runs.sort_values("latency_oneway_us")["run_id"].tolist()
+    assert list(explorer._logs(exp, ids)) == [f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        gzip.compress(bytes((1 << 28) + 1)),
+        gzip.compress(b'[{"run_id": "../../x"}]'),
+        gzip.compress(b'["x"]'),
+        gzip.compress(b"[]")[:-4],
+        b"[]",
+    ],
+    ids=["bomb", "path", "no record", "cut", "not packed"],
+)
+def test_records_of_a_stranger_are_one_sentence(tmp_path: Path, records: bytes) -> None:
+    (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n")
+    mine = npl.import_logs(tmp_path / "a.txt", into=tmp_path / "mine").path
+    next(Path(mine).glob("raw/*/runs.json.gz")).write_bytes(records)
+    with pytest.raises(StoreError, match=r"runs\.json\.gz: cannot be read"):
+        npl.load(mine)
+    assert "cannot be read" in npl.verify(mine)[-1]
 
 
 def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> None:

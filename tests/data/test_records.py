@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,11 +22,14 @@ import pytest
 import yaml
 
 import netperf_lib as npl
+from netperf_lib import pipeline
 from netperf_lib.data import files
+from netperf_lib.data.bundle import pack
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import Fleet, Results
 from netperf_lib.errors import NetperfError, StoreError
 from netperf_lib.experiment.model import Contrast, Deployment, Host
+from netperf_lib.reporting import explorer
 
 from ..synth import NOTICE, synth
 
@@ -382,21 +386,115 @@ TAMPERED |= {
     "the notebooks": lambda p: declared(p, "report: {notebooks: [summary]}\n"),
     "a contrast removed from the declaration": without_contrasts,
 }
+
+
+def redigested(place: Path, number: int, **changes: Any) -> None:
+    """A record is changed, and its digest with it."""
+    file = run(place, number) / "run.json"
+    old = hashlib.sha256(file.read_bytes()).hexdigest()
+    record(place, number, **changes)
+    new = hashlib.sha256(file.read_bytes()).hexdigest()
+    for digests in place.glob("digests/*"):
+        digests.write_text(digests.read_text().replace(old, new))
+
+
+def another_seed(place: Path) -> None:
+    """In the plan and in all records."""
+    plan(place, lambda found: found.update(seed=2026))
+    for number in range(24):
+        redigested(place, number, seed=2026)
+    shutil.rmtree(place / "tables")
+
+
+def reordered(place: Path) -> None:
+    """Two trials of a round exchange their positions, in the plan and in the records."""
+    orders: dict[str, int] = {}
+
+    def exchange(found: Any) -> None:
+        one, other = found["trials"][:2]
+        one["order"], other["order"] = other["order"], one["order"]
+        orders.update({t["run_id"]: t["order"] for t in (one, other)})
+
+    plan(place, exchange)
+    for number, folder in enumerate(sorted(place.glob("raw/*"))):
+        if (trial := re.sub(r"-a\d+$", "", folder.name)) in orders:
+            redigested(place, number, order=orders[trial])
+    shutil.rmtree(place / "tables")
+
+
+def without_trial(place: Path) -> None:
+    """A run, its digest and its trial are removed."""
+    name = re.sub(r"-a\d+$", "", run(place).name)
+    plan(place, lambda found: found.update(trials=[t for t in found["trials"] if t["run_id"] != name]))
+    without_digest(place)
+    shutil.rmtree(place / "tables")
+
+
+def device(place: Path, target: str) -> None:
+    log = run(place) / "client.out"
+    log.unlink()
+    log.symlink_to(target)
+
+
+def pipe(place: Path) -> None:
+    log = run(place) / "client.out"
+    log.unlink()
+    os.mkfifo(log)
+
+
+def hard_link(place: Path) -> None:
+    """A log is another name of a file elsewhere, which is changed there."""
+    log, elsewhere = run(place) / "client.out", place.parent / "elsewhere"
+    os.link(log, elsewhere)
+    elsewhere.write_text("tcp_lat:\n    latency  =  1 us\n")
+
+
+def linked_folder(place: Path) -> None:
+    shutil.move(run(place), place.parent / "elsewhere")
+    run_folder = place / "raw" / json.loads((place.parent / "elsewhere" / "run.json").read_text())["run_id"]
+    run_folder.symlink_to(place.parent / "elsewhere")
+
+
+def linked_record(place: Path) -> None:
+    shutil.move(run(place) / "run.json", place.parent / "elsewhere")
+    (run(place) / "run.json").symlink_to(place.parent / "elsewhere")
+
+
+LINKED: dict[str, Callable[[Path], object]] = {
+    "a log that is a link": linked,
+    "a log that is a link to a device": lambda p: device(p, "/dev/zero"),
+    "a log that is a link to itself": lambda p: device(p, "client.out"),
+    "a log that is a link to nothing": lambda p: device(p, "nothing"),
+    "a log that is a pipe": pipe,
+    "a log that is a changed hard link": hard_link,
+    "a folder of a run that is a link": linked_folder,
+    "a record that is a link": linked_record,
+    "a log of another folder named in a record": lambda p: redigested(p, 0, files={"../../plan.json": "0" * 64}),
+    "a device named in a record": lambda p: redigested(p, 0, files={"/dev/zero": "0" * 64}),
+}
+"""What leads from the folder of a run to elsewhere."""
+TAMPERED |= LINKED | {
+    "another seed in plan and records": another_seed,
+    "the order of two trials, in plan and records": reordered,
+    "a run, its digest and its trial": without_trial,
+    "trials that are damaged": lambda p: plan(p, lambda found: found["trials"][0].pop("order")),
+    "hosts of a deployment that are damaged": lambda p: deployment(p, hosts=[3]),
+    "a run added with its digest": lambda p: (added_run(p), digest_of_added(p)),
+    "a copy of a run as an import": lambda p: shutil.copytree(run(p), p / "raw" / "import-000000000000"),
+}
+
+
+def digest_of_added(place: Path) -> None:
+    [new] = place.glob("raw/d01-r009*")
+    with next(place.glob("digests/*")).open("a") as file:
+        file.write(f"{hashlib.sha256((new / 'run.json').read_bytes()).hexdigest()}  raw/{new.name}/run.json\n")
+
+
 CONTRAST = FOUND_LATER.model_dump(mode="json", exclude_defaults=True)
 EVERYWHERE: dict[str, Callable[[Path], object]] = {
     "a log, its record and its digest": lambda p: (forged(p), shutil.rmtree(p / "tables")),
     "all logs of a side": lambda p: ([forged(p, number) for number in range(12)], shutil.rmtree(p / "tables")),
     "an exclusion": lambda p: Store.at(p).exclude(run(p).name, "looks odd"),
-    "a run, its digest and its trial": lambda p: (
-        plan(
-            p,
-            lambda found: found["trials"].remove(
-                next(t for t in found["trials"] if run(p).name.startswith(t["run_id"]))
-            ),
-        ),
-        without_digest(p),
-        shutil.rmtree(p / "tables"),
-    ),
 }
 """What is consistent in itself, and found by who noted the root digest."""
 
@@ -424,11 +522,11 @@ def test_what_was_changed_everywhere_is_found_by_the_root_digest(place: Path, ki
 
 def test_the_root_digest_is_what_sha256sum_prints_and_survives_a_copy_and_a_second_start(place: Path) -> None:
     root = Store.at(place).root_digest()
-    names = sorted(
-        str(f.relative_to(place)) for part in ("*.yaml", "plan.json", "hosts/*", "digests/*") for f in place.glob(part)
-    )
-    listed = subprocess.run(["sha256sum", *names], cwd=place, capture_output=True, check=True).stdout
-    assert hashlib.sha256(listed).hexdigest() == root
+    documented = (Path(npl.__file__).parents[1] / "docs/how-to/large-data.md").read_text()
+    script = re.search(r"```sh\n(root=.*?)```", documented, re.DOTALL)
+    assert script
+    printed = subprocess.run(["bash", "-c", script[1]], cwd=place, capture_output=True, check=True, text=True).stdout
+    assert printed.strip() == root
     store = Store.at(shutil.copytree(place, place.with_name("copy")))
     store.declare(store.declared())
     store.write_plan(store.read_plan() or {})
@@ -439,9 +537,10 @@ def test_the_root_digest_is_what_sha256sum_prints_and_survives_a_copy_and_a_seco
 
 def test_rounds_that_the_data_made_unnecessary_are_not_missing(place: Path) -> None:
     last = max(t["round"] for t in (Store.at(place).read_plan() or {})["trials"])
-    more = lambda found: found["trials"].append({**found["trials"][-1], "run_id": "later", "round": last + 1})  # noqa: E731
-    plan(place, more)
-    assert "1 of 25 planned trials has no run" in " ".join(npl.verify(place)).replace("trials have", "trials has")
+    longer = Store.at(place).declared().model_copy(update={"rounds": last + 1})
+    pipeline._schedule(Store.at(place), longer, seed=None, looked=False)
+    [problem] = npl.verify(place)
+    assert "12 of 36 planned trials have no run" in problem
     plan(place, lambda found: found.update(looked=True))
     assert npl.verify(place) == []
 
@@ -457,6 +556,39 @@ def test_tampering_is_found(place: Path, kind: str) -> None:
     assert found
     assert all(str(place) in text and "\n" not in text for text in found)
     assert all(text.count("rebuilt") <= 1 for text in found)
+
+
+@pytest.mark.parametrize("kind", LINKED)
+def test_what_a_link_leads_to_is_not_read(place: Path, kind: str, tmp_path: Path) -> None:
+    """Neither by tables nor by the page to explore, a bundle or a copy with stand-ins, which refuse or leave it out."""
+    name = run(place).name
+    shutil.rmtree(place / "tables")
+    LINKED[kind](place)
+    (place.parent / "nothing").write_text("secret")
+    runs = npl.load(place).set_index("run_id")
+    assert runs.loc[name, "status"] == "failed"
+    assert (runs["status"] == "ok").sum() == len(runs) - 1
+    if kind != "a log that is a changed hard link":  # it is no link, and shown as what it is: changed
+        [log] = explorer._logs(npl.read(place), [name])  # type: ignore[arg-type]
+        assert "record" in kind or log == ""
+    if "link" in kind and "hard" not in kind:
+        with pytest.raises(StoreError, match="is a link to elsewhere"):
+            pack(place, "sent", "0" * 64, tmp_path / "sent")
+
+
+def test_an_earlier_root_tells_what_was_added_since(place: Path) -> None:
+    chain = Store.at(place).chain()
+    [block] = [name for name in chain if name.startswith("digests/")]
+    Store.at(place).exclude(run(place).name, "looks odd")
+    [problem] = npl.verify(place, root=chain[block])
+    assert f"that report was made when {block} was the last block; since then excluded/" in problem
+
+
+def test_an_order_of_an_unknown_rule_is_not_drawn_again(place: Path) -> None:
+    plan(place, lambda found: found.update(seed=2026))
+    assert any("the order of 2 of 2 rounds (from round 1) is not what the seed 2026" in p for p in npl.verify(place))
+    plan(place, lambda found: found.update(rule=None))
+    assert not any("the order of" in problem for problem in npl.verify(place))
 
 
 @pytest.mark.parametrize("kind", ["a placement in a record", "a log", "a log and its hash", "a log removed"])
