@@ -311,14 +311,14 @@ def decided(store: Store, experiment: Experiment, width: float | None = None) ->
 
     def enough() -> str | None:
         from .data.load import load
+        from .questions.judging import judge
         from .stats import until_decided
 
         runs = load(store.location)
         latest = runs[runs["deployment"] == runs["deployment"].max()]  # earlier deployments are complete
         rounds_left = experiment.rounds - int(latest["round"].max())
-        progress = until_decided(
-            latest, experiment.contrasts, rounds_left=rounds_left, alpha=experiment.alpha, width=width
-        )
+        family = judge(latest, experiment.contrasts, alpha=experiment.alpha, design="sequential")
+        progress = until_decided(family, rounds_left=rounds_left, width=width)
         if width is not None:
             precise = len(progress.settled) == len(progress.family)
             return "every contrast is known precisely enough" if precise else None

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from ..errors import StatsError
 from ..metrics import HEADLINES, METRICS, format_value, read_value
 from .factors import FACTORS, Level, dimensions, factor, is_latency, sort_levels
 from .model import Compare, Contrast, Experiment, Trial
@@ -178,6 +179,24 @@ def _with_bandwidth(contrast: Contrast, rows: Sequence[tuple[Trial, ConditionLev
     read_value(base, unit)
     key = "below" if contrast.below is not None else "at_least"
     return contrast.model_copy(update={key: percentage[1], "of": base})
+
+
+def threshold(contrast: Contrast) -> float:
+    """The threshold of a contrast, in the unit of its metric; raise StatsError if it is none."""
+    limit = contrast.at_least if contrast.below is None else contrast.below
+    unit = METRICS[contrast.metric].unit if contrast.metric in METRICS else ""
+    share = re.fullmatch(r"\s*([0-9.]+)\s*%(?:\s*of\s+(.*))?\s*", str(limit))
+    try:
+        if share is None:
+            value = read_value(limit if isinstance(limit, int | float) else str(limit), unit)
+        else:
+            base = share[2] or contrast.of
+            value = float(share[1]) / 100 * (1.0 if base is None else read_value(base, unit))
+    except ValueError as error:
+        raise StatsError(f"not a threshold for {contrast.metric}: {error}") from None
+    if not (value > 0 and math.isfinite(value)):
+        raise StatsError(f"a threshold must be above zero; got {limit!r} for {contrast.metric}")
+    return value
 
 
 # -- contrasts no run answers ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ..metrics import format_value
 from ..questions.colours import colours
 from ..questions.details import tail_metric
 from ..questions.observe import Data, HasRuns, details, observed
-from ..stats.sides import FEW
+from ..stats.tail import FEW
 from .figure import MUTE, Drawn, conditions, detail_table, drawing, each, legend, legend_height, plot, tick_words
 
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}

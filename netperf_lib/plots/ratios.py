@@ -16,7 +16,7 @@ from ..questions.details import tail_metric, tail_shift
 from ..questions.observe import Data, HasRuns
 from ..questions.words import effect
 from ..stats import Quantiles
-from ..stats.sides import FEW
+from ..stats.tail import FEW
 from .figure import INK, MUTE, VERDICTS, Drawn, drawing, each, plot, tick_words
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from ..errors import NothingToReport
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..questions.colours import colours
-from ..questions.observe import Data, HasRuns, details, observe, observed
+from ..questions.observe import Data, HasRuns, details, hours_of, observe, observed
 from ..questions.words import interval_words
-from ..stats import hours_of, level
+from ..stats import level
 from ..stats.steady_state import kept, whole
 from .figure import (
     INK,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .contents import *  # noqa: F403
     from .details import *  # noqa: F403
     from .history import *  # noqa: F403
+    from .judging import judge as judge
     from .lead import Lead as Lead
     from .lead import lead_paragraph as lead_paragraph
     from .lead import opening as opening
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .words import *  # noqa: F403
 
 _MODULES = (
+    "judging",
     "lead",
     "contents",
     "pairs",
@@ -44,15 +46,17 @@ def __getattr__(name: str) -> Any:
     # imported when first used: the command line needs none of them to answer
     if not name.startswith("_"):
         for module in _MODULES:
-            found = getattr(importlib.import_module(f".{module}", __name__), name, None)
-            if getattr(found, "__module__", "") == f"{__name__}.{module}":  # its own, not what it imports
-                return found
+            part = importlib.import_module(f".{module}", __name__)
+            if name in _public(part):
+                return getattr(part, name)
     raise unknown(__name__, name, [*__dir__(), "netperf_lib.ask", "netperf_lib.levels", "netperf_lib.compare"])
 
 
 def __dir__() -> list[str]:
-    own = set()
-    for module in _MODULES:
-        part = importlib.import_module(f".{module}", __name__)
-        own |= {n for n, v in vars(part).items() if n[0] != "_" and getattr(v, "__module__", "") == part.__name__}
-    return sorted(own)
+    return sorted({n for module in _MODULES for n in _public(importlib.import_module(f".{module}", __name__))})
+
+
+def _public(part: Any) -> list[str]:
+    """The names that a module offers: by default its own, not what it imports."""
+    own = [n for n, v in vars(part).items() if n[0] != "_" and getattr(v, "__module__", "") == part.__name__]
+    return list(getattr(part, "__all__", own))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 from ..data.imports import are_logs
 from ..data.load import Results
 from ..errors import UsageError
+from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, plain
 from ..experiment.model import Contrast
 from ..metrics import ALPHA, MARGIN, METRICS
-from ..stats import Family
-from ..stats.verdict import compare as compare_runs
+from ..stats import Comparison, Family
+from ..stats.samples import Design
 from .before_after import BeforeAfter, before_after
-from .judging import Pair, judge_pairs, side_words
-from .observe import Data, Observations, nearest, observe
+from .judging import Pair, as_contrast, judge, judge_pairs, side_words
+from .observe import Data, Observations, Source, nearest, observe
 from .runs import read_data, table_of
-from .words import contrasts
+from .words import contrasts as declared_contrasts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +101,7 @@ def compare(
         Ratios within 1/(1 + margin) … 1 + margin are equivalent; the share of answers that may hold a false verdict.
         Default: as declared, else 0.05.
     **options
-        Further parameters of `netperf_lib.stats.compare`, for the declared contrasts of one experiment.
+        Further parameters of `compare_declared`, for the declared contrasts of one experiment.
 
     Returns
     -------
@@ -135,13 +137,121 @@ def compare(
     results = read_data(data, pattern)
     if by is not None or isinstance(results, Observations):
         return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
-    runs = table_of(results)
     options |= {"where": dict(where or {}), "margin": margin, "alpha": alpha}
-    if isinstance(results, Results) and options.get("contrasts") is None:
-        added = [{**c.model_dump(), "declared": False} for c in results.added if metric in (None, c.metric)]
-        if added:  # the others were declared before the data, and alone get a verdict
-            options["contrasts"] = [*(c for c in results.contrasts if metric in (None, c.metric)), *added]
-    return compare_runs(runs, metric, **options)
+    if isinstance(results, Results) and options.get("contrasts") is None and results.added:
+        # the others were declared before the data, and alone get a verdict
+        options["contrasts"] = [c for c in (*results.contrasts, *results.added) if metric in (None, c.metric)]
+    return compare_declared(results, metric, **options)
+
+
+def compare_declared(
+    data: Data,
+    metric: str | None = None,
+    *,
+    margin: float | None = None,
+    contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
+    where: Mapping[str, Any] | None = None,
+    alpha: float | None = None,
+    paired: bool = True,
+    looked: bool | None = None,
+) -> Family:
+    """Judge contrasts of an experiment.
+
+    Without `contrasts`, those that the experiment declared are judged (those of `metric`, if given). Every declared
+    contrast of the experiment, shown or not, shares `alpha`; a contrast that was not declared is exploratory.
+
+    Parameters
+    ----------
+    data : Results, DataFrame, path, or several of these
+        As `observe` takes it.
+    metric : str, optional
+        Only contrasts of this metric.
+    margin : float, optional
+        Margin of all contrasts; default: as declared.
+    contrasts : iterable of Contrast or dict, optional
+        Contrasts to judge instead. Where the experiment declares none, these are taken as its declaration.
+    where : dict, optional
+        Factors and levels that both sides share.
+    alpha : float, optional
+        Share of reports that may hold a false verdict; default: as the experiment declares, else 0.05.
+    paired : bool, default True
+        False for runs that were not measured in rounds; labelled "unblocked".
+    looked : bool, optional
+        True: rounds were added while looking at the results (the sequential design). Default: as the plan of the
+        experiment says, else the column ``design``, else False.
+
+    Raises
+    ------
+    UsageError
+        No such factor, nothing to compare, or a table without runs.
+
+    See Also
+    --------
+    judge : The function that this one calls.
+    """
+    data = read_data(data)
+    source, attrs = Source.of(data), getattr(table_of(data), "attrs", {})
+    experiment: Mapping[str, Any] = attrs.get("experiment") or {}
+    declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
+    alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)
+    looked = attrs.get("looked") if looked is None else looked
+    warnings: list[str] = []
+    if contrasts is not None:
+        chosen = [as_contrast(c) for c in contrasts]
+        if not declared and (declared := [c for c, in_family in chosen if in_family]):
+            warnings.append("the contrasts were named with the analysis, not declared with the experiment")
+    else:
+        chosen = [(c, True) for c in declared if metric is None or c.metric == metric]
+        if not chosen:
+            known = ", ".join(sorted({c.metric for c in declared})) or "none"
+            of = f" of {metric}" if metric else ""
+            raise UsageError(f"the experiment declares no contrast{of} (declared: {known}); name a factor to compare")
+    family: dict[Any, Contrast] = {_question(c): c for c in declared}
+    extra, shown = list[Contrast](), list[Contrast]()
+    for c, _ in chosen:
+        sides = {side: {**(where or {}), **levels} for side in "ab" if (levels := getattr(c, side)) is not None}
+        c = c.model_copy(update=sides)
+        twin = family.get(_question(c))
+        size = margin if margin is not None else c.margin if twin is None else twin.margin
+        c = c.model_copy(update={"margin": size})
+        if twin is not None and math.isclose(size, twin.margin):
+            family[_question(c)] = c  # asked in this direction
+        else:  # another margin is another question
+            extra.append(c)
+        shown.append(c)
+    design: Design | None = "sequential" if looked or experiment.get("design") == "sequential" else None
+    exploratory = ({**c.model_dump(), "declared": False} for c in extra)
+    judged = judge(source, [*family.values(), *exploratory], alpha=alpha, design=design, paired=paired)
+    position = {id(c): i for i, c in enumerate([*family.values(), *extra])}
+    claims = attrs.get("failed_claims") or ()
+    return replace(
+        judged,
+        comparisons=tuple(_with_claims(judged[position[id(c)]], claims) for c in shown),
+        declared=len(family),
+        experiment=str(experiment.get("name") or ""),
+        warnings=(*warnings, *judged.warnings),
+        notice=attrs.get("notice"),
+    )
+
+
+def _question(c: Contrast) -> Hashable:
+    """What a contrast asks, regardless of direction."""
+    sides = frozenset(frozenset(side.items()) for side in (c.a, c.b) if side is not None)
+    return c.metric, sides, None if c.b is not None else (c.below is None, threshold(c))
+
+
+def _with_claims(c: Comparison, claims: Iterable[Mapping[str, Any]]) -> Comparison:
+    """Warn if claims about the hosts of a contrast turned out false: the verdict rests on them."""
+    about = [claim for claim in claims if claim["host"] is None or claim["host"] in c.hosts]
+    false = {str(claim["claim"]): claim.get("evidence") for claim in about}
+    if not false:
+        return c
+    if len(false) == 1:
+        (claim, evidence), *_ = false.items()
+        warning = f"it rests on a claim that does not hold: {claim}" + (f" ({evidence})" if evidence else "")
+    else:
+        warning = f"it rests on {len(false)} claims that do not hold: {'; '.join(false)}"
+    return replace(c, warnings=(warning, *c.warnings))
 
 
 def _by(
@@ -168,7 +278,7 @@ def _by(
     found = {key: c for key in {(p.a, p.b) for p in chosen} if (c := known.get(key)) is not None}
     if found:
         assert runs is not None
-        judged = compare_runs(runs, contrasts=list(found.values()), alpha=alpha)
+        judged = compare_declared(results, contrasts=list(found.values()), alpha=alpha)
         verdicts = dict(zip(found, judged, strict=True))
         every = [
             replace(verdicts[p.a, p.b], **side_words(p)) if (p.a, p.b) in verdicts else c
@@ -187,7 +297,7 @@ def _declared(
     if any(name not in obs.facts or not factor(name).always_splits for name in where):
         return {}  # a part of a condition is not what was declared
     found: dict[tuple[str, str], Contrast] = {}
-    for c in contrasts(runs, metric=obs.metric):
+    for c in declared_contrasts(runs, metric=obs.metric):
         if c.b is None or (margin is not None and margin != c.margin):
             continue
         sides = [find(obs, side) for side in (c.a, c.b)]

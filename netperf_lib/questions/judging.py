@@ -1,16 +1,45 @@
-"""Judge pairs of conditions of observations together, as one family."""
+"""Verdicts on conditions: what was observed on both sides of a comparison, judged together as one family.
+
+`judge` takes contrasts as they are declared, `judge_pairs` pairs of conditions. Both stand on `observe`, which decides
+what a condition is; a side that names several conditions pools them in each round, and the result says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from ..experiment.factors import factor, level_words, plain
-from ..metrics import ALPHA, MARGIN
-from ..stats import Family, judge
-from ..stats.runs_table import HOSTS, PLACES
-from .observe import MEASUREMENT, SEVERAL, Observations, level_names
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from ..errors import NothingToReport, StatsError, UsageError
+from ..experiment.contrasts import threshold
+from ..experiment.factors import Level, dimensions, factor, level_words, plain, sort_levels
+from ..experiment.model import Contrast
+from ..metrics import ALPHA, MARGIN, METRICS, plural
+from ..stats import Family, Sample, judge_samples
+from ..stats.result import Floats, unit_of, value_words
+from ..stats.samples import TINY, Design, Mask, half_step
+from ..stats.tail import FEW
+from .observe import MEASUREMENT, SEVERAL, Data, Observations, Source, level_names, nearest, observe, unchained
+from .runs import HOSTS, status_counts
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["judge"]
+
+PLACES = (
+    *("placement", *HOSTS),
+    *(f"{host}_{what}" for what in ("zone", "region", "zone_physical") for host in HOSTS),
+)
+"""Factors that describe where the VMs landed."""
+Levels = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,40 +52,99 @@ class Pair:
     margin: float = MARGIN
 
 
+def judge(
+    data: Data,
+    contrasts: Iterable[Contrast | Mapping[str, Any]],
+    *,
+    alpha: float = ALPHA,
+    design: Design | None = None,
+    rounds: int | None = None,
+    paired: bool = True,
+) -> Family:
+    """Judge the declared contrasts of a report from its runs.
+
+    Parameters
+    ----------
+    data : Results, DataFrame, path, or several of these
+        As `observe` takes it. A table has one row per run and attempt. Columns: ``experiment``, ``deployment``,
+        ``round``, ``order``, ``attempt``, ``status``, ``tool``, ``test``, the factors, the metrics; runs that failed
+        have null metrics. A missing column has a default (one experiment, one deployment, first attempt, ok).
+    contrasts : iterable of dict or Contrast
+        As in the yaml: ``{"metric": …, "a": {factor: level}, "b": {factor: level}, "margin": 0.1}``, or against a
+        threshold: ``{"metric": …, "a": {…}, "below": "1 ms"}``, ``{"metric": …, "a": {…}, "at_least": "900 Mbit/s"}``,
+        ``{"metric": …, "a": {…}, "at_least": "90 %", "of": "10 Gbit/s"}`` (a number is in the unit of the metric).
+        Margin: a share or a percentage, default 0.05. ``"declared": False``: exploratory, an interval but no verdict;
+        it takes no share of `alpha`.
+    alpha : float, default 0.05
+        Share of reports that may hold a false verdict.
+    design : {"fixed", "sequential"}, optional
+        "fixed": the number of rounds was chosen before the data, and this is the only look. "sequential": rounds are
+        added until the contrasts are settled; intervals then hold at all looks together, so adding rounds is always
+        allowed. Default: the column ``design`` of the runs where there is one, else "fixed".
+    rounds : int, optional
+        Rounds planned in each deployment: those not measured count as lost, and in a fixed design any further rounds
+        are not used. Default: as the experiment declares, if `data` is an experiment or its folder.
+    paired : bool, default True
+        False: the runs were not measured in rounds; labelled "unblocked".
+
+    Returns
+    -------
+    Family
+        `Family.verdicts` in the order of `contrasts`.
+
+    Raises
+    ------
+    UsageError
+        No such factor or metric, an invalid contrast, or a table without runs.
+
+    Examples
+    --------
+    >>> exp = npl.read("data/recorded/lab-full")
+    >>> npl.questions.judge(exp, exp.contrasts).counts
+    '252 runs ok, 0 failed, 0 excluded'
+    """
+    asked = [as_contrast(c) for c in contrasts]
+    source = Source.of(data, rounds)
+    if source.runs.empty:
+        raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
+    if design is None:
+        design = "sequential" if "sequential" in set(source.runs.get("design", ())) else "fixed"
+    warnings: tuple[str, ...] = ()
+    late = source.late()
+    if design == "fixed" and late.any():
+        count = len(source.runs.loc[late, ["deployment", "round"]].drop_duplicates())
+        source = replace(source, runs=source.runs[~late].reset_index(drop=True))
+        late_words = f"{plural(count, 'round')} beyond the {source.planned} planned are not used"
+        warnings = (f"{late_words}: to add rounds until contrasts are settled, use a sequential design",)
+    every = _Every(source)
+    samples = [_declared(every, c, declared, paired) for c, declared in asked]
+    ok, failed, excluded = status_counts(source.runs)
+    return judge_samples(
+        samples, alpha=alpha, design=design, ok=ok, failed=failed, excluded=excluded, warnings=warnings
+    )
+
+
 def judge_pairs(chosen: Sequence[Pair], alpha: float = ALPHA, *, declared: bool = True) -> Family:
     """Judge pairs of conditions together, as one family; `declared` False: each is exploratory.
 
     Runs of two measurements share no round, and are compared unpaired.
     """
-    import pandas as pd
-
-    every = list({id(p.obs): p.obs for p in chosen}.values())
-    prefix = {id(obs): f"{i}|" for i, obs in enumerate(every)}
-    frames = []
-    for obs in every:
-        t = obs.table[obs.table["state"] != "missing"]
-        names = prefix[id(obs)] + t["condition"].astype(str)
-        t = t.assign(status=t["state"], attempt=1 + t["repeated"].astype(int), condition=names)
-        if MEASUREMENT in obs.by:
-            number = t.groupby(["unit", "round"], sort=True).ngroup()
-            t = t.assign(round=number).drop(columns=["experiment", "deployment", "client", "server"])
-        frames.append(t.rename(columns={"value": obs.metric}).drop(columns=["unit", "state", "repeated"]))
-    runs = pd.concat(frames, ignore_index=True).dropna(axis=1, how="all")
-    for obs in every:
-        runs[obs.metric] = runs[obs.metric] if obs.metric in runs else float("nan")
-    runs = runs.drop(columns=[] if "order" not in runs or runs["order"].notna().all() else ["order"])
-    asked = [
-        {"metric": p.obs.metric, "margin": p.margin, "declared": declared}
-        | {side: {"condition": prefix[id(p.obs)] + name} for side, name in (("a", p.a), ("b", p.b))}
-        for p in chosen
-    ]
-    paired = all(obs.blocked and MEASUREMENT not in obs.by for obs in every)
-    family = judge(runs, asked, alpha=alpha, paired=paired)
-    named = [
-        replace(c, warnings=(*c.warnings, *_confounded(p)), **side_words(p))
-        for c, p in zip(family, chosen, strict=True)
-    ]
-    return replace(family, comparisons=tuple(named), declared=0)
+    blocks = {id(p.obs): Blocks(p.obs) for p in chosen}
+    samples = []
+    for p in chosen:
+        of, rows = blocks[id(p.obs)], p.obs.conditions.loc[[p.a, p.b]]
+        differ = {f for f in p.obs.by if plain(rows[f].iloc[0]) != plain(rows[f].iloc[1])}
+        words = side_words(p)
+        a, b = of.side((p.a,)), of.side((p.b,))
+        warnings = [] if MEASUREMENT in p.obs.by else _confounded(of, (a, b), {*p.obs.by}, differ)
+        about = {"names": words["names"], "context": words["context"]}
+        paired = p.obs.blocked and MEASUREMENT not in p.obs.by
+        samples.append(
+            _sample(of, a, b, about, warnings, paired=paired, margin=p.margin, declared=declared, better=_better(of))
+        )
+    states = [of.counts for of in blocks.values()]
+    ok, failed = (sum(counts[i] for counts in states) for i in (0, 1))
+    return replace(judge_samples(samples, alpha=alpha, ok=ok, failed=failed), declared=0)
 
 
 def side_words(pair: Pair) -> dict[str, Any]:
@@ -68,19 +156,360 @@ def side_words(pair: Pair) -> dict[str, Any]:
     return {"names": (names[pair.a], names[pair.b]), "context": level_names(obs, shared)[pair.a] if shared else ""}
 
 
-def _confounded(pair: Pair) -> list[str]:
-    """Warn about what the sides differ in besides the factors that make them two conditions."""
-    obs = pair.obs
-    if MEASUREMENT in obs.by:  # what was changed is listed once
-        return []
-    one, two = (obs.facts.loc[c] for c in (pair.a, pair.b))
-    differ = {f for f in obs.by if plain(one[f]) != plain(two[f])}
-    implied = {*obs.by, *HOSTS} | {f for f in map(str, obs.facts) if differ & set(factor(f).follows)}
-    if differ & set(PLACES):
-        implied |= {*PLACES, "client_zone_physical", "server_zone_physical"}
-    levels = {f: (plain(one[f]), plain(two[f])) for f in map(str, obs.facts) if f not in implied}
-    return [
-        f"the sides also differ in {f} ({level_words(f, a)} and {level_words(f, b)}): the difference may be due to that"
-        for f, (a, b) in levels.items()
-        if a != b and SEVERAL not in (a, b)
+def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:
+    """A contrast, and whether it belongs to the family; raise StatsError if it is not valid."""
+    if isinstance(c, Contrast):
+        return c, True
+    fields = {k: v for k, v in dict(c).items() if v is not None}
+    declared = bool(fields.pop("declared", True))
+    try:
+        return Contrast.model_validate(fields), declared
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise StatsError(
+            f"not a contrast: {fields!r}; needed: metric, a, and b (with a margin) or one of below, at_least "
+            f"({f'{where}: ' if where else ''}{problem['msg']})"
+        ) from None
+
+
+# -- observations by block -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Side:
+    """What one side of a comparison gave in each block: a round of a deployment."""
+
+    value: Floats
+    """NaN: none."""
+    failed: Mask
+    present: Mask
+    """Whether there is a run, complete or not."""
+    expected: Mask
+    """Whether a run was measured or planned, and was not excluded."""
+    runs: Floats
+    """Every value."""
+    several: bool
+    """Whether a round has several runs."""
+    conditions: tuple[str, ...]
+    """Those that have a value."""
+    levels: dict[str, list[Level]]
+    hosts: dict[str, list[str]]
+
+
+class Blocks:
+    """Observations as arrays by block, in the order of time; a side that several contrasts share is made once."""
+
+    def __init__(self, obs: Observations) -> None:
+        self.obs = obs
+        t = obs.table
+        unit, number = t["unit"].to_numpy(), t["round"].to_numpy(float)
+        order = np.lexsort((t["order"].to_numpy(float), number, unit))
+        unit, number = unit[order], number[order]
+        first = np.concatenate([[True], (unit[1:] != unit[:-1]) | (number[1:] != number[:-1])])
+        self.block = np.cumsum(first) - 1
+        self.row = order
+        state = t["state"].to_numpy(object)[order]
+        self.ok, self.missing = state == "ok", state == "missing"
+        self.failed = (state == "failed") | t["repeated"].to_numpy(bool)[order]
+        self.counts = int(self.ok.sum()), int((state == "failed").sum())
+        self.value = t["value"].to_numpy(float)[order]
+        self.condition = t["condition"].cat.codes.to_numpy()[order]
+        self.names: list[str] = list(t["condition"].cat.categories)
+        self.two = MEASUREMENT in obs.by
+        self.unit = np.zeros(int(first.sum()), np.intp) if self.two else unit[first]
+        experiments = t["experiment"].astype(object).factorize(use_na_sentinel=False)[0]
+        self.experiment = experiments[order][first].astype(np.intp)
+        self.placed = not self.two and any(bool(t[c].notna().any()) for c in ("deployment", "experiment", *HOSTS))
+        self.facts: dict[str, dict[str, Any]] = {
+            str(name): {str(f): plain(v) for f, v in row.items()} for name, row in obs.facts.to_dict("index").items()
+        }
+        self.varying = [f for f in map(str, obs.facts) if len({repr(row[f]) for row in self.facts.values()}) > 1]
+        self.varying += [f for f in map(str, obs.facts) if f not in self.varying and self._several(f)]
+        self._sides: dict[tuple[str, ...], Side] = {}
+
+    def _several(self, name: str) -> bool:
+        return any(row[name] == SEVERAL for row in self.facts.values())
+
+    @cached_property
+    def unchained(self) -> bool:
+        """Whether what one condition leaves behind for the next does not cancel."""
+        return unchained(self.obs)
+
+    def matching(self, side: Levels) -> tuple[str, ...]:
+        """The conditions that a side of a contrast names; raises UsageError for a name that is no factor."""
+        for name in side:
+            if name not in self.obs.facts:
+                raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, self.obs.facts)))}")
+        levels = {name: factor(name).cast(v) for name, v in side.items()}
+        return tuple(c for c, row in self.facts.items() if all(row[f] == v for f, v in levels.items()))
+
+    def side(self, names: tuple[str, ...]) -> Side:
+        """What these conditions gave together."""
+        if names not in self._sides:
+            self._sides[names] = self._side(names)
+        return self._sides[names]
+
+    def _side(self, names: tuple[str, ...]) -> Side:
+        size = self.unit.size
+        chosen = np.flatnonzero(np.isin(self.condition, [self.names.index(c) for c in names]))
+        block = self.block[chosen]
+        good = chosen[self.ok[chosen]]
+        x, at = np.log(np.maximum(self.value[good], TINY)), self.block[good]
+        several = good.size > np.unique(at).size
+        failed = np.zeros(size, bool)
+        failed[block[self.failed[chosen]]] = True
+        if several:
+            x, short = _levelled(at, self.condition[good], x, size)
+            failed |= short
+        count, value = np.bincount(at, minlength=size), np.full(size, np.nan)
+        total = np.bincount(at, weights=x, minlength=size)
+        value[count > 0] = np.exp(total[count > 0] / count[count > 0])
+        value[value <= math.sqrt(TINY)] = 0.0
+        present, expected = np.zeros(size, bool), np.zeros(size, bool)
+        expected[block] = True
+        present[block[~self.missing[chosen]]] = True
+        measured = set(self.condition[good].tolist())
+        with_value = tuple(c for c in names if self.names.index(c) in measured)
+        levels = {f: self._levels(f, with_value) for f in self.varying}
+        return Side(value, failed, present, expected, self.value[good], several, with_value, levels, self._hosts(good))
+
+    def _levels(self, name: str, conditions: Sequence[str]) -> list[Level]:
+        found = {self.facts[c][name] for c in conditions}
+        if SEVERAL in found:
+            found = {plain(v) for v in self.obs.column(name, conditions).unique()}
+        return sort_levels(name, found)
+
+    def _hosts(self, rows: npt.NDArray[np.intp]) -> dict[str, list[str]]:
+        if self.two:
+            return {}
+        names = {host: dict.fromkeys(self.obs.table[host].to_numpy(object)[self.row[rows]]) for host in HOSTS}
+        return {host: [str(v) for v in every if plain(v) is not None] for host, every in names.items()}
+
+    def hours(self, side: Side, conditions: Sequence[str]) -> npt.NDArray[np.intp] | None:
+        """Hour in which the run of each block began; None where that is not known of all."""
+        import pandas as pd
+
+        if "started_utc" not in self.obs.table:
+            return None
+        rows = np.flatnonzero(np.isin(self.condition, [self.names.index(c) for c in conditions]) & self.ok)
+        started = pd.to_datetime(self.obs.table["started_utc"].iloc[self.row[rows]], utc=True, errors="coerce")
+        if started.isna().any():
+            return None
+        hour = np.full(self.unit.size, -1, np.intp)
+        hour[self.block[rows]] = (started - pd.Timestamp(0, tz="UTC")) // pd.Timedelta(hours=1)
+        return hour
+
+
+def _levelled(at: npt.NDArray[np.intp], condition: Any, x: Floats, size: int) -> tuple[Floats, Mask]:
+    """Bring the conditions of a side to one level; also return the blocks in which one of the usual ones is missing."""
+    codes, which = np.unique(condition, return_inverse=True)
+    means = np.array([x[which == i].mean() for i in range(codes.size)])
+    seen = np.zeros((size, codes.size), dtype=bool)
+    seen[at, which] = True
+    usual = seen.sum(axis=0) * 2 > seen.any(axis=1).sum()
+    return x + means.mean() - means[which], np.asarray(seen.any(axis=1) & ~seen[:, usual].all(axis=1))
+
+
+class _Every:
+    """The observations of each metric that contrasts name, split by all that they name."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._made: dict[Hashable, Blocks | None] = {}
+
+    def blocks(self, metric: str, named: Iterable[str]) -> Blocks | None:
+        """The observations of a metric; None if no complete run has a value."""
+        if (of := self._of(metric, ())) is None:
+            return None
+        inside = tuple(f for f in named if f in of.obs.facts and f not in of.obs.by and of._several(f))
+        return self._of(metric, inside)
+
+    def _of(self, metric: str, by: tuple[str, ...]) -> Blocks | None:
+        if (metric, by) not in self._made:
+            try:
+                self._made[metric, by] = Blocks(observe(self.source, metric, by))
+            except NothingToReport:
+                self._made[metric, by] = None
+        return self._made[metric, by]
+
+
+# -- from two sides to a sample ------------------------------------------------------------------------------------
+
+
+def _declared(every: _Every, c: Contrast, declared: bool, paired: bool) -> Sample:
+    """What was observed for a declared contrast."""
+    sides = [c.a] if c.b is None else [c.a, c.b]
+    named = {**c.a, **(c.b or {})}
+    more: dict[str, Any] = {"margin": c.margin, "declared": declared}
+    wanted = ""
+    if c.b is None:
+        limit = "below" if c.below is not None else "at least"
+        more |= {"margin": MARGIN, "threshold": threshold(c), "limit": limit}
+        wanted = f"{limit} {value_words(more['threshold'], unit_of(c.metric))}"
+    of = every.blocks(c.metric, named)
+    if of is None:
+        names = tuple(", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides)
+        none = np.zeros(0)
+        about = {"names": (names[0], wanted or names[-1]), "metric": c.metric, "question": c.question or ""}
+        refusal = f"no complete run has a value of {c.metric}"
+        return Sample(a=none, b=None if c.b is None else none, refusal=refusal, about=about, **more)
+    a, *others = (of.side(of.matching(side)) for side in sides)
+    b = others[0] if others else None
+    differ = set(named) if b is None else {f for f in named if c.a.get(f) != (c.b or {}).get(f)}
+    both = [a, *others]
+    names_of, context = _names(of, c, both)
+    names = (names_of[0], wanted or names_of[1])
+    warnings = [w for side, name in zip(both, names_of, strict=False) for w in _mixed(of, side, named, name)]
+    if b is not None and a.conditions and b.conditions:
+        warnings += _confounded(of, (a, b), set(named), differ)
+    empty = [name for side, name in zip(both, names_of, strict=False) if not side.conditions]
+    refusal = f"no run of {empty[0]} has a value of {c.metric}" if empty else _few_packets(of, both, names_of)
+    about = {"names": names, "context": context, "question": c.question or ""}
+    moved = b is not None and any(c.a.get(f) != (c.b or {}).get(f) for f in PLACES)
+    return _sample(of, a, b, about, warnings, paired=paired, refusal=refusal, moved=moved, better=_better(of), **more)
+
+
+def _better(of: Blocks) -> Any:
+    return METRICS[of.obs.metric].better
+
+
+def _sample(
+    of: Blocks,
+    a: Side,
+    b: Side | None,
+    about: Mapping[str, Any],
+    warnings: Sequence[str],
+    *,
+    paired: bool,
+    moved: bool = False,
+    **more: Any,
+) -> Sample:
+    """Both sides by block, as the statistics take them."""
+    both = [a] if b is None else [a, b]
+    hosts = dict.fromkeys(h for host in HOSTS for side in both for h in side.hosts.get(host, ()))
+    apart = b is not None and not (paired and bool((a.present & b.present).any()))
+    used = (np.logical_or if apart else np.logical_and).reduce([side.expected for side in both])
+    several = np.unique(of.experiment[used]).size > 1 and not of.two
+    unit = (of.experiment if several else of.unit)[used]
+    what = "experiment" if several else "deployment"
+    count = np.unique(unit).size
+    if b is not None:
+        more["moved"] = moved or any(set(a.hosts.get(h, ())) != set(b.hosts.get(h, ())) for h in HOSTS)
+    common: dict[str, Any] = {
+        "unit_name": what,
+        "step": sum(half_step(side.runs) for side in both),
+        "about": {
+            "metric": of.obs.metric,
+            "hosts": tuple(hosts),
+            "scope": f"over {count} {what}s" if count > 1 else "for these VMs" if of.placed else "",
+            **about,
+        },
+        **more,
+    }
+    if apart and b is not None:
+        (x, y), means = _apart(of, a, b)
+        lost = [np.arange(v.size) < side.failed.sum() for v, side in zip((x, y), both, strict=True)]
+        return Sample(
+            a=x, b=y, failed_a=lost[0], failed_b=lost[1], paired=False, unit_means=means, warnings=tuple(warnings),
+            **common
+        )  # fmt: skip
+    if b is not None and of.unchained:
+        warnings = [*warnings, "rounds were not chained: what one condition leaves behind for the next does not cancel"]
+    hour = of.hours(a, a.conditions) if b is None else None
+    return Sample(
+        a=a.value[used],
+        b=None if b is None else b.value[used],
+        failed_a=a.failed[used],
+        failed_b=None if b is None else b.failed[used],
+        unit=unit,
+        hour=None if hour is None else hour[used],
+        warnings=tuple(warnings),
+        **common,
+    )
+
+
+def _apart(of: Blocks, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:
+    """Values of two sides that share no round: by deployment where both have several, else by round."""
+    parts = []
+    for side in (a, b):
+        ok = np.isfinite(side.value)
+        parts.append((side.value[ok], of.unit[ok]))
+    units = all(np.unique(d).size > 1 for _, d in parts)
+    if units:
+        parts = [
+            (np.array([np.exp(np.log(np.maximum(x[d == u], TINY)).mean()) for u in np.unique(d)]), d) for x, d in parts
+        ]
+    return (parts[0][0], parts[1][0]), units
+
+
+# -- what the reader must know -------------------------------------------------------------------------------------
+
+
+def _names(of: Blocks, c: Contrast, both: Sequence[Side]) -> tuple[tuple[str, str], str]:
+    """Names of both sides from what differs between them, and the words for what they share."""
+    sides = [dict(c.a), dict(c.a if c.b is None else c.b)]
+    factors = list(dict.fromkeys([*sides[0], *sides[1]]))
+    for levels, side in zip(sides, both, strict=False):
+        # a factor that only the other side names: the runs themselves show its level here
+        for name in factors:
+            if name not in levels and side.conditions:
+                here = side.levels.get(name, [of.facts[side.conditions[0]][name]])
+                if len(here) == 1:
+                    levels[name] = here[0]
+    one, two = sides
+    differ = [f for f in factors if c.b is None or (f in one) != (f in two) or one.get(f) != two.get(f)]
+    a, b = (", ".join(level_words(f, levels[f]) for f in differ if f in levels) or "all" for levels in sides)
+    return (a, b), ", ".join(level_words(f, one[f]) for f in factors if f not in differ and f in of.varying)
+
+
+def _mixed(of: Blocks, side: Side, named: Levels, name: str) -> list[str]:
+    """Warn about a factor that varies within a side."""
+    inside = {f: side.levels[f] for f in dimensions(of.varying) if f not in named and len(side.levels[f]) > 1}
+    how = "the geometric mean of a round's runs is used" if side.several else "rounds are not alike"
+    found = []
+    for f, levels in inside.items():
+        shown = ", ".join(level_words(f, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
+        found.append(f"{f} varies within {name} ({shown}): {how}; name {f} in the contrast")
+    if side.several and not inside:
+        found.append(f"{name} has several runs in a round: their geometric mean is used")
+    return found
+
+
+def _confounded(of: Blocks, sides: tuple[Side, Side], named: set[str], differ: set[str]) -> list[str]:
+    """Warn about what the sides differ in besides the factors that make them two sides."""
+    implied = named | set(HOSTS) | (set(PLACES) if differ & set(PLACES) else set())
+    one, two = (side.levels for side in sides)
+    found = [
+        f"the sides also differ in {f} ({level_words(f, one[f][0])} and {level_words(f, two[f][0])}): "
+        "the difference may be due to that"
+        for f in of.varying
+        if f not in implied
+        and len(one[f]) == len(two[f]) == 1
+        and one[f] != two[f]
+        and not differ & set(factor(f).follows)
     ]
+    # the virtual function of accelerated networking must differ with it
+    if "accelerated" in differ and "vf_up" in of.obs.facts:
+        up = {of.facts[c]["vf_up"] for side in sides for c in side.conditions}
+        if len(up) == 1 and not up & {None, SEVERAL}:
+            had = f"both had {'a' if up.pop() else 'no'} virtual function"
+            found.append(f"the sides differ in accelerated networking, but {had}: it was not switched")
+    return found
+
+
+def _few_packets(of: Blocks, both: Sequence[Side], names: tuple[str, str]) -> str:
+    """Why there is no verdict if too few packets lie beyond a percentile, else empty."""
+    match = re.search(r"_p(9+|[0-9]{2})(?=_|$)", of.obs.metric)
+    if match is None:
+        return ""
+    share = 1 - float(f"0.{match[1]}")
+    for side, name in zip(both, names, strict=False):
+        for column in ("packets_count", "messages_count"):
+            count = of.obs.column(column, side.conditions).dropna()
+            if len(count) and (fewest := float(count.min())) * share < FEW - 1e-9:
+                return (
+                    f"a run of {name} has {fewest:.0f} packets, about {fewest * share:.2g} beyond this percentile; "
+                    f"at least {FEW} are needed: measure longer"
+                )
+    return ""

@@ -23,9 +23,7 @@ from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, MARGIN, format_span, format_value, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
-from ..stats.verdict import compare
-from .compare import compare as compare_conditions
-from .compare import runs_of
+from .compare import compare, compare_declared, runs_of
 from .families import PAIR, Measure, by_rule, is_label, judge_conditions
 from .limits import Held, of_conditions
 from .observe import Data
@@ -239,7 +237,7 @@ def lead_paragraph(
     if judged is not None:
         results: Any = judged
     elif declared:
-        results = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
+        results = compare_declared(runs, contrasts=declared, alpha=alpha, margin=margin)
     else:
         results = judge_conditions(measures, used, alpha or ALPHA) if used else ()
     p = Paragraph(measures, _placed(measures, used, results))
@@ -274,7 +272,7 @@ def conclude(
     runs = runs_of(results, where)
     declared = [c for c in contrasts(runs) if metric in (None, c.metric)]
     if declared:
-        family = compare_conditions(results, metric=metric, where=where, margin=margin)
+        family = compare(results, metric=metric, where=where, margin=margin)
         assert isinstance(family, Family)
         return family, lead_paragraph(runs, family=declared, judged=family[: len(declared)])
     lead = lead_paragraph(runs, metric=metric, margin=margin)

@@ -20,10 +20,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import NothingToReport, UsageError
-from ..experiment.factors import FACTORS, NOT_FACTORS, factor, level_words, plain
+from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level_words, plain
 from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
-from ..stats import hours_of, level
+from ..stats import level
 from .runs import read_data, table_of
 
 if TYPE_CHECKING:
@@ -106,6 +106,12 @@ class Observations:
         """The complete runs behind the observations, with the name of their condition in the column ``condition``."""
         runs = self._source.iloc[self._rows].reset_index(drop=True)
         return runs.assign(condition=self._ordered(self._names))
+
+    def column(self, name: str, conditions: Collection[str]) -> pd.Series:
+        """A column of the complete runs of these conditions; empty if there is no such column."""
+        if name not in self._source:
+            return pd.Series(dtype=float)
+        return self._source[name].iloc[self._rows[np.isin(self._names.astype(str), list(conditions))]]
 
     def _ordered(self, names: Any) -> pd.Categorical:
         return pd.Categorical(names, categories=list(self.conditions.index), ordered=True)
@@ -285,6 +291,14 @@ def levels(
     return table
 
 
+def hours_of(rows: pd.DataFrame) -> npt.NDArray[np.datetime64] | None:
+    """Hour in which each run began, as `level` takes it; None where that is not known of every run."""
+    started = rows.get("started_utc")
+    if started is None or started.isna().any() or not hasattr(started, "dt"):
+        return None
+    return np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]")
+
+
 def ladders(obs: Observations, name: str) -> dict[str, pd.DataFrame]:
     """What was observed along a factor: for each combination of the others, the rows with its level in a column.
 
@@ -335,25 +349,55 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(str(name) for name in names)
 
 
-def _source(data: Any) -> tuple[pd.DataFrame, Mapping[str, Any], int]:
-    """The runs, the experiment as declared, and how many rounds were planned (0: not known)."""
-    if isinstance(data, Mapping):
-        parts = {str(name): _source(one) for name, one in data.items()}
-        frames = [runs.assign(**{MEASUREMENT: name, "experiment": name}) for name, (runs, _, _) in parts.items()]
-        return pd.concat(frames, ignore_index=True), next(iter(parts.values()))[1], 0
-    data = read_data(data)
-    runs: Any = table_of(data)
-    if isinstance(runs, Sequence):
-        frames = [_source(one)[0] for one in runs]
-        return pd.concat(frames, ignore_index=True), {}, 0
-    if not isinstance(runs, pd.DataFrame):
-        raise UsageError(f"expected an experiment, its runs, a folder, or several of these; got {type(data).__name__}")
-    declared: Mapping[str, Any] = runs.attrs.get("experiment") or {}
-    # a table that was cut by hand, and logs that were imported, miss nothing that was planned
-    complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
-    runs = runs.reset_index(drop=True)
-    runs.attrs = {k: v for k, v in runs.attrs.items() if k in SHOWN}  # pandas copies them at each step
-    return runs, declared, int(declared.get("rounds") or 0) if complete else 0
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Runs that are observed.
+
+    Attributes
+    ----------
+    runs : DataFrame
+    declared : mapping
+        The experiment as declared; empty where there is none.
+    planned : int
+        Rounds planned in each deployment; 0: not known.
+    """
+
+    runs: pd.DataFrame
+    declared: Mapping[str, Any]
+    planned: int = 0
+
+    @classmethod
+    def of(cls, data: Any, rounds: int | None = None) -> Source:
+        """Read what `observe` takes; `rounds` are planned, whatever is declared."""
+        if isinstance(data, Source):
+            return data
+        if isinstance(data, Mapping):
+            parts = {str(name): cls.of(one) for name, one in data.items()}
+            frames = [one.runs.assign(**{MEASUREMENT: name, "experiment": name}) for name, one in parts.items()]
+            return cls(pd.concat(frames, ignore_index=True), next(iter(parts.values())).declared)
+        data = read_data(data)
+        runs: Any = table_of(data)
+        if isinstance(runs, Sequence):
+            return cls(pd.concat([cls.of(one).runs for one in runs], ignore_index=True), {})
+        if not isinstance(runs, pd.DataFrame):
+            kind = type(data).__name__
+            raise UsageError(f"expected an experiment, its table of runs, a folder, or several of these; got {kind}")
+        declared: Mapping[str, Any] = runs.attrs.get("experiment") or {}
+        # a table that was cut by hand, and logs that were imported, miss nothing that was planned
+        complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
+        planned = int(declared.get("rounds") or 0) if complete and rounds is None else rounds or 0
+        runs = runs.reset_index(drop=True)
+        runs.attrs = {k: v for k, v in runs.attrs.items() if k in SHOWN}  # pandas copies them at each step
+        return cls(runs, declared, planned)
+
+    def late(self) -> npt.NDArray[np.bool_]:
+        """Which runs belong to rounds beyond those planned."""
+        if not self.planned or "round" not in self.runs:
+            return np.zeros(len(self.runs), bool)
+        unit = [self.runs[c] for c in ("experiment", "deployment") if c in self.runs]
+        number = self.runs["round"]
+        rank = (number.groupby(unit, dropna=False) if unit else number).rank(method="dense")
+        return (rank > self.planned).fillna(value=False).to_numpy(bool)
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
@@ -407,7 +451,8 @@ class _Projection:
     ) -> None:
         metric_of(metric)  # an unknown one is an error with the nearest names
         self.metric, self.asked, self.notes = metric, asked, list[str]()
-        self.every, self.declared, self.planned = _source(data)
+        source = Source.of(data)
+        self.every, self.declared, self.planned = source.runs, source.declared, source.planned
         self.pooled = tuple(f for p in pool for f in POOLS.get(p, (p,)))
         columns = [str(c) for c in self.every]
         self.columns = [c for c in columns if c not in METRICS and c not in (*NOT_FACTORS, "design", "condition")]
@@ -417,7 +462,9 @@ class _Projection:
         number = self._numbers("round")
         self.blocked = bool(np.isfinite(number).all())
         every = {c: codes for c in self.columns if (codes := _codes(self.every[c])) is not None}
+        self.factors = list(every)
         use = self._where(self._comparable(every), where)
+        self.excluded = np.flatnonzero(self._excluded() & ~use)
         rows = self.rows = np.flatnonzero(use)
         units = [self._every_codes(c) for c in ("experiment", "deployment") if c in self.every]
         self.every_unit = _joined(len(self.every), *units)
@@ -445,6 +492,12 @@ class _Projection:
             return np.ones(len(self.every), bool)
         return (self.every["status"] == status).to_numpy(bool)
 
+    def _excluded(self) -> npt.NDArray[np.bool_]:
+        """Runs that were excluded for a recorded cause: they are neither failed nor missing."""
+        if "excluded" not in self.every:
+            return np.zeros(len(self.every), bool)
+        return self.every["excluded"].notna().to_numpy(bool)
+
     # -- which runs ------------------------------------------------------------------------------------------------
 
     def _comparable(self, codes: Mapping[str, Codes]) -> npt.NDArray[np.bool_]:
@@ -452,7 +505,7 @@ class _Projection:
         n = len(self.every)
         ran = self._state("ok")
         ok = ran & np.isfinite(self._numbers(self.metric))
-        excluded = self.every["excluded"].notna().to_numpy() if "excluded" in self.every else np.zeros(n, bool)
+        excluded = self._excluded()
         fine, coarse = (
             _joined(n, *(codes[c] for c in names if c in codes))
             for names in (("tool", "test", "during", "full_rtt"), ("tool", "test"))
@@ -466,10 +519,19 @@ class _Projection:
         use = (gives | (~np.isin(fine, fine[ran]) & np.isin(coarse, coarse[gives]))) & ~excluded
         self.repeated = np.zeros(n, bool)
         if (self._numbers("attempt") > 1).any():
-            trial = self.every["run_id"].str.replace(r"-a\d+$", "", regex=True)
+            trial = self._trials(codes)
             self.repeated = trial.duplicated(keep=False).to_numpy()
             use &= ~trial.duplicated(keep="last").to_numpy()
         return use
+
+    def _trials(self, codes: Mapping[str, Codes]) -> pd.Series:
+        """What is the same for each attempt at a trial."""
+        if "run_id" in self.every:
+            ids: pd.Series = self.every["run_id"].str.replace(r"-a\d+$", "", regex=True)
+            return ids
+        names = [c for c in codes if factor(c).role == "condition"]
+        place = [self._every_codes(c) for c in ("experiment", "deployment", "round") if c in self.every]
+        return pd.Series(_joined(len(self.every), *place, *(codes[c] for c in names)))
 
     def _where(self, use: npt.NDArray[np.bool_], where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         for name, wish in where.items():
@@ -540,11 +602,11 @@ class _Projection:
     # -- what they gave --------------------------------------------------------------------------------------------
 
     def result(self) -> Observations:
-        chosen = self._split()
+        chosen = self.chosen = self._split()
         n = len(self.rows)
         condition = _joined(n, *(self.codes[c] for c in chosen))
         first = np.unique(condition, return_index=True)[1]
-        held = {c: [plain(v) for v in self.every[c].iloc[self.rows[first]]] for c in self.columns}
+        held = {c: [plain(v) for v in self.every[c].iloc[self.rows[first]]] for c in self.factors}
         names: Any = pd.Index(condition_names(chosen, held, self.codes), name="condition", dtype=object)
         conditions = pd.DataFrame({c: held[c] for c in chosen}, dtype=object, index=names)
         table = self._table(condition, names)
@@ -602,7 +664,7 @@ class _Projection:
             names = hosts.groupby(cell).agg(lambda v: "+".join(sorted(set(v.dropna()))))
             table[c] = names.where(names != "", None).to_numpy()
         imported = (self.declared.get("hosts") or {}).get("source") == "imported"
-        return table if imported or not self.blocked else self._with_missing(table)
+        return table if imported or not self.blocked else self._with_missing(table, condition, at)
 
     def _merged(self, condition: Codes, cell: Codes) -> npt.NDArray[np.float64]:
         """Geometric mean of the runs of a cell; pairs are brought to one level: one that is missing shifts nothing."""
@@ -616,19 +678,59 @@ class _Projection:
         merged: npt.NDArray[np.float64] = np.exp(pd.Series(x).groupby(cell).mean().to_numpy())
         return merged
 
-    def _with_missing(self, table: pd.DataFrame) -> pd.DataFrame:
+    def _with_missing(self, table: pd.DataFrame, condition: Codes, at: Codes) -> pd.DataFrame:
         """Add a row for each round of a deployment in which a condition that was measured there has no run."""
-        rounds = pd.DataFrame({"unit": self.every_unit, "round": self._numbers("round")})
-        planned = [(u, float(r)) for u in rounds["unit"].unique() for r in range(1, self.planned + 1)]
-        rounds = pd.concat([rounds, pd.DataFrame(planned, columns=["unit", "round"])]).drop_duplicates()
-        shared = ["condition", "unit", "experiment", "deployment", "client", "server"]
-        grid = table[shared].drop_duplicates(["condition", "unit"]).merge(rounds, on="unit")
-        if len(grid) <= len(table):
+        number = self._numbers("round")
+        excluded = self._conditions_of(self.excluded, condition)
+        rows, rounds = [], []
+        for unit in np.unique(self.every_unit):
+            numbers = np.unique(number[self.every_unit == unit])
+            added = np.setdiff1d(np.arange(1.0, self.planned + 1), numbers)[: max(0, self.planned - numbers.size)]
+            numbers = np.concatenate([numbers, added])
+            here = np.flatnonzero(self.unit[at] == unit)
+            names, first, which = np.unique(condition[at[here]], return_index=True, return_inverse=True)
+            absent = np.ones((names.size, numbers.size), bool)
+            place = np.argsort(numbers, kind="stable")
+            absent[which, place[np.searchsorted(numbers[place], self.round[at[here]])]] = False
+            out = self.excluded[(self.every_unit[self.excluded] == unit) & np.isin(excluded, names)]
+            of = excluded[(self.every_unit[self.excluded] == unit) & np.isin(excluded, names)]
+            absent[np.searchsorted(names, of), place[np.searchsorted(numbers[place], number[out])]] = False
+            cells = np.argwhere(absent)
+            rows.append(here[first][cells[:, 0]])
+            rounds.append(numbers[cells[:, 1]])
+        missing = np.concatenate(rows)
+        if not missing.size:
             return table
-        key = ["condition", "unit", "round"]
-        absent = grid[~pd.MultiIndex.from_frame(grid[key]).isin(pd.MultiIndex.from_frame(table[key]))]
-        absent = absent.assign(state="missing", repeated=False, value=math.nan, order=math.nan)
-        return pd.concat([table, absent], ignore_index=True)
+        shared = ["condition", "unit", "experiment", "deployment", "client", "server"]
+        lost = table[shared].take(missing).assign(round=np.concatenate(rounds), state="missing", repeated=False)
+        return pd.concat([table, lost.assign(value=math.nan, order=math.nan)], ignore_index=True)
+
+    def _conditions_of(self, rows: Codes, condition: Codes) -> Codes:
+        """The conditions that other runs belong to; -1: none that was measured."""
+        key = _joined(len(self.every), *(self._every_codes(c) for c in self.chosen))
+        number = np.full(int(key.max(initial=0)) + 1, -1)
+        number[key[self.rows]] = condition
+        return number[key[rows]]
+
+
+def unchained(obs: Observations) -> bool:
+    """Whether rounds of two or three conditions began with another condition than the one that ended the one before.
+
+    What a condition leaves behind for the next one then does not cancel between them.
+    """
+    runs = obs._source
+    order = pd.to_numeric(runs["order"]).to_numpy(float, na_value=np.nan) if "order" in runs else np.array([np.nan])
+    if not np.isfinite(order).all() or "round" not in runs:
+        return False
+    codes = [c for name in dimensions(runs.columns) if (c := _codes(runs[name])) is not None]
+    condition = _joined(len(runs), *codes)
+    unit = _joined(len(runs), *(pd.factorize(runs[c])[0] for c in ("experiment", "deployment") if c in runs))
+    number = pd.to_numeric(runs["round"]).to_numpy(float, na_value=np.nan)
+    place = np.lexsort((order, number, unit))
+    condition, unit, number = condition[place], unit[place], number[place]
+    start = np.flatnonzero((number[1:] != number[:-1]) & (unit[1:] == unit[:-1])) + 1
+    few = start.size > 1 and np.unique(condition).size <= 3
+    return bool(few and (condition[start] != condition[start - 1]).mean() > 0.5)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import NothingToReport
 from ..experiment.estimate import Outlook
 from ..stats import rounds_needed
-from ..stats.runs_table import RunsTable
+from .judging import Blocks
+from .observe import observe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,14 +60,13 @@ def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[O
 
 def _variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:
     """Coefficient of variation of a condition's runs, beyond what a round's two sides share; None: too few to tell."""
-    table = RunsTable(pilot)
-    if contrast.metric not in table.columns:
+    try:
+        blocks = Blocks(observe(pilot, contrast.metric))
+    except NothingToReport:
         return None
-    a, b = (
-        table.runs[table.mask(side) & table.ok].groupby(["deployment", "round"])[contrast.metric].median().dropna()
-        for side in (contrast.a, contrast.b or {})
-    )
-    a, b = a.astype(float).align(b.astype(float), join="inner")
+    a, b = (blocks.side(blocks.matching(side)).value for side in (contrast.a, contrast.b or {}))
+    both = np.isfinite(a) & np.isfinite(b)
+    a, b = a[both], b[both]
     if len(a) < PILOT_ROUNDS or (a <= 0).any() or (b <= 0).any():
         return None
     # the spread of a ratio is that of two runs

@@ -41,8 +41,11 @@ def status_counts(data: Any) -> tuple[int, int, int]:
 
 def _state(runs: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
     """Which runs are complete and count, and which are excluded."""
-    excluded = runs["excluded"].notna() if "excluded" in runs else runs["status"].isna()
-    return (runs["status"] == "ok") & ~excluded, excluded
+    import pandas as pd
+
+    none = pd.Series(data=False, index=runs.index)
+    excluded = runs["excluded"].notna() if "excluded" in runs else none
+    return (runs["status"] == "ok" if "status" in runs else ~none) & ~excluded, excluded
 
 
 def ok_runs(data: Any) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from ..experiment.model import Contrast
 from ..experiment.placements import USUAL
 from ..metrics import PAGES, format_span, format_value
 from ..metrics import metric as metric_of
-from ..questions.compare import compare, matching
+from ..questions.compare import compare, compare_declared, matching
 from ..questions.details import beside, levels_words
 from ..questions.observe import Data, Observations, levels, observe
 from ..questions.pairs import ends_of, pairs_words
@@ -21,7 +21,6 @@ from ..questions.words import contrasts, describe, factor_of, headline
 from ..stats import Family
 from ..stats.result import plain as as_json
 from ..stats.result import quantity
-from ..stats.verdict import compare as compare_runs
 from .blocks import Shown, findings, table, verdicts
 from .cover import cover
 
@@ -231,7 +230,7 @@ def ask(
     runs = table_of(source)
     declared = [] if baseline is not None else _declared(obs, runs, where or {})
     if declared:
-        return Answer(obs, compare_runs(runs, contrasts=declared, margin=margin), tuple(declared), runs)
+        return Answer(obs, compare_declared(source, contrasts=declared, margin=margin), tuple(declared), runs)
     return Answer(obs, _against(obs, baseline, margin), (), runs)
 
 

@@ -21,12 +21,12 @@ from ..data.shipped import shipped
 from ..errors import LabError, NetperfError, NothingToReport, StoreError, UsageError, pip_install
 from ..experiment.yaml import load_experiment
 from ..metrics import ALPHA
+from ..questions.compare import compare_declared
 from ..questions.limits import limits
 from ..questions.observe import observe
 from ..questions.published_figures import published
 from ..questions.words import contrasts
 from ..stats import rounds_required
-from ..stats.verdict import compare
 from .blocks import Shown, callout
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
 def _verdict(runs: pd.DataFrame, factor: str, a: Any, b: Any) -> str:
     for asked in contrasts(runs, factor, "latency_oneway_us"):
         if (asked.a.get(factor), (asked.b or {}).get(factor)) == (a, b):
-            return str(compare(runs, contrasts=[asked])[0].verdict)
+            return str(compare_declared(runs, contrasts=[asked])[0].verdict)
     raise NothingToReport(f"the experiment declares no contrast of {factor}: {a} against {b}")
 
 
@@ -139,7 +139,7 @@ def _cause(runs: pd.DataFrame) -> str:
 
 
 def _answered(runs: pd.DataFrame, *verdicts: str) -> int:
-    return sum(c.verdict in verdicts for c in compare(runs))
+    return sum(c.verdict in verdicts for c in compare_declared(runs))
 
 
 def _scope(runs: pd.DataFrame) -> str:
@@ -358,7 +358,7 @@ CHECKS: dict[str, Check] = {
         },
     ),
     "own.verdict": Check(
-        lambda runs: _text(compare(runs)[0].verdict),
+        lambda runs: _text(compare_declared(runs)[0].verdict),
         "Look at the verdict of your contrast: one of better, worse, equivalent, inconclusive, no verdict.",
         "you declared, measured and judged; say what it holds for, and show it to your neighbour.",
     ),

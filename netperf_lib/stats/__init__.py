@@ -1,7 +1,7 @@
 """What the data support, and what they do not.
 
 The run is the unit: seconds and packets within a run are autocorrelated, and are never the sample size. Everything
-here is pure: arrays or tables in, frozen results out, each with its words, interval and the confidence it really has.
+here is pure: arrays in, frozen results out, each with its words, interval and the confidence it really has.
 """
 
 from .changes import Change, Changes, Trend, changes, trend
@@ -10,13 +10,11 @@ from .diagnostics import Diagnosis, diagnose
 from .intervals import rounds_required
 from .median_ci import Level, level
 from .power import Progress, RoundsNeeded, rounds_needed, until_decided
-from .runs_table import by_round, hours_of
 from .samples import Sample, compare_samples, judge_samples
 from .scaling import Streams, streams
 from .steady_state import Warmup, warmup
 from .tail import Quantiles, percentiles, tails
 from .tcp_window import BufferAdvice, Buffers, buffer_needed, buffers
-from .verdict import judge
 
 __all__ = [
     "BufferAdvice",
@@ -37,12 +35,9 @@ __all__ = [
     "Warmup",
     "buffer_needed",
     "buffers",
-    "by_round",
     "changes",
     "compare_samples",
     "diagnose",
-    "hours_of",
-    "judge",
     "judge_samples",
     "level",
     "percentiles",

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from ..experiment.model import Contrast
 from ..metrics import ALPHA, MARGIN, plural
 from .comparison import Family, Verdict
 from .intervals import rank_cap, rounds_required
 from .rank_tests import signed_rank_cut
 from .result import Floats, Shown, check_share, percent
-from .verdict import judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,45 +221,25 @@ class Progress(Shown):
         return self.family.to_frame().assign(state=[states[i] for i in range(len(self.family))])
 
 
-def until_decided(
-    runs: pd.DataFrame,
-    contrasts: Iterable[Contrast | Mapping[str, Any]],
-    *,
-    rounds_left: int,
-    alpha: float = ALPHA,
-    width: float | None = None,
-) -> Progress:
+def until_decided(family: Family, *, rounds_left: int, width: float | None = None) -> Progress:
     """Decide after a round whether to continue measuring.
 
     Parameters
     ----------
-    runs : DataFrame
-        All runs so far, as `judge` takes them.
-    contrasts : iterable of dict or Contrast
-        As declared.
+    family : Family
+        The contrasts, judged from all runs so far with the sequential design: looking costs nothing, and the number of
+        looks need not be known.
     rounds_left : int
         Rounds (of several deployments: deployments) that the budget still allows.
-    alpha : float, default 0.05
-        Share of reports that may hold a false verdict, at all looks together.
     width : float, optional
         A contrast is then settled if its interval reaches no farther than this share to either side of the ratio,
         whatever its verdict.
-
-    Raises
-    ------
-    StatsError
-        As `judge`.
-
-    Notes
-    -----
-    `judge` with the sequential design; looking costs nothing, and the number of looks need not be known.
     """
-    family = judge(runs, contrasts, alpha=alpha, design="sequential")
     groups: dict[str, list[int]] = {"settled": [], "futile": [], "open": []}
     more = 0
     for i, c in enumerate(family):
         wide = max(c.high / c.ratio, c.ratio / c.low) if c.low > 0 else math.inf
-        known = c.settled or c.confidence >= 1 - alpha  # the range of a few rounds has less
+        known = c.settled or c.confidence >= 1 - c.alpha  # the range of a few rounds has less
         if c.settled if width is None else known and wide <= 1 + width:
             groups["settled"].append(i)
         elif c.more_rounds > rounds_left or (c.verdict == Verdict.NONE and not c.more_rounds and c.n):

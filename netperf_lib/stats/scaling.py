@@ -101,8 +101,8 @@ def streams(
     Parameters
     ----------
     throughput : DataFrame or mapping, shape (rounds, levels)
-        Bits per second by round; columns (or keys) are numbers of streams. `by_round(runs, "throughput_bps",
-        "streams")` makes it. Rounds with a missing level are left out and counted.
+        Bits per second by round; columns (or keys) are numbers of streams. Rounds with a missing level are left out
+        and counted.
     share : float, default 0.95
         Share of the best that is enough.
     alpha : float, default 0.05

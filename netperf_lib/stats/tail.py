@@ -19,11 +19,12 @@ from ..tools.parsed import Percentile
 from .comparison import About, Comparison
 from .result import Result
 from .samples import compare_samples
-from .sides import FEW
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FEW = 10
+"""A percentile with fewer packets beyond it is not yet a property of the network."""
 Samples = npt.ArrayLike | Callable[[], Iterable[npt.ArrayLike]]
 
 

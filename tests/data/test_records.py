@@ -674,9 +674,8 @@ def test_a_data_root_is_a_fleet_whose_rounds_stay_apart(place: Path) -> None:
     assert [e.name for e in fleet] == ["fleet-0001", "other"]
     assert len(fleet.runs) == 48
     assert fleet["other"].name == "other"
-    by_round = npl.stats.by_round(fleet.runs, "latency_oneway_us", "placement", {"tool": "qperf"})
-    one = npl.stats.by_round(fleet[0].runs, "latency_oneway_us", "placement", {"tool": "qperf"})
-    assert len(by_round) == 2 * len(one)
+    both, one = (npl.observe(runs, "latency_oneway_us").table for runs in (fleet.runs, fleet[0].runs))
+    assert len(both[["unit", "round"]].drop_duplicates()) == 2 * len(one[["unit", "round"]].drop_duplicates())
 
 
 def test_stray_files_and_half_copied_runs_are_left_out(place: Path) -> None:

@@ -23,8 +23,9 @@ from netperf_lib.questions import gate
 from netperf_lib.questions.before_after import BeforeAfter, before_after
 from netperf_lib.questions.compare import compare
 from netperf_lib.questions.export import export
+from netperf_lib.questions.judging import judge
 from netperf_lib.questions.lines import lines, markdown, text
-from netperf_lib.stats import Family, judge
+from netperf_lib.stats import Family
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "lab-full"
 

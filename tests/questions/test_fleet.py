@@ -63,7 +63,7 @@ def test_an_incident_of_some_hours_is_dated_and_sized_on_the_page_and_in_the_app
 
 def test_a_day_with_an_incident_is_below_its_threshold() -> None:
     """No run was at the threshold, and neighbouring rounds resemble each other: that is no reason for no verdict."""
-    [c] = npl.stats.judge(day(), [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "100 us"}])
+    [c] = npl.questions.judge(day(), [{"metric": "latency_oneway_us", "a": {"placement": "ppg"}, "below": "100 us"}])
     assert (c.verdict, c.unit, c.n) == ("better", "hour", 22)
     assert 46 * 0.97 < c.ratio * 100 < 46 * 1.05
 

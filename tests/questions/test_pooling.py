@@ -17,5 +17,5 @@ def test_the_verdict_and_the_levels_pool_pairs_alike() -> None:
     both.attrs = runs.attrs
     levels = npl.ask(both, "placement", "latency_oneway_us", pool="pairs").levels["median"]
     contrast = {"metric": "latency_oneway_us", "a": {"placement": "cross-zone"}, "b": {"placement": "same-zone"}}
-    (found,) = npl.stats.judge(both, [contrast])
+    (found,) = npl.questions.judge(both, [contrast])
     assert found.medians == pytest.approx((levels["cross-zone"], levels["same-zone"]))

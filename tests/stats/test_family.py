@@ -263,7 +263,9 @@ def test_a_wrong_question_gets_one_sentence(call, text):
 
 def lossy(*lost: float) -> npl.stats.Comparison:
     runs = pd.DataFrame({"round": range(1, len(lost) + 1), "placement": "ppg", "status": "ok", "lost_ratio": lost})
-    (c,) = npl.stats.judge(runs, [{"metric": "lost_ratio", "a": {"placement": "ppg"}, "below": "0.1 %"}]).comparisons
+    (c,) = npl.questions.judge(
+        runs, [{"metric": "lost_ratio", "a": {"placement": "ppg"}, "below": "0.1 %"}]
+    ).comparisons
     return c
 
 

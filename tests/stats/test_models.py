@@ -16,6 +16,7 @@ from numpy.random import default_rng
 
 from netperf_lib import stats
 from netperf_lib.errors import StatsError
+from netperf_lib.questions.judging import judge
 from netperf_lib.stats.intervals import nominal_level
 from netperf_lib.stats.steady_state import mser
 from netperf_lib.tools.parsed import Percentile
@@ -329,9 +330,13 @@ ASKED = [
 ]
 
 
+def looked(runs):
+    return judge(runs, ASKED, design="sequential")
+
+
 def test_a_running_experiment_stops_when_every_contrast_is_settled():
     runs = measured(40)
-    looks = [stats.until_decided(runs[runs["round"] < n], ASKED, rounds_left=40 - n) for n in range(4, 41)]
+    looks = [stats.until_decided(looked(runs[runs["round"] < n]), rounds_left=40 - n) for n in range(4, 41)]
     stop = next(i for i, p in enumerate(looks) if p.stop)
     assert looks[stop].settled == (0, 1)
     assert [c.verdict for c in looks[stop].family] == ["better", "equivalent"]
@@ -340,15 +345,15 @@ def test_a_running_experiment_stops_when_every_contrast_is_settled():
 
 
 def test_a_running_experiment_gives_up_what_the_rounds_left_cannot_settle():
-    progress = stats.until_decided(measured(20, cv=0.6), ASKED, rounds_left=5)
+    progress = stats.until_decided(looked(measured(20, cv=0.6)), rounds_left=5)
     assert progress.stop
     assert 1 in progress.futile
 
 
 def test_a_running_experiment_stops_on_the_width():
-    progress = stats.until_decided(measured(40), ASKED, rounds_left=10, width=0.03)
+    progress = stats.until_decided(looked(measured(40)), rounds_left=10, width=0.03)
     assert progress.stop
-    assert not stats.until_decided(measured(40), ASKED, rounds_left=10, width=0.001).settled
+    assert not stats.until_decided(looked(measured(40)), rounds_left=10, width=0.001).settled
 
 
 def test_deployments_are_planned_for_by_what_varies_between_them():
@@ -409,9 +414,9 @@ def test_every_result_shows_itself_as_a_table_as_json_and_in_a_notebook():
         stats.buffers(paths()),
         stats.buffer_needed(1e9, 1000),
         stats.rounds_needed(0.02, difference=0.2),
-        stats.until_decided(runs, ASKED, rounds_left=3),
-        stats.judge(runs, ASKED),
-        stats.judge(runs, ASKED)[0],
+        stats.until_decided(looked(runs), rounds_left=3),
+        judge(runs, ASKED),
+        judge(runs, ASKED)[0],
         stats.tails(latencies(1), latencies(2)),
     ]
     for found in results:

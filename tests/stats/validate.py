@@ -5,9 +5,9 @@ people use today (benchstat's Mann-Whitney test, Welch's t on the means, a toler
 prints their false reports and their power side by side, and exits with 1 where this library misses its bounds.
 ``--write`` writes the page of the documentation.
 
-A method is a function from a table of runs and contrasts, as `netperf_lib.stats.judge` takes them, to one verdict for
-each contrast: "better", "worse", "equivalent", or anything else for "cannot say". ``simulate(scenario, methods, …)``
-runs any such functions.
+A method is a function from a table of runs and contrasts, as `netperf_lib.questions.judge` takes them, to one verdict
+for each contrast: "better", "worse", "equivalent", or anything else for "cannot say".
+``simulate(scenario, methods, …)`` runs any such functions.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from netperf_lib import stats
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
-from netperf_lib.stats import intervals, samples, sides
+from netperf_lib.questions import judging
+from netperf_lib.stats import intervals, samples
 
 ALPHA, MARGIN = 0.05, 0.10
 EDGE = math.log1p(MARGIN)
@@ -47,7 +47,7 @@ Method = Callable[[pd.DataFrame, Contrasts], Sequence[str]]
 
 
 def this_library(runs: pd.DataFrame, asked: Contrasts) -> Sequence[str]:
-    return [str(v) for v in stats.judge(runs, asked, alpha=ALPHA, rounds=runs.attrs.get("rounds")).verdicts]
+    return [str(v) for v in judging.judge(runs, asked, alpha=ALPHA, rounds=runs.attrs.get("rounds")).verdicts]
 
 
 def _by_contrast(runs: pd.DataFrame, asked: Contrasts, decide: Callable[[np.ndarray, np.ndarray], str]) -> list[str]:
@@ -538,15 +538,15 @@ def _undeclared_judged() -> list[Any]:
 
 
 def _off_by_one() -> list[Any]:
-    plain = sides.Sides._make
+    plain = judging.Blocks._side
 
-    def rolled(self: Any, metric: str, factors: Any, key: Any) -> Any:
-        side = plain(self, metric, factors, key)
-        if factors == {"placement": "p0"}:
-            side.log = np.roll(side.log, 1)
+    def rolled(self: Any, names: tuple[str, ...]) -> Any:
+        side = plain(self, names)
+        if names == ("p0",):
+            side.value = np.roll(side.value, 1)
         return side
 
-    return [mock.patch.object(sides.Sides, "_make", rolled)]
+    return [mock.patch.object(judging.Blocks, "_side", rolled)]
 
 
 def _alone(e: Any, edges: Any, alpha: float, **how: Any) -> Any:
@@ -603,7 +603,7 @@ for figure in simulate(scenario, METHODS | {"medians": medians}, np.random.SeedS
     print(figure.method, figure.false, figure.right)
 ```
 
-`netperf_lib.stats.judge(runs, contrasts).verdicts` is this library as such a function.
+`netperf_lib.questions.judge(runs, contrasts).verdicts` is this library as such a function.
 """
 
 
