@@ -20,7 +20,7 @@ from ..stats import Comparison, Family
 from ..stats.samples import Design
 from .before_after import BeforeAfter, before_after
 from .judging import Pair, as_contrast, judge, judge_pairs, side_words
-from .observe import Data, Observations, Source, nearest, observe
+from .observe import Data, Observations, Observed, nearest, observe
 from .runs import read_data, table_of
 from .words import contrasts as declared_contrasts
 
@@ -190,7 +190,7 @@ def compare_declared(
     judge : The function that this one calls.
     """
     data = read_data(data)
-    source, attrs = Source.of(data), getattr(table_of(data), "attrs", {})
+    source, attrs = Observed.of(data), getattr(table_of(data), "attrs", {})
     experiment: Mapping[str, Any] = attrs.get("experiment") or {}
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)

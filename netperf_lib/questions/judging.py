@@ -26,7 +26,7 @@ from ..stats import Family, Sample, judge_samples
 from ..stats.result import Floats, unit_of, value_words
 from ..stats.samples import TINY, Design, Mask, half_step
 from ..stats.tail import FEW
-from .observe import MEASUREMENT, SEVERAL, Data, Observations, Source, level_names, nearest, observe, unchained
+from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, nearest, observe, unchained
 from .runs import HOSTS, status_counts
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["judge"]
 
+THESE = "for these VMs"
+"""What the statements of one deployment apply to."""
 PLACES = (
     *("placement", *HOSTS),
     *(f"{host}_{what}" for what in ("zone", "region", "zone_physical") for host in HOSTS),
@@ -104,7 +106,7 @@ def judge(
     '252 runs ok, 0 failed, 0 excluded'
     """
     asked = [as_contrast(c) for c in contrasts]
-    source = Source.of(data, rounds)
+    source = Observed.of(data, rounds)
     if source.runs.empty:
         raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
     if design is None:
@@ -314,7 +316,7 @@ def _levelled(at: npt.NDArray[np.intp], condition: Any, x: Floats, size: int) ->
 class _Every:
     """The observations of each metric that contrasts name, split by all that they name."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Observed) -> None:
         self.source = source
         self._made: dict[Hashable, Blocks | None] = {}
 
@@ -402,7 +404,7 @@ def _sample(
         "about": {
             "metric": of.obs.metric,
             "hosts": tuple(hosts),
-            "scope": f"over {count} {what}s" if count > 1 else "for these VMs" if of.placed else "",
+            "scope": f"over {count} {what}s" if count > 1 else THESE if of.placed else "",
             **about,
         },
         **more,

@@ -350,7 +350,7 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Observed:
     """Runs that are observed.
 
     Attributes
@@ -367,9 +367,9 @@ class Source:
     planned: int = 0
 
     @classmethod
-    def of(cls, data: Any, rounds: int | None = None) -> Source:
+    def of(cls, data: Any, rounds: int | None = None) -> Observed:
         """Read what `observe` takes; `rounds` are planned, whatever is declared."""
-        if isinstance(data, Source):
+        if isinstance(data, Observed):
             return data
         if isinstance(data, Mapping):
             parts = {str(name): cls.of(one) for name, one in data.items()}
@@ -451,7 +451,7 @@ class _Projection:
     ) -> None:
         metric_of(metric)  # an unknown one is an error with the nearest names
         self.metric, self.asked, self.notes = metric, asked, list[str]()
-        source = Source.of(data)
+        source = Observed.of(data)
         self.every, self.declared, self.planned = source.runs, source.declared, source.planned
         self.pooled = tuple(f for p in pool for f in POOLS.get(p, (p,)))
         columns = [str(c) for c in self.every]

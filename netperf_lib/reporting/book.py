@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..questions.judging import THESE
 from ..questions.words import MIME, as_markdown, as_text
-from ..stats.sides import THESE
 from .cover import PROOFS
 
 FIRST = "summary"
