@@ -27,7 +27,7 @@ from ..source import NOTHING_KNOWN, Price, Workload, read_options
 from . import access, checks, doctor, groups, prices, proof, template
 from . import az as az_module
 from .az import Clock, Runs, find
-from .checks import Preflight
+from .checks import Preflight, Request
 from .failures import AzError
 from .groups import Leftover
 from .options import Options as Options
@@ -52,27 +52,19 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _options(experiment: Experiment) -> Options:
-    return read_options(experiment, Options)
+def _request(experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, attempt: int = 0) -> Request:
+    options = read_options(experiment, Options)
+    place = topology(experiment, options, attempt=attempt)
+    return Request(experiment=experiment, options=options, topology=place, workload=workload)
 
 
 def _runner(options: Options) -> Runs:
     return az_module.Az(options.subscription, sleep=CLOCK.sleep)
 
 
-def _estimate(experiment: Experiment, place: Topology, workload: Workload) -> prices.Cost:
-    return prices.cost(
-        place,
-        _options(experiment),
-        measuring_s=workload.measuring_s,
-        deployments=experiment.deployments,
-        traffic=workload.traffic,
-    )
-
-
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Estimate the cost of all deployments from the public price list; no login is needed."""
-    estimate = _estimate(experiment, topology(experiment, _options(experiment)), workload)
+    estimate = _request(experiment, workload).estimate
     text = str(estimate).removeprefix("cost ")
     if experiment.budget is not None and estimate.amount is not None and estimate.amount > experiment.budget:
         text += f"; ABOVE the budget of {experiment.budget:g}"
@@ -84,50 +76,35 @@ def spent(*, state: Path, done: float) -> float | None:
     return State(state).spent(dt.datetime.now(dt.UTC), done=done)
 
 
-def _look(experiment: Experiment, place: Topology, az: Runs, workload: Workload) -> Preflight:
-    estimate = _estimate(experiment, place, workload)
-    return checks.look(experiment, _options(experiment), place, az, estimate=estimate, workload=workload)
-
-
 def preflight(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Preflight:
     """Check login, subscription, sizes, zones, quota, cost and rounds, and ask Azure what it would create.
 
     Nothing is created. AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
     """
-    options = _options(experiment)
-    place, az = topology(experiment, options), _runner(options)
-    found = _look(experiment, place, az, workload)
+    request = _request(experiment, workload)
+    az = _runner(request.options)
+    found = checks.look(request, az)
     if not found.problems and not found.elsewhere:
         try:
-            _rehearse(experiment, place, az, found)
+            _rehearse(request, az, found)
         except AzError as refusal:
             found.problems.append(str(refusal))
     return found
 
 
-def _rehearse(experiment: Experiment, place: Topology, az: Runs, found: Preflight) -> str:
+def _rehearse(request: Request, az: Runs, found: Preflight) -> str:
     """What Azure says it would create; nothing is kept of it."""
     with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as kept:
-        attempt = _Attempt(experiment, _options(experiment), place, found, kept, az)
-        found.changes, remarks = attempt.rehearse()
+        found.changes, remarks = _Attempt(request, found, kept, az).rehearse()
         found.warnings += remarks
         return f"Azure finds it valid, and would {groups.in_words(found.changes)}"
 
 
 def examine(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order) for all that can be known beforehand."""
-    options = _options(experiment)
-    place, az = topology(experiment, options), _runner(options)
-    estimate = _estimate(experiment, place, workload)
-    return doctor.examine(
-        experiment,
-        options,
-        place,
-        az,
-        rehearse=lambda found: _rehearse(experiment, place, az, found),
-        estimate=estimate,
-        workload=workload,
-    )
+    request = _request(experiment, workload)
+    az = _runner(request.options)
+    return doctor.examine(request, az, rehearse=lambda found: _rehearse(request, az, found))
 
 
 @dataclass(frozen=True)
@@ -160,8 +137,8 @@ class _WithoutKeys(State):
 
 def dry_run(experiment: Experiment) -> DryRun:
     """Show what `up` would run, without querying anything: its az commands, the template, the parameters."""
-    options = _options(experiment)
-    place = topology(experiment, options)
+    request = _request(experiment)
+    options = request.options
     commands = []
     more = ("--subscription", options.subscription) if options.subscription else ()
 
@@ -182,10 +159,11 @@ def dry_run(experiment: Experiment) -> DryRun:
     )
     with tempfile.TemporaryDirectory() as folder, _WithoutKeys.locked(Path(folder)) as kept:
         kept.data["mark"] = "MARK"
-        attempt = _Attempt(experiment, options, place, found, kept, az)
+        attempt = _Attempt(request, found, kept, az)
         attempt.place()
         parameters = json.dumps(attempt.parameters(), indent=2) + "\n"
-        return DryRun("".join(commands), template.template_text(), parameters, in_words(place, options.expires_h))
+        words = in_words(request.topology, options.expires_h)
+        return DryRun("".join(commands), template.template_text(), parameters, words)
 
 
 def up(
@@ -197,9 +175,8 @@ def up(
     once; VMs that were created but do not answer stay, for a second `up` or for `down`. After an interruption `up`
     resumes, and `down` removes what there is.
     """
-    options = _options(experiment)
+    options = _request(experiment).options  # errors in the declaration are reported before az is needed
     choices = range(len(alternatives(options)))
-    topology(experiment, options)  # errors in the declaration are reported before az is needed
     az = _runner(options)
     with _terminable(), State.locked(state) as kept:
         first = min(max((g["attempt"] for g in kept.open(number)), default=0), choices[-1])
@@ -211,16 +188,17 @@ def up(
                 _let_caller_in(options, kept, number, az, say)
                 return before
         for choice in choices[first:]:
-            place = topology(experiment, options, attempt=choice)
-            found = _look(experiment, place, az, workload)
+            request = _request(experiment, workload, attempt=choice)
+            found = checks.look(request, az)
             # a partial deployment may resume: its own VMs would count against it
             if not any(g["made"] for g in kept.groups if (g["number"], g["attempt"]) == (number, choice)):
                 if found.elsewhere and not found.problems and choice < choices[-1]:
                     say(f"{experiment.name}: {found.elsewhere[0]}: trying the next alternative")
                     continue
                 checks.refuse(found, experiment.name)
-            attempt = _Attempt(experiment, options, place, found, kept, az, number, choice, say)
+            attempt = _Attempt(request, found, kept, az, number, choice, say)
             kept.priced(found.cost)
+            place = request.topology
             say(f"{attempt.target.name}: {len(place.vms)} VMs in {', '.join(place.regions)}; {found.cost}")
             try:
                 outputs = attempt.place()
@@ -242,24 +220,13 @@ def _same(kept: State, number: int, place: Topology) -> bool:
     """Whether everything declared is up; AzureError if some of it would have to change."""
     there, wanted = kept.parts(number), place.parts()
     # removed pairs leave their VMs idle; a VM whose declaration changed cannot be changed in place
-    names = {kind: {_name_of(p): p for p in parts} for kind, parts in there.items()}
-    changed = [
-        _name_of(part)
-        for kind, parts in wanted.items()
-        for part in parts
-        if names.get(kind, {}).get(_name_of(part), part) != part
-    ]
-    if changed:
+    if changed := [name for name, part in wanted.items() if there.get(name, part) != part]:
+        names = dict.fromkeys(name.partition(" ")[2] for name in changed)
         raise AzureError(
-            f"the declaration of {', '.join(dict.fromkeys(changed))} changed since deployment {number} was placed: "
+            f"the declaration of {', '.join(names)} changed since deployment {number} was placed: "
             "run `npl down`, then `npl up`"
         )
-    return all(set(parts) <= set(there.get(kind, ())) for kind, parts in wanted.items())
-
-
-def _name_of(part: str) -> str:
-    document = json.loads(part)
-    return str(document["name"]) if isinstance(document, dict) else part
+    return wanted.keys() <= there.keys()
 
 
 def _let_caller_in(options: Options, kept: State, number: int, az: Runs, say: Say) -> None:
@@ -305,9 +272,7 @@ def _still_there(az: Runs, kept: State, number: int) -> bool:
 class _Attempt:
     """One way to place one deployment; recorded on disk before anything is created."""
 
-    experiment: Experiment
-    options: Options
-    topology: Topology
+    request: Request
     found: Preflight
     kept: State
     az: Runs
@@ -316,8 +281,9 @@ class _Attempt:
     say: Say = lambda _: None
 
     def __post_init__(self) -> None:
-        name, shared = self.experiment.name, self.options.resource_group
-        self.topology = self.topology.unzoned(self.found.unzoned)
+        name, self.options = self.request.experiment.name, self.request.options
+        shared = self.options.resource_group
+        self.topology = self.request.topology.unzoned(self.found.unzoned)
         self.record = self.kept.begin(self.number, self.choice, name, self.found.subscription, shared)
         self.target = self.kept.target(self.record)
         now, stamp = dt.datetime.now(dt.UTC), "%Y-%m-%dT%H:%M:%SZ"

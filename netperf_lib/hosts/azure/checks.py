@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ...errors import AzureError
@@ -16,11 +17,29 @@ from .az import RENEWED_BY, Runs, Zones, find, list_locations, locations
 from .failures import AzError
 from .groups import Change, in_words
 from .options import Options
-from .prices import Cost, public_address
+from .prices import Cost, cost, public_address
 from .topology import Topology, Vm
 
 OLDEST_AZ = (2, 76)
 """It asks for a second factor where Azure wants one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked for."""
+
+    experiment: Experiment
+    options: Options
+    topology: Topology
+    workload: Workload
+
+    @cached_property
+    def estimate(self) -> Cost:
+        """The cost of all deployments."""
+        deployments, work = self.experiment.deployments, self.workload
+        return cost(
+            self.topology, self.options, measuring_s=work.measuring_s, deployments=deployments, traffic=work.traffic
+        )
 
 
 @dataclass(kw_only=True)
@@ -89,12 +108,13 @@ def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     return offered
 
 
-def login(experiment: Experiment, options: Options, az: Runs, *, estimate: Cost, workload: Workload) -> Preflight:
+def login(request: Request, az: Runs) -> Preflight:
     """Who is logged in, and to which subscription.
 
     AzureError if nobody is, or the subscription is not accessible: nothing else can be checked then.
     """
-    account = az("account", "show", *(("--subscription", options.subscription) if options.subscription else ()))
+    subscription, workload = request.options.subscription, request.workload
+    account = az("account", "show", *(("--subscription", subscription) if subscription else ()))
     user = account.get("user") or {}
     noted = list(workload.notes)
     if total := sum(sent.most_bytes for sent in workload.traffic.values()):
@@ -104,7 +124,7 @@ def login(experiment: Experiment, options: Options, az: Runs, *, estimate: Cost,
         user=user.get("name", "unknown"),
         user_type=user.get("type", ""),
         measuring_s=workload.measuring_s,
-        cost=estimate,
+        cost=request.estimate,
         warnings=noted,
     )
     if account.get("state") not in (None, "Enabled"):
@@ -123,17 +143,15 @@ def version(az: Runs) -> str:
     return text
 
 
-def look(
-    experiment: Experiment, options: Options, topology: Topology, az: Runs, *, estimate: Cost, workload: Workload
-) -> Preflight:
+def look(request: Request, az: Runs) -> Preflight:
     """Check everything that can be known in advance, all deployments together."""
     version(az)
-    found = login(experiment, options, az, estimate=estimate, workload=workload)
+    options, found = request.options, login(request, az)
     looks = _looking(az, found) if options.resource_group else az
     for _, check in CHECKS:
-        check(az if check is _existing else looks, options, topology, found)
-    price(experiment, found)
-    each_h = estimate.hours / experiment.deployments
+        check(az if check is _existing else looks, options, request.topology, found)
+    price(request.experiment, found)
+    each_h = request.estimate.hours / request.experiment.deployments
     if found.user_type == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
         found.warnings.append(
             f"a deployment is expected to run for {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "

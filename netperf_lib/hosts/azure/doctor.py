@@ -10,13 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ...experiment.model import Experiment
-from ..source import NOTHING_KNOWN, Workload
 from . import checks
 from .az import Runs
 from .failures import AzError
 from .options import Options
-from .topology import Topology
 
 WRITES = (
     "Microsoft.Resources/deployments/write",
@@ -75,21 +72,14 @@ TOKEN = ("account", "get-access-token")
 
 
 def examine(
-    experiment: Experiment,
-    options: Options,
-    topology: Topology,
-    az: Runs,
-    *,
-    rehearse: Callable[[checks.Preflight], str],
-    estimate: Any,
-    workload: Workload = NOTHING_KNOWN,
+    request: checks.Request, az: Runs, *, rehearse: Callable[[checks.Preflight], str]
 ) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order), one after another; nothing is created.
 
     AzError if `az` is too old or nobody is logged in: nothing else can be known then.
     """
     yield "az", checks.version(az), True
-    found = checks.login(experiment, options, az, estimate=estimate, workload=workload)
+    options, topology, found = request.options, request.topology, checks.login(request, az)
     yield "login", f"user {found.user}, subscription {found.subscription}", not found.problems
     with ThreadPoolExecutor(12) as pool:
         commands = checks.commands(options, topology, found.subscription)
@@ -100,7 +90,7 @@ def examine(
             ("second factor", lambda: _token_shows_second_factor(ahead, found, options)),
             ("rights", lambda: _rights(ahead, found, options)),
             *((name, lambda check=check: check(ahead, options, topology, found)) for name, check in checks.CHECKS),
-            ("price", lambda: checks.price(experiment, found)),
+            ("price", lambda: checks.price(request.experiment, found)),
             ("policy", lambda: rehearse(found)),
         ]
         for subject, check in subjects:

@@ -81,11 +81,6 @@ class Cost:
         """The most that all items cost; None if a price is unknown."""
         return None if self.unknown else sum(i.cost(self.hours) for i in self.items)
 
-    @property
-    def likely(self) -> float | None:
-        """What all items are likely to cost; None if a price is unknown."""
-        return None if self.unknown else sum(i.cost(self.hours, likely=True) for i in self.items)
-
     def spent(self, hours: float, share: float) -> float:
         """Cost after this many hours and with this share of the likely traffic, as far as prices are known."""
         return sum(i.cost(hours, share=share, likely=True) for i in self.items)
@@ -95,27 +90,30 @@ class Cost:
         hours, currency = self.hours, self.currency
         out = []
         for item in () if self.unknown else self.items:
-            if item.hourly and item.cost(hours) >= 0.005:
-                out.append(f"{item.quantity:g} × {item.name} × {hours:.1f} h: {item.cost(hours):.2f} {currency}")
+            most, likely = item.cost(hours), item.cost(hours, likely=True)
+            if item.hourly and most >= 0.005:
+                out.append(f"{item.quantity:g} × {item.name} × {hours:.1f} h: {most:.2f} {currency}")
             elif not item.hourly and item.price:
-                gb, most = item.quantity if item.likely is None else item.likely, item.quantity
-                sums = f"{item.cost(0, likely=True):.2f} to at most {item.cost(0):.2f} {currency}"
-                out.append(f"{item.name}: likely {gb:,.0f} GB, at most {most:,.0f} GB: {sums}")
+                gb = f"likely {likely / item.price:,.0f} GB, at most {item.quantity:,.0f} GB"
+                out.append(f"{item.name}: {gb}: {likely:.2f} to at most {most:.2f} {currency}")
         return tuple(out)
 
     def __str__(self) -> str:
-        left_out = [i.name for i in self.items if i.price is None and i.name in self.unpriced]
-        if self.amount is None or self.likely is None:
-            what = ", ".join(self.unknown)
+        if self.amount is None:
             return (
-                f"cost unknown for {self.hours:.1f} h (no price for {what}; give hosts.options.prices, "
-                "or allow it in hosts.options.unpriced)"
+                f"cost unknown for {self.hours:.1f} h (no price for {', '.join(self.unknown)}; give "
+                "hosts.options.prices, or allow it in hosts.options.unpriced)"
             )
+        likely = self.spent(self.hours, 1.0)
         transfer = sum(i.cost(self.hours) for i in self.items if not i.hourly)
-        at_most = f", at most {self.amount:.2f}" if self.amount - self.likely >= 0.005 else ""
-        sum_ = f"about {self.likely:.2f} {self.currency}{at_most} for {self.hours:.1f} h"
-        sum_ += f", up to {transfer:.2f} of it for data transfer" if transfer else ""
-        return sum_ + (f"; without {', '.join(left_out)}" if left_out else "")
+        left_out = [i.name for i in self.items if i.price is None]
+        return (
+            f"about {likely:.2f} {self.currency}"
+            + (f", at most {self.amount:.2f}" if self.amount - likely >= 0.005 else "")
+            + f" for {self.hours:.1f} h"
+            + (f", up to {transfer:.2f} of it for data transfer" if transfer else "")
+            + (f"; without {', '.join(left_out)}" if left_out else "")
+        )
 
 
 def cost(

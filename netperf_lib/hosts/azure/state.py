@@ -101,7 +101,7 @@ class State:
         """Where the deployment of a record is."""
         return Target(name=record["name"], shared=record.get("shared", ""), prefix=record.get("prefix", ""))
 
-    def remember(self, number: int, deployment: Deployment, parts: dict[str, list[str]]) -> None:
+    def remember(self, number: int, deployment: Deployment, parts: dict[str, str]) -> None:
         """Store a complete deployment, and its parts."""
         self.data.setdefault("parts", {})[str(number)] = parts
         self.data.setdefault("deployments", {})[str(number)] = _DEPLOYMENT.dump_python(deployment)
@@ -112,10 +112,9 @@ class State:
         kept = self.data.get("deployments", {}).get(str(number))
         return None if kept is None else _DEPLOYMENT.validate_python(kept)
 
-    def parts(self, number: int) -> dict[str, list[str]]:
+    def parts(self, number: int) -> dict[str, str]:
         """The parts of the deployment of this number."""
-        found: dict[str, list[str]] = self.data.get("parts", {}).get(str(number), {})
-        return found
+        return dict(self.data.get("parts", {}).get(str(number), {}))
 
     def priced(self, cost: Cost) -> None:
         """Store the prices, so that the cost can be computed later without querying anything."""

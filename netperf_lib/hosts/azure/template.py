@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -42,34 +43,30 @@ def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
     separately.
     """
     inner = json.loads(template_text())
-    document = {
+    resource = {"apiVersion": "2024-03-01"}
+    deployment = {
+        "mode": "Incremental",
+        "expressionEvaluationOptions": {"scope": "inner"},
+        "template": inner,
+        "parameters": {name: {"value": f"[parameters('{name}')]"} for name in inner["parameters"]},
+    }
+    return json.dumps({
         "$schema": "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentTemplate.json#",
         "contentVersion": "1.0.0.0",
         "parameters": inner["parameters"],
         "resources": [
-            {
-                "type": "Microsoft.Resources/resourceGroups",
-                "apiVersion": "2024-03-01",
-                "name": group,
-                "location": location,
-                "tags": dict(tags),
-            },
-            {
+            resource
+            | {"type": "Microsoft.Resources/resourceGroups", "name": group, "location": location, "tags": dict(tags)},
+            resource
+            | {
                 "type": "Microsoft.Resources/deployments",
-                "apiVersion": "2024-03-01",
                 "name": "npl",
                 "resourceGroup": group,
                 "dependsOn": [f"[subscriptionResourceId('Microsoft.Resources/resourceGroups', '{group}')]"],
-                "properties": {
-                    "mode": "Incremental",
-                    "expressionEvaluationOptions": {"scope": "inner"},
-                    "template": inner,
-                    "parameters": {name: {"value": f"[parameters('{name}')]"} for name in inner["parameters"]},
-                },
+                "properties": deployment,
             },
         ],
-    }
-    return json.dumps(document)
+    })  # fmt: skip
 
 
 def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
@@ -97,6 +94,12 @@ def _first_start() -> str:
     return json.dumps(yaml.safe_load(resources.files(__package__).joinpath("cloud-init.yaml").read_text("utf-8")))
 
 
+def _fields(part: Any, prefix: str, *prefixed: str) -> dict[str, Any]:
+    """Fields of a part of the topology, as the template calls them; those `prefixed` begin with the prefix."""
+    fields = {name: prefix + value if name in prefixed and value else value for name, value in asdict(part).items()}
+    return fields | {"location": fields.pop("region")}
+
+
 def _machines(topology: Topology, options: Options, prefix: str, rarity: Callable[[Vm], Any]) -> dict[str, Any]:
     """Parameters about the VMs, where they are placed, and the load balancers before them."""
     after: dict[str, str] = {}
@@ -104,82 +107,52 @@ def _machines(topology: Topology, options: Options, prefix: str, rarity: Callabl
         order = sorted(members, key=lambda v: (rarity(v), v.name))
         after |= {b.name: prefix + a.name for a, b in pairwise(order)}
     subnet = {n.name: n.subnet_id for n in topology.networks}
+    vms = [
+        _fields(v, prefix, "name", "network", "ppg")
+        | {
+            "host": v.name,
+            "after": after.get(v.name, ""),
+            "subnetId": subnet[v.network],
+            "publicAddress": options.management == "public",
+            "balancer": f"lb-{prefix}{v.balancer}" if v.balancer else "",
+        }
+        for v in topology.vms
+    ]
     return {
-        "vms": [
-            {
-                "name": prefix + v.name,
-                "host": v.name,
-                "network": prefix + v.network,
-                "subnet": v.subnet,
-                "location": v.region,
-                "zone": v.zone,
-                "size": v.size,
-                "accelerated": v.accelerated,
-                "ppg": prefix + v.ppg if v.ppg else "",
-                "after": after.get(v.name, ""),
-                "subnetId": subnet[v.network],
-                "publicAddress": options.management == "public",
-                "balancer": f"lb-{prefix}{v.balancer}" if v.balancer else "",
-            }
-            for v in topology.vms
-        ],
+        "vms": vms,
         "ppgs": [
             {"name": prefix + name, "location": m[0].region, "zone": m[0].zone, "sizes": sorted({v.size for v in m})}
             for name, m in topology.ppgs.items()
         ],
-        "balancers": [
-            {
-                "name": f"lb-{prefix}{v.name}",
-                "network": prefix + v.network,
-                "location": v.region,
-                "subnetId": subnet[v.network],
-            }
-            for v in topology.vms
-            if v.balancer == v.name
-        ],
+        "balancers": [vm | {"name": vm["balancer"]} for vm in vms if vm["balancer"] == f"lb-{vm['name']}"],
     }
 
 
 def _paths(topology: Topology, prefix: str) -> dict[str, Any]:
     """Parameters about the networks and how they are joined: peerings, gateways, connections."""
+    appliance = {"nextHopType": "VirtualAppliance"}
+    to_hub = {"to": "", "name": "to-hub", "remoteId": topology.hub}
     return {
         "networks": [
-            {
-                "name": prefix + n.name,
-                "location": n.region,
-                "prefix": n.prefix,
-                **{part: n.subnets.get(key, "") for part, key in SUBNETS.items()},
-                "nat": n.nat,
+            _fields(n, prefix, "name")
+            | {part: n.subnets.get(key, "") for part, key in SUBNETS.items()}
+            | {
+                "existing": bool(n.subnet_id),
                 "routes": [
-                    {
-                        "name": f"route-{i}",
-                        "properties": {"addressPrefix": to, "nextHopType": "VirtualAppliance", "nextHopIpAddress": by},
-                    }
+                    {"name": f"route-{i}", "properties": appliance | {"addressPrefix": to, "nextHopIpAddress": by}}
                     for i, (to, by) in enumerate(n.routes, 1)
                 ],
-                "existing": bool(n.subnet_id),
             }
             for n in topology.networks
         ],
         "peerings": [
-            {"from": prefix + a, "to": prefix + b, "name": f"to-{prefix}{b}", "remoteId": ""}
-            for a, b in topology.peerings
-        ]
-        + [
-            {"from": prefix + n.name, "to": "", "name": "to-hub", "remoteId": topology.hub}
-            for n in topology.networks
-            if topology.hub and n.prefix
+            *(
+                {"from": prefix + a, "to": prefix + b, "name": f"to-{prefix}{b}", "remoteId": ""}
+                for a, b in topology.peerings
+            ),
+            *({"from": prefix + n.name} | to_hub for n in topology.networks if topology.hub and n.prefix),
         ],
-        "gateways": [
-            {
-                "name": prefix + g.name,
-                "network": prefix + g.network,
-                "location": g.region,
-                "kind": g.kind,
-                "sku": g.sku,
-            }
-            for g in topology.gateways
-        ],
+        "gateways": [_fields(g, prefix, "name", "network") for g in topology.gateways],
         "connections": [
             {
                 "name": prefix + connection_name(a, b),
@@ -217,9 +190,8 @@ def parameters(
     if options.security_type != "Standard":  # unknown to versions of the API before 2025-11-01
         settings = {"secureBootEnabled": True, "vTpmEnabled": True}
         security |= {"securityType": options.security_type, "uefiSettings": settings}
-    disk: dict[str, Any] = {"storageAccountType": options.disk}
-    if options.disk_encryption_set:
-        disk["diskEncryptionSet"] = {"id": options.disk_encryption_set}
+    key = {"diskEncryptionSet": {"id": options.disk_encryption_set}} if options.disk_encryption_set else {}
+    who = {"type": "UserAssigned", "userAssignedIdentities": {options.identity: {}}} if options.identity else {}
     sources = {  # one rule for each address and network that admits it
         (topology.vm(s).network, _source(topology, c, prefix)): c for c, s in topology.public_pairs
     }
@@ -235,11 +207,9 @@ def parameters(
         "sharedKey": shared_key,
         "image": {"publisher": publisher, "offer": offer, "sku": sku, "version": version},
         "plan": {"name": sku, "product": offer, "publisher": publisher} if plan else {},
-        "managedDisk": disk,
+        "managedDisk": {"storageAccountType": options.disk} | key,
         "securityProfile": security,
-        "identity": {"type": "UserAssigned", "userAssignedIdentities": {options.identity: {}}}
-        if options.identity
-        else {},
+        "identity": who,
         "shutdownAt": tags["netperf-expires"][11:16].replace(":", "") if options.shutdown else "",
         "adminUsername": options.user,
         "sshPublicKey": public_key,

@@ -135,13 +135,13 @@ class Topology:
                     for v in self.vms)  # fmt: skip
         return replace(self, vms=vms)
 
-    def parts(self) -> dict[str, list[str]]:
-        """The parts of the deployment, to compare with those created earlier."""
-        kinds = ("vms", "networks", "peerings", "gateways", "connections", "public_pairs")
-        return {
-            kind: [json.dumps(p if isinstance(p, tuple) else asdict(p), sort_keys=True) for p in getattr(self, kind)]
-            for kind in kinds
-        }
+    def parts(self) -> dict[str, str]:
+        """The parts of the deployment by name, to compare with those created earlier."""
+        parts: tuple[Vm | Network | Gateway, ...] = (*self.vms, *self.networks, *self.gateways)
+        named: dict[str, Any] = {f"{type(p).__name__} {p.name}": asdict(p) for p in parts}
+        joined = {f"{kind} {a} {b}": [a, b] for kind in ("peerings", "connections", "public_pairs")
+                  for a, b in getattr(self, kind)}  # fmt: skip
+        return {name: json.dumps(part, sort_keys=True) for name, part in (named | joined).items()}
 
 
 def in_words(place: Topology, expires_h: float) -> str:
