@@ -7,12 +7,16 @@ spelled out: ``‹rocket›`` for an emoji, ``‹U+4E2D›`` for anything withou
 from __future__ import annotations
 
 import importlib.util
+import re
 import unicodedata
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-JOINERS = {0xFE0E, 0xFE0F, 0x200D, 0x20E3, *range(0x1F3FB, 0x1F400), *range(0xE0020, 0xE0080)}
-"""Selectors and joiners of emoji: they change a picture that is spelled out anyway."""
+SELECTORS = "\ufe0e\ufe0f"
+"""They choose between a black and a coloured picture, which is spelled out anyway."""
+MARKS = "".join(chr(c) for c in range(0x300, 0x20F0) if unicodedata.category(chr(c)).startswith("M"))
+"""Marks that combine with the character before them: not where that is spelled out."""
 
 
 def _package_folder(package: str, *inside: str) -> Path | None:
@@ -44,22 +48,25 @@ def _covered(file: str) -> frozenset[int]:
     return frozenset()
 
 
-def _spelled(character: str) -> str:
-    code = ord(character)
-    if code in JOINERS:
-        return ""
-    name = unicodedata.name(character, "")
-    return f"‹{name.lower()}›" if name and "IDEOGRAPH" not in name and len(name) < 40 else f"‹U+{code:04X}›"
+def _spelled(text: str) -> str:
+    """Characters by their names, or by their numbers."""
+    names = [(f"U+{ord(c):04X}", unicodedata.name(c, "").lower()) for c in text]
+    return "".join(f"‹{name if name and 'ideograph' not in name and len(name) < 40 else code}›" for code, name in names)
 
 
-def printable(*texts: str) -> tuple[str, str, list[str]]:
-    """Spell out what no font holds, in two texts of one document; also the further font families that they need."""
-    base = _covered("DejaVuSans.ttf")
-    japanese = _covered("ipaexg.ttf")
-    wide = {c for text in texts for c in text if ord(c) > 126 and ord(c) not in base}
-    # a character that Source Sans alone holds is not worth the look-up: DejaVu holds all that it holds but a few
-    wide -= {c for c in wide if ord(c) in _covered("SourceSansPro-Regular.ttf")}
+def printable(*texts: str) -> tuple[str, str, dict[str, Any]]:
+    """Spell out what no font holds, in two texts of one document.
+
+    Also returned is what the template must know of them: further font families, and a pattern of those characters that
+    the first font would put together from a letter and a mark, which programs that read a PDF take for the letter.
+    """
+    sans, base, japanese = map(_covered, ("SourceSansPro-Regular.ttf", "DejaVuSans.ttf", "ipaexg.ttf"))
+    wide = {c for text in texts for c in text if ord(c) > 126 and ord(c) not in sans}
+    composed = sorted(c for c in wide if ord(c) in base and re.match("[0-9A-F]", unicodedata.decomposition(c)))
+    wide -= {c for c in wide if ord(c) in base}
     cjk = {c for c in wide if ord(c) in japanese}
-    table = {ord(c): _spelled(c) for c in wide - cjk} | dict.fromkeys(JOINERS, "")
-    first, second = (t.translate(table) for t in texts)
-    return first, second, ["IPAexGothic"] if cjk else []
+    lacking = re.escape("".join(sorted(wide - cjk - {*SELECTORS})))
+    pattern = re.compile(f"[{SELECTORS}]+|[{lacking or chr(0)}][{MARKS}]*")
+    first, second = (pattern.sub(lambda m: "" if m[0][0] in SELECTORS else _spelled(m[0]), text) for text in texts)
+    further = {"fonts": ["IPAexGothic"] if cjk else [], "composed": f"[{''.join(composed)}]+" if composed else None}
+    return first, second, further

@@ -199,9 +199,9 @@ class _Page:
         data = {"meta": self._meta(), "cover": self.cover, "blocks": self.data, "images": self.images}
         text = json.dumps(data, ensure_ascii=False, indent=1, sort_keys=True)
         source, text, further = fonts.printable(source, text)
-        if further:
+        if any(further.values()):
             data = json.loads(text)
-            data["meta"]["fonts"] = further
+            data["meta"] |= further
             text = json.dumps(data, ensure_ascii=False, indent=1)
         files = self.files | {"data.json": text.encode(), "report.typ": (TEMPLATE / "report.typ").read_bytes()}
         return source, {beside + name: data for name, data in files.items()}
@@ -233,6 +233,7 @@ class _Page:
             "chapters": self.chapters,
             "footer": "netperf_lib",
             "fonts": [],
+            "composed": None,
         }
 
     def _parameters(self, block: dict[str, Any]) -> dict[str, Any]:
