@@ -228,14 +228,18 @@ def card(place: Path) -> None:
 
 def azure_failures() -> str:
     """Return the page of what Azure refuses, what is done about it, and the recordings that show it."""
-    from netperf_lib.hosts.azure.failures import DEEDS, EXCEPTIONS, KINDS
+    from netperf_lib.hosts.azure.failures import DEEDS, EXCEPTIONS, KINDS, kind_of
 
-    recordings = Path(__file__).parent.parent / "tests" / "azure" / "recordings.jsonl"
+    tests = Path(__file__).parent.parent / "tests" / "azure"
     sources: dict[str, list[str]] = {}
-    for line in recordings.read_text("utf-8").splitlines():
+    for line in (tests / "recordings.jsonl").read_text("utf-8").splitlines():
         recorded = json.loads(line)
         if recorded.get("kind"):
             sources.setdefault(recorded["kind"], []).append(recorded["name"].removeprefix("failures/"))
+    for line in (tests / "cited.tsv").read_text("utf-8").splitlines()[1:]:
+        name, _, sentence, page = line.split("\t")
+        code = name.partition(",")[0]
+        sources.setdefault(kind_of(code, sentence), []).append(f"[{code}]({page})")
     shown = {name: ", ".join(sources.get(name, ["–"])) for name in KINDS}
     rows = [(f"`{name}`", f"`{kind.deed}`", kind.remedy, shown[name]) for name, kind in KINDS.items()]
     exceptions = ", ".join(f"`{code}`: `{deed}`" for code, deed in EXCEPTIONS.items())
@@ -244,10 +248,11 @@ def azure_failures() -> str:
         "where the code says nothing, from its sentence. The kind determines what is done.\n\n"
         + _table(("deed", "what is done"), ((f"`{name}`", words) for name, words in DEEDS.items()))
         + "\n"
-        + _table(("kind", "deed", "what you are told to do", "recorded answers"), rows)
+        + _table(("kind", "deed", "what you are told to do", "sources"), rows)
         + f"\nCodes with a deed of their own: {exceptions}.\n\nThe recorded answers stand in "
         "`tests/azure/recordings.jsonl`, each with its source: recordings of the tests of Azure/azure-cli and its "
-        "extensions (MIT). A test serves each of them to the real `az`.\n"
+        "extensions (MIT). A test serves each of them to the real `az`. A link is to a public page that "
+        "shows the code.\n"
     )
 
 

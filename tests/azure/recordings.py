@@ -4,8 +4,6 @@ Each line names its source; a failure also its kind, and the code that is its ca
 of the recordings; long links and lists are cut here.
 """
 
-# ruff: noqa: E501 - a failure a line
-
 from __future__ import annotations
 
 import json
@@ -69,28 +67,26 @@ def recordings() -> dict[str, Recording]:
     return {r.name: r for r in (Recording(**json.loads(line)) for line in lines)}
 
 
-CITED: dict[str, tuple[int, str, str]] = {
-    # No recording under a licence shows them: code -> status, sentence in few words, a public page that has it in full.
-    "AllocationFailed": (409, "insufficient capacity in the region", "learn.microsoft.com/troubleshoot/azure/virtual-machines/windows/allocation-failure"),
-    "ZonalAllocationFailed": (409, "insufficient capacity in the zone", "learn.microsoft.com/troubleshoot/azure/virtual-machines/windows/allocation-failure"),
-    "OverconstrainedZonalAllocationRequest": (409, "no room for this\ncombination of constraints", "github.com/Azure/azure-cli/issues/31200"),
-    "SkuNotAvailable": (409, "currently not available in location 'westeurope'", "aka.ms/azureskunotavailable"),
-    "RequestDisallowedByPolicy": (403, "Resource 'x' was disallowed by policy 'no such sizes'", "learn.microsoft.com/azure/azure-resource-manager/troubleshooting/error-policy-requestdisallowedbypolicy"),
-    "ScopeLocked": (409, "the scope is locked", "learn.microsoft.com/azure/azure-resource-manager/management/lock-resources"),
-    "AnotherOperationInProgress": (409, "another operation is in progress", "github.com/Azure-Samples/azuresandbox/issues/329"),
-    "NonAzSkusNotAllowedForVPNGateway": (400, "non-AZ SKUs are no longer supported", "learn.microsoft.com/azure/vpn-gateway/gateway-sku-consolidation"),
-    "ResourceGroupBeingDeleted": (409, "it is in deprovisioning state", "learn.microsoft.com/azure/azure-resource-manager/troubleshooting/common-deployment-errors"),
-    "PublicIPCountLimitReached": (400, "cannot create more than 10 addresses", "learn.microsoft.com/azure/azure-resource-manager/troubleshooting/common-deployment-errors"),
-}  # fmt: skip
+@cache
+def cited() -> dict[str, tuple[int, str]]:
+    """What no recording under a licence shows: a code (and what is special) to its status, and a sentence in few words.
+
+    `cited.tsv` names a public page for each.
+    """
+    lines = FILE.with_name("cited.tsv").read_text("utf-8").splitlines()[1:]
+    rows = (line.split("\t") for line in lines)
+    return {name: (int(status), sentence.replace("\\n", "\n")) for name, status, sentence, _ in rows}
+
+
 EXPIRED = {"error": "invalid_client", "error_description": "AADSTS7000222: the secret is expired. Trace ID: 1"}
 """The token service's answer (learn.microsoft.com/entra/identity-platform/reference-error-codes)."""
 
 
 def fault(name: str, at: str = "request", match: str = ".", times: int = 1, **more: Any) -> Fault:
-    """The failure that a recording shows, or one of `CITED`, to happen in the emulated cloud."""
-    if name in CITED:
-        status, message, _ = CITED[name]
-        return Fault(at, match, status, name, message, times, **more)
+    """The failure that a recording shows, or one that is cited, to happen in the emulated cloud."""
+    if name in cited():
+        status, message = cited()[name]
+        return Fault(at, match, status, name.partition(",")[0], message, times, **more)
     return recordings()[f"failures/{name}"].fault(at, match, times, **more)
 
 

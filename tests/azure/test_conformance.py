@@ -20,14 +20,14 @@ from netperf_lib.experiment.model import Host
 from netperf_lib.hosts import azure
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import checks, groups, prices, proof, template
-from netperf_lib.hosts.azure.failures import DEEDS, KINDS, AzError
+from netperf_lib.hosts.azure.failures import DEEDS, KINDS, AzError, kind_of
 from netperf_lib.hosts.azure.topology import topology
 
 from .cloud import BASE, SUBSCRIPTION, TENANT, Answer, Cloud
 from .conftest import World, experiment
 from .direct import DirectAz
 from .emulator import CLIENT
-from .recordings import CITED, Replay, recordings
+from .recordings import Replay, cited, recordings
 from .shapes import ASKED_FOR, RECORDED, fields, shape
 
 pytestmark = pytest.mark.slow
@@ -648,4 +648,4 @@ def test_what_fails_in_the_emulated_cloud_is_recorded_or_cited() -> None:
     for file in Path(__file__).parent.glob("test_*.py"):
         made_up = re.findall(r"Fault\((?!\"token\")\s*\"[^)]*", file.read_text("utf-8"))
         assert not made_up, f"{file.name}: {made_up}"
-    assert all(page.count("/") >= 1 and not page.startswith("http") for _, _, page in CITED.values())
+    assert all(kind_of(name.partition(",")[0], sentence) != "other" for name, (_, sentence) in cited().items())
