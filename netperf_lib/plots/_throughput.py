@@ -14,9 +14,8 @@ from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.colours import colours
 from ..questions.details import advertised_bps as declared_bps
-from ..questions.observe import Data, ladders, observed
+from ..questions.observe import Data, ladders, level_of, observed
 from ..questions.words import interval_words
-from ..stats import level
 from .figure import (
     INK,
     MUTE,
@@ -87,10 +86,7 @@ def streams(
             mine = lines[name]
             for _, one in mine.sort_values("streams").groupby(["unit", "round"]):
                 axes.plot(one["streams"].astype(float), one[metric].astype(float), color=colour, lw=0.6, alpha=0.3)
-            found = {
-                int(n): level(g[metric].astype(float), metric=metric, units=g["unit"])
-                for n, g in mine.groupby(mine["streams"].astype(int))
-            }
+            found = {int(n): level_of(g, metric) for n, g in mine.groupby(mine["streams"].astype(int))}
             x = list(found)
             axes.plot(x, [v.median for v in found.values()], marker, ls="-", color=colour, ms=6, mec="white", mew=0.6)
             for n, v in found.items():

@@ -13,9 +13,8 @@ from ..errors import NothingToReport
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..questions.colours import colours
-from ..questions.observe import Data, HasRuns, details, hours_of, observe, observed
+from ..questions.observe import Data, HasRuns, details, level_of, observe, observed
 from ..questions.words import interval_words
-from ..stats import level
 from ..stats.steady_state import kept, whole
 from .figure import (
     INK,
@@ -82,9 +81,7 @@ def rounds(
     info = metric_of(metric)
     groups_of = {n: runs[runs["condition"] == n] for n in names}
     values = {n: g[metric].astype(float) for n, g in groups_of.items()}
-    found = {
-        n: level(values[n], confidence, metric=metric, units=g["unit"], hours=hours_of(g)) for n, g in groups_of.items()
-    }
+    found = {n: level_of(g, metric, confidence) for n, g in groups_of.items()}
     told = "; ".join(f"{n} {format_value(v.median, info.unit)}" for n, v in found.items())
     groups = clusters({n: v.median for n, v in found.items()})
     caption = (

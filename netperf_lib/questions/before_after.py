@@ -16,11 +16,11 @@ from ..errors import UsageError
 from ..experiment.factors import dimensions, level_words, plain
 from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value, plural
 from ..metrics import metric as metric_of
-from ..stats import Comparison, Family, Level, level
+from ..stats import Comparison, Family, Level
 from ..stats.result import plain as as_json
 from ..stats.result import quantity
 from .judging import Pair, judge_pairs
-from .observe import MEASUREMENT, Observations, level_names, nearest, observe
+from .observe import MEASUREMENT, Observations, level_names, level_of, nearest, observe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -231,8 +231,8 @@ def _matched(obs: Observations, names: tuple[str, str]) -> tuple[dict[str, tuple
 
 
 def _level(obs: Observations, condition: str) -> Level:
-    rows = obs.table[(obs.table["condition"] == condition) & (obs.table["state"] == "ok")]
-    return level(rows["value"].to_numpy(float), metric=obs.metric)
+    rows = obs.complete
+    return level_of(rows[rows["condition"] == condition], obs.metric)
 
 
 def _metrics(before: pd.DataFrame, after: pd.DataFrame, metrics: Sequence[str] | None) -> list[str]:

@@ -6,7 +6,6 @@ what a condition is; a side that names several conditions pools them in each rou
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from ..experiment.model import Contrast
 from ..metrics import ALPHA, MARGIN, METRICS, plural
 from ..stats import Family, Sample, judge_samples
 from ..stats.result import Floats, unit_of, value_words
-from ..stats.samples import TINY, Design, Mask, half_step
+from ..stats.samples import Design, Mask, half_step, merged
 from ..stats.tail import FEW
 from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, nearest, observe, unchained
 from .runs import HOSTS, status_counts
@@ -257,17 +256,15 @@ class Blocks:
         chosen = np.flatnonzero(np.isin(self.condition, [self.names.index(c) for c in names]))
         block = self.block[chosen]
         good = chosen[self.ok[chosen]]
-        x, at = np.log(np.maximum(self.value[good], TINY)), self.block[good]
+        x, at = self.value[good], self.block[good]
         several = good.size > np.unique(at).size
         failed = np.zeros(size, bool)
         failed[block[self.failed[chosen]]] = True
         if several:
-            x, short = _levelled(at, self.condition[good], x, size)
-            failed |= short
-        count, value = np.bincount(at, minlength=size), np.full(size, np.nan)
-        total = np.bincount(at, weights=x, minlength=size)
-        value[count > 0] = np.exp(total[count > 0] / count[count > 0])
-        value[value <= math.sqrt(TINY)] = 0.0
+            failed |= _without_usual(at, self.condition[good], size)
+        value = np.full(size, np.nan)
+        cells, cell = np.unique(at, return_inverse=True)
+        value[cells] = merged(x, cell, self.condition[good], np.zeros(good.size)) if several else x
         present, expected = np.zeros(size, bool), np.zeros(size, bool)
         expected[block] = True
         present[block[~self.missing[chosen]]] = True
@@ -303,14 +300,13 @@ class Blocks:
         return hour
 
 
-def _levelled(at: npt.NDArray[np.intp], condition: Any, x: Floats, size: int) -> tuple[Floats, Mask]:
-    """Bring the conditions of a side to one level; also return the blocks in which one of the usual ones is missing."""
+def _without_usual(at: npt.NDArray[np.intp], condition: Any, size: int) -> Mask:
+    """Blocks in which a condition is missing that most of them have."""
     codes, which = np.unique(condition, return_inverse=True)
-    means = np.array([x[which == i].mean() for i in range(codes.size)])
     seen = np.zeros((size, codes.size), dtype=bool)
     seen[at, which] = True
     usual = seen.sum(axis=0) * 2 > seen.any(axis=1).sum()
-    return x + means.mean() - means[which], np.asarray(seen.any(axis=1) & ~seen[:, usual].all(axis=1))
+    return np.asarray(seen.any(axis=1) & ~seen[:, usual].all(axis=1))
 
 
 class _Every:
@@ -439,8 +435,9 @@ def _apart(of: Blocks, a: Side, b: Side) -> tuple[tuple[Floats, Floats], bool]:
         parts.append((side.value[ok], of.unit[ok]))
     units = all(np.unique(d).size > 1 for _, d in parts)
     if units:
+        cells = [np.unique(d, return_inverse=True)[1] for _, d in parts]
         parts = [
-            (np.array([np.exp(np.log(np.maximum(x[d == u], TINY)).mean()) for u in np.unique(d)]), d) for x, d in parts
+            (merged(x, cell, none := np.zeros(x.size), none), d) for (x, d), cell in zip(parts, cells, strict=True)
         ]
     return (parts[0][0], parts[1][0]), units
 

@@ -23,7 +23,8 @@ from ..errors import NothingToReport, UsageError
 from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level_words, plain
 from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
-from ..stats import level
+from ..stats import Level, level
+from ..stats.samples import merged
 from .runs import read_data, table_of
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def levels(
         states = groups[name]["state"].value_counts()
         row: dict[str, Any] = {"n": len(x)}
         if len(x):
-            one = level(x, confidence, metric=obs.metric, units=complete["unit"], hours=hours_of(complete))
+            one = level_of(complete.rename(columns={"value": obs.metric}), obs.metric, confidence)
             row["median"] = one.median
             if len(x) > 1:
                 bounds = {"low": one.low, "high": one.high, "smallest": x.min(), "largest": x.max()}
@@ -291,12 +292,15 @@ def levels(
     return table
 
 
-def hours_of(rows: pd.DataFrame) -> npt.NDArray[np.datetime64] | None:
-    """Hour in which each run began, as `level` takes it; None where that is not known of every run."""
+def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level:
+    """The level of one condition from its complete observations: the one place that says what is counted.
+
+    With several deployments these are the replicates; from `stats.median_ci.LONG` runs the hours are, if known.
+    """
     started = rows.get("started_utc")
-    if started is None or started.isna().any() or not hasattr(started, "dt"):
-        return None
-    return np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]")
+    known = started is not None and not started.isna().any() and hasattr(started, "dt")
+    hours = np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]") if known else None
+    return level(rows[metric].astype(float), confidence, metric=metric, units=rows["unit"], hours=hours)
 
 
 def ladders(obs: Observations, name: str) -> dict[str, pd.DataFrame]:
@@ -667,16 +671,15 @@ class _Projection:
         return table if imported or not self.blocked else self._with_missing(table, condition, at)
 
     def _merged(self, condition: Codes, cell: Codes) -> npt.NDArray[np.float64]:
-        """Geometric mean of the runs of a cell; pairs are brought to one level: one that is missing shifts nothing."""
-        x = np.full(len(self.value), np.nan)
-        usable = self.ok & (self.value > 0)
-        x[usable] = np.log(self.value[usable])
-        if spent := self._spent():
-            pair = _joined(len(x), condition, *(self.codes[c] for c in spent))
-            mean = pd.Series(x).groupby(pair).transform("mean")
-            x = x - (mean - mean.groupby(condition).transform("mean")).to_numpy()
-        merged: npt.NDArray[np.float64] = np.exp(pd.Series(x).groupby(cell).mean().to_numpy())
-        return merged
+        """Mean of the runs of a cell; NaN where none is complete."""
+        rows = np.flatnonzero(self.ok)
+        cells, which = np.unique(cell[rows], return_inverse=True)
+        pair = _joined(len(cell), condition, *(self.codes[c] for c in self._spent()))
+        part = pair if self._spent() else np.zeros(len(cell), np.int64)
+        group = condition if self._spent() else part
+        mean = np.full(int(cell.max()) + 1, np.nan)
+        mean[cells] = merged(self.value[rows], which, part[rows], group[rows])
+        return mean
 
     def _with_missing(self, table: pd.DataFrame, condition: Codes, at: Codes) -> pd.DataFrame:
         """Add a row for each round of a deployment in which a condition that was measured there has no run."""

@@ -204,7 +204,7 @@ def _comparisons(obs: Observations) -> dict[str, str]:
         x, y = both["a"].dropna(), both["b"].dropna()
         one = compare_samples(x, y, paired=obs.blocked, declared=False, metric=obs.metric)
         words[f"{a}\n{b}"] = _effect(one.ratio, one.low, one.high)
-        words[f"{b}\n{a}"] = _effect(1 / one.ratio, 1 / one.high if one.high else math.inf, 1 / one.low)
+        words[f"{b}\n{a}"] = _effect(*(1 / v if v else math.inf for v in (one.ratio, one.high, one.low)))
     return words
 
 

@@ -51,6 +51,7 @@ class Comparison(Result):
         A against B; `better` and `worse` are the user's view (less latency is better).
     ratio, low, high : float
         A divided by B (or by the threshold), and the interval that decided; NaN, 0 and infinity where there is none.
+        Values of zero are judged by their rank: the ratio is 0 or infinity where one side is typically zero.
         For an equivalence it is the interval of the two one-sided tests, which lies inside the margin.
     reason : str
         Why there is no plain answer, or what to know about the one given; may be empty.
@@ -142,6 +143,9 @@ class Comparison(Result):
         tail = (f" ({self.context})" if self.context else "") + (f", {self.scope}" if self.scope else "")
         if self.threshold is not None and math.isfinite(self.ratio):
             return self._of_threshold(tail)
+        if self.settled and self.ratio in (0, math.inf):
+            values = " and ".join(value_words(v, unit_of(self.metric)) for v in self.medians)
+            return f"{a}: {'higher' if self.ratio else 'lower'} {self.quantity} than {b} ({values}){tail}"
         if self.verdict in ("better", "worse"):
             return difference(self.ratio, self.low if self.ratio > 1 else self.high, a, b, self.quantity) + tail
         if self.verdict == "equivalent":
@@ -150,7 +154,7 @@ class Comparison(Result):
             return f"{a}: {self.quantity} equivalent to {b} within {percent(self.margin)} {size}{tail}"
         if self.verdict == "inconclusive":
             return f"{a} against {b}: {self.quantity} inconclusive, {spread(self.low, self.high)}{tail}; {self.reason}"
-        if not math.isfinite(self.ratio):
+        if math.isnan(self.ratio):
             return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
         ends = f"{spread(self.low, self.high)}, {percent(self.confidence)}" if self._bounded else "no interval"
         found = f"{direction(self.ratio)} in these runs ({ends}){tail}"
@@ -183,7 +187,7 @@ class Comparison(Result):
     @property
     def _bounded(self) -> bool:
         """Whether there is an interval: one round has a ratio alone."""
-        return math.isfinite(self.high) and self.low > 0
+        return not (self.low == 0 and self.high == math.inf)
 
     @property
     def slow_words(self) -> str:

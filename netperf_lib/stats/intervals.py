@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy
 
 from ..metrics import ALPHA
+from .median_ci import median_interval
 from .rank_tests import EXACT, centre, hodges_lehmann, median, rank_sum_cut, signed_rank_interval, walsh
 from .result import Floats
 
@@ -81,8 +82,6 @@ class Rounds:
     """Log ratios of paired rounds: the Hodges-Lehmann estimate, and the interval that inverts a signed-rank test."""
 
     d: Floats
-    centre: float | None = None
-    """The estimate, if it is another one than that of Hodges and Lehmann."""
     n: int = field(init=False)
     middle: float = field(init=False)
     _walsh: Floats | None = field(init=False, default=None, repr=False)
@@ -92,8 +91,7 @@ class Rounds:
         self.n = int(self.d.size)
         if 0 < self.n <= EXACT:
             self._walsh = walsh(self.d[None, :])[0]
-        estimate = math.nan if not self.n else hodges_lehmann(self.d) if self._walsh is None else centre(self._walsh)
-        self.middle = estimate if self.centre is None else self.centre
+        self.middle = math.nan if not self.n else hodges_lehmann(self.d) if self._walsh is None else centre(self._walsh)
 
     def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
         """Lower end, upper end and actual error; never beyond the range of the rounds."""
@@ -102,6 +100,26 @@ class Rounds:
             low, high, tail = signed_rank_interval(self.d, error / 2, cap, self._walsh)
             self._known[error, equality] = min(low, self.middle), max(high, self.middle), 2 * tail
         return self._known[error, equality]
+
+
+@dataclass(slots=True)
+class Median:
+    """Log ratios to a threshold: the median, and the interval that a level has."""
+
+    d: Floats
+    n: int = field(init=False)
+    middle: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n = int(self.d.size)
+        self.middle = float(np.median(self.d)) if self.n else math.nan
+
+    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
+        """Lower end, upper end and actual error."""
+        _, low, high, confidence = median_interval(np.exp(self.d)[None, :], 1 - error)  # as of the values themselves
+        if not 0 < error < 1 or confidence < 1 - error:
+            return -math.inf, math.inf, 0.0
+        return math.log(low[0]), math.log(high[0]), error
 
 
 @dataclass(slots=True)

@@ -111,7 +111,8 @@ def level(
         Name of the metric (`netperf_lib.metrics`), for the words and the unit.
     units : array_like, shape (runs,), optional
         Deployment (or experiment) of each run. Runs of one deployment measure one draw of where VMs land: with
-        several, the level is the geometric mean of their medians, and Student's t over them gives its interval.
+        several, the level is the geometric mean of their medians, and Student's t over them gives its interval; where
+        one of the medians is zero, it is the median of them.
     hours : array_like, shape (runs,), optional
         Hour in which each run was measured: from `LONG` runs these are what is counted, for the runs of an hour
         resemble each other. The level is then the median of the hours' medians.
@@ -136,11 +137,14 @@ def level(
         every = numbers(values)
         groups = [every[(labels == u) & np.isfinite(every)] for u in dict.fromkeys(labels.tolist())]
         groups = [g for g in groups if g.size]
-        if len(groups) > 1 and all((g > 0).all() for g in groups):
-            return _over_units(groups, confidence, metric, int(every.size - sum(g.size for g in groups)))
+        medians = np.array([float(np.median(g)) for g in groups])
+        if len(groups) > 1 and (medians > 0).all():
+            return _over_units(medians, confidence, metric, int(every.size - sum(g.size for g in groups)))
     x, dropped = finite(values)
     unit = "run"
-    if hours is not None and x.size >= LONG:
+    if units is not None and len(groups) > 1:  # levels of zero have no geometric mean
+        x, unit = medians, "deployment"
+    elif hours is not None and x.size >= LONG:
         every = numbers(values)
         hour = np.asarray(hours)[np.isfinite(every)]
         x, unit = np.array([np.median(x[hour == h]) for h in np.unique(hour)]), "hour"
@@ -182,9 +186,9 @@ def level(
     )
 
 
-def _over_units(groups: list[Floats], confidence: float, metric: str, dropped: int) -> Level:
+def _over_units(medians: Floats, confidence: float, metric: str, dropped: int) -> Level:
     """Level over several deployments."""
-    logs = np.log([float(np.median(g)) for g in groups])
+    logs = np.log(medians)
     n = logs.size
     middle = float(logs.mean())
     t = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2))

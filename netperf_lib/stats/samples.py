@@ -22,6 +22,7 @@ from .intervals import (
     SECOND_INTERVAL,
     Decision,
     Estimate,
+    Median,
     Rounds,
     Unblocked,
     Units,
@@ -44,6 +45,8 @@ WORST = 12.0
 """Log ratio of a failed run: farther than any measured one."""
 TINY = 1e-300
 """Stands for zero where logs are taken."""
+ZERO = 100.0
+"""Log ratio of a value to zero: what is zero is judged by its rank, below all else."""
 PLACINGS = 22
 """Placings needed without a far one: if one in ten lands elsewhere, that is then missed in a tenth of the cases."""
 FAR_PLACING = math.log(1.25)
@@ -203,7 +206,6 @@ class _Data:
     medians: tuple[float, float]
     slow: tuple[int, int]
     runs: tuple[int, int]
-    zeros: bool
     unblocked: tuple[Floats, Floats] | None
     refusal: str
     hourly: bool = False
@@ -223,21 +225,18 @@ class _Data:
             for v, f in zip(sides, (s.failed_a, s.failed_b), strict=False)
         ]
         usable = [v[np.isfinite(v) & (v >= 0)] for v in sides]
-        below = sum(int((v < 0).sum() + (b is not None) * (v == 0).sum()) for v in sides)
+        below = sum(int((v < 0).sum()) for v in sides)
         medians = [median(v) if v.size else math.nan for v in usable]
         slow = [_slow(v, s.good) for v in usable]
-        refusal = s.refusal or (f"{plural(below, 'value')} of zero or less: there is no ratio" if below else "")
+        refusal = s.refusal or (f"{plural(below, 'value')} below zero: there is no ratio" if below else "")
         common: dict[str, Any] = {
             "of_sample": s,
             "medians": (medians[0], medians[1] if b is not None else math.nan),
             "slow": (slow[0], slow[1] if b is not None else 0),
             "runs": (usable[0].size, usable[1].size if b is not None else 0),
-            "zeros": b is None and bool((a == 0).any()),
             "refusal": refusal,
         }
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = [np.where(v > 0, np.log(v), math.log(TINY) if b is None else math.nan) for v in sides]
-        logs = [np.where(np.isfinite(v), log, math.nan) for v, log in zip(sides, logs, strict=True)]
+        logs = [np.log(np.where(np.isfinite(v) & (v >= 0), np.maximum(v, TINY), math.nan)) for v in sides]
         if b is not None and not s.paired:
             x, y = (v[np.isfinite(v)] for v in logs)
             none = np.zeros(0, dtype=np.intp)
@@ -248,7 +247,7 @@ class _Data:
         absent = np.logical_and.reduce([np.isnan(v) & ~f for v, f in zip(logs, flags, strict=True)])
         base = math.log(s.threshold or 1) if b is None else logs[1]
         ok = ~np.logical_or.reduce(gone)
-        d = np.maximum((logs[0] - base)[ok], -WORST) if b is None else (logs[0] - base)[ok]
+        d = np.clip((logs[0] - base)[ok], -ZERO, ZERO)
         unit = np.zeros(a.size, dtype=np.intp) if s.unit is None else np.unique(s.unit, return_inverse=True)[1]
         only = [gone[0] & ~absent, np.zeros_like(ok)] if b is None else [gone[0] & ~gone[1], gone[1] & ~gone[0]]
         made = cls(d=d, unit=unit[ok], units=max(1, np.unique(unit).size), excess=_excess(*(unit[v] for v in only)),
@@ -303,7 +302,7 @@ def _estimates(family: Sequence[_Data], logs: Sequence[tuple[Floats, Any]]) -> l
         elif not d.size:
             made.append(None)
         elif data.units > 1:
-            by_unit[i] = np.array([Rounds(d[unit == u]).middle for u in np.unique(unit)])
+            by_unit[i] = np.array([_of_rounds(data, d[unit == u]).middle for u in np.unique(unit)])
             made.append(None)
         else:
             made.append(_of_rounds(data, d))
@@ -312,9 +311,9 @@ def _estimates(family: Sequence[_Data], logs: Sequence[tuple[Floats, Any]]) -> l
     return made
 
 
-def _of_rounds(data: _Data, d: Floats) -> Rounds:
-    """Estimate of one deployment; the level of a threshold is the median, as on every page."""
-    return Rounds(d, median(d) if data.of_sample.b is None else None)
+def _of_rounds(data: _Data, d: Floats) -> Estimate:
+    """Estimate of one deployment; what is held against a threshold is the level, as on every page."""
+    return Median(d) if data.of_sample.b is None else Rounds(d)
 
 
 def _pooled(i: int, every: Mapping[int, Floats]) -> tuple[float, float]:
@@ -421,9 +420,9 @@ def _comparison(
     metric = str(s.about.get("metric", ""))
     return Comparison(
         verdict=verdict,
-        ratio=math.exp(middle),
-        low=math.exp(low),
-        high=math.exp(high),
+        ratio=_ratio(middle),
+        low=_ratio(low),
+        high=_ratio(high),
         n=n,
         reason=reason,
         more_rounds=more,
@@ -442,12 +441,17 @@ def _comparison(
         medians=data.medians,
         slow=data.slow,
         runs=data.runs,
-        other_hours=(math.exp(other[0]), math.exp(other[1])),
+        other_hours=(_ratio(other[0]), _ratio(other[1])),
         estimand=estimand,
         threshold=s.threshold if s.b is None else None,
         design=design,
         **{"quantity": quantity(metric) or "value", **s.about},
     )
+
+
+def _ratio(log: float) -> float:
+    """The ratio; zero and infinity for a value that is compared with zero."""
+    return 0.0 if log <= -ZERO else math.inf if log >= ZERO else math.exp(log)
 
 
 def _verdict(
@@ -573,14 +577,12 @@ def _basis(data: _Data, decision: Decision, design: Design) -> tuple[str, str, t
         return f"paired by {s.unit_name}, Student's t over them{looks}", over + what, assumed
     capped = decision.code == EQUIVALENT or (1 - decision.confidence) <= 0.01
     ranks = "capped signed rank" if capped else "signed rank"
-    estimate = "median" if s.b is None else "Hodges-Lehmann"
     unit = "by hour" if data.hourly else "by round"
-    assumed = ("log ratios are symmetrically distributed", "about the hours measured: another hour may differ")
-    return (
-        f"{'' if s.b is None else 'paired '}{unit}, {estimate}, {'' if looks else 'exact '}{ranks}{looks}",
-        what,
-        assumed,
-    )
+    hours = "about the hours measured: another hour may differ"
+    if s.b is None:
+        return f"{unit}, median, interpolated order statistics{looks}", what, ("the runs measure one level", hours)
+    assumed = ("log ratios are symmetrically distributed", hours)
+    return f"paired {unit}, Hodges-Lehmann, {'' if looks else 'exact '}{ranks}{looks}", what, assumed
 
 
 def compare_samples(
@@ -656,6 +658,20 @@ def compare_samples(
     shared = f" for a family of {family} contrasts" if family > 1 else ""
     reason = c.reason.replace(" are needed (", f" are needed{shared} (") if shared else c.reason
     return dataclasses.replace(c, alpha=alpha, family=int(family), reason=reason)
+
+
+def merged(values: Floats, cell: Floats, part: Floats, group: Floats) -> Floats:
+    """Mean of the runs of each cell (0, 1, …): geometric, and of a group's parts that are brought to one level.
+
+    A part (a pair of hosts) that is missing in a cell shifts nothing. Where a value is zero the mean is arithmetic.
+    """
+    count = np.bincount(cell)
+    if (values <= 0).any():
+        return np.asarray(np.bincount(cell, weights=values) / count)
+    x, (_, first, which) = np.log(values), np.unique(part, return_index=True, return_inverse=True)
+    mean, of = np.bincount(which, weights=x) / np.bincount(which), np.unique(group[first], return_inverse=True)[1]
+    level = np.bincount(of, weights=mean) / np.bincount(of)
+    return np.asarray(np.exp(np.bincount(cell, weights=x + (level[of] - mean)[which]) / count))
 
 
 def half_step(x: Floats) -> float:

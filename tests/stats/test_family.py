@@ -273,7 +273,7 @@ def test_rounds_without_loss_count_against_a_threshold() -> None:
     """Six good rounds with losses of 0.744 % and five times 0 were once one round of 0.744 %, five missing."""
     one = lossy(0.00744, 0, 0, 0, 0, 0)
     assert (one.n, one.dropped) == (6, 0)
-    assert "inconclusive (0 %, between 0 % and 0.744 %)" in one.words
+    assert "inconclusive (0 %, between 0 % and 0.4783 %)" in one.words
     assert lossy(*[0] * 8).verdict == "better"
     assert lossy(0.00744, *[0] * 11).verdict == "better"
     assert lossy(*[0.006, 0.007, 0.008, 0.009] * 3).verdict == "worse"
