@@ -228,6 +228,7 @@ class Blocks:
         self.varying = [f for f in map(str, obs.facts) if len({repr(row[f]) for row in self.facts.values()}) > 1]
         self.varying += [f for f in map(str, obs.facts) if f not in self.varying and self._several(f)]
         self._sides: dict[tuple[str, ...], Side] = {}
+        self._matching: dict[Hashable, tuple[str, ...]] = {}
 
     def _several(self, name: str) -> bool:
         return any(row[name] == SEVERAL for row in self.facts.values())
@@ -239,11 +240,15 @@ class Blocks:
 
     def matching(self, side: Levels) -> tuple[str, ...]:
         """The conditions that a side of a contrast names; raises UsageError for a name that is no factor."""
+        key = frozenset(side.items())
+        if key in self._matching:
+            return self._matching[key]
         for name in side:
             if name not in self.obs.facts:
                 raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, self.obs.facts)))}")
         levels = {name: factor(name).cast(v) for name, v in side.items()}
-        return tuple(c for c, row in self.facts.items() if all(row[f] == v for f, v in levels.items()))
+        self._matching[key] = tuple(c for c, row in self.facts.items() if all(row[f] == v for f, v in levels.items()))
+        return self._matching[key]
 
     def side(self, names: tuple[str, ...]) -> Side:
         """What these conditions gave together."""

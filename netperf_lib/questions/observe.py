@@ -297,9 +297,9 @@ def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level
 
     With several deployments these are the replicates; from `stats.median_ci.LONG` runs the hours are, if known.
     """
-    started = rows.get("started_utc")
-    known = started is not None and not started.isna().any() and hasattr(started, "dt")
-    hours = np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]") if known else None
+    started, hours = rows.get("started_utc"), None
+    if started is not None and not started.isna().any() and hasattr(started, "dt"):
+        hours = np.asarray(started.dt.tz_localize(None), dtype="datetime64[h]")
     return level(rows[metric].astype(float), confidence, metric=metric, units=rows["unit"], hours=hours)
 
 

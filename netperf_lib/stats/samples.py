@@ -40,6 +40,7 @@ from .result import Floats, check_share, numbers, percent, quantity
 
 Design = Literal["fixed", "sequential"]
 Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[Any]
 
 WORST = 12.0
 """Log ratio of a failed run: farther than any measured one."""
@@ -276,6 +277,8 @@ class _Data:
 
 def _excess(a: npt.NDArray[np.intp], b: npt.NDArray[np.intp]) -> tuple[int, npt.NDArray[np.intp]]:
     """Which side failed more often, and the units of its failures beyond the other's and one deviation of chance."""
+    if not a.size and not b.size:
+        return 1, a
     more = a if a.size >= b.size else b
     beyond = max(0, abs(a.size - b.size) - math.ceil(math.sqrt(a.size + b.size)))
     return (1 if a.size >= b.size else -1), more[np.linspace(0, more.size - 1, beyond).astype(np.intp)]
@@ -660,7 +663,7 @@ def compare_samples(
     return dataclasses.replace(c, alpha=alpha, family=int(family), reason=reason)
 
 
-def merged(values: Floats, cell: Floats, part: Floats, group: Floats) -> Floats:
+def merged(values: Floats, cell: Numbers, part: Numbers, group: Numbers) -> Floats:
     """Mean of the runs of each cell (0, 1, …): geometric, and of a group's parts that are brought to one level.
 
     A part (a pair of hosts) that is missing in a cell shifts nothing. Where a value is zero the mean is arithmetic.

@@ -28,8 +28,10 @@ FEW = 10
 Samples = npt.ArrayLike | Callable[[], Iterable[npt.ArrayLike]]
 
 
-def percentiles(samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99.9, 99.99)) -> tuple[Percentile, ...]:
-    """Percentiles of latencies; needs the memory of one copy of them.
+def percentiles(
+    samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99.9, 99.99), *, overwrite_input: bool = False
+) -> tuple[Percentile, ...]:
+    """Percentiles of latencies; needs the memory of one copy of them, or none.
 
     Parameters
     ----------
@@ -37,6 +39,8 @@ def percentiles(samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99
         Latencies (not negative), or a function that gives them in batches.
     percentiles : sequence of float
         In 0 … 100.
+    overwrite_input : bool, default False
+        Sort an array of single precision in place, as `numpy.percentile` does, instead of copying it.
 
     Returns
     -------
@@ -55,7 +59,7 @@ def percentiles(samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99
     parts = [np.asarray(part, dtype=np.float32) for part in (samples() if callable(samples) else (samples,))]
     if any(part.ndim != 1 for part in parts):
         raise StatsError("samples must be one row of latencies")
-    x = np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
+    x = parts[0] if len(parts) == 1 and overwrite_input else _joined(parts)
     if not x.size:
         return ()
     x.sort()  # faster than a partition at many positions; the negative come first, infinity and NaN last
@@ -69,6 +73,17 @@ def percentiles(samples: Samples, percentiles: Sequence[float] = (50, 90, 99, 99
         low, high = float(x[k]), float(x[min(k + 1, x.size - 1)])
         made.append(Percentile(float(p), low + (float(at) - int(k)) * (high - low), x.size - 1 - int(k)))
     return tuple(made)
+
+
+def _joined(parts: list[npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+    """All batches in one array. Each is freed once it is copied, so that there are never two of everything."""
+    x = np.empty(sum(part.size for part in parts), dtype=np.float32)
+    end = x.size
+    while parts:
+        part = parts.pop()
+        x[end - part.size : end] = part
+        end -= part.size
+    return x
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
