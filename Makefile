@@ -89,9 +89,9 @@ sbom: setup ## write sbom.cdx.json: what the wheel installs, in the versions of 
 		| $(BIN)/uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py requirements - --pyproject pyproject.toml \
 			--mc-type library --output-reproducible -o sbom.cdx.json
 
-audit: setup ## look the locked packages up in the advisory list of PyPI (needs the internet)
-	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --disable-pip --require-hashes -r requirements.lock
-	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --disable-pip --require-hashes -r requirements-azure.lock
+audit: setup ## look the locked packages up in the advisory list of PyPI; fails where one is not looked up
+	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --strict --disable-pip --require-hashes -r requirements.lock
+	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --strict --disable-pip --require-hashes -r requirements-azure.lock
 
 clean: ## remove the environments and caches (measured data in results/ are kept)
 	rm -rf .venv .venv-azure .mypy_cache .ruff_cache .pytest_cache .hypothesis

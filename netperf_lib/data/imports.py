@@ -198,8 +198,8 @@ def understand(
     table = None if labels is None else Labels.read(labels)
     skip = Path(os.fspath(labels)).resolve() if labels is not None and isinstance(labels, str | os.PathLike) else None
     read_path = None if pattern is None else _path_reader(pattern)
-    named = [(n, p) for n, p in _named(files) if p.resolve() != skip]
     problems: list[str] = []
+    named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
     used: set[str] = set()
     found: list[LoggedRun] = []
     for name, path in named:
@@ -257,7 +257,7 @@ def understand(
         problems += [
             f"{w}: the cell {FILE!r} is empty; name a log or a pattern" for w, r in table.rows if FILE not in r
         ]
-    if not named:
+    if not named and not problems:
         problems.append(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
     _refuse(problems)
     return _with_warnings([_with_time(run) for run in found])
@@ -325,15 +325,24 @@ def _several(files: Location | Iterable[Location]) -> list[Location]:
     return [files] if isinstance(files, str | os.PathLike) else list(files)
 
 
-def _named(files: Location | Iterable[Location]) -> list[tuple[str, Path]]:
-    """Every log with its name: the path relative to the given folder, or the name of the file."""
-    found: dict[Path, str] = {}
+def _named(files: Location | Iterable[Location], problems: list[str]) -> list[tuple[str, Path]]:
+    """Every log with its name: the path relative to the given folder, or the name of the file.
+
+    A link out of a given folder, which may come from anybody, is a problem: what it leads to was not given.
+    """
+    names: dict[Path, str] = {}
     for given in _several(files):
         top = Path(given)
         for file in map(Path, logs.expand(os.fspath(given))):
-            name = file.relative_to(top).as_posix() if top.is_dir() else file.name
-            found.setdefault(file, name)
-    return [(name, path) for path, name in found.items()]
+            if not top.is_dir():
+                names.setdefault(file, file.name)
+            elif file.is_symlink() and not file.resolve().is_relative_to(top.resolve()):
+                problems.append(
+                    f"{file}: a link to elsewhere ({file.resolve()}); to import it, name it, not its folder"
+                )
+            else:
+                names.setdefault(file, file.relative_to(top).as_posix())
+    return [(name, path) for path, name in names.items()]
 
 
 def _rows_of(table: Labels, name: str, path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -485,7 +494,7 @@ def labels_template(files: Location | Iterable[Location]) -> str:
     columns += ["deployment", "started_utc"]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    named = _named(files)
+    named = _named(files, [])
     if not named:
         raise UsageError(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
     for name, path in named:

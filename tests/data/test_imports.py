@@ -484,6 +484,26 @@ def test_the_page_to_explore_shows_the_lines_of_each_run_of_a_log(tmp_path: Path
     assert list(explorer._logs(exp, ids)) == [f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(5)]
 
 
+def test_a_link_out_of_a_given_folder_is_refused_and_one_inside_is_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("tcp_lat:\n    latency  =  50 us\n")
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "a.txt").write_text("tcp_lat:\n    latency  =  51 us\n")
+    (given / "b.txt").symlink_to("a.txt")
+    assert len(understand(given)) == 2
+    (given / "c.txt").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(UsageError, match=r"c\.txt: a link to elsewhere"):
+        npl.import_logs(given, into=tmp_path / "mine")
+    (given / "c.txt").unlink()
+    (given / "d.txt").symlink_to("/dev/zero")
+    (given / "e.txt").symlink_to(tmp_path / "nothing")
+    os.mkfifo(given / "f.txt")
+    assert len(understand(given)) == 2  # none of these is a log
+    (tmp_path / "link.txt").symlink_to(tmp_path / "secret.txt")
+    assert len(understand(tmp_path / "link.txt")) == 1  # it was named
+    assert not (tmp_path / "mine").exists()
+
+
 @pytest.mark.parametrize(
     "records",
     [
