@@ -346,6 +346,47 @@ def far_placing(count: int) -> Make:
     return make
 
 
+def apart(n: int, effect: float) -> Make:
+    """The sides share no round."""
+
+    def make(rng: np.random.Generator) -> Simulated:
+        runs = table(0.08 * rng.standard_normal((n, 2)) + np.array([0.0, effect]), rng)
+        runs.loc[runs["placement"] == "p1", "round"] += n
+        return Simulated(runs, contrasts(1), np.array([effect]))
+
+    return make
+
+
+def looked(rounds: int, effects: Sequence[float]) -> Make:
+    """The results are looked at after every third round, and measuring ends once each contrast has a verdict."""
+
+    def make(rng: np.random.Generator) -> Simulated:
+        logs = 0.08 * rng.standard_normal((rounds, len(effects) + 1)) + np.array([0.0, *effects])
+        runs = table(logs, rng).assign(design="sequential")
+        asked = contrasts(len(effects))
+        for n in range(6, rounds + 1, 3):
+            so_far = runs[runs["round"] <= n]
+            if all(c.settled for c in judging.judge(so_far, asked, alpha=ALPHA)):
+                break
+        return Simulated(so_far, asked, np.array(effects))
+
+    return make
+
+
+def tail(n: int, effect: float, packets: int = 20_000) -> Make:
+    """The 99.9th percentile of the packets of a run."""
+
+    def make(rng: np.random.Generator) -> Simulated:
+        beyond = packets // 1000
+        shares = rng.beta(packets - beyond, beyond + 1, (n, 2))
+        logs = 0.5 * (scipy.special.ndtri(shares) - scipy.special.ndtri(0.999)) + np.array([0.0, effect])
+        runs = table(logs + 0.05 * rng.standard_normal((n, 2)), rng).assign(packets_count=packets)
+        runs["latency_oneway_p999_us"] = runs[METRIC]
+        return Simulated(runs, contrasts(1, metric="latency_oneway_p999_us"), np.array([effect]))
+
+    return make
+
+
 def chosen_after(rng: np.random.Generator) -> Simulated:
     """Fifteen contrasts, of which one was declared and the others named after the data."""
     runs = table(0.08 * rng.standard_normal((10, 16)), rng)
@@ -393,6 +434,12 @@ def scenarios() -> Iterator[Scenario]:
         yield Scenario(g, f"uneven noise of 4 and 20 %, {n} rounds", one(uneven, n, [0.0, EDGE] * 3))
     yield Scenario(g, "resolution of 7 steps, 20 rounds", one(quantised(7, 1), 20, [0.0] * 6))
     yield Scenario(g, "chosen after the data, best of 15", chosen_after)
+    yield Scenario(g, "the sides share no round, equal, 12 rounds", apart(12, 0.0))
+    yield Scenario(g, "the sides share no round, +20 %, 12 rounds", apart(12, up), power=90.0)
+    yield Scenario(g, "99.9th percentile, equal, 20 rounds", tail(20, 0.0))
+    yield Scenario(g, "99.9th percentile, +20 %, 20 rounds", tail(20, up), power=80.0)
+    yield Scenario(g, "looked at after every third round, equal, 30 rounds", looked(30, [0.0] * 3))
+    yield Scenario(g, "looked at after every third round, +20 %, 30 rounds", looked(30, [up]), power=85.0)
     g = "several contrasts"
     for n, m in ((10, 6), (20, 6), (20, 20)):
         yield Scenario(g, f"{m} equal, CV 8 %, {n} rounds", one(iid(0.08, 0.1), n, [0.0] * m))
