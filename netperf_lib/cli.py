@@ -425,7 +425,7 @@ def compare(
         if isinstance(found, BeforeAfter):
             rows, heads, notes = shown.lines(found), ("before", "after"), found.notes
         else:
-            rows, heads, notes = shown.lines(family, held), ("baseline", "condition"), [*family.notes, family.note]
+            rows, heads, notes = shown.lines(family, held), ("baseline", "condition"), [*family.warnings, family.note]
         if isinstance(found, answer.Answer):
             _echo(shown.levels_text(found.levels.reset_index(), found.metric) + "\n")
         _echo(write(rows, heads, notes=list(filter(None, notes))))

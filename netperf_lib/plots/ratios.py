@@ -32,10 +32,8 @@ def _ratio_text(v: float) -> str:
     """A ratio as the tick of an axis."""
     if v >= 2:
         return f"×{v:,.3g}"
-    if v <= 0.1:
-        return f"1/{1 / v:,.3g}"
     change = 100 * (v - 1)
-    return "equal" if abs(change) < 0.05 else f"{change:+.0f} %".replace("-", "−")
+    return "equal" if abs(change) < 0.05 else f"{change:+{'.3g' if v < 0.1 else '.0f'}} %".replace("-", "−")
 
 
 def family_of(data: Any) -> list[Comparison]:

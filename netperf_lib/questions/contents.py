@@ -12,7 +12,7 @@ from ..data.files import Location
 from ..data.layout import experiments, trial_of
 from ..data.load import Results, load, read
 from ..data.shipped import shipped
-from ..experiment.factors import dimensions, factor, plain, sort_levels
+from ..experiment.factors import dimensions, factor, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import PLACES
 from ..metrics import METRICS, plural
@@ -199,9 +199,9 @@ def _summary(exp: Results) -> dict[str, Any]:
     planned = len((exp.store.read_plan() or {}).get("trials", ()))
     done = runs.loc[runs["status"] == "ok", "run_id"].map(trial_of).nunique()
     started = runs["started_utc"].dropna()
-    values = {
-        f: sort_levels(f, [plain(v) for v in runs[f].unique()]) for f in dimensions(runs.columns) if f not in LENGTHS
-    }
+    values = {f: sort_levels(f, runs[f].unique()) for f in dimensions(runs.columns) if f not in LENGTHS}
+    for f in ("client", "server", "direction"):  # what a log does not say is no level
+        values[f] = [v for v in values.get(f, []) if v is not None]
     complete = f"{done} of {planned} planned trials have a run" if planned else "imported: nothing was planned"
     return {
         "experiment": exp.name,

@@ -311,16 +311,16 @@ def overview(data: Data) -> pd.DataFrame:
     metrics = headline_metrics(data)
     columns: dict[str, dict[str, str]] = {}
     order: dict[str, Any] = {}
-    for metric in metrics:
-        info = metric_of(metric)
+    observed = [observe(data, metric, pool="pairs") for metric in metrics]
+    places = _place_names(observed)
+    for obs in observed:
+        info = metric_of(obs.metric)
         label = info.label if "throughput_sent_bps" in metrics else info.label.removesuffix(" at the receiver")
-        obs = observe(data, metric, pool="pairs")
-        pairs = [f for f in obs.by if _of_the_pair(obs.runs, f)]
-        kinds = [f for f in obs.by if f not in pairs]
-        rows, tests = (level_names(obs, names) if names else {} for names in (pairs, kinds))
+        kinds = [f for f in obs.by if not _of_the_pair(obs.runs, f)]
+        tests = level_names(obs, kinds) if kinds else {}
         for condition, value in zip(map(str, obs.conditions.index), levels(obs)["median"], strict=True):
             placement = plain(obs.facts.loc[condition].get("placement"))
-            row = rows.get(condition) or str(placement or "all runs")
+            row = places[obs.metric, condition]
             head = f"{label}, {tests[condition]}" if tests else label
             if not isnan(value):
                 columns.setdefault(head, {})[row] = format_value(float(value), info.unit)
@@ -329,6 +329,30 @@ def overview(data: Data) -> pd.DataFrame:
     if table.shape[1] > max(4, table.shape[0]):
         table = table.T.rename_axis("measured")
     return table.reset_index()
+
+
+def _place_names(observed: Sequence[Observations]) -> dict[tuple[str, str], str]:
+    """What to call the pair of each condition, the same for every metric: its placement, and what else varies there."""
+    names: dict[tuple[str, str], str] = {}
+    placed = list(dict.fromkeys(f for o in observed for f in o.by if f != "placement" and _of_the_pair(o.runs, f)))
+    seen: dict[Any, dict[str, set[Any]]] = {}
+    for obs in observed:
+        for facts in obs.facts.to_dict("records"):
+            levels_there = seen.setdefault(plain(facts.get("placement")), {})
+            for f in placed:
+                levels_there.setdefault(f, set()).add(plain(facts.get(f)))
+    for obs in observed:
+        pairs = [f for f in obs.by if _of_the_pair(obs.runs, f)]
+        own = level_names(obs, pairs) if pairs else {}
+        for condition, facts in zip(map(str, obs.conditions.index), obs.facts.to_dict("records"), strict=True):
+            placement = plain(facts.get("placement"))
+            more = [f for f in placed if len(seen[placement][f]) > 1]
+            told = {f: plain(facts.get(f)) for f in more}
+            name = own.get(condition) or str(placement or "all runs")
+            if placement is not None and all(isinstance(v, str) for v in told.values()):
+                name = ", ".join([str(placement), *(factor(f).level_words(v) for f, v in told.items())])
+            names[obs.metric, condition] = name
+    return names
 
 
 def _of_the_pair(runs: pd.DataFrame, name: str) -> bool:

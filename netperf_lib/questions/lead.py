@@ -23,6 +23,7 @@ from ..experiment.placements import GATEWAYS
 from ..metrics import ALPHA, MARGIN, format_span, format_value, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
+from ..stats.result import size_words
 from .compare import compare, compare_declared, runs_of
 from .families import PAIR, Measure, by_rule, is_label, judge_conditions
 from .limits import Held, of_conditions
@@ -150,7 +151,8 @@ class Finding:
         m, r = self.measure, self.ratio
         short = NOUNS.get(m.name, m.name)
         times = f"{r:.0f}" if r >= 9.95 else f"{r:.2g}"
-        words = f"{times} times the {short}" if r >= 2.95 else f"{100 * abs(r - 1):.0f} % {_more(r)} {short}"
+        size = f"{100 * abs(r - 1):.0f} %" if r > 0.015 else size_words(r)
+        words = f"{times} times the {short}" if r >= 2.95 else f"{size} {_more(r)} {short}"
         before, after = (m.value(c) for c in (self.base, self.condition))
         if with_figures:
             return f"{words} ({format_span(before, after, m.unit)})"
@@ -661,12 +663,14 @@ def _is_numeric(m: Measure, conditions: Sequence[str], name: str) -> bool:
 
 
 def _steps(m: Measure, conditions: Sequence[str]) -> list[str]:
-    """Of a ladder the first step, the first that gives as much as the best, and the last if it gives less."""
+    """Of a ladder the first step, the first that gives as much as the best, and the last if it gives less.
+
+    If all give the same: the first and the last.
+    """
     top = max(map(m.value, conditions))
     best = next(c for c in conditions if m.value(c) >= top / ALIKE)
-    return list(
-        dict.fromkeys([conditions[0], best, *(conditions[-1:] if m.value(conditions[-1]) < 0.99 * top else [])])
-    )
+    less = m.value(conditions[-1]) < 0.99 * top or best == conditions[0]
+    return list(dict.fromkeys([conditions[0], best, *(conditions[-1:] if less else [])]))
 
 
 def _named(m: Measure, conditions: Sequence[str], name: str) -> list[tuple[str, str]]:

@@ -45,6 +45,8 @@ class Line:
     reason: str
     held: str = ""
     """What holds the two levels of throughput back."""
+    warnings: tuple[str, ...] = ()
+    """What is uncertain about it: footnotes."""
 
     @property
     def title(self) -> str:
@@ -73,7 +75,8 @@ def lines(found: Family | BeforeAfter, held: Sequence[tuple[str, str]] = ()) -> 
             after, before = (format_value(v, unit) for v in c.medians)
             before = format_value(c.threshold, unit) if c.threshold is not None else before
             causes = " / ".join(dict.fromkeys(filter(None, reversed(held[i])))) if i < len(held) else ""
-            rows.append(replace(_line(" / ".join(c.names), c.context, c, before, after, str(c.n)), held=causes))
+            one = _line(" / ".join(c.names), c.context, c, before, after, str(c.n))
+            rows.append(replace(one, held=causes, warnings=c.warnings))
     return rows
 
 
@@ -84,7 +87,7 @@ def _line(name: str, group: str, c: Comparison, before: str, after: str, n: str)
 
 
 def _span(low: float, high: float) -> str:
-    """``−7 to +8 %``, rounded outwards; ``1/3 to ×4`` for what is not said in per cent."""
+    """``−7 to +8 %``, rounded outwards; ``−60 % to ×4`` for what is not said in whole per cent."""
     if low > 0.5 and high < 2:
         return f"{math.floor(100 * (low - 1)):+d} to {math.ceil(100 * (high - 1)):+d} %".replace("-", "−")
     return f"{effect(low, -1, times=True)} to {effect(high, 1, times=True)}"
@@ -110,7 +113,7 @@ def counts(verdicts: Iterable[str]) -> str:
 def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
     """The lines as text: the counts, a heading for each metric and what its names share, and footnotes."""
     blocks = [counts(r.verdict for r in rows)]
-    reasons: dict[str, int] = {}
+    footnotes: dict[str, int] = {}
     rows = sorted(rows, key=lambda r: ORDER.index(r.verdict))
     for metric in dict.fromkeys(r.metric for r in rows):
         members = [r for r in rows if r.metric == metric]
@@ -118,9 +121,9 @@ def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, 
         heading = {r: r.group if size[r.group] >= _ALIKE else "" for r in members}
         for group in dict.fromkeys(heading.values()):
             some = [r for r in members if heading[r] == group]
-            blocks.append("\n".join(_block(metric, group, some, heads, reasons)))
+            blocks.append("\n".join(_block(metric, group, some, heads, footnotes)))
     foot = ["~: not decided; the change is the interval"] if any(r.verdict in WORDS for r in rows) else []
-    foot += [_wrapped(f"[{number}] {reason}") for reason, number in reasons.items()]
+    foot += [_wrapped(f"[{number}] {reason}") for reason, number in footnotes.items()]
     if any(_MORE.fullmatch(r.reason) for r in rows if r.verdict in WORDS):
         foot.append("(+n): about n more rounds, or runs per side, would decide it")
     foot += [_wrapped(note) for note in notes]
@@ -151,7 +154,9 @@ def _wrapped(words: str) -> str:
     return textwrap.fill(words, WIDTH, subsequent_indent=_INDENT, break_on_hyphens=False)
 
 
-def _block(metric: str, group: str, rows: Sequence[Line], heads: tuple[str, str], reasons: dict[str, int]) -> list[str]:
+def _block(
+    metric: str, group: str, rows: Sequence[Line], heads: tuple[str, str], footnotes: dict[str, int]
+) -> list[str]:
     """The lines of a metric whose names share a group, under a heading."""
     parts = [(r.name if group else r.title).split(", ") for r in rows]
     shared = [p for p in parts[0] if len(rows) > 1 and all(p in other for other in parts)]
@@ -162,7 +167,7 @@ def _block(metric: str, group: str, rows: Sequence[Line], heads: tuple[str, str]
     title = ", ".join(filter(None, [group, *shared]))
     title = f"{quantity(metric)}{f': {title}' if title else ''}{f', n = {rows[0].n}' if len(n) == 1 else ''}"
     own = [_own(r, n=len(n) > 1, held=any(r.held for r in rows)) for r in rows]
-    cells = [(r.before, r.after, _change(r), _verdict(r, reasons), *own[i]) for i, r in enumerate(rows)]
+    cells = [(r.before, r.after, _change(r), _verdict(r, footnotes), *own[i]) for i, r in enumerate(rows)]
     head = (*heads, "change", "", *_own(None, n=len(n) > 1, held=any(r.held for r in rows)))
     widths = [max(len(c[i]) for c in (head, *cells)) for i in range(len(head))]
     room = max(12, WIDTH - len(_INDENT) - sum(widths) - 2 * len(widths))
@@ -185,12 +190,14 @@ def _change(row: Line) -> str:
     return row.interval if row.verdict in (*WORDS, "exploratory") and row.interval else row.change
 
 
-def _verdict(row: Line, reasons: dict[str, int]) -> str:
-    if row.verdict not in WORDS:
-        return row.verdict
-    if more := _MORE.fullmatch(row.reason):
-        return f"~ (+{more[1]})"
-    return f"~ [{reasons.setdefault(row.reason, len(reasons) + 1)}]" if row.reason else "~"
+def _verdict(row: Line, footnotes: dict[str, int]) -> str:
+    """The verdict, what would decide it, and the numbers of its footnotes."""
+    open_ = row.verdict in WORDS
+    more = _MORE.fullmatch(row.reason) if open_ else None
+    notes = [*([row.reason] if open_ and row.reason and not more else []), *row.warnings]
+    numbers = ", ".join(str(footnotes.setdefault(note, len(footnotes) + 1)) for note in notes)
+    marks = [*([f"(+{more[1]})"] if more else []), *([f"[{numbers}]"] if numbers else [])]
+    return " ".join(["~" if open_ else row.verdict, *marks])
 
 
 def _row(name: str, cells: Sequence[str], wide: int, widths: Sequence[int]) -> str:
@@ -208,9 +215,13 @@ def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"),
     table = [f"| condition | metric | {heads[0]} | {heads[1]} | change | verdict |", "|---|---|---:|---:|---:|---|"]
     if held := any(r.held for r in rows):
         table = [f"{table[0]} held back by |", f"{table[1]}---|"]
+    footnotes: dict[str, int] = {}
     for r in sorted(rows, key=lambda r: ORDER.index(r.verdict)):
-        cells = [r.title, quantity(r.metric), r.before, r.after, _change(r), WORDS.get(r.verdict, r.verdict)]
+        numbers = [str(footnotes.setdefault(note, len(footnotes) + 1)) for note in r.warnings]
+        verdict = " ".join([WORDS.get(r.verdict, r.verdict), *([f"[{', '.join(numbers)}]"] if numbers else [])])
+        cells = [r.title, quantity(r.metric), r.before, r.after, _change(r), verdict]
         cells += [r.held] if held else []
         table.append("| " + " | ".join(map(_one_line, cells)) + " |")
-    foot = [f"- {_one_line(note)}" for note in notes]
+    numbered = [f"[{number}] {note}" for note, number in footnotes.items()]
+    foot = [f"- {_one_line(note)}" for note in (*numbered, *notes)]
     return "\n".join([f"**{counts(r.verdict for r in rows)}**", "", *table, "", *foot]).rstrip()

@@ -772,12 +772,14 @@ def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varyin
             pair = [f"{s}{'_' + what if what else ''}" for s in ("client", "server")]
             of_both = all(p in held and (p in by or p not in varying) for p in pair)
             if side in ("client", "server") and of_both:
+                if all(held[p][i] is None for p in pair):
+                    continue
                 ends = " → ".join(str(held[p][i] or "unknown") for p in pair)
                 words[pair[1]] = f"{what} {ends}" if what == "zone" else ends
                 always.add(pair[1])
             else:
                 words[name] = level_words(name, held[name][i])
-        full.append(", ".join(words.values()))
+        full.append(", ".join(words.values()) or "unknown")
         needed = [w for c, w in words.items() if c in always or held[c][i] not in (None, factor(c).ordinary)]
         short.append(", ".join(needed) or full[-1])
     return [s if short.count(s) == 1 else f for s, f in zip(short, full, strict=True)]

@@ -11,7 +11,7 @@ from ..data.logs import load_published
 from ..data.shipped import shipped
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
-from ..metrics import format_value, to_bps, to_bytes, to_us
+from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
 from ..stats.steady_state import whole
 from .families import Measure
 from .observe import Data, levels
@@ -59,8 +59,8 @@ _PATHS = {
 _BUFFERS = {"128 MB buffers": 131072000, "buffers of 131072000 bytes": 131072000, "default buffers": None}
 
 
-def published_beside(runs: pd.DataFrame) -> pd.DataFrame:
-    """Published figures and ours, condition by condition.
+def published_beside(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
+    """Published figures and ours, condition by condition; of one metric, or of all.
 
     A condition matches a figure of the same metric if its placement (or its two hosts), streams, buffers and
     acceleration are those that the source names.
@@ -78,7 +78,12 @@ def published_beside(runs: pd.DataFrame) -> pd.DataFrame:
         runs = runs.iloc[:0]  # nothing of a real cloud is to be expected of it
     figures = load_published()
     for name, ours in METRICS.items():
-        if ours not in runs or not runs[ours].notna().any() or name not in set(figures["metric"]):
+        if (
+            metric not in (None, ours)
+            or ours not in runs
+            or not runs[ours].notna().any()
+            or name not in set(figures["metric"])
+        ):
             continue
         measure = Measure(runs, ours)
         listed: Any = figures[figures["metric"] == name].itertuples()
@@ -94,7 +99,7 @@ def _beside(m: Measure, condition: str, figure: Any, value: float) -> tuple[str,
     median, low, high = (m.value(condition, c) for c in ("median", "low", "high"))
     here = format_value(median, m.unit)
     if m.value(condition, "n") > 1:
-        here += f" ({format_value(low, m.unit)} to {format_value(high, m.unit)})"
+        here += f" ({format_span(low, high, m.unit)})"
     printed = f"{figure.value} {figure.unit}".replace(" us", " µs")
     return condition, figure.metric, figure.source, printed, here, f"{median / value:.3g}"
 

@@ -11,7 +11,7 @@ from ..errors import NothingToReport, UsageError, visible
 from ..experiment.model import Contrast
 from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
-from ..stats.result import rounded, size_words, unit_of
+from ..stats.result import size_words, unit_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +95,7 @@ def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None =
 
 
 def effect(ratio: float, outward: int = 0, *, times: bool = False) -> str:
-    """A ratio as a change: ``−31 %``, ``×4.2``, ``1/180``; a dash where there is none.
+    """A ratio as a change: ``−31 %``, ``×4.2``, ``−99.4 %``; a dash where there is none.
 
     An end of an interval is rounded outwards, down (−1) or up (1), so that the interval on the page never claims more
     than the one that decided, and its inner end is the number of the sentence ("at least 25 %"). `times` writes a
@@ -103,8 +103,6 @@ def effect(ratio: float, outward: int = 0, *, times: bool = False) -> str:
     """
     if not math.isfinite(ratio) or ratio <= 0:
         return "–"
-    if ratio <= 0.1:
-        return f"1/{rounded(1 / ratio, 0, -outward)}"
     size = size_words(ratio, outward, times=times and ratio >= 1)
     if size.endswith(" times"):
         return f"×{size.removesuffix(' times')}"

@@ -16,6 +16,7 @@ from ..questions.compare import compare, compare_declared, matching
 from ..questions.details import beside, levels_words
 from ..questions.observe import Data, Observations, levels, observe
 from ..questions.pairs import ends_of, pairs_words
+from ..questions.published_figures import published_beside
 from ..questions.runs import HOSTS, read_data, table_of
 from ..questions.words import contrasts, describe, factor_of, headline
 from ..stats import Family
@@ -123,6 +124,13 @@ class Answer:
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
         return table(shown, caption, metric=self.metric)
+
+    def published(self) -> Shown:
+        """Return what others published of these conditions beside what was measured here."""
+        rows = published_beside(self.runs, self.metric).drop(columns="metric")
+        here = rows["condition"].isin(list(map(str, self.observations.conditions.index)))
+        caption = "Published figures of the same conditions, and what was measured here."
+        return table(rows[here] if here.any() else rows, caption)
 
     def card(self) -> Any:
         """Draw the clearest comparison as a card to paste; ``savefig(path, dpi=100)`` writes 1200 × 630 pixels.

@@ -148,3 +148,70 @@ def test_a_condition_whose_runs_all_failed_is_no_level() -> None:
 def test_an_experiment_without_a_sentence_for_any_factor_lists_its_levels() -> None:
     runs = table({"a": 40.0, "b": 57.0}).rename(columns={"placement": "note"}).assign(placement=None)
     assert "40" in str(lead_paragraph(runs))
+
+
+def ladder(rates: dict[int, float], advertised: float | None = None) -> pd.DataFrame:
+    """Runs of a ladder of streams at these rates, in Gbit/s, almost without noise."""
+    random = np.random.default_rng(5)
+    rows = [
+        {"experiment": "x", "deployment": 1, "round": r, "order": i, "attempt": 1, "status": "ok", "tool": "iperf3"}
+        | {"test": "tcp", "run_id": f"{n}-{r}", "placement": "same-vnet", "streams": n, "advertised_bps": advertised}
+        | {"throughput_bps": rate * 1e9 * random.lognormal(0, 0.002)}
+        for r in range(1, 13)
+        for i, (n, rate) in enumerate(rates.items())
+    ]
+    return pd.DataFrame(rows)
+
+
+def against(base: int, *levels: int) -> list[Contrast]:
+    return [Contrast(metric="throughput_bps", a={"streams": n}, b={"streams": base}) for n in levels]
+
+
+@pytest.mark.parametrize(
+    ("rates", "contrasts", "words", "never"),
+    [
+        pytest.param(
+            {1: 0.85, 8: 6.0, 32: 11.2, 64: 9.6},
+            against(32, 8, 64),
+            [
+                "1 stream 8",
+                "(7 % of the advertised 12 Gbit/s)",
+                "32 streams 11.2 Gbit/s (93 %)",
+                "64 streams 9.",
+                "(80 %)",
+                "8 and 64 streams carry 46 % and 14 % less than 32",
+            ],
+            [],
+            id="a peak",
+        ),
+        pytest.param(
+            {1: 0.85, 16: 6.0, 32: 11.2},
+            against(32, 16),
+            ["16 streams 6 Gbit/s, 32 streams 11.2 (93 % of", "16 streams carry 46 % less than 32"],
+            [" and 32 streams carry"],
+            id="not full",
+        ),
+        pytest.param(
+            {1: 1.0, 4: 4.0, 16: 4.01},
+            against(1, 16),
+            ["1 stream 999 Mbit/s", "16 streams", "4 times the throughput"],
+            ["carry", "less"],
+            id="no loss",
+        ),
+        pytest.param(
+            {1: 1.0, 2: 1.0, 4: 1.0, 16: 1.0},
+            against(1, 16),
+            ["1 stream 999 Mbit/s (8 % of the advertised 12 Gbit/s), 16 streams 999 (8 %)"],
+            ["carry", "times"],
+            id="flat",
+        ),
+    ],
+)
+def test_a_ladder_says_what_fills_the_path_and_what_more_costs(
+    rates: dict[int, float], contrasts: list[Contrast], words: list[str], never: list[str]
+) -> None:
+    said = str(lead_paragraph(ladder(rates, 12e9), family=contrasts))
+    for each in words:
+        assert each in said, (each, said)
+    for each in never:
+        assert each not in said, (each, said)

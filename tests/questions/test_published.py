@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.metrics import format_value
 from netperf_lib.questions.published_figures import published_beside
 from tests.studies.published import measured
 
@@ -21,6 +22,19 @@ def test_each_figure_stands_beside_ours(study: str, sources: set[str], rows: int
     assert len(found) == rows
     assert found["here / published"].astype(float).between(0.95, 1.05).all()
     assert found["here"].str.contains(" to ").all()
+
+
+def test_the_page_of_a_factor_has_them(tmp_path: Path) -> None:
+    answer = npl.ask(npl.load(measured("study-placement", tmp_path)), "placement", "latency_oneway_us")
+    shown = answer.published().content
+    assert shown["columns"] == ["Condition", "Source", "Published", "Here", "Here / published"]
+    rows = {row[0]: row for row in shown["rows"]}
+    assert list(rows) == ["ppg", "same-zone", "cross-zone", "cross-region"]
+    for name, row in rows.items():
+        level = answer.levels.loc[name]
+        assert row[3].startswith(format_value(level["median"], "us") + " ("), row
+    assert rows["ppg"][2] == "39.4 µs"
+    assert not npl.ask(npl.recorded(), "placement", "latency_oneway_us").published().text  # emulated
 
 
 def test_buffers_and_acceleration_tell_figures_apart(tmp_path: Path) -> None:

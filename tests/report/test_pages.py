@@ -82,10 +82,7 @@ def test_the_bound_in_the_sentence_is_an_end_of_the_interval_in_the_table(doubte
         if c.verdict in ("better", "worse"):
             least = re.search(r"at least ([\d.,]+)", c.words)
             assert least
-            if c.high <= 0.1:  # 1/10 in the table, in the sentence 90 %
-                assert float(least[1]) == pytest.approx(100 * (1 - c.high), abs=1)
-            else:
-                assert least[1] in re.findall(r"[\d.,]+", span(c)), (c.words, span(c))
+            assert least[1] in re.findall(r"[\d.,]+", span(c)), (c.words, span(c))
 
 
 def test_an_effect_and_its_bound_are_written_in_one_way() -> None:
@@ -103,10 +100,10 @@ def test_an_interval_is_rounded_outwards() -> None:
     assert effect(0.9998) == effect(1.0002) == "0.0 %"  # zero has no sign
     assert effect(3.14, -1) == "×3.1"
     assert effect(3.11, 1) == "×3.2"
-    assert effect(1 / 158.4, 1) == "1/158"
+    assert effect(1 / 158.4, 1) == "−99.3 %"  # as a sentence says it
 
 
-@given(st.floats(0.11, 200), st.floats(0.11, 200))
+@given(st.floats(1e-3, 200), st.floats(1e-3, 200))
 def test_the_interval_of_a_sentence_is_that_of_the_table(low: float, high: float) -> None:
     said = spread(low, high).replace("the same", "0.0 %")
     assert re.findall(r"\d[\d.,]*", said) == re.findall(r"\d[\d.,]*", f"{effect(low, -1)} {effect(high, 1)}")
