@@ -136,7 +136,6 @@ def api() -> str:
     for name, home in {
         "stats": "stats",
         "plots": "plots",
-        "page": "reporting.page",
         "fleet": "questions.fleet",
         "workshop": "reporting.workshop",
     }.items():
@@ -176,7 +175,7 @@ CARD = """
 
 def gallery(source: Path, folder: Path) -> None:
     """Run the sections of the gallery, and write a page with its figure for each, and a page of thumbnails."""
-    from netperf_lib.plots import Plot
+    from netperf_lib.plots import Chart
 
     names: dict[str, Any] = {}
     cards = {}
@@ -190,14 +189,14 @@ def gallery(source: Path, folder: Path) -> None:
             names["shown"] = None
             with chdir(source.parent):
                 exec(_with_result(code), names)  # noqa: S102
-            if not isinstance(figure := names["shown"], Plot):
+            if not isinstance(axes := names["shown"], Chart):
                 continue
             plot = re.findall(r"npl\.plots\.(\w+)\(", code)[-1]
             head = plot.replace("_", " ").capitalize()
-            (folder / f"{plot}.svg").write_text(figure.svg(), "utf-8")
+            (folder / f"{plot}.svg").write_text(axes.drawn.svg(), "utf-8")
             parts = [
                 f"# {head}\n\n{text}\n",
-                f"```{{figure}} {plot}.svg\n:alt: {head}\n\n{figure.caption}\n```\n",
+                f"```{{figure}} {plot}.svg\n:alt: {head}\n\n{axes.drawn.caption}\n```\n",
                 f"```python\n{start}\n{''.join(_python(section))}```\n",
                 f"```{{eval-rst}}\n.. autofunction:: netperf_lib.plots.{plot}\n   :no-index:\n```\n",
             ]

@@ -2,8 +2,8 @@
 
 ``import netperf_lib as npl; exp = npl.read("results/lab")``
 
-About twenty names do the work; the rest is in `npl.stats` (arrays), `npl.plots`, `npl.questions`, `npl.page` (what a
-notebook shows besides figures), `npl.hosts`, `npl.fleet` (many experiments) and `npl.workshop`.
+About twenty names do the work; the rest is in `npl.stats` (arrays), `npl.plots`, `npl.questions`,
+`npl.hosts`, `npl.fleet` (many experiments) and `npl.workshop`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .errors import unknown
 __version__ = "0.1.0"
 
 # Parts that lie inside of another part.
-_INSIDE = {"fleet": "questions.fleet", "page": "reporting.page", "workshop": "reporting.workshop"}
+_INSIDE = {"fleet": "questions.fleet", "workshop": "reporting.workshop"}
 
 # `__init__.pyi` says where each name is. It is imported when first used, so that the command line answers at once.
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -27,10 +27,10 @@ from .questions.export import export as export
 from .questions.limits import limits as limits
 from .questions.observe import levels as levels
 from .questions.observe import observe as observe
-from .reporting import page as page
 from .reporting import report as report
 from .reporting import workshop as workshop
 from .reporting.answer import ask as ask
 from .reporting.explorer import explore as explore
+from .reporting.summary import summary as summary
 
 __version__: str

@@ -54,7 +54,7 @@ ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]
 IMPORTED = """
 import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, nbclient, pandas, papermill, pyarrow.parquet
 import netperf_lib as npl
-npl.load, npl.compare, npl.page.cover, npl.plots, npl.report
+npl.load, npl.compare, npl.summary, npl.plots, npl.report
 ipykernel.kernelspec.make_ipkernel_cmd.__defaults__ = ("ipykernel_launcher", {python!r}, None, None)
 """
 """What programs of the tests find imported, see `warm`: not the command line, which asks for its terminal then."""

@@ -168,7 +168,7 @@ run("compare", mine)
 run("export", mine, "--into", mine + "-tables")
 run("verify", mine)
 run("report", mine)
-print(len(npl.plots.rounds(npl.read(mine), "latency_oneway_us").svg()) > 1000)
+print(len(npl.plots.rounds(npl.read(mine), "latency_oneway_us").figure.svg()) > 1000)
 """
 
 

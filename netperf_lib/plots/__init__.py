@@ -1,4 +1,4 @@
-"""Figures: the table of runs in; a figure out, or the axes that were given.
+"""Figures: observations in, or whatever `netperf_lib.observe` takes; axes out.
 
 Every figure has units on its axes, n and method in its caption, and an alternative text; it is legible in print and to
 colour-blind readers.
@@ -10,13 +10,15 @@ from ..errors import unknown
 from ._tails import ecdf
 from ._throughput import lost_by_rate, roofline, roofs, share, streams, waits
 from ._time import by_clock, over_time
-from .figure import Nothing, Plot
+from .drawing import Panels
+from .figure import Chart, Plot
 from .places import levels, matrix
 from .ratios import forest, shift
 from .rounds import drift, intervals, paired, rounds, under_load
 
 __all__ = [
-    "Nothing",
+    "Chart",
+    "Panels",
     "Plot",
     "by_clock",
     "drift",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,44 +11,29 @@ from matplotlib.ticker import NullFormatter
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.colours import colours
-from ..questions.details import tail_metric
-from ..questions.observe import Data, HasRuns, details, observed
+from ..questions.details import is_details, tail_metric
+from ..questions.observe import Observations, details
 from ..stats.tail import FEW
-from .figure import MUTE, Drawn, conditions, detail_table, drawing, each, legend, legend_height, plot, tick_words
+from .drawing import Draws, plot
+from .figure import MUTE, conditions, each, legend, legend_height, listed, table_first, tick_words
 
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
 
 
-@drawing
-def ecdf(
-    percentiles: pd.DataFrame | HasRuns,
-    data: Data | None = None,
-    *,
-    by: str | Sequence[str] = (),
-    where: Mapping[str, Any] | None = None,
-    pool: str | Sequence[str] = (),
-    ax: Axes | None = None,
-) -> Drawn:
+@Draws(tail_metric, given=is_details, arrange=table_first)
+def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None, ax: Axes | None = None) -> Axes:
     """Share of packets that are slower, on a log axis: each nine of the percentile takes the same space.
 
     Parameters
     ----------
-    percentiles : DataFrame or Results
-        The table of percentiles; or an experiment, which has one.
-    data, by, where, pool : optional
-        The runs whose percentiles are drawn, as `observe` takes them. Not needed if `percentiles` has a column
-        ``condition``.
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
+    table : DataFrame, optional
+        The table of percentiles; default: that of the experiment.
 
     Examples
     --------
-    >>> figure = npl.plots.ecdf(exp, by="placement")
+    >>> axes = npl.plots.ecdf(exp, by="placement")
     """
-    percentiles, data = detail_table(percentiles, data, "percentiles")
-    if data is not None:
-        metric = None if hasattr(data, "metric") else tail_metric(data)
-        percentiles = details(observed(data, metric, by, where=where, pool=pool), percentiles)
+    percentiles = data if isinstance(data, pd.DataFrame) else details(data, "percentiles" if table is None else table)
     if not len(percentiles):
         raise NothingToReport("no tool reported percentiles")
     basis = "; ".join(BASIS.get(str(b), str(b)) for b in percentiles["basis"].unique())
@@ -64,14 +47,13 @@ def ecdf(
         .reset_index()
     )
     near = middle[(middle["percentile"] - 99).abs() == (middle["percentile"] - 99).abs().min()]
-    at = {str(r["condition"]): float(r["latency_us"]) for r in near.to_dict("records")}
-    told = "; ".join(f"{n} {format_value(v, 'us')}" for n, v in at.items())
+    told = listed(dict(zip(near["condition"].astype(str), near["latency_us"], strict=True)), "us")
     caption = (
         f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
         f"percentile of a run (thin lines: every run); open where fewer than {FEW} packets of a run lie beyond it. "
         f"n = {each(counts)} per condition."
     )
-    with plot(2.5 + legend_height(names), caption, f"99th percentile: {told}.", ax=ax) as (fig, axes):
+    with plot(2.5 + legend_height(names), caption, f"99th percentile: {told}.", ax=ax) as axes:
         for name, (colour, marker) in painted.items():
             mine = kept[kept["condition"].astype(str) == name]
             for _, run in mine.sort_values("percentile").groupby("run_id"):
@@ -82,20 +64,23 @@ def ecdf(
             few = (line["beyond"].astype(float) < FEW).to_numpy()
             for mask, fill in ((few, "white"), (~few, colour)):
                 axes.plot(line["latency_us"][mask], beyond[mask], marker, color=colour, mfc=fill, ms=5.5, mew=1.1)
-        axes.set_yscale("log")
-        axes.invert_yaxis()
-        least = float((1 - kept["percentile"] / 100).min())
-        ticks = [0.75, 0.4, *[v for v in (0.1, 0.01, 1e-3, 1e-4, 1e-5) if v >= least * 0.9]]
-        axes.set_yticks(ticks, [f"{100 * v:g} %" for v in ticks])
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        for v in (0.01, 0.001):
-            if v >= least * 0.9:
-                axes.axhline(v, color=MUTE, lw=0.7, ls=(0, (3, 3)))
+        _nines(axes, float((1 - kept["percentile"] / 100).min()))
         span = float(kept["latency_us"].max() / kept["latency_us"].min())
         axes.set_xscale("log")
         subs = (1, 2, 3, 5, 7) if span < 12 else (1, 2, 5) if span < 300 else (1,)
         tick_words(axes.xaxis, partial(format_value, unit="us"), subs)
         axes.set_xlabel(f"{basis} (log scale)")
-        axes.set_ylabel("Slower packets (log scale)")
-        legend(fig, painted)
-    return fig
+        legend(axes, painted)
+    return axes  # type: ignore[no-any-return]
+
+
+def _nines(axes: Axes, least: float) -> None:
+    """An axis of shares that gives each nine of a percentile the same space, down to the least share."""
+    axes.set_yscale("log")
+    axes.invert_yaxis()
+    ticks = [0.75, 0.4, *[v for v in (0.1, 0.01, 1e-3, 1e-4, 1e-5) if v >= least * 0.9]]
+    axes.set_yticks(ticks, [f"{100 * v:g} %" for v in ticks])
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    for v in set(ticks) & {0.01, 0.001}:
+        axes.axhline(v, color=MUTE, lw=0.7, ls=(0, (3, 3)))
+    axes.set_ylabel("Slower packets (log scale)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,59 +12,51 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.colours import colours
+from ..questions.compare import runs_of
 from ..questions.details import advertised_bps as declared_bps
-from ..questions.observe import Data, ladders, level_of, observed
+from ..questions.limits import Held, limits
+from ..questions.observe import Observations, ladders, level_of
+from ..questions.udp import datagrams, has_rates
 from ..questions.words import interval_words
+from .drawing import Draws, plot
 from .figure import (
+    BIG,
+    DOT,
     INK,
     MUTE,
-    Drawn,
     axis,
     conditions,
-    drawing,
+    decades,
     each,
     interval,
     legend,
     legend_height,
-    plot,
-    tick_words,
+    rows_of,
 )
-from .places import levels_of
+from .places import is_levels, levels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..questions.limits import Held
     from ..stats import Streams
 
 
-@drawing
-def streams(
-    data: Data,
-    metric: str = "throughput_bps",
-    *,
-    fits: Mapping[str, Streams] | None = None,
-    where: Mapping[str, Any] | None = None,
-    pool: str | Sequence[str] = (),
-    ax: Axes | None = None,
-) -> Drawn:
+@Draws("throughput_bps", by="streams")
+def streams(obs: Observations, *, fits: Mapping[str, Streams] | None = None, ax: Axes | None = None) -> Axes:
     """Throughput against the number of parallel streams, with the band that counts as saturated.
+
+    There is a line for each combination of the other factors.
 
     Parameters
     ----------
-    data, metric, where, pool
-        What to draw, as `observe` takes it, or an answer: a line for each combination of the other factors.
     fits : mapping of str to Streams, optional
         As `netperf_lib.questions.saturation` gives them: the band is shaded and the number marked.
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
 
     Examples
     --------
-    >>> figure = npl.plots.streams(exp, "throughput_bps")
+    >>> axes = npl.plots.streams(exp, "throughput_bps")
     """
     fits = fits or {}
-    obs = observed(data, metric, by="streams", where=where, pool=pool)
     metric, lines = obs.metric, ladders(obs, "streams")
     runs, painted = pd.concat(lines.values()), colours(list(lines))
     counts = runs.groupby(["condition", "streams"])[metric].count()
@@ -80,62 +71,55 @@ def streams(
         )
         + f". n = {each(counts)} per point."
     )
-    told = []
-    with plot(2.2 + legend_height(list(painted)), caption, "", ax=ax) as (fig, axes):
-        for name, (colour, marker) in painted.items():
-            mine = lines[name]
-            for _, one in mine.sort_values("streams").groupby(["unit", "round"]):
-                axes.plot(one["streams"].astype(float), one[metric].astype(float), color=colour, lw=0.6, alpha=0.3)
-            found = {int(n): level_of(g, metric) for n, g in mine.groupby(mine["streams"].astype(int))}
-            x = list(found)
-            axes.plot(x, [v.median for v in found.values()], marker, ls="-", color=colour, ms=6, mec="white", mew=0.6)
-            for n, v in found.items():
-                axes.plot([n, n], [v.low, v.high], color=colour, lw=2.4, solid_capstyle="butt")
-            told.append(f"{name}: " + ", ".join(f"{n} {format_value(v.median, 'bps')}" for n, v in found.items()))
-            fit = fits.get(name)
-            if fit is not None:
-                top = max(v.median for v in found.values())
-                axes.axhspan(fit.share * top, top, color=colour, alpha=0.12, lw=0)
-                if fit.enough in found:
-                    axes.plot([fit.enough], [found[fit.enough].median], "o", ms=14, mfc="none", mec=colour, mew=1.4)
+    levels = {
+        name: {int(n): level_of(g, metric) for n, g in rows.groupby(rows["streams"].astype(int))}
+        for name, rows in lines.items()
+    }
+    points = {name: {n: format_value(v.median, "bps") for n, v in steps.items()} for name, steps in levels.items()}
+    alt = "; ".join(f"{name}: {', '.join(f'{n} {v}' for n, v in steps.items())}" for name, steps in points.items())
+    with plot(2.2 + legend_height(list(painted)), caption, alt + ".", ax=ax) as axes:
+        for name, look in painted.items():
+            for _, one in lines[name].sort_values("streams").groupby(["unit", "round"]):
+                x, y = one["streams"].astype(float), one[metric].astype(float)
+                axes.plot(x, y, color=look[0], lw=0.6, alpha=0.3)
+            _ladder(axes, levels[name], look, fits.get(name))
         axes.set_xscale("log", base=2)
         every = sorted(runs["streams"].astype(int).unique())
         axes.set_xticks(every, [str(v) for v in every])
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("Parallel streams (log scale)")
         axis(axes, metric, runs[metric].astype(float), zero=True)
-        legend(fig, painted)
-        fig.alt = "; ".join(told) + "."
-    return fig
+        legend(axes, painted)
+    return axes  # type: ignore[no-any-return]
+
+
+def _ladder(axes: Axes, levels: Mapping[int, Any], look: tuple[str, str], fit: Streams | None) -> None:
+    """The medians by streams, the band that counts as saturated, and the number that reaches it."""
+    colour, marker = look
+    medians = [v.median for v in levels.values()]
+    axes.plot(list(levels), medians, marker, color=colour, **(BIG | {"ls": "-", "ms": 6}))
+    for n, v in levels.items():
+        axes.plot([n, n], [v.low, v.high], color=colour, lw=2.4, solid_capstyle="butt")
+    if fit is not None:
+        axes.axhspan(fit.share * max(medians), max(medians), color=colour, alpha=0.12, lw=0)
+        if fit.enough is not None and fit.enough in levels:
+            axes.plot([fit.enough], [levels[fit.enough].median], "o", ms=14, mfc="none", mec=colour, mew=1.4)
 
 
 WINDOWS = (64 * 2**10, 256 * 2**10, 2**20, 4 * 2**20, 16 * 2**20, 64 * 2**20, 256 * 2**20)
 
 
-@drawing
-def roofline(
-    data: Data,
-    metric: str = "throughput_bps",
-    *,
-    by: str | Sequence[str] = (),
-    where: Mapping[str, Any] | None = None,
-    pool: str | Sequence[str] = (),
-    ax: Axes | None = None,
-) -> Drawn:
+@Draws("throughput_bps")
+def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
     """Throughput against round-trip time, with the roofs that a window puts over a stream: window / RTT.
 
-    Parameters
-    ----------
-    data, metric, by, where, pool
-        What to draw, as `observe` takes it, or an answer; throughput is divided by the number of streams.
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
+    Throughput is divided by the number of streams.
 
     Examples
     --------
-    >>> figure = npl.plots.roofline(exp, where={"streams": 1})
+    >>> axes = npl.plots.roofline(exp, where={"streams": 1})
     """
-    kept = observed(data, metric, by, where=where, pool=pool).runs.dropna(subset=["rtt_loaded_us", "throughput_bps"])
+    kept = obs.runs.dropna(subset=["rtt_loaded_us", "throughput_bps"])
     if kept.empty:
         raise NothingToReport("the tool did not report the round-trip time under load; there is no roof to draw")
     x = kept["rtt_loaded_us"].astype(float)
@@ -150,64 +134,61 @@ def roofline(
         "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
         f"roofs by something else. n = {each(counts)} per condition."
     )
-    with plot(2.5 + legend_height(names), caption, told + ".", ax=ax) as (fig, axes):
-        left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
-        bottom, top = float(y.min()) / 3, float(y.max()) * 4
+    left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
+    bottom, top = float(y.min()) / 3, float(y.max()) * 4
+    with plot(2.5 + legend_height(names), caption, told + ".", ax=ax) as axes:
         for window in WINDOWS:
-            ends = np.array([left, right])
-            axes.plot(ends, window * 8 / (ends * 1e-6), color=MUTE, lw=0.8, ls=(0, (4, 2)), zorder=1)
-            # the label is on its roof, just under the top of the picture
-            at, height = window * 8 / (top / 1.6 * 1e-6), top / 1.6
-            if at > right / 1.15:
-                at, height = right / 1.25, window * 8 / (right / 1.25 * 1e-6)
-            if left * 1.1 < at and bottom * 1.2 < height < top:
-                box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
-                words = format_value(window, "bytes")
-                axes.text(at, height, words, fontsize=7.5, color=MUTE, va="center", ha="center", bbox=box, zorder=1.5)
+            _roof(axes, window, (left, right), (bottom, top))
         for name, (colour, marker) in painted.items():
-            mine = (kept["condition"].astype(str) == name).to_numpy()
-            axes.plot(x[mine], y[mine], marker, color=colour, ms=6, mec="white", mew=0.5, alpha=0.9)
-        for which in ("x", "y"):
-            getattr(axes, f"set_{which}scale")("log")
-        axes.set_xlim(left, right)
-        axes.set_ylim(bottom, top)
-        for one, unit, span in ((axes.xaxis, "us", right / left), (axes.yaxis, "bps", top / bottom)):
-            tick_words(one, partial(format_value, unit=unit), (1, 2, 5) if span < 300 else (1,))
+            rows = (kept["condition"].astype(str) == name).to_numpy()
+            axes.plot(x[rows], y[rows], marker, color=colour, alpha=0.9, **(DOT | {"ms": 6}))
+        axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
+        decades(axes.xaxis, "us", left, right)
+        decades(axes.yaxis, "bps", bottom, top)
         axes.set_xlabel("Round-trip time under load (log scale)")
         axes.set_ylabel("Throughput of a stream (log scale)")
-        legend(fig, painted)
-    return fig
+        legend(axes, painted)
+    return axes  # type: ignore[no-any-return]
 
 
-@drawing
-def share(
-    data: Data,
-    metric: str = "throughput_bps",
-    *,
-    advertised_bps: float | None = None,
-    by: str | Sequence[str] = (),
-    where: Mapping[str, Any] | None = None,
-    pool: str | Sequence[str] = (),
-    ax: Axes | None = None,
-) -> Drawn:
+def _roof(axes: Axes, window: int, across: tuple[float, float], up: tuple[float, float]) -> None:
+    """The most that a stream with this window can carry, labelled just under the top of the picture."""
+    (left, right), (bottom, top) = across, up
+    ends = np.array(across)
+    axes.plot(ends, window * 8 / (ends * 1e-6), color=MUTE, lw=0.8, ls=(0, (4, 2)), zorder=1)
+    at, height = window * 8 / (top / 1.6 * 1e-6), top / 1.6
+    if at > right / 1.15:
+        at, height = right / 1.25, window * 8 / (right / 1.25 * 1e-6)
+    if left * 1.1 < at and bottom * 1.2 < height < top:
+        look: Any = {"fontsize": 7.5, "color": MUTE, "va": "center", "ha": "center", "zorder": 1.5}
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2}
+        axes.text(at, height, format_value(window, "bytes"), bbox=box, **look)
+
+
+def _advertised(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """A number in the place of the metric is the advertised bandwidth, in Gbit/s."""
+    return (data, None, {"advertised_bps": 1e9 * metric}) if isinstance(metric, int | float) else (data, metric, {})
+
+
+@Draws("throughput_bps", given=is_levels, arrange=_advertised)
+def share(data: Observations | pd.DataFrame, *, advertised_bps: float | None = None, ax: Axes | None = None) -> Axes:
     """Median throughput of each condition as a share of the advertised bandwidth.
+
+    A table of `netperf_lib.levels` can be drawn, too.
 
     Parameters
     ----------
-    data, metric, by, where, pool
-        What to draw, as `observe` takes it, or an answer; or a table of `netperf_lib.levels`.
     advertised_bps : float, optional
-        The bandwidth that counts as 100 %; default: the smallest that the experiment declares.
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
+        The bandwidth that counts as 100 %; default: the smallest that the experiment declares. A number in the place
+        of `metric` is one in Gbit/s.
 
     Examples
     --------
-    >>> figure = npl.plots.share(exp, advertised_bps=10e9)
+    >>> axes = npl.plots.share(exp, advertised_bps=10e9)
     """
-    levels = levels_of(data, metric, by, where=where, pool=pool)
-    if advertised_bps is None and not isinstance(data, pd.DataFrame):
-        advertised_bps = declared_bps(observed(data, metric))
+    levels = levels_of(data)
+    if advertised_bps is None and isinstance(data, Observations):
+        advertised_bps = declared_bps(data)
     if not advertised_bps:
         raise NothingToReport("no advertised bandwidth is known: declare bandwidth_mbps, or give advertised_bps")
     names = [str(n) for n in levels["condition"]]
@@ -218,42 +199,40 @@ def share(
         f"Median throughput as a share of the advertised bandwidth of {format_value(advertised_bps, 'bps')}, with "
         f"{words}. n = {each(levels['n'])} per condition."
     )
-    with plot(0.9 + 0.34 * len(names), caption, told + ".", ax=ax) as (fig, axes):
+    with plot(0.9 + 0.34 * len(names), caption, told + ".", ax=ax) as axes:
         for y, (row, (colour, marker)) in enumerate(zip(rows, colours(names).values(), strict=True)):
-            axes.barh([y], [row.median / advertised_bps], color=colour, alpha=0.28, height=0.6, lw=0)
-            low, high = (None if v is None else v / advertised_bps for v in (row.low, row.high))
-            interval(axes, y, low, high, colour)
             part = row.median / advertised_bps
-            axes.plot([part], [y], marker, color=colour, ms=6.5, mec="white", mew=0.6)
+            low, high = (None if v is None else v / advertised_bps for v in (row.low, row.high))
+            axes.barh([y], [part], color=colour, alpha=0.28, height=0.6, lw=0)
+            interval(axes, y, low, high, colour)
+            axes.plot([part], [y], marker, color=colour, **BIG)
             beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8.5}
             axes.annotate(f"{100 * part:.0f} %", (part, y), (9, 0), **beside)
         axes.axvline(1, color=INK, lw=0.9)
-        axes.set_yticks(range(len(names)), names)
-        axes.set_ylim(len(names) - 0.4, -0.6)
+        rows_of(axes, names)
         axes.set_xlim(0, max(1.12, 1.12 * float(levels["median"].max()) / advertised_bps))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
         axes.set_xlabel("Share of the advertised bandwidth")
         axes.grid(axis="y", visible=False)
-    return fig
+    return axes  # type: ignore[no-any-return]
 
 
 TIMES = {"path": INK, "receive window": "#0072b2", "send buffer": "#e69f00", "program": "#cc79a7"}
 
 
-@drawing
-def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
+def _is_held(data: Any) -> bool:
+    return isinstance(data, list | tuple) and all(isinstance(one, Held) for one in data)
+
+
+@Draws("throughput_bps", given=_is_held, make=limits)
+def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     """What the sender waited for: the time of each condition as a stacked bar.
 
-    Parameters
-    ----------
-    held : sequence of Held
-        As `netperf_lib.limits` gives them; those without samples are left out.
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
+    What `netperf_lib.limits` gives can be drawn, too; conditions whose connections were not sampled are left out.
 
     Examples
     --------
-    >>> figure = npl.plots.waits(npl.limits(exp))
+    >>> axes = npl.plots.waits(exp)
     """
     rows = [one for one in held if one.times]
     if not rows:
@@ -263,36 +242,30 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
         "What the sender waited for, by the kernel's account: for the receiver's window, its own send buffer, or the "
         "program; the rest of the time data were on the path, or a link or processor held them. Medians of the runs."
     )
-    with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as (fig, axes):
+    with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as axes:
         for y, one in enumerate(rows):
             left = 0.0
             for name, colour in TIMES.items():
                 axes.barh([y], [one.times[name]], left=left, color=colour, alpha=0.75, height=0.62, lw=0)
                 left += one.times[name]
-        axes.set_yticks(range(len(rows)), [one.condition for one in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
+        rows_of(axes, [one.condition for one in rows])
         axes.set_xlim(0, 1)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.0f} %"))
         axes.set_xlabel("Share of the time after slow start")
         axes.grid(axis="y", visible=False)
-        legend(fig, {name: (colour, "s") for name, colour in TIMES.items()})
-    return fig
+        legend(axes, {name: (colour, "s") for name, colour in TIMES.items()})
+    return axes  # type: ignore[no-any-return]
 
 
-@drawing
-def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
+@Draws("throughput_bps", given=_is_held, make=limits)
+def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     """The throughput of each condition, and the rate that each limit allows.
 
-    Parameters
-    ----------
-    held : sequence of Held
-        As `netperf_lib.limits` gives them.
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
+    What `netperf_lib.limits` gives can be drawn, too.
 
     Examples
     --------
-    >>> figure = npl.plots.roofs(npl.limits(exp))
+    >>> axes = npl.plots.roofs(exp)
     """
     rows = [one for one in held if one.roofs]
     if not rows:
@@ -308,47 +281,45 @@ def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Drawn:
         "Throughput (bar) and the rate that each limit allows (marks), from settings and the run itself: a bar ends at "
         "the lowest. A link has a mark where its bandwidth is advertised."
     )
-    with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as (fig, axes):
+    with plot(1.2 + 0.34 * len(rows), caption, alt + ".", ax=ax) as axes:
         for y, one in enumerate(rows):
             axes.barh([y], [one.bps], color=MUTE, alpha=0.3, height=0.62, lw=0)
             for name, rate in one.roofs.items():
                 colour, marker = painted[name]
-                axes.plot([rate], [y], marker, color=colour, ms=6.5, mec="white", mew=0.6)
+                axes.plot([rate], [y], marker, color=colour, **BIG)
         every = [v for one in rows for v in (one.bps, *one.roofs.values())]
         axes.set_xscale("log")
         axes.set_xlim(min(every) / 2, max(every) * 1.5)
-        axes.set_yticks(range(len(rows)), [one.condition for one in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        tick_words(axes.xaxis, partial(format_value, unit="bps"), (1, 2, 5) if max(every) < 300 * min(every) else (1,))
+        rows_of(axes, [one.condition for one in rows])
+        decades(axes.xaxis, "bps", min(every), max(every))
         axes.set_xlabel("Throughput (log scale)")
         axes.grid(axis="y", visible=False)
-        legend(fig, painted)
-    return fig
+        legend(axes, painted)
+    return axes  # type: ignore[no-any-return]
 
 
-@drawing
-def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = None) -> Drawn:
+def _is_rates(data: Any) -> bool:
+    return isinstance(data, pd.DataFrame) and "asked_bps" in data
+
+
+def _rates(data: Any, metric: Any) -> Sequence[str]:
+    return ("bitrate",) if has_rates(runs_of(data)) else ()
+
+
+@Draws("lost_ratio", by=_rates, given=_is_rates, make=datagrams)
+def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = None) -> Axes:
     """The share of datagrams that is lost against the rate that was asked for.
+
+    What `netperf_lib.questions.datagrams` gives can be drawn, too.
 
     Parameters
     ----------
-    table : DataFrame
-        As `netperf_lib.questions.datagrams` gives it.
     loss : float
         Share that still counts as carried: drawn as a line.
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> import netperf_lib as npl
-    >>> rates = {"100M": 0.0, "1G": 0.0005, "2G": 0.06}
-    >>> common = {"status": "ok", "tool": "iperf3", "test": "udp", "placement": "same-zone", "round": 1}
-    >>> runs = pd.DataFrame(
-    ...     [{**common, "run_id": rate, "bitrate": rate, "lost_ratio": lost} for rate, lost in rates.items()]
-    ... )
-    >>> figure = npl.plots.lost_by_rate(npl.questions.datagrams(runs))
+    >>> axes = npl.plots.lost_by_rate("data/recorded/datagrams")
     """
     painted = colours(list(dict.fromkeys(table["path"])))
     lines = {path: table[(table["path"] == path) & table["asked_bps"].notna()] for path in painted}
@@ -364,11 +335,11 @@ def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = 
         "Share of the datagrams that is lost against the rate asked for: the median of the runs (line) and the largest "
         f"(bar). Dashed: {format_value(loss, 'ratio')}. Below 0.1 % the axis is linear."
     )
-    with plot(2.6 + legend_height(list(painted)), caption, alt + ".", ax=ax) as (fig, axes):
+    with plot(2.6 + legend_height(list(painted)), caption, alt + ".", ax=ax) as axes:
         for path, (colour, marker) in painted.items():
             rates = lines[path]
             axes.vlines(rates["asked_bps"], rates["lost_ratio"], rates["lost_most_ratio"], color=colour, lw=2.4)
-            axes.plot(rates["asked_bps"], rates["lost_ratio"], marker, ls="-", color=colour, ms=6, mec="white", mew=0.6)
+            axes.plot(rates["asked_bps"], rates["lost_ratio"], marker, color=colour, **(BIG | {"ls": "-", "ms": 6}))
         axes.axhline(loss, color=MUTE, lw=0.9, ls="--")
         axes.set_yscale("symlog", linthresh=0.001)
         axes.set_ylim(-0.0001, 1)
@@ -377,8 +348,7 @@ def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = 
         axes.set_ylabel("Datagrams lost")
         axes.set_xscale("log")
         every = table["asked_bps"].dropna()
-        subs = (1, 2, 5) if every.max() < 300 * every.min() else (1,)
-        tick_words(axes.xaxis, partial(format_value, unit="bps"), subs)
+        decades(axes.xaxis, "bps", every.min(), every.max())
         axes.set_xlabel("Rate asked for, all streams (log scale)")
-        legend(fig, painted)
-    return fig
+        legend(axes, painted)
+    return axes  # type: ignore[no-any-return]

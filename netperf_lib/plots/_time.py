@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from ..errors import NothingToReport, UsageError
-from ..metrics import format_value
+from ..metrics import METRICS, format_value
 from ..metrics import metric as metric_of
 from ..questions.colours import colours
 from ..questions.history import History, ask_history
-from ..questions.observe import Data
-from .figure import INK, MUTE, Drawn, axis, conditions, drawing, each, legend, legend_height, plot, room
+from ..questions.runs import headline_metrics
+from .drawing import Draws, plot
+from .figure import DOT, INK, MUTE, axis, conditions, each, legend, legend_height, room
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,27 +22,29 @@ if TYPE_CHECKING:
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def history_of(data: History | Data, metric: str | None) -> History:
-    """The history, or that of an experiment."""
-    return data if isinstance(data, History) else ask_history(data, metric)
+def _is_history(data: Any) -> bool:
+    return isinstance(data, History)
 
 
-@drawing
-def over_time(history: History | Data, metric: str | None = None, *, ax: Axes | None = None) -> Drawn:
+def _first(data: Any) -> str:
+    return next(iter(headline_metrics(data)), "latency_oneway_us")
+
+
+def _part(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """A part of the calendar may stand where else the metric stands."""
+    return (data, metric, {}) if metric is None or metric in METRICS else (data, None, {"part": metric})
+
+
+@Draws(_first, given=_is_history, make=ask_history)
+def over_time(history: History, *, ax: Axes | None = None) -> Axes:
     """Every run against the clock, the median of each period, and where the level changed.
 
-    Parameters
-    ----------
-    history : History, or what `observe` takes
-        As `ask_history` gives it, or an experiment and a metric (default: its first headline metric).
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
+    What `netperf_lib.questions.ask_history` gives can be drawn, too.
 
     Examples
     --------
-    >>> figure = npl.plots.over_time(exp, "latency_oneway_us")
+    >>> axes = npl.plots.over_time(exp, "latency_oneway_us")
     """
-    history = history_of(history, metric)
     info = metric_of(history.metric)
     runs = history.runs
     painted = colours(conditions(runs))
@@ -55,11 +58,11 @@ def over_time(history: History | Data, metric: str | None = None, *, ax: Axes | 
         f"{name}: {format_value(float(s.iloc[0]), info.unit)} first, {format_value(float(s.iloc[-1]), info.unit)} last"
         for name, s in history.series.items()
     )
-    with plot(2.9 + legend_height(list(painted)), caption, told + ".", ax=ax) as (figure, axes):
+    with plot(2.9 + legend_height(list(painted)), caption, told + ".", ax=ax) as axes:
         size = 3.5 if len(runs) < 300 else 1.8
         for name, (colour, marker) in painted.items():
-            mine = runs[runs["condition"].astype(str) == name]
-            axes.plot(mine["started_utc"], mine[history.metric], marker, color=colour, ms=size, mew=0, alpha=0.35)
+            rows = runs[runs["condition"].astype(str) == name]
+            axes.plot(rows["started_utc"], rows[history.metric], marker, color=colour, ms=size, mew=0, alpha=0.35)
             line = history.series[name]
             width = line.index.to_series().diff().median()
             middle = line.index + (width / 2 if len(line) > 1 else width)
@@ -76,36 +79,30 @@ def over_time(history: History | Data, metric: str | None = None, *, ax: Axes | 
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         axes.set_xlabel("Time (UTC)")
-        legend(figure, painted)
-    return figure
+        legend(axes, painted)
+    return axes  # type: ignore[no-any-return]
 
 
-@drawing
-def by_clock(
-    history: History | Data, part: str = "hour", *, metric: str | None = None, ax: Axes | None = None
-) -> Drawn:
+@Draws(_first, given=_is_history, make=ask_history, arrange=_part)
+def by_clock(history: History, *, part: str = "hour", ax: Axes | None = None) -> Axes:
     """Median and quartiles of the runs by hour of the day or by weekday.
 
     Parameters
     ----------
-    history, metric
-        As `over_time` takes them.
     part : {"hour", "weekday"}
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
+        It may stand in the place of `metric`.
 
     Raises
     ------
-    NothingToReport
-        The runs cover less than two hours of the day, or, for weekdays, less than a week.
+    UsageError
+        There is no such part.
 
     Examples
     --------
-    >>> figure = npl.plots.by_clock(exp, "hour", metric="throughput_bps")
+    >>> axes = npl.plots.by_clock(exp, "throughput_bps", part="hour")
     """
     if part not in ("hour", "weekday"):
         raise UsageError(f"part is 'hour' or 'weekday', not {part!r}")
-    history = history_of(history, metric)
     table = history.by(part)
     words = "hour of the day" if part == "hour" else "weekday"
     if table["part"].nunique() < 2:
@@ -119,16 +116,18 @@ def by_clock(
         f"{info.label} by {words} (UTC): median of the runs, and the range from the first to the third quartile. "
         f"n = {each(table['n'], 'run')} per point."
     )
-    rows: list[str] = []
-    with plot(2.4 + legend_height(list(painted)), caption, "", ax=ax) as (figure, axes):
+    spread = table.groupby("condition", observed=True, sort=False)["median"].agg(["min", "max"])
+    ranges = (
+        f"{name}: {format_value(low, info.unit)} to {format_value(high, info.unit)}"
+        for name, low, high in spread.itertuples()
+    )
+    alt = f"Medians by {words}: {'; '.join(ranges)}."
+    with plot(2.4 + legend_height(list(painted)), caption, alt, ax=ax) as axes:
         for i, (name, (colour, marker)) in enumerate(painted.items()):
-            mine: Any = table[table["condition"].astype(str) == name].sort_values("part")
-            x = mine["part"] + 0.08 * (i - (len(painted) - 1) / 2)
-            axes.vlines(x, mine["low"], mine["high"], color=colour, lw=2, alpha=0.55)
-            axes.plot(x, mine["median"], marker, ls="-", lw=0.8, color=colour, ms=5, mec="white", mew=0.5)
-            best, worst = mine["median"].min(), mine["median"].max()
-            rows.append(f"{name}: {format_value(float(best), info.unit)} to {format_value(float(worst), info.unit)}")
-        figure.alt = f"Medians by {words}: " + "; ".join(rows) + "."
+            rows: Any = table[table["condition"].astype(str) == name].sort_values("part")
+            x = rows["part"] + 0.08 * (i - (len(painted) - 1) / 2)
+            axes.vlines(x, rows["low"], rows["high"], color=colour, lw=2, alpha=0.55)
+            axes.plot(x, rows["median"], marker, color=colour, **(DOT | {"ls": "-", "lw": 0.8, "ms": 5}))
         axis(axes, history.metric, table["median"].astype(float))
         room(axes, 0.1)
         if part == "hour":
@@ -139,5 +138,5 @@ def by_clock(
             axes.set_xlim(-0.5, 6.5)
         axes.set_xlabel(f"{words[:1].upper()}{words[1:]} (UTC)")
         axes.tick_params(axis="x", colors=MUTE)
-        legend(figure, painted)
-    return figure
+        legend(axes, painted)
+    return axes  # type: ignore[no-any-return]

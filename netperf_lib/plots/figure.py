@@ -11,13 +11,12 @@ import importlib
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager
-from functools import cache, wraps
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -29,15 +28,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ..errors import NothingToReport, UsageError
+from ..errors import UsageError
 from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
-from ..questions.details import default_metric
-from ..questions.observe import levels_by, observed
-from ..questions.words import MIME, as_markdown, shortened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ..questions.details import is_details
+from ..questions.words import MIME, Words
 
 WIDTH = 6.54
 """Inches between the margins of a report's page."""
@@ -76,6 +71,10 @@ STYLE: Any = {
     "figure.facecolor": "white",
 }
 WEIGHTS = {"400": "Regular", "600": "Semibold", "700": "Bold"}
+DOT: Any = {"ls": "", "ms": 4, "mec": "white", "mew": 0.5}
+"""A point: small, with a white edge."""
+BIG: Any = {"ls": "", "ms": 6.5, "mec": "white", "mew": 0.6}
+"""A median."""
 DRAWN = "".join(map(chr, range(32, 127))) + "µ×−–—…≥≤≈·’“”→←↔°½±"
 """Characters of the report's font that a figure in a browser carries; any other comes from the browser's own fonts."""
 
@@ -168,10 +167,16 @@ class Plot(Figure):
         What the figure shows, n and method.
     alt : str
         Alternative text for readers who cannot see it.
+    empty : str
+        Why there is nothing to draw: shown instead of the figure.
     """
 
     caption: str = ""
     alt: str = ""
+    empty: str = ""
+
+    def __repr__(self) -> str:
+        return self.empty or f"{self.caption} {self.alt}"
 
     def svg(self) -> str:
         """Return the figure as SVG; the same figure gives the same text."""
@@ -187,6 +192,8 @@ class Plot(Figure):
         return _with_fonts(_pointed(out.getvalue(), lines))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if self.empty:
+            return Words(self.empty)._repr_mimebundle_()
         data = base64.b64encode(self.svg().encode()).decode()
         html = (
             f'<figure style="margin:0"><img style="max-width:100%;background:white" alt="{escape(self.alt)}" '
@@ -194,126 +201,26 @@ class Plot(Figure):
             f'<figcaption style="max-width:54em"><small>{escape(self.caption)}</small></figcaption></figure>'
         )
         return {
-            "text/plain": f"{self.caption} {self.alt}",
+            "text/plain": repr(self),
             "text/html": html,
             MIME: {"kind": "figure", "caption": self.caption, "alt": self.alt},
         }
 
 
-class Nothing:
-    """Shown instead of a figure if there is nothing to draw: a sentence that says why."""
+class Chart(Axes):
+    """Axes of a `Plot`, which they show: as a vector picture with its caption, in Jupyter and in a report."""
 
-    def __init__(self, words: str) -> None:
-        self.words = words[:1].upper() + words[1:].rstrip(".") + "."
+    @property
+    def drawn(self) -> Plot:
+        """The figure."""
+        assert isinstance(self.figure, Plot)
+        return self.figure
 
     def __repr__(self) -> str:
-        return self.words
+        return repr(self.drawn)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return {
-            "text/plain": self.words,
-            "text/markdown": as_markdown(self.words),
-            MIME: {"kind": "words", "text": self.words},
-        }
-
-
-class Inset:
-    """The caller's axes instead of a figure: they get no caption, and a legend inside."""
-
-    def __init__(self, axes: Axes) -> None:
-        self.axes, self.caption, self.alt = axes, "", ""
-
-
-Drawn: TypeAlias = Any
-"""What a plot function returns: a figure; the caller's axes; or a sentence if there is nothing to draw."""
-
-
-def drawing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a plot function draw on the caller's axes, in panels, and show a sentence if there is nothing to draw.
-
-    Without ``ax`` the function returns a `Plot`, which has a caption; with ``ax`` it returns those axes. ``hue`` is
-    another name of ``by``; ``col`` is a factor that gives each of its levels a panel of its own.
-    """
-
-    @wraps(function)
-    def draw(*args: Any, hue: Any = (), col: str | None = None, **options: Any) -> Any:
-        if hue:
-            options["by"] = hue
-        if col is not None:
-            return _panels(draw, args, options, col)
-        axes = options.get("ax")
-        try:
-            figure = function(*args, **options)
-        except NothingToReport as nothing:
-            if axes is None:
-                return Nothing(str(nothing))
-            axes.set_axis_off()
-            axes.text(0.5, 0.5, str(nothing), ha="center", va="center", wrap=True, transform=axes.transAxes)
-            return axes
-        if isinstance(figure, Inset):
-            return figure.axes
-        if notice := next(filter(None, map(_notice, (*args, *options.values()))), None):
-            _mark(figure, notice)
-        return figure
-
-    return draw
-
-
-def _notice(data: Any) -> str | None:
-    """What must be said wherever these data are shown."""
-    tables = (data, getattr(data, "runs", None), getattr(data, "table", None))
-    known = (getattr(table, "attrs", {}).get("notice") for table in tables if isinstance(table, pd.DataFrame))
-    found = next(filter(None, known), None) or getattr(data, "notice", None)
-    return found if isinstance(found, str) else None
-
-
-def _mark(figure: Plot, notice: str) -> None:
-    """Write the beginning of a notice into the figure, so that it stays with a copy."""
-    figure.supxlabel(shortened(notice), fontsize=6.5, color=MUTE, x=0.995, ha="right")
-
-
-def detail_table(table: Any, data: Any, name: str) -> tuple[pd.DataFrame, Any]:
-    """A table of details and the runs that it belongs to; an experiment has both."""
-    if hasattr(table, name):
-        table, data = getattr(table, name), table if data is None or isinstance(data, str) else data
-    column = {"percentiles": "percentile", "intervals": "start_s"}[name]
-    if not isinstance(table, pd.DataFrame) or column not in table or (data is None and "condition" not in table):
-        raise UsageError(f"give the {name} and their runs, as in plots.intervals(exp.intervals, exp), or an experiment")
-    return table, data
-
-
-def _panels(draw: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], col: str) -> Any:
-    """Draw each level of a factor in a panel of its own, side by side, on a common scale."""
-    table = [a for a in args[:1] if isinstance(a, pd.DataFrame) and "run_id" in a and "status" not in a]  # details
-    data, metric = [*args[len(table) :], None][:2]
-    by = options.pop("by", ())
-    by = (by,) if isinstance(by, str) else tuple(by)
-    metric = metric or options.pop("metric", None) or (default_metric(data, table[0]) if table else None)
-    asked = {key: options.pop(key) for key in ("where", "pool") if key in options}
-    obs = observed(data, metric, (*by, col), **asked)
-    groups = levels_by(obs, col)
-    with mpl.rc_context(STYLE):
-        figure = Plot(figsize=(WIDTH, 3.2), layout="constrained")
-        panels = figure.subplots(ncols=len(groups), sharey=True, squeeze=False)[0]
-        for axes, (words, part) in zip(panels, groups.items(), strict=True):
-            draw(*table, part, ax=axes, **options)
-            axes.set_title(words)
-            axes.label_outer()
-    figure.caption = f"{metric_of(obs.metric).label}: a panel for each level of {col}, on one scale."
-    figure.alt = f"Panels: {', '.join(groups)}."
-    return figure
-
-
-@contextmanager
-def plot(height: float, caption: str, alt: str, ax: Axes | None = None, **grid: Any) -> Iterator[tuple[Any, Any]]:
-    """Begin a figure of this height in inches, in the common style; yields it and its axes, or the axes given."""
-    with mpl.rc_context(STYLE):
-        if ax is not None:
-            yield Inset(ax), ax
-            return
-        figure = Plot(figsize=(WIDTH, height), layout="constrained")
-        figure.caption, figure.alt = caption, alt
-        yield figure, figure.subplots(**grid)
+        return self.drawn._repr_mimebundle_()
 
 
 def axis(
@@ -412,11 +319,47 @@ def legend_height(names: Sequence[str]) -> float:
     return 0.17 * (math.ceil(len(names) / _columns(names)) - 1)
 
 
-def legend(figure: Plot | Inset, colours: dict[str, tuple[str, str]]) -> None:
-    """One legend above everything, in the order of the conditions."""
+def table_first(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """A table of details may come first, and then its runs, which else are named by the column ``condition``."""
+    if not is_details(data):
+        return data, metric, {}
+    if metric is not None:
+        return metric, None, {"table": data}
+    if "condition" not in data:
+        raise UsageError("give the runs of these details too, as in plots.intervals(exp.intervals, exp), or exp alone")
+    return data, None, {}
+
+
+def legend(axes: Axes, colours: dict[str, tuple[str, str]]) -> None:
+    """One legend in the order of the conditions: above everything, or inside of axes that were given."""
     handles = [Line2D([], [], color=c, marker=m, ls="", ms=5, mec="white", mew=0.5) for c, m in colours.values()]
-    if isinstance(figure, Inset):
-        figure.axes.legend(handles, list(colours))
+    if not isinstance(axes, Chart):
+        axes.legend(handles, list(colours))
         return
     columns = _columns(list(colours))
-    figure.legend(handles, list(colours), loc="outside upper left", ncols=columns, handletextpad=0.1, columnspacing=1.2)
+    place: Any = {"loc": "outside upper left", "handletextpad": 0.1, "columnspacing": 1.2}
+    axes.drawn.legend(handles, list(colours), ncols=columns, **place)
+
+
+def rows_of(axes: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a figure, whose first one is on top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def at_right(axes: Axes, words: Sequence[str], **look: Any) -> None:
+    """Write words at the right end of each row."""
+    right = axes.secondary_yaxis("right")
+    right.set_yticks(range(len(words)), words)
+    right.tick_params(length=0, **look)
+    right.spines["right"].set_visible(False)
+
+
+def decades(axis: Any, unit: str, low: float, high: float) -> None:
+    """Write the ticks of a log axis in words: 1, 2 and 5 of each decade where there are few decades."""
+    tick_words(axis, lambda v: format_value(v, unit), (1, 2, 5) if high < 300 * low else (1,))
+
+
+def listed(values: Mapping[Any, Any], unit: str) -> str:
+    """Names with their values, for an alternative text."""
+    return "; ".join(f"{name} {format_value(float(value), unit)}" for name, value in values.items())

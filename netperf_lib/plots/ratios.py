@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 import os
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..errors import NothingToReport, UsageError
+from ..errors import NothingToReport
 from ..questions.compare import compare
 from ..questions.details import tail_metric, tail_shift
-from ..questions.observe import Data, HasRuns
+from ..questions.observe import Observations
 from ..questions.words import effect
 from ..stats import Quantiles
 from ..stats.tail import FEW
-from .figure import INK, MUTE, VERDICTS, Drawn, drawing, each, plot, tick_words
+from .drawing import Draws, plot
+from .figure import INK, MUTE, VERDICTS, at_right, each, rows_of, tick_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,43 +37,47 @@ def _ratio_text(v: float) -> str:
     return "equal" if abs(change) < 0.05 else f"{change:+{'.3g' if v < 0.1 else '.0f'}} %".replace("-", "−")
 
 
-def family_of(data: Any) -> list[Comparison]:
-    """The comparisons: those given, those of an answer, or those that an experiment declares."""
-    if isinstance(data, pd.DataFrame | str | os.PathLike) or hasattr(data, "runs"):
-        data = getattr(data, "verdicts", None) or compare(data)
-    return list(getattr(data, "family", data))
+def _declared(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Of an answer, its comparisons; without a metric, those that an experiment declares."""
+    data = data.verdicts if hasattr(data, "observations") else data
+    if metric is None and not isinstance(data, Observations) and not _compared(data):
+        data = compare(data)
+    return getattr(data, "family", data), metric, {}
 
 
-@drawing
-def forest(family: Iterable[Comparison] | Data, *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Drawn:
+def _compared(data: Any) -> bool:
+    return not (isinstance(data, pd.DataFrame | str | os.PathLike | Mapping) or hasattr(data, "runs"))
+
+
+@Draws(given=_compared, make=compare, arrange=_declared)
+def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
     """Ratios with their intervals, against the margin within which conditions count as equivalent.
+
+    What `netperf_lib.compare` gives can be drawn, too. Of an experiment, the comparisons are those that it declares;
+    with a metric, those between the levels of `by`.
 
     Parameters
     ----------
-    family : Family, or what `compare` takes
-        The comparisons; of an experiment those that it declares.
     names : sequence of str, optional
         What to call the contrasts.
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
 
     Examples
     --------
-    >>> figure = npl.plots.forest(exp)
+    >>> axes = npl.plots.forest(exp)
     """
-    every = family_of(family)
+    every = list(family)
     if not every:
         raise NothingToReport("no contrast was declared, and there is nothing to compare")
     shown = [(c, names[i] if names else c.label) for i, c in enumerate(every)]
-    finite = [(c, n) for c, n in shown if math.isfinite(c.ratio) and c.ratio > 0]
+    finite = [c for c in every if 0 < c.ratio < math.inf]
     margins = sorted({c.margin for c in every})
     band = " or ".join(f"{100 * m:.3g} %" for m in margins)
     units = each((c.n for c in every), every[0].unit)
-    ends = [v for c, _ in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf] + [
+    ends = [v for c in finite for v in (c.ratio, c.low, c.high) if 0 < v < math.inf] + [
         v for c in every for v in (1 / (1 + 1.6 * c.margin), 1 + 1.6 * c.margin)
     ]
-    low, high = _window([c.ratio for c, _ in finite], ends)
-    beyond = any(not low <= c.ratio <= high for c, _ in finite)
+    low, high = _window([c.ratio for c in finite], ends)
+    beyond = any(not low <= c.ratio <= high for c in finite)
     methods = " or ".join(dict.fromkeys(c.method.replace("exact ", "") for c in every if c.low > 0))
     interval = f" with its interval ({methods})" if methods else ""
     caption = (
@@ -81,39 +86,36 @@ def forest(family: Iterable[Comparison] | Data, *, names: Sequence[str] | None =
         "Log scale." + (" Arrows mark ratios outside the axis; their numbers are at the right." if beyond else "")
     )
     alt = "; ".join(c.words for c in every) + "."
-    with plot(0.75 + 0.3 * max(len(shown), 1), caption, alt, ax=ax) as (figure, axes):
+    with plot(0.75 + 0.3 * max(len(shown), 1), caption, alt, ax=ax) as axes:
         for y, (c, _) in enumerate(shown):
-            axes.fill_betweenx(
-                [y - 0.42, y + 0.42], 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.13, lw=0
-            )
-            if (c, _) not in finite:
-                axes.text(1, y, "no value", ha="center", va="center", color=MUTE, fontsize=8)
-                continue
-            colour = VERDICTS.get(c.verdict, MUTE)
-            marker = {"better": "^", "worse": "v", "equivalent": "s"}.get(c.verdict, "o")
-            if c.low > 0 and math.isfinite(c.high):
-                axes.plot([c.low, c.high], [y, y], color=colour, lw=2.2, solid_capstyle="butt")
-            if not low <= c.ratio <= high:
-                edge, marker = (low * 1.03, "<") if c.ratio < low else (high / 1.03, ">")
-                axes.plot([edge], [y], marker, color=colour, ms=7, mec="white", mew=0.7)
-                continue
-            axes.plot([c.ratio], [y], marker, color=colour, ms=7, mec="white", mew=0.7)
+            _ratio(axes, y, c, low, high)
         axes.axvline(1, color=INK, lw=0.8)
         axes.set_xscale("log")
         axes.set_xlim(low, high)
         axes.set_xticks(_ratio_ticks(low, high))
         tick_words(axes.xaxis, _ratio_text)
-        axes.set_yticks(range(len(shown)), [textwrap.fill(n, 44) for _, n in shown])
-        axes.set_ylim(len(shown) - 0.4, -0.6)
+        rows_of(axes, [textwrap.fill(n, 44) for _, n in shown])
+        at_right(axes, [f"{effect(c.ratio)}, {c.verdict}" for c, _ in shown], labelcolor=INK)
         axes.grid(axis="y", visible=False)
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("First condition against second (ratio, log scale)")
-        right = axes.secondary_yaxis("right")
-        right.set_yticks(range(len(shown)), [f"{effect(c.ratio)}, {c.verdict}" for c, n in shown])
-        right.tick_params(length=0, labelcolor=INK)
-        right.spines["right"].set_visible(False)
         axes.spines["left"].set_visible(False)
-    return figure
+    return axes  # type: ignore[no-any-return]
+
+
+def _ratio(axes: Axes, y: float, c: Comparison, low: float, high: float) -> None:
+    """A ratio with its interval and its margin in a row; an arrow where it lies outside of the axis."""
+    axes.fill_betweenx([y - 0.42, y + 0.42], 1 / (1 + c.margin), 1 + c.margin, color="#0072b2", alpha=0.13, lw=0)
+    if not 0 < c.ratio < math.inf:
+        axes.text(1, y, "no value", ha="center", va="center", color=MUTE, fontsize=8)
+        return
+    colour = VERDICTS.get(c.verdict, MUTE)
+    x, marker = c.ratio, {"better": "^", "worse": "v", "equivalent": "s"}.get(c.verdict, "o")
+    if c.low > 0 and math.isfinite(c.high):
+        axes.plot([c.low, c.high], [y, y], color=colour, lw=2.2, solid_capstyle="butt")
+    if not low <= c.ratio <= high:
+        x, marker = (low * 1.03, "<") if c.ratio < low else (high / 1.03, ">")
+    axes.plot([x], [y], marker, color=colour, ms=7, mec="white", mew=0.7)
 
 
 def _window(ratios: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
@@ -139,26 +141,20 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
     return sorted(ticks)
 
 
-@drawing
-def shift(quantiles: Quantiles | HasRuns | None, *, ax: Axes | None = None) -> Drawn:
+def _is_shift(data: Any) -> bool:
+    return data is None or isinstance(data, Quantiles)
+
+
+@Draws(tail_metric, given=_is_shift, make=tail_shift)
+def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Axes:
     """Shift function: how much two distributions differ, from the fastest packets to the slowest.
 
-    Parameters
-    ----------
-    quantiles : Quantiles or Results
-        As `netperf_lib.questions.tail_shift` gives it; or an experiment, of which the first two conditions are drawn.
-    ax : Axes, optional
-        Where to draw; default: a figure of its own, with a caption.
+    What `netperf_lib.questions.tail_shift` gives can be drawn, too; else the first two conditions are.
 
     Examples
     --------
-    >>> figure = npl.plots.shift(exp)
+    >>> axes = npl.plots.shift(exp)
     """
-    experiment: Any = quantiles
-    if hasattr(experiment, "runs"):
-        quantiles = tail_shift(experiment, experiment.percentiles, tail_metric(experiment))
-    if not isinstance(quantiles, Quantiles | None):
-        raise UsageError("plots.shift draws what questions.tail_shift(exp, exp.percentiles, metric) returns")
     if quantiles is None:
         raise NothingToReport("there is only one condition, so there is no difference to show")
     comparisons = list(quantiles)
@@ -171,7 +167,7 @@ def shift(quantiles: Quantiles | HasRuns | None, *, ax: Axes | None = None) -> D
         f"Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
         f"n = {each((c.n for c in comparisons), 'round')}."
     )
-    with plot(2.3, caption, f"Ratio by percentile: {told}.", ax=ax) as (fig, axes):
+    with plot(2.3, caption, f"Ratio by percentile: {told}.", ax=ax) as axes:
         axes.axhspan(1 / (1 + margin), 1 + margin, color="#0072b2", alpha=0.13, lw=0)
         axes.axhline(1, color=INK, lw=0.8)
         for x, (p, c) in enumerate(zip(quantiles.percentiles, comparisons, strict=True)):
@@ -190,4 +186,4 @@ def shift(quantiles: Quantiles | HasRuns | None, *, ax: Axes | None = None) -> D
         axes.grid(axis="x", visible=False)
         axes.set_xlabel("Percentile of latency")
         axes.set_ylabel("Ratio (log scale)")
-    return fig
+    return axes  # type: ignore[no-any-return]

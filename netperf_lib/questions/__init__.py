@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import unknown
 
 if TYPE_CHECKING:
+    from .claims import *  # noqa: F403
     from .contents import *  # noqa: F403
     from .details import *  # noqa: F403
     from .history import *  # noqa: F403
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
     from .lead import lead_paragraph as lead_paragraph
     from .lead import opening as opening
     from .limits import limits_table as limits_table
+    from .limits import limits_words as limits_words
     from .limits import note as note
     from .pairs import *  # noqa: F403
     from .published_figures import *  # noqa: F403
     from .runs import *  # noqa: F403
+    from .tables import Table as Table
     from .udp import *  # noqa: F403
     from .words import *  # noqa: F403
 
@@ -37,8 +40,10 @@ _MODULES = (
     "details",
     "runs",
     "limits",
+    "claims",
     "published_figures",
     "words",
+    "tables",
 )
 
 

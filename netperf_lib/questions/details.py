@@ -20,21 +20,32 @@ from ..tools.parsed import Percentile
 from .history import ask_history
 from .observe import Data, Observations, details, ladders, level_names, levels, observe, observed
 from .runs import HOSTS, headline_metrics, ok_runs, read_data, status_counts, table_of
-from .words import effect, span
+from .words import Headline, Words, effect, span
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .tables import Table
 
 LEAST, LEAST_OF_CHANGES = 6, 30
 """Fewest runs with which drift can be tested, and those with which changes of level are looked for."""
 
 
-def network_cards(data: Data, metric: str | None = None) -> pd.DataFrame:
-    """Network cards as the guests saw them, by condition; no row if nothing was recorded."""
+def network_cards(data: Data, metric: str | None = None) -> Table:
+    """Network cards as the guests saw them, by condition; no row if nothing was recorded.
+
+    Examples
+    --------
+    >>> npl.questions.network_cards(exp, "latency_oneway_us").columns.to_list()
+    ['condition', 'driver', 'virtual_function_up']
+    """
+    from .tables import Table
+
     runs = observed(data, metric).runs
     found = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
     found = found.dropna(how="all").reset_index()
-    return found.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
+    found = found.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
+    return Table.of(found, "Network cards as the guests see them.")
 
 
 def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
@@ -46,15 +57,15 @@ def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
     return float(min(known)) if len(known) else None
 
 
-def steadiness(data: Data, metrics: Sequence[str]) -> str:
+def steadiness(data: Data, metrics: Sequence[str]) -> Words:
     """Conditions whose runs drift, change their level or depend on each other, in sentences."""
     if not metrics:
-        return "No complete run has a value."
+        return Words("No complete run has a value.")
     groups = [(m, str(c), g) for m in metrics for c, g in observe(data, m).complete.groupby("condition", observed=True)]
     if all(group["started_utc"].isna().all() for _, _, group in groups):
-        return "The order in time is not known, so drift cannot be seen."
+        return Words("The order in time is not known, so drift cannot be seen.")
     if all(len(group) < LEAST for _, _, group in groups):
-        return f"No condition has the {LEAST} runs that tests of drift need."
+        return Words(f"No condition has the {LEAST} runs that tests of drift need.")
     runs = table_of(read_data(data))
     position = runs.groupby([c for c in ("experiment", "deployment", "round") if c in runs])["order"].rank()
     position.index = runs["run_id"]
@@ -69,7 +80,7 @@ def steadiness(data: Data, metrics: Sequence[str]) -> str:
                 remarks += [p.words(metric) for name in points for p in points[name]]
         if remarks:
             lines.append(f"- {metric_of(metric).label}, {condition}: {'; '.join(remarks)}.")
-    return "\n".join(lines) or "No condition shows drift, changes of level or dependence beyond chance."
+    return Words("\n".join(lines) or "No condition shows drift, changes of level or dependence beyond chance.")
 
 
 def places(data: Any) -> list[str] | None:
@@ -103,17 +114,17 @@ def levels_words(table: pd.DataFrame, metric: str) -> str:
     return f"{info.label}: {shown}."
 
 
-def spread_words(data: Data) -> str:
+def spread_words(data: Data) -> Words:
     """By how much single runs of the same condition differ, in the first headline metric."""
     metric = next(iter(headline_metrics(data)), None)
     if metric is None:
-        return "This experiment has no complete run to compare them with."
+        return Words("This experiment has no complete run to compare them with.")
     table = levels(data, metric)
     spread = table["largest"] / table["smallest"] - 1
     if spread.isna().all():
-        return "This experiment has one run of each condition: how much its runs differ is not known."
+        return Words("This experiment has one run of each condition: how much its runs differ is not known.")
     quantity = metric_of(metric).label
-    return (
+    return Words(
         f"In this experiment the {quantity[:1].lower()}{quantity[1:]} of runs of the same condition differs by "
         f"up to {100 * spread.max():.2g} % ({spread.idxmax()}), and by {100 * spread.median():.2g} % in the median "
         "condition. Two published figures that differ by less may be the same condition measured twice."
@@ -136,7 +147,7 @@ class Warmup:
     """The cut of the warm-up, None if none was found, and the sentence about it."""
 
     cut_s: float | None
-    words: str
+    words: Words
     seen: bool = False
     """Whether the intervals change within the runs, so a figure of them is useful."""
 
@@ -144,13 +155,13 @@ class Warmup:
 def warmup_of(intervals: pd.DataFrame) -> Warmup:
     """How long the warm-up takes, from labelled intervals."""
     if not len(intervals):
-        return Warmup(None, "No tool reported intervals.")
+        return Warmup(None, Words("No tool reported intervals."))
     try:
         found = warmup(intervals, extra_s=0)
     except StatsError as error:
-        return Warmup(None, f"The warm-up is not known: {error}.")
+        return Warmup(None, Words(f"The warm-up is not known: {error}."))
     seen = bool(found.moving) or max(found.cuts.values(), default=0) > 0
-    return Warmup(None if found.flagged else found.cut_s, f"{found.words[:1].upper()}{found.words[1:]}.", seen)
+    return Warmup(None if found.flagged else found.cut_s, Words(f"{found.words[:1].upper()}{found.words[1:]}."), seen)
 
 
 def tail_metric(data: Any) -> str:
@@ -162,23 +173,33 @@ def tail_metric(data: Any) -> str:
     return "latency_oneway_p99_us"
 
 
-def default_metric(data: Any, table: pd.DataFrame) -> str:
-    """The metric that a table of details belongs to: throughput for intervals, a percentile of latency otherwise."""
-    return "throughput_bps" if "throughput_bps" in table else tail_metric(data)
+def is_details(data: Any) -> bool:
+    """Whether this is a table of details: of intervals or percentiles, with a row for each of several of a run."""
+    import pandas as pd
+
+    return isinstance(data, pd.DataFrame) and "status" not in data and bool({"percentile", "start_s"} & set(data))
 
 
 def tail_shift(
-    data: Data, percentiles: pd.DataFrame, metric: str | None = None, *, sides: Sequence[str] = (), margin: float = 0.1
+    data: Data,
+    percentiles: pd.DataFrame | None = None,
+    metric: str | None = None,
+    *,
+    sides: Sequence[str] = (),
+    margin: float = 0.1,
 ) -> Quantiles | None:
     """How two conditions differ at every percentile: `sides`, else the first two; None where there is one condition.
 
-    The percentiles of a run are one value each, paired by round; ratios within the margin count as equivalent.
+    The percentiles of a run, by default those of the experiment, are one value each, paired by round; ratios within the
+    margin count as equivalent.
     """
     obs = observed(data, metric)
     names = [str(c) for c in obs.conditions.index]
     names = list(sides) if len(sides) == 2 and set(sides) <= set(names) else names
-    with contextlib.suppress(NothingToReport):
-        return _shift(details(obs, percentiles), names[0], names[1], margin) if len(names) > 1 else None
+    if len(names) > 1:
+        with contextlib.suppress(NothingToReport):
+            rows = details(obs, "percentiles" if percentiles is None else percentiles)
+            return _shift(rows, names[0], names[1], margin)
     return None
 
 
@@ -202,9 +223,9 @@ class Windows:
 
     runs: pd.DataFrame
     fit: Buffers | None
-    needs: pd.DataFrame
-    words: str
-    settings: str
+    needs: Table
+    words: Words
+    settings: Words
 
 
 def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> Windows:
@@ -225,6 +246,8 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
         There is no run of one stream with a throughput.
     """
     import pandas as pd
+
+    from .tables import Table
 
     obs = observe(data, "throughput_bps", where={"streams": 1})
     if "during" in obs.by and None in set(obs.conditions["during"]):
@@ -248,8 +271,12 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
         path, need = max(needs.items(), key=lambda item: item[1].buffer_bytes)
         rate = format_value(target_gbps * 1e9, "bps")
         settings = "\n".join([f"For {rate} over {path}, set on both ends:", *(f"- {line}" for line in need.sysctl)])
-    table = pd.DataFrame(rows, columns=["path", "rtt_loaded_us", "buffer"])
-    return Windows(runs, fit, table, model + words, settings)
+    heads = {"path": "Path", "rtt_loaded_us": "Round trip under load", "buffer": "Buffer needed"}
+    caption = (
+        f"Buffer that one stream needs on each path for {target_gbps:g} Gbit/s, at the shortest round trip under load."
+    )
+    table = Table.of(pd.DataFrame(rows, columns=list(heads)), caption, columns=heads)
+    return Windows(runs, fit, table, Words(model + words), Words(settings))
 
 
 DEFAULT = "tcp_buffer_default_bytes"
@@ -366,21 +393,31 @@ def _of_the_pair(runs: pd.DataFrame, name: str) -> bool:
 class Counts:
     """How complete the data are: a sentence, a table by condition, and what happened to the runs that do not count."""
 
-    words: str
+    words: Headline
     table: pd.DataFrame
-    causes: pd.DataFrame
+    causes: Table
 
     @property
-    def incomplete(self) -> pd.DataFrame:
+    def incomplete(self) -> Table:
         """The rows of the table in which an observation failed or is missing."""
+        from .tables import Table
+
         t: Any = self.table
-        rows: pd.DataFrame = t[(t["failed"] > 0) | (t["missing"] > 0)]
-        return rows
+        rows = t[(t["failed"] > 0) | (t["missing"] > 0)]
+        return Table.of(rows, "Conditions that are not complete in every round.")
 
 
 def counts(data: Data) -> Counts:
-    """Count what was measured, by metric and condition: complete, failed, missing."""
+    """Count what was measured, by metric and condition: complete, failed, missing.
+
+    Examples
+    --------
+    >>> npl.questions.counts(exp).words[:10]
+    '264 runs o'
+    """
     import pandas as pd
+
+    from .tables import Table
 
     runs = table_of(data)
     ok, failed, excluded = status_counts(runs)
@@ -398,7 +435,8 @@ def counts(data: Data) -> Counts:
     )
     bad = runs[(runs["status"] != "ok") | (runs["excluded"].notna() if "excluded" in runs else False)]
     what = bad["excluded"].fillna(bad["status"]) if "excluded" in bad else bad["status"]
-    return Counts(words, table, pd.DataFrame({"run": bad["run_id"], "what": what, "cause": bad["error"]}))
+    causes = pd.DataFrame({"run": bad["run_id"], "what": what, "cause": bad["error"]})
+    return Counts(Headline(words), table, Table.of(causes, "Runs that do not count, and why."))
 
 
 def _shift(percentiles: pd.DataFrame, a: str, b: str, margin: float) -> Quantiles:
@@ -430,20 +468,22 @@ def _shift(percentiles: pd.DataFrame, a: str, b: str, margin: float) -> Quantile
     )
 
 
-def shift_table(quantiles: Quantiles | None) -> pd.DataFrame:
+def shift_table(quantiles: Quantiles | None) -> Table:
     """The result of `tail_shift` as a table of text, one row per percentile."""
     import pandas as pd
 
-    if quantiles is None:
-        return pd.DataFrame(columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
+    from .tables import Table
+
     rows = [
-        [f"{p:g}", effect(c.ratio), span(c), c.n, "few" if p in quantiles.flagged else "enough"]
-        for p, c in zip(quantiles.percentiles, quantiles, strict=True)
+        [f"{p:g}", effect(c.ratio), span(c), c.n, "few" if p in q.flagged else "enough"]
+        for q in filter(None, [quantiles])
+        for p, c in zip(q.percentiles, q, strict=True)
     ]
-    return pd.DataFrame(rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
+    frame = pd.DataFrame(rows, columns=["percentile", "effect", "interval", "rounds", "packets_beyond"])
+    return Table.of(frame, "The first condition divided by the second at each percentile.")
 
 
-def stability(obs: Observations, intervals: pd.DataFrame) -> pd.DataFrame:
+def stability(obs: Observations, intervals: pd.DataFrame) -> Table:
     """How steady the seconds inside the runs are, and how evenly parallel streams share.
 
     By condition, as medians over its runs: ``variation``, the standard deviation of the intervals of a run as a share
@@ -452,10 +492,13 @@ def stability(obs: Observations, intervals: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
+    from .tables import Table
+
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
+    caption = "Within the runs: variation of the intervals, slowest interval against the mean, streams."
     found = kept(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
     if found.empty:
-        return pd.DataFrame(columns=heads)
+        return Table.of(pd.DataFrame(columns=heads), caption)
     single = found[found["stream"] != -1]
     sums = whole(found).groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"].sum()
     each = sums.groupby(["condition", "run_id"], observed=True).agg(["mean", "std", "min", "size"])
@@ -468,13 +511,13 @@ def stability(obs: Observations, intervals: pd.DataFrame) -> pd.DataFrame:
         own = ends.loc[ends.index.get_level_values("condition") == name]
         shares = [float((group[what] / group["mean"]).median()) for what in ("std", "min")]
         rows.append([str(name), len(group), *shares, *(float(own[e].median()) if len(own) else None for e in ends)])
-    return pd.DataFrame(rows, columns=heads)
+    return Table.of(pd.DataFrame(rows, columns=heads), caption)
 
 
-def stability_words(table: pd.DataFrame) -> str:
+def stability_words(table: pd.DataFrame) -> Words:
     """The most and the least steady condition, in a sentence."""
     if not len(table):
-        return "The tools reported no intervals within these runs."
+        return Words("The tools reported no intervals within these runs.")
     worst = table.sort_values("variation").iloc[-1]
     best = table.sort_values("variation").iloc[0]
     words = f"Within a run the intervals vary by {100 * best['variation']:.2g} % ({best['condition']})"
@@ -486,4 +529,4 @@ def stability_words(table: pd.DataFrame) -> str:
         row = uneven.iloc[int((uneven["fastest_stream"] / uneven["slowest_stream"]).to_numpy().argmax())]
         ends = [format_value(float(row[c]), "bps") for c in ("slowest_stream", "fastest_stream")]
         words += f" Parallel streams of one run carry {ends[0]} to {ends[1]} each ({row['condition']})."
-    return words
+    return Words(words)

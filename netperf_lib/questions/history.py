@@ -18,6 +18,7 @@ from ..stats.result import size_words
 from .fleet import series
 from .observe import Data, observed
 from .runs import headline_metrics
+from .words import Headline, Words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,21 +116,21 @@ class History:
         )
 
     @property
-    def headline(self) -> str:
+    def headline(self) -> Headline:
         """The headline of a page: what changed, else the level of each condition."""
         info = metric_of(self.metric)
         changed = {name: points for name, points in self.changes.items() if points}
         if changed:
             name, points = max(changed.items(), key=lambda item: max(abs(math.log(p.ratio)) for p in item[1]))
             p = max(points, key=lambda p: abs(math.log(p.ratio)))
-            return f"{info.label} of {name}: {p.words(self.metric)}."
+            return Headline(f"{info.label} of {name}: {p.words(self.metric)}.")
         middle = self.runs.groupby("condition", observed=True)[self.metric].median()
         levels = ", ".join(f"{format_value(float(v), info.unit)} ({name})" for name, v in middle.items())
         known = "no change of level" if self.trends else "too short for a trend"
-        return f"{info.label}: {levels}; {known} in {self.span}."
+        return Headline(f"{info.label}: {levels}; {known} in {self.span}.")
 
     @property
-    def words(self) -> str:
+    def words(self) -> Words:
         """Trends and changes, in sentences."""
         lines = []
         for name, found in self.trends.items():
@@ -152,7 +153,7 @@ class History:
             )
         else:
             lines.append("- Too few periods for a trend: ten are needed.")
-        return "\n".join(lines)
+        return Words("\n".join(lines))
 
     def by(self, part: str) -> pd.DataFrame:
         """Median and quartiles by hour of the day or weekday (UTC).

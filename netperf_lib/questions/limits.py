@@ -15,9 +15,12 @@ from ..metrics import format_value, plural
 from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
 from .compare import runs_of
 from .observe import Data, Observations, observe
+from .words import Headline, Words
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .tables import Table
 
 """Placements whose link is a gateway."""
 TIMES = {"receive window": "limit_receive_window_ratio", "send buffer": "limit_send_buffer_ratio"}
@@ -198,12 +201,17 @@ def limits(
     """
     runs = runs_of(data)
     name = next((m for m in ("throughput_bps", "throughput_sent_bps") if m in runs and runs[m].notna().any()), None)
-    return list(of_conditions(observe(runs, name or "throughput_bps", by, where=where, pool=pool), runs).values())
+    obs = observe(
+        data if isinstance(data, Observations) else runs, name or "throughput_bps", by, where=where, pool=pool
+    )
+    return list(of_conditions(obs, runs).values())
 
 
-def limits_table(held: Sequence[Held]) -> pd.DataFrame:
+def limits_table(held: Sequence[Held]) -> Table:
     """The conditions as a table for a page: throughput, cause, evidence, what raising it brings, what to do."""
     import pandas as pd
+
+    from .tables import Table
 
     heads = ["condition", "throughput", "held back by", "evidence", "raising it brings", "what to do"]
     rows = [
@@ -217,7 +225,19 @@ def limits_table(held: Sequence[Held]) -> pd.DataFrame:
         )
         for h in held
     ]
-    return pd.DataFrame(rows, columns=heads)
+    caption = "What holds each condition back. Raising the cause brings at most what the next limit allows."
+    return Table.of(pd.DataFrame(rows, columns=heads), caption)
+
+
+def limits_words(held: Sequence[Held], most: int = 6) -> Headline:
+    r"""What holds the first conditions back, a line each.
+
+    Examples
+    --------
+    >>> npl.questions.limits_words(npl.limits(exp)).count("\n")
+    5
+    """
+    return Headline("\n".join(f"{one.condition}: {one.short}." for one in held[:most]))
 
 
 def text(held: Sequence[Held]) -> str:
@@ -230,13 +250,15 @@ def text(held: Sequence[Held]) -> str:
     return "\n".join([*blocks, "", note(held)])
 
 
-def note(held: Sequence[Held]) -> str:
+def note(held: Sequence[Held]) -> Words:
     """From what the causes were judged, in a sentence."""
     sampled = sum(one.sampled for one in held)
     if sampled == len(held):
-        return "Judged by the kernel's account of the connections, sampled on both hosts while they ran."
+        return Words("Judged by the kernel's account of the connections, sampled on both hosts while they ran.")
     which = "All" if not sampled else f"{len(held) - sampled} of {plural(len(held), 'condition')}"
-    return f"{which} judged by logs and settings alone, for connections were not sampled: fewer causes can be named."
+    return Words(
+        f"{which} judged by logs and settings alone, for connections were not sampled: fewer causes can be named."
+    )
 
 
 def of_conditions(obs: Observations, runs: pd.DataFrame) -> dict[str, Held]:

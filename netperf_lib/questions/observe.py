@@ -26,8 +26,10 @@ from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
 from .runs import read_data, table_of
+from .tables import Table
 
 if TYPE_CHECKING:
+    from ..data.tables import TableName
     from ..experiment.model import Contrast
 
 Codes: TypeAlias = npt.NDArray[np.int64]
@@ -235,7 +237,7 @@ def levels(
     where: Mapping[str, Any] | None = None,
     pool: str | Sequence[str] = (),
     confidence: float = 0.95,
-) -> pd.DataFrame:
+) -> Table:
     """Level of each condition: the median of its observations, with interval, range and counts.
 
     Parameters
@@ -284,7 +286,8 @@ def levels(
     heads = "n median low high smallest largest confidence share_of_limit failed missing".split()
     table = pd.DataFrame(rows, index=obs.conditions.index).reindex(columns=heads)
     table = pd.concat([obs.conditions, table], axis=1)
-    table.attrs = {
+    table = Table.of(table, metric=obs.metric)
+    table.attrs |= {
         "metric": obs.metric,
         "deployments": obs.table["unit"].nunique(),
         "notice": obs.table.attrs.get("notice"),
@@ -328,8 +331,17 @@ def levels_by(obs: Observations, name: str) -> dict[str, Observations]:
     return {level: obs.only({str(c): words[str(c)] for c in rows}) for level, rows in parts.items()}
 
 
-def details(obs: Observations, table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a table of details (intervals, percentiles) that belong to these runs, with their conditions."""
+def details(obs: Observations, table: pd.DataFrame | TableName) -> pd.DataFrame:
+    """The rows of a table of details (intervals, percentiles) that belong to these runs, with their conditions.
+
+    A name stands for the table of the experiment that the runs come from.
+    """
+    if isinstance(table, str):
+        from ..data.load import load
+
+        if not (path := obs.table.attrs.get("path")):
+            raise UsageError(f"these runs do not say where their {table} are: give that table too")
+        table = load(path, table)
     rows = table.merge(obs.runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner")
     if rows.empty:
         raise NothingToReport("the tools of these runs reported no such detail")

@@ -15,9 +15,12 @@ from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
 from ..stats.steady_state import whole
 from .families import Measure
 from .observe import Data, levels
+from .words import Headline, Words
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .tables import Table
 
 METRICS = {
     "one-way latency": "latency_oneway_us",
@@ -59,7 +62,7 @@ _PATHS = {
 _BUFFERS = {"128 MB buffers": 131072000, "buffers of 131072000 bytes": 131072000, "default buffers": None}
 
 
-def published_beside(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
+def published_beside(runs: pd.DataFrame, metric: str | None = None) -> Table:
     """Published figures and ours, condition by condition; of one metric, or of all.
 
     A condition matches a figure of the same metric if its placement (or its two hosts), streams, buffers and
@@ -72,6 +75,8 @@ def published_beside(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFr
         rows where nothing matches, or where hosts are emulated.
     """
     import pandas as pd
+
+    from .tables import Table
 
     rows = []
     if ((runs.attrs.get("experiment") or {}).get("hosts") or {}).get("source") == "lab":
@@ -92,7 +97,8 @@ def published_beside(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFr
             matches = [c for c in measure.names if _matches(measure, c, figure)] if value else []
             rows += [_beside(measure, c, figure, sum(value or ()) / 2) for c in matches]
     heads = ["condition", "metric", "source", "published", "here", "here / published"]
-    return pd.DataFrame(rows, columns=heads)
+    caption = "Published figures of the same conditions, and what was measured here."
+    return Table.of(pd.DataFrame(rows, columns=heads), caption)
 
 
 def _beside(m: Measure, condition: str, figure: Any, value: float) -> tuple[str, ...]:
@@ -131,10 +137,10 @@ def _matches(m: Measure, condition: str, figure: Any) -> bool:
     return m.unit == "us" or buffer == wish["tcp_buffer_bytes"]
 
 
-def published_words(figures: pd.DataFrame) -> str:
+def published_words(figures: pd.DataFrame) -> Headline:
     """How many figures from how many sources, in a sentence."""
     logged = int(figures["raw_log"].notna().sum())
-    return (
+    return Headline(
         f"{len(figures)} published figures from {figures['source'].nunique()} sources, {logged} of them with the log "
         "that they were taken from."
     )
@@ -145,14 +151,18 @@ def published_metrics(figures: pd.DataFrame) -> list[str]:
     return [ours for name, ours in METRICS.items() if (figures["metric"] == name).any()]
 
 
-def published_table(figures: pd.DataFrame) -> pd.DataFrame:
+def published_table(figures: pd.DataFrame) -> Table:
     """Figures as they were printed, with the columns that the source fills."""
+    from .tables import Table
+
     listed = figures.assign(printed=(figures["value"] + " " + figures["unit"].fillna("")).str.strip())
     names = [c for c in HEADS if listed[c].notna().any()]
-    return listed[names].rename(columns=HEADS)
+    sources = " and ".join(dict.fromkeys(figures["source"]))
+    caption = f"Every figure of {sources}, as it was printed; a dash: the source does not say."
+    return Table.of(listed[names].rename(columns=HEADS), caption)
 
 
-def published_logs_words(figures: pd.DataFrame) -> str:
+def published_logs_words(figures: pd.DataFrame) -> Words:
     """What the raw logs show beyond the printed figures: steadiness by the second, and how streams share."""
     import pandas as pd
 
@@ -175,7 +185,7 @@ def published_logs_words(figures: pd.DataFrame) -> str:
             if words:
                 several = "" if run.get("streams") == 1 else f", {run.get('streams')} streams"
                 lines.append(f"- {run.get('placement')}{several}: {words}.")
-    return "\n".join(["The logs show more than the figures:\n", *lines]) if lines else ""
+    return Words("\n".join(["The logs show more than the figures:\n", *lines]) if lines else "")
 
 
 def _number(value: str, unit: str) -> tuple[float, float] | None:

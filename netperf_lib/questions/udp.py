@@ -9,10 +9,13 @@ from ..errors import NothingToReport
 from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
 from .compare import runs_of
-from .observe import Data, level_names, observe
+from .observe import Data, Observations, level_names, observe
+from .words import Headline
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .tables import Table
 
 CARRIED = 0.001
 """Share of lost datagrams that still counts as carried."""
@@ -51,7 +54,8 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     if "lost_ratio" not in runs or not runs["lost_ratio"].notna().any():
         raise NothingToReport("no run counted lost datagrams")
     rated = has_rates(runs)
-    obs = observe(runs, "lost_ratio", "bitrate" if rated else (), where=where, pool=pool)
+    given = data if isinstance(data, Observations) else runs
+    obs = observe(given, "lost_ratio", "bitrate" if rated else (), where=where, pool=pool)
     others = [name for name in obs.by if name != "bitrate"]
     paths = level_names(obs, others) if others else dict.fromkeys(map(str, obs.conditions.index), "all runs")
     by_id = runs.set_index("run_id")
@@ -90,7 +94,7 @@ def has_rates(runs: pd.DataFrame) -> bool:
     return {"lost_ratio", "bitrate"} <= set(runs) and len(set(runs.loc[runs["lost_ratio"].notna(), "bitrate"])) > 1
 
 
-def datagrams_words(table: pd.DataFrame, loss: float = CARRIED) -> list[str]:
+def datagrams_words(table: pd.DataFrame, loss: float = CARRIED) -> Headline:
     """Return for each path the largest rate with at most this share of datagrams lost, and what the next one loses."""
     limit = format_value(loss, "ratio")
     lines = []
@@ -113,17 +117,19 @@ def datagrams_words(table: pd.DataFrame, loss: float = CARRIED) -> list[str]:
                 text += "), which is the highest that was asked for"
             else:
                 text += f"); at {format_value(after.iloc[0].asked_bps, 'bps')} it is {_loss(after.iloc[0])}"
-        lines.append(f"- {path}: {text}.")
-    return lines
+        lines.append(f"{path}: {text}.")
+    return Headline("\n".join(lines))
 
 
 def _loss(row: Any) -> str:
     return "none lost" if row.lost_ratio == 0 else f"{format_value(row.lost_ratio, 'ratio')} lost"
 
 
-def datagrams_table(table: pd.DataFrame) -> pd.DataFrame:
+def datagrams_table(table: pd.DataFrame) -> Table:
     """The rates as a table for a page: rate, received, loss (median and largest), jitter, runs."""
     import pandas as pd
+
+    from .tables import Table
 
     words = {"asked_bps": "rate asked for", "sent_bps": "sent", "received_bps": "received"}
     shown = pd.DataFrame({"condition": table["path"]})
@@ -135,4 +141,5 @@ def datagrams_table(table: pd.DataFrame) -> pd.DataFrame:
     shown["runs"] = [
         f"{n}" + (f", {f} failed" if f else "") for n, f in zip(table["runs"], table["failed"], strict=True)
     ]
-    return shown
+    caption = "Rate asked for, sent and received; loss of the median run and of the worst; jitter: medians."
+    return Table.of(shown, caption)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from html import escape
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ..errors import NothingToReport, UsageError, visible
 from ..experiment.model import Contrast
@@ -50,6 +51,36 @@ def shortened(notice: str, most: int = 130) -> str:
     """What a notice says first, for a footer or a corner of a figure: the words before its first stop."""
     first = re.split(r"[;.] |[.;]$", notice)[0]
     return first if len(first) <= most else f"{first[: most - 1]}…"
+
+
+class Words(str):
+    """Sentences that were computed from data: text, which Jupyter and a report show as it is.
+
+    Lines that begin with a dash are the items of a list.
+    """
+
+    kind = "words"
+
+    @classmethod
+    def of(cls, *sentences: str) -> Self:
+        """Join sentences to a paragraph, or to a list where each begins with a dash."""
+        parts = [s.strip() for s in sentences if s and s.strip()]
+        return cls(("\n" if all(s.startswith("- ") for s in parts) else " ").join(parts))
+
+    @property
+    def html(self) -> str:
+        """The sentences in a page, escaped; a line each."""
+        return "".join(f"<p>{escape(line)}</p>" for line in self.splitlines())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        text = str(self)
+        return {"text/plain": text, "text/markdown": as_markdown(text), MIME: {"kind": self.kind, "text": text}}
+
+
+class Headline(Words):
+    """What a page says first: the report puts it on top, with what was measured."""
+
+    kind = "headline"
 
 
 def as_text(markdown: str) -> str:

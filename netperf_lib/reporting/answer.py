@@ -18,12 +18,12 @@ from ..questions.observe import Data, Observations, levels, observe
 from ..questions.pairs import ends_of, pairs_words
 from ..questions.published_figures import published_beside
 from ..questions.runs import HOSTS, read_data, table_of
-from ..questions.words import contrasts, describe, factor_of, headline
+from ..questions.tables import Table
+from ..questions.words import Headline, Words, contrasts, describe, factor_of, headline
 from ..stats import Family
 from ..stats.result import plain as as_json
 from ..stats.result import quantity
-from .blocks import Shown, findings, table, verdicts
-from .cover import cover
+from .blocks import findings, show, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,35 +84,35 @@ class Answer:
         return self.observations.notes
 
     @property
-    def headline(self) -> str:
+    def headline(self) -> Headline:
         """The clearest finding in a sentence; for pairs of hosts the best and the worst."""
         main = self.main
         if len(main.asked) == 2 and main.asked[0].startswith("client"):
-            return pairs_words(main)
+            return Headline(pairs_words(main))
         settled = any(c.settled for c in self.verdicts)
-        return headline(self.verdicts) if settled else levels_words(levels(main), self.metric)
+        return Headline(headline(self.verdicts) if settled else levels_words(levels(main), self.metric))
 
     @property
-    def words(self) -> str:
+    def words(self) -> Words:
         """What was measured, and what splits it, in sentences."""
         main, notes = self.main, "".join(f" {note[:1].upper()}{note[1:]}." for note in self.notes)
         held = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
         some = held and len(main.conditions) < len(self.observations.conditions)
-        return f"{describe(self.observations)}{notes}" + (f" Figures show {', '.join(held)}." if some else "")
+        return Words(f"{describe(self.observations)}{notes}" + (f" Figures show {', '.join(held)}." if some else ""))
 
-    def plot(self, *, ax: Axes | None = None) -> Any:
+    def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the value of each round, by condition; see `netperf_lib.plots.rounds`."""
         from ..plots import rounds
 
         return rounds(self.main, ax=ax)
 
-    def plot_ratios(self, *, ax: Axes | None = None) -> Any:
+    def plot_ratios(self, *, ax: Axes | None = None) -> Axes:
         """Draw the ratios of the comparisons; see `netperf_lib.plots.forest`."""
         from ..plots import forest
 
         return forest(self.verdicts, ax=ax)
 
-    def table(self) -> Shown:
+    def table(self) -> Table:
         """Return the levels in words, with units, and medians of what the same runs measured too."""
         shown, unit = self.levels.reset_index(), metric_of(self.metric).unit
         spans = (format_span(low, high, unit) for low, high in zip(shown["low"], shown["high"], strict=True))
@@ -123,14 +123,15 @@ class Answer:
         shown = shown.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
-        return table(shown, caption, metric=self.metric)
+        return Table.of(shown, caption, metric=self.metric)
 
-    def published(self) -> Shown:
+    def published(self) -> Table:
         """Return what others published of these conditions beside what was measured here."""
-        rows = published_beside(self.runs, self.metric).drop(columns="metric")
-        here = rows["condition"].isin(list(map(str, self.observations.conditions.index)))
-        caption = "Published figures of the same conditions, and what was measured here."
-        return table(rows[here] if here.any() else rows, caption)
+        rows = published_beside(self.runs, self.metric)
+        caption = rows.attrs["shown"]["caption"]
+        frame = rows.drop(columns="metric")
+        here = frame["condition"].isin(list(map(str, self.observations.conditions.index)))
+        return Table.of(frame[here] if here.any() else frame, caption)
 
     def card(self) -> Any:
         """Draw the clearest comparison as a card to paste; ``savefig(path, dpi=100)`` writes 1200 × 630 pixels.
@@ -163,21 +164,18 @@ class Answer:
             rows.append(f"  {name}: {median}{span}, n = {row['n']}" if row["n"] else f"  {name}: –")
         return "\n".join([title, *rows, *(f"  {c.words}" for c in self.verdicts), *(f"  ! {n}" for n in self.notes)])
 
-    def shown(self) -> list[Shown]:
-        """What a notebook shows: facts and headline, verdicts and what to do, each finding in a sentence."""
-        parts = [cover(self.runs, words=self.headline)]
+    def shown(self) -> list[Any]:
+        """What a notebook shows: the headline, verdicts and what to do, each finding in a sentence."""
+        parts: list[Any] = [self.headline]
         if len(self.verdicts):
             parts += [verdicts(self.verdicts, self.contrasts or None), findings(self.verdicts, warnings=False)]
         return parts
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        for part in self.shown():
-            display(part)  # type: ignore[no-untyped-call]
+        show(self.shown())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": "".join(part.html for part in (*self.shown(), self.table()))}
+        return {"text/plain": repr(self), "text/html": "".join(p.html for p in (*self.shown(), self.table()))}
 
 
 def ask(

@@ -7,18 +7,16 @@ and the notebook cannot disagree.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import METRICS, format_value, plural
-from ..questions.words import MIME, advice, as_markdown, effect, span
+from ..metrics import METRICS, format_value
+from ..questions.words import MIME, Words, advice, effect, span
 from ..stats.limits import UNKNOWN
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..experiment.model import Contrast
     from ..stats import Comparison, Family
 
@@ -50,25 +48,12 @@ class Shown:
         return {"text/plain": self.text, "text/html": self.html, MIME: self.content}
 
 
-# -- words ---------------------------------------------------------------------------------------------------------
+def show(parts: Iterable[Any]) -> None:
+    """Show one thing after another in a notebook."""
+    from IPython.display import display
 
-
-def say(*sentences: str) -> Shown:
-    """Show sentences that were computed from the data: a paragraph, or a list where each begins with a dash."""
-    kept = [s.strip() for s in sentences if s and s.strip()]
-    text = ("\n" if all(s.startswith("- ") for s in kept) else " ").join(kept)
-    return _Words("words", text)
-
-
-class _Words(Shown):
-    """Sentences: text, which is escaped where it is rendered."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(kind, html="", text=text)
-        self.content["text"] = text
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return {"text/plain": self.text, "text/markdown": as_markdown(self.text), MIME: self.content}
+    for part in parts:
+        display(part)  # type: ignore[no-untyped-call]
 
 
 CALLOUTS = {"note": "#0072b2", "tip": "#00795a", "important": "#0072b2", "warning": "#e69f00", "caution": "#b8420a"}
@@ -93,97 +78,6 @@ def callout(text: str, *, title: str | None = None, level: str = "note") -> Show
     return box
 
 
-# -- tables --------------------------------------------------------------------------------------------------------
-
-
-LEVEL = ("median", "low", "high", "smallest", "largest")
-"""Columns of a table of levels that have the unit of the metric."""
-SHARE = ("confidence", "variation", "slowest")
-"""Columns that are shares."""
-
-
-def _same_words(column: str, value: float) -> str:
-    """What a caption says instead of a column that is the same in all rows."""
-    return f"{plural(int(value), 'run')} each" if column == "n" else f"confidence {100 * value:.4g} %"
-
-
-def _cell(value: Any, unit: str | None) -> str:
-    import pandas as pd
-
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if unit is not None:
-        return format_value(float(value), unit)
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
-    if isinstance(value, list | tuple | set):
-        return ", ".join(map(str, value))
-    return str(value)
-
-
-def table(
-    frame: pd.DataFrame,
-    caption: str | None = None,
-    *,
-    metric: str | None = None,
-    columns: Mapping[str, str] | None = None,
-) -> Shown:
-    """Show a table, all of its rows; a missing value is a dash. A table without rows is not shown.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        The rows. A column named as a metric is shown with its unit.
-    caption : str, optional
-        What it shows.
-    metric : str, optional
-        Metric that gives the unit of the columns of a level (median, low, high, smallest, largest).
-    columns : dict, optional
-        Columns to show, and their headings; default all.
-    """
-    import pandas as pd
-
-    from .tables import numeric
-
-    if frame.empty:  # what was not measured is not shown
-        return say("")
-    names = dict(columns) if columns else {str(c): _heading(str(c)) for c in frame.columns}
-    plain = frame.rename(columns=str)[list(names)]
-    if metric is not None and len(plain) > 1 and caption:
-        same = [c for c in ("n", "confidence") if c in names and plain[c].notna().all() and len(set(plain[c])) == 1]
-        words = [_same_words(c, plain[c].iloc[0]) for c in same]
-        caption = f"{caption.rstrip('.')}{''.join(f'; {w}' for w in words)}."
-        names = {c: name for c, name in names.items() if c not in same}
-        plain = plain[list(names)]
-    units = {c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names}
-    units |= {c: "bps" for c in ("slowest_stream", "fastest_stream") if c in names}
-    if metric is not None:
-        units |= {c: METRICS[metric].unit for c in LEVEL if c in names}
-    rows = [
-        [
-            _cell(v.item() if hasattr(v, "item") and not isinstance(v, pd.Timestamp) else v, units[c])
-            for c, v in zip(names, row, strict=True)
-        ]
-        for row in plain.itertuples(index=False, name=None)
-    ]
-    head = list(names.values())
-    right = [numeric([r[i] for r in rows]) for i in range(len(head))]
-    html = markup("table", head, rows, caption, right)
-    text = "\n".join("  ".join(r) for r in [head, *rows])
-    return Shown("table", html=html, text=text, caption=caption, columns=head, rows=rows)
-
-
-HEADINGS = {"n": "Runs", "low": "Lower end", "high": "Upper end"}
-
-
-def _heading(name: str) -> str:
-    if name in HEADINGS:
-        return HEADINGS[name]
-    return METRICS[name].label if name in METRICS else name[:1].upper() + name[1:].replace("_", " ")
-
-
 # -- verdicts ------------------------------------------------------------------------------------------------------
 
 MARKS = {
@@ -197,7 +91,13 @@ MARKS = {
 """Shape and colour of a verdict; white text on each has a contrast above 4.5 : 1."""
 
 
-def findings(family: Iterable[Comparison], *, warnings: bool = True) -> Shown:
+class Findings(Words):
+    """The sentences of a table of verdicts."""
+
+    kind = "findings"
+
+
+def findings(family: Iterable[Comparison], *, warnings: bool = True) -> Words:
     """Show every finding of a family in a separate sentence.
 
     Parameters
@@ -211,7 +111,7 @@ def findings(family: Iterable[Comparison], *, warnings: bool = True) -> Shown:
     marks, notes = _warnings(family)
     notes = notes if warnings else []
     lines = [f"- {c.words}.{f' {mark}.' if mark else ''}" for c, mark in zip(family, marks, strict=True)]
-    return _Words("findings", "\n".join([*lines, *(f"- {note}" for note in notes)]))
+    return Findings.of(*lines, *(f"- {note}" for note in notes))
 
 
 def _warnings(family: Sequence[Comparison]) -> tuple[list[str], list[str]]:

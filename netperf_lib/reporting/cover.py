@@ -14,12 +14,11 @@ from ..data.layout import Store
 from ..errors import StoreError, UsageError
 from ..hosts import SOURCES, source
 from ..metrics import plural
+from ..questions.claims import HOLDS, claims
 from ..questions.lead import conclude
-from ..questions.observe import observe
 from ..questions.runs import given, status_counts
 from ..questions.words import headline, shortened
-from ..stats.intervals import DEPLOYMENTS
-from .blocks import Shown, markup, say, table
+from .blocks import Shown, markup
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,8 +85,8 @@ def cover(
         ["Tools", _some(_levels(runs, "tool"), 4)],
         ["Measured", measured],
     ]
-    if claims := _claims(runs):
-        facts.append(["Placement", _proven(claims)])
+    if claimed := claims(runs):
+        facts.append(["Placement", _proven(claimed)])
     if root := root_of(runs):
         facts.append(["Root digest", root[:16]])
     if len(names) > 1:  # of these the experiments have different ones
@@ -110,99 +109,6 @@ def cover(
     )
 
 
-def glance(runs: pd.DataFrame) -> list[Any]:
-    """What was measured, for the first page: matrices of the pairs, a long experiment over time, else a table.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        The table of runs.
-
-    Returns
-    -------
-    list
-        Figures, words and tables to display, one after another.
-    """
-    from .. import plots, questions
-
-    if len(_levels(runs, "experiment")) > 1:  # each has a report of its own
-        counts = runs.assign(ok=runs["status"] == "ok").groupby("experiment", sort=False)
-        found = counts.agg(runs=("ok", "size"), complete=("ok", "sum"), started=("started_utc", "min")).reset_index()
-        found["started"] = found["started"].dt.strftime("%Y-%m-%d %H:%M").fillna("–")
-        return [table(found, "The experiments of this data root.")]
-    planned: dict[str, list[str]] = {}
-    for page in questions.pages(runs):
-        planned.setdefault(page.notebook, []).append(page.parameters.get("metric", ""))
-    shown: list[Any] = []
-    for metric in planned.get("pairs", ()):
-        ends = questions.ends_of(runs, metric)
-        obs = observe(runs.dropna(subset=list(ends)), metric, by=ends).main()
-        shown += [plots.matrix(obs), say(questions.pairs_words(obs))]
-    shown += [plots.over_time(questions.ask_history(runs, metric)) for metric in planned.get("time", ())]
-    if shown and runs["placement"].nunique() < 2:
-        return shown
-    medians = questions.overview(runs)
-    medians, sentences = _folded(medians)
-    heads = {c: c if i else c.capitalize() for i, c in enumerate(map(str, medians))}
-    medians_shown = table(medians, "Medians of the complete runs; a dash: not measured.", columns=heads)
-    return [medians_shown, *([say(*sentences)] if sentences else []), *shown]
-
-
-def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """What was measured in one place only, as a sentence for each place instead of rows of dashes."""
-    values = medians.iloc[:, 1:]
-    alone = values.notna().sum(axis="columns") == 1
-    if medians.columns[0] != "measured" or alone.all() or values.shape[1] < 2:
-        return medians, []
-    sentences = []
-    for place in values.columns[values[alone].notna().any()]:
-        cells = medians.loc[alone & values[place].notna(), ["measured", place]].itertuples(index=False)
-        listed = "; ".join(f"{what[:1].lower()}{what[1:]}: {value}" for what, value in cells)
-        sentences.append(f"Only {place}: {listed}.")
-    return medians[~alone].dropna(axis="columns", how="all"), sentences
-
-
-def caveats(runs: pd.DataFrame, family: Iterable[Comparison]) -> Shown:
-    """Show what the verdicts of a report hold for, and what is uncertain about them.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        The table of runs.
-    family : Family
-        The verdicts.
-    """
-    _, failed, excluded = status_counts(runs)
-    deployments = runs["deployment"].nunique()
-    where = "these VMs" if deployments == 1 else f"these {deployments} deployments"
-    family = list(family)
-    what = "The verdicts hold" if family else "The values hold"
-    lines = [f"- {what} for {where} and the hours in which they were measured."]
-    if deployments < DEPLOYMENTS:
-        lines[0] += (
-            " Another deployment of the same request may land elsewhere; only "
-            f"{DEPLOYMENTS} or more deployments say something about a placement as such."
-        )
-    if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
-        lines.append(f"- Assumed: {'; '.join(assumed)}.")
-    if added := runs.attrs.get("added"):
-        lines.append(
-            f"- {plural(added, 'contrast')} added after the first run: exploratory, an interval but no verdict."
-        )
-    if unlabelled := int(runs["placement"].isna().sum()):
-        lines.append(f"- The placement of {plural(unlabelled, 'run')} is not known: label them, or they count as one.")
-    if false := [
-        f"{c['host'] or c['deployment']}: {c['claim']}" for c in _stored(runs) if c["factor"] and c["holds"] is False
-    ]:
-        lines.append(f"- Measured although declared factors are proven false: {'; '.join(false)}.")
-    open_ = [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]
-    if open_:
-        lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
-    if failed or excluded:
-        lines.append(f"- {plural(failed, 'run')} of {len(runs)} failed and {excluded} were excluded; none are used.")
-    return say(*lines)
-
-
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
@@ -212,20 +118,6 @@ def _version(package: str) -> str:
 
 PROOFS = "proofs of placement"
 """Title of a group of rows that a report with a page on quality does not repeat."""
-HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
-
-
-def _claims(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
-    """Claims about the hosts: where, what, whether it holds, and the evidence."""
-    return [(c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "") for c in _stored(runs)]
-
-
-def _stored(runs: pd.DataFrame) -> list[dict[str, Any]]:
-    """Claims about the hosts as they are stored; a table made by hand has none."""
-    try:
-        return Store.at(runs.attrs["path"]).claims()
-    except (KeyError, StoreError):
-        return []
 
 
 def root_of(runs: pd.DataFrame) -> str | None:
@@ -236,25 +128,13 @@ def root_of(runs: pd.DataFrame) -> str | None:
         return None
 
 
-def _proven(claims: list[tuple[str, str, str, str]]) -> str:
+def _proven(claimed: list[tuple[str, str, str, str]]) -> str:
     """How many claims about the hosts are proven, and how many are not."""
-    count = Counter(holds for _, _, holds, _ in claims)
+    count = Counter(holds for _, _, holds, _ in claimed)
     flagged = [
         f"{n} {words if n == 1 else words.replace('does', 'do')}" for words, n in count.items() if words != HOLDS[True]
     ]
-    return f"{count[HOLDS[True]]} of {len(claims)} claims proven" + (f"; {', '.join(flagged)}" if flagged else "")
-
-
-def proofs(runs: pd.DataFrame) -> Shown:
-    """Show the evidence of where the hosts were and how they were set up."""
-    import pandas as pd
-
-    claims = pd.DataFrame(_claims(runs), columns=["where", "claim", "holds", "evidence"])
-    if claims.empty:
-        return say("The source of the hosts recorded no proof of where they were: the placements are as declared.")
-    if (claims["holds"] == HOLDS[True]).all():
-        return table(claims.drop(columns="holds"), "Claims about the hosts, and the evidence for each; all hold.")
-    return table(claims, "Claims about the hosts, and the evidence for each.")
+    return f"{count[HOLDS[True]]} of {len(claimed)} claims proven" + (f"; {', '.join(flagged)}" if flagged else "")
 
 
 def _spent(runs: pd.DataFrame, experiment: dict[str, Any], plan: dict[str, Any]) -> list[list[str]]:
@@ -312,7 +192,7 @@ def provenance(runs: pd.DataFrame) -> Shown:
     ]
     machines = [row for row in known if row[1] != "–"]
     shown = [
-        [f"{where}: {what}", holds + (f" ({shows})" if shows else "")] for where, what, holds, shows in _claims(runs)
+        [f"{where}: {what}", holds + (f" ({shows})" if shows else "")] for where, what, holds, shows in claims(runs)
     ]
     software = ", ".join(f"{p} {_version(p)}" for p in SOFTWARE)
     machines.append(["software", f"Python {platform.python_version()}, {software}"])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -289,7 +289,9 @@ def report(
         # are executed
         with warm_kernels(2 if several and _idle() else 1) as kernels:
             from ..data.ingest import current
+            from ..data.load import load
             from ..experiment.model import Report
+            from ..questions.history import measurements
 
             store = _located(experiment_path)
             place = str(experiment_path) if store is None else store.location
@@ -301,8 +303,9 @@ def report(
             _refuse_files(chosen.notebooks or ())
             pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
             steps = len(pages) + (len(pages) > 1)
+            measured = cache(lambda name: load(measurements(place, name)))
             executed = [
-                kernels.submit(partial(_execute, page, folder, page.parameters | {"experiment": place}))
+                kernels.submit(partial(_execute, page, folder, page.parameters | {"experiment": place}, measured))
                 for page in pages
             ]
             explorer = _explorer(store, folder) if store is not None and to == "html" else None
@@ -387,7 +390,9 @@ def _literal(place: Path) -> str:
     return str(place).replace("{", "{{").replace("}", "}}")
 
 
-def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Kernel) -> None:
+def _execute(
+    page: _Page, folder: Path, given: dict[str, Any], measured: Callable[[str | None], Any], kernel: Kernel
+) -> None:
     """Execute a notebook; it ends well, or with nothing to report, or with an error that its page shows."""
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -434,12 +439,30 @@ def _execute(page: _Page, folder: Path, given: dict[str, Any], kernel: Kernel) -
     values = done.metadata.get("papermill", {}).get("parameters", {})
     done.metadata["netperf"] = {"parameters": {page.key: defaults | values}}
     _close(done, page.error)
+    if "experiment" in declared:
+        with suppress(NetperfError):  # then the page says itself that there is no experiment
+            _furnish(done, measured((defaults | values).get("name")))
     if page.title:
         from ..questions.words import as_markdown
 
         title = f"# {as_markdown(page.title)}"
         head = next(c for c in done.cells if c.cell_type == "markdown")
         head.source = re.sub(r"\A#[^\n]*", lambda _: title, head.source)
+
+
+def _furnish(book: Any, runs: Any) -> None:
+    """Put what was measured on top of a page, with its headline, and at its end how the page was made."""
+    from nbformat import v4
+
+    from ..questions.words import MIME
+    from .cover import cover, provenance
+
+    new: Any = v4
+    outputs = [o for c in book.cells for o in c.get("outputs", ()) if MIME in o.get("data", {})]
+    for output in [o for o in outputs if o["data"][MIME]["kind"] == "headline"][:1]:
+        output["data"] = cover(runs, words=output["data"][MIME]["text"])._repr_mimebundle_()
+    shown = new.new_output("display_data", provenance(runs)._repr_mimebundle_())
+    book.cells.append(new.new_code_cell("", outputs=[shown]))
 
 
 def _markdown(block: dict[str, str]) -> str:
@@ -472,8 +495,7 @@ def _close(book: Any, error: str | None) -> None:
             book.metadata["netperf"]["nothing"] = reason
         shown = v4.new_output("display_data", {MIME: block, "text/markdown": _markdown(block)})  # type: ignore[no-untyped-call]
         cell.outputs = [*(o for o in cell.outputs if o.output_type != "error"), shown]
-        always = [c for c in book.cells[i + 1 :] if reason is not None and "always" in c.metadata.get("tags", [])]
-        book.cells = [*book.cells[: i + 1], *always]
+        book.cells = book.cells[: i + 1]
         return
     if error:
         block = {"kind": "callout", "level": "caution", "title": "This page could not be made", "text": f"{error}."}

@@ -54,7 +54,7 @@ class Kernel:
             connection_file=str(folder / f"{name}.json"),  # with the key to the kernel
             **({"transport": "ipc", "ip": str(folder / name)} if short else {}),
         )
-        preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.page.cover"
+        preload = "import netperf_lib as npl; npl.plots; npl.load; npl.compare; npl.ask, npl.summary"
         # what stays until the end is not searched for garbage before each notebook
         lines = f"import gc; gc.disable(); {preload}; gc.freeze(); gc.enable()"
         loaded = [] if beside else ["--HistoryManager.enabled=False", f"--IPKernelApp.exec_lines={lines}"]

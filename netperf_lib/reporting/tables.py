@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..questions.tables import numeric
+
 WIDTH = 170.0
 """Millimetres between the margins."""
 CHARACTER = 1.62
@@ -21,15 +23,6 @@ READABLE = 8.0
 """Points below which a table is made smaller only when wrapping does not help."""
 SMALLEST = 6.5
 """Points below which a table is cut into parts rather than made smaller."""
-
-_ONE = r"[-−+±]?\s*[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?\s*[^\s\d]{0,7}(?:/s)?"
-NUMBER = re.compile(rf"{_ONE}(?: to {_ONE})?")
-
-
-def numeric(cells: Sequence[str]) -> bool:
-    """Whether a column holds numbers, with or without a unit; missing values do not count."""
-    told = [c for c in cells if c.strip() not in ("", "–", "-", "NaN", "nan", "None", "NaT", "<NA>")]
-    return bool(told) and all(NUMBER.fullmatch(c.strip()) for c in told)
 
 
 def fitted(header: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], *, caption: str | None) -> dict[str, Any]:

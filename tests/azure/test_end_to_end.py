@@ -28,7 +28,8 @@ from netperf_lib.experiment.placements import PLACED
 from netperf_lib.hosts import azure, inventory
 from netperf_lib.hosts.azure import az as az_module
 from netperf_lib.hosts.azure import template
-from netperf_lib.reporting.cover import caveats
+from netperf_lib.questions.lead import Lead
+from netperf_lib.reporting.summary import Summary
 
 from . import test_real
 from .cloud import BASE, OTHER, SUBSCRIPTION
@@ -196,7 +197,7 @@ def test_all_zone_pairs_in_an_existing_subnet_and_what_is_not_proven_is_in_the_r
     assert logical == {f"{a}→{b}" for a in zones for b in zones if a != b}
     assert set(runs["server_zone_physical"]) == {f"westeurope-az{z}" for z in zones}
 
-    assert "z3: virtual function present" in caveats(runs, ()).text
+    assert "z3: virtual function present" in Summary(Lead((), (), (), declared=False), runs).caveats
     (pdf,) = npl.report(tmp_path / "data" / "probe", notebooks=["07-quality"])
     page = " ".join(" ".join(p.extract_text() for p in pypdf.PdfReader(pdf).pages).split())
     (deployment,) = store.deployments().values()

@@ -29,6 +29,7 @@ from netperf_lib.hosts.azure.failures import error_of
 from netperf_lib.hosts.azure.state import State
 from netperf_lib.hosts.azure.topology import topology
 from netperf_lib.questions.lead import conclude
+from netperf_lib.reporting.cover import provenance
 
 from ..conftest import REPO
 from .cloud import BASE, OTHER, SUBSCRIPTION, Answer, Cloud
@@ -705,10 +706,10 @@ def test_the_last_page_of_a_report_says_what_it_did_cost(tmp_path: Path) -> None
     folder = tmp_path / "lab"
     shutil.copytree(REPO / "data" / "recorded" / "lab-full", folder)
     runs = npl.load(folder)
-    before = str(npl.page.provenance(runs))
+    before = str(provenance(runs))
     assert "cost of the hosts" not in before
     runs.attrs["experiment"] = {**runs.attrs["experiment"], "hosts": {"source": "azure", "options": {}}}
-    assert "cost of the hosts" not in str(npl.page.provenance(runs)), "nothing was recorded"
+    assert "cost of the hosts" not in str(provenance(runs)), "nothing was recorded"
     items = (
         prices.Item(name="vm", quantity=2, price=0.5),
         prices.Item(name="transfer", quantity=100, likely=40, price=0.1, hourly=False),
@@ -720,7 +721,7 @@ def test_the_last_page_of_a_report_says_what_it_did_cost(tmp_path: Path) -> None
         kept.note(record["name"], made=True, tags={"netperf-created": created})
         kept.gone(record["name"])
         kept.clear()
-    html = npl.page.provenance(runs).html
+    html = provenance(runs).html
     found = re.search(r"about ([\d.]+) USD, by the price list; ([\d.]+) for each of (\d+) answered questions", html)
     assert found, html
     share = len(runs) / len(json.loads((folder / "plan.json").read_text("utf-8"))["trials"])

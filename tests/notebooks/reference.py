@@ -20,10 +20,6 @@ from netperf_lib.reporting import notebooks
 FOLDER = Path(__file__).parent / "reference"
 WHERE = 'import os\n\nexperiment = os.environ["{}"]'
 """Stands in for the experiment that papermill injected: it lies elsewhere each time."""
-IGNORED = ("npl.page.provenance(runs)", "npl.page.provenance(exp.runs)")
-"""Cells that tell of versions."""
-
-
 PAGES = (
     "summary",
     "01-placement-latency",
@@ -61,9 +57,6 @@ def comparable(book: Any, where: str) -> Any:
         if "injected-parameters" in tags:
             others = [line for line in cell.source.splitlines() if not line.startswith(("#", "experiment ="))]
             cell.source = "\n".join([WHERE.format(where), *others])
-        if cell.source in IGNORED:
-            cell.metadata["tags"] = [*tags, "nbval-ignore-output"]
-            cell.outputs = []
         for output in cell.get("outputs", ()):
             html = output.get("data", {}).get("text/html")
             if html:  # a picture is not compared, and need not be kept

@@ -195,14 +195,14 @@ OUTSIDE = """() => {
 
 def test_no_text_of_a_figure_leaves_its_canvas_in_a_browser(browser: Any) -> None:
     runs = npl.load(npl.recorded())
-    figures = [
+    charts: list[Any] = [
         npl.plots.rounds(runs, "latency_oneway_us"),
         npl.plots.forest(npl.compare(runs)),
         npl.plots.rounds(runs, "throughput_bps"),
         npl.plots.drift(runs, "latency_oneway_us"),
     ]
     page = browser.new_page(viewport={"width": 1000, "height": 1400})
-    page.set_content("".join(f"<p>{f.svg()[f.svg().index('<svg') :]}</p>" for f in figures))
+    page.set_content("".join(f"<p>{svg[svg.index('<svg') :]}</p>" for svg in (chart.drawn.svg() for chart in charts)))
     page.evaluate("() => document.fonts.ready")
     # the check would be worth nothing with a font that the browser took instead
     assert page.evaluate("() => [...document.fonts].filter(f => f.status === 'loaded').length") >= 1

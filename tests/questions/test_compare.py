@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from matplotlib.axes import Axes
 
 import netperf_lib as npl
 from netperf_lib.cli import npl as cli
@@ -120,10 +123,10 @@ def test_an_answer_shows_itself(exp: npl.Results) -> None:
         assert str(name) in shown["text/plain"]
         assert str(name) in shown["text/html"]
     assert all(c.words in shown["text/plain"] for c in answer.verdicts)
-    assert "every run in time order" in answer.plot().caption
+    assert "every run in time order" in repr(answer.plot())
     _, ax = plt.subplots()
     assert answer.plot(ax=ax) is ax
-    assert len(ax.lines) == len(answer.main.conditions) == 4
+    assert len({line.get_color() for line in ax.lines}) == len(answer.main.conditions) == 4
     assert npl.ask(exp, by="streams").metric == "throughput_bps"  # latency has no streams
 
 
@@ -141,12 +144,57 @@ def test_every_plot_splits_by_the_factors_that_are_asked_about_and_draws_into_gi
     assert npl.plots.ecdf(percentiles, exp, hue="placement", ax=axes[0]) is axes[0]
     assert npl.plots.intervals(intervals, exp, hue="streams", ax=axes[1]) is axes[1]
     assert all(ax.lines for ax in axes)
+    plot: Any
     for plot, table in ((npl.plots.ecdf, percentiles), (npl.plots.intervals, intervals)):
         with pytest.raises(UsageError, match="no factor 'banana'"):
             plot(table, exp, hue="banana")
 
 
-@pytest.mark.parametrize("part", ["fleet", "hosts", "page", "plots", "questions", "stats", "workshop"])
+PLOTTED: dict[str, tuple[Any, ...]] = {
+    "matrix": ("data/recorded/zones", "latency_oneway_us"),
+    "lost_by_rate": ("data/recorded/datagrams",),
+    "by_clock": ("data/recorded/day",),
+    "over_time": ("data/recorded/day",),
+    "share": (None, 10),
+    **dict.fromkeys(("streams", "roofline", "waits", "roofs", "ecdf", "shift", "intervals", "forest"), (None,)),
+}
+"""What a plot is drawn of, where it is not the latency of the experiment that comes with the library."""
+
+
+@pytest.mark.parametrize("name", [n for n in npl.plots.__all__ if n[0].islower()])
+def test_every_plot_returns_axes_that_show_themselves_and_composes(
+    exp: npl.Results, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    data, *metric = PLOTTED.get(name, (None, "latency_oneway_us"))
+    plot = getattr(npl.plots, name)
+    alone = plot(data or exp, *metric)
+    assert isinstance(alone, Axes)
+    shown = alone._repr_mimebundle_()  # type: ignore[attr-defined]
+    assert "was sampled" in shown["text/plain"] if name == "waits" else "<figure" in shown["text/html"]
+    _, grid = plt.subplots(1, 2)
+    assert plot(data or exp, *metric, ax=grid[1]) is grid[1]
+    assert grid[1].has_data() or grid[1].texts
+    assert not grid[0].has_data()
+    assert {"hue", "col", "where", "ax"} <= set(inspect.signature(plot).parameters)
+    assert "ax : Axes" in plot.__doc__
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", ["rounds", "levels", "drift", "ecdf", "intervals", "streams", "waits", "over_time"])
+def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) -> None:
+    metric = {"rounds": "latency_oneway_us", "levels": "latency_oneway_us", "drift": "latency_oneway_us"}.get(name)
+    col = {"streams": "tcp_buffer_bytes", "over_time": "accelerated"}.get(name, "placement")
+    panels = getattr(npl.plots, name)(exp, metric, col=col)
+    titles = [axes.get_title(loc="left") for axes in panels]
+    assert len(titles) == len(set(titles)) > 1
+    assert all(axes.has_data() or axes.texts for axes in panels)
+    assert "text/html" in panels._repr_mimebundle_()
+    assert exp.notice
+    assert panels[0].figure.get_supxlabel()
+
+
+@pytest.mark.parametrize("part", ["fleet", "hosts", "plots", "questions", "stats", "workshop"])
 def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
     module = getattr(npl, part)
     names = dir(module)

@@ -14,6 +14,7 @@ from netperf_lib.cli import npl as command
 from netperf_lib.errors import UsageError
 from netperf_lib.questions.limits import limits
 from netperf_lib.questions.lines import lines, markdown, text
+from netperf_lib.reporting.blocks import verdicts
 from netperf_lib.reporting.explorer import explore
 
 LAB = Path("data/recorded/lab-full")
@@ -77,7 +78,7 @@ def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> Non
     assert "Held back by: window on 4 of 12 conditions" in str(lead)
     throughput = [c.metric == "throughput_bps" for c in lead.family]
     assert [all(sides) for sides in lead.held] == throughput
-    shown = npl.page.verdicts(lead.family, lead.contrasts, lead.recommendations, lead.held)
+    shown = verdicts(lead.family, lead.contrasts, lead.recommendations, lead.held)
     assert "732 Mbit/s (window)" in shown.html
     rows = text(lines(lead.family, lead.held))
     assert "held back by" in rows
@@ -94,8 +95,8 @@ def test_the_page_shows_what_the_sender_waited_for_and_the_roofs() -> None:
     assert held.times == pytest.approx({"receive window": 0.9, "send buffer": 0.0, "program": 0.0, "path": 0.1})
     assert (paced.limit.cause, paced.times["program"]) == ("rate", pytest.approx(0.9))
     assert held.roofs["link"] == 8e9
-    assert "receive window 90%" in npl.plots.waits([held, paced]).alt
-    assert "link 8 Gbit/s" in npl.plots.roofs([held, paced]).alt
+    assert "receive window 90%" in repr(npl.plots.waits([held, paced]))
+    assert "link 8 Gbit/s" in repr(npl.plots.roofs([held, paced]))
     assert [page.key for page in npl.questions.pages(table(*[row()] * 3)) if page.notebook == "08-limits"]
 
 

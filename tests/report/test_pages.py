@@ -17,11 +17,14 @@ import netperf_lib as npl
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.colours import colours
+from netperf_lib.questions.lead import Lead
 from netperf_lib.questions.words import MIME, effect, span
 from netperf_lib.reporting import blocks
 from netperf_lib.reporting.blocks import CALLOUTS, MARKS
 from netperf_lib.reporting.book import combine
+from netperf_lib.reporting.cover import cover
 from netperf_lib.reporting.html import inlined
+from netperf_lib.reporting.summary import Summary
 from netperf_lib.stats.result import difference, spread
 
 from . import made
@@ -41,7 +44,7 @@ def test_a_verdict_is_readable_in_both_themes(verdict: str) -> None:
 
 def test_no_text_of_a_block_has_a_colour_that_a_theme_may_hide() -> None:
     for level in CALLOUTS:
-        html = npl.page.callout("words", title="title", level=level).html
+        html = blocks.callout("words", title="title", level=level).html
         assert "color:" not in html.replace("border-left-color", "").replace("background", "")
 
 
@@ -63,7 +66,7 @@ def doubted(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_claim_that_does_not_hold_warns_beside_each_verdict_that_rests_on_it(doubted: Any) -> None:
     declared = npl.questions.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
-    table = npl.page.verdicts(family, declared)
+    table = blocks.verdicts(family, declared)
     claims = [n for n in table.content["notes"] if "one way takes 40 µs (median 59 µs)" in n]
     assert len(claims) == 1, "a warning is told once, below the table"
     mark = claims[0].split(":")[0].removeprefix("Warning ")
@@ -73,7 +76,7 @@ def test_a_claim_that_does_not_hold_warns_beside_each_verdict_that_rests_on_it(d
     for c, row, rests in zip(family, table.content["rows"], touched, strict=True):
         assert ("one way takes 40 µs (median 59 µs)" in "\n".join(c.warnings)) == rests, c.names
         assert (mark in re.findall(r"\d+", row[-1].partition("\nWarning")[2])) == rests, row
-    for text in (table.text, table.html, npl.page.findings(family).text, repr(family)):
+    for text in (table.text, table.html, str(blocks.findings(family)), repr(family)):
         assert text.count("one way takes 40 µs") == 1
 
 
@@ -112,7 +115,7 @@ def test_the_interval_of_a_sentence_is_that_of_the_table(low: float, high: float
 def test_answers_stand_with_their_base(doubted: Any) -> None:
     declared = npl.questions.contrasts(doubted)
     family = npl.compare(doubted, contrasts=declared)
-    for c, row in zip(family, npl.page.verdicts(family, declared).content["rows"], strict=True):
+    for c, row in zip(family, blocks.verdicts(family, declared).content["rows"], strict=True):
         for name in c.names:
             assert re.search(rf"{re.escape(name)}: [\d.,]+ (µs|ms|[GMk]?bit/s)", row[2]), row
 
@@ -159,7 +162,7 @@ def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> 
 
 
 def test_a_point_of_a_page_in_html_tells_its_run(doubted: Any) -> None:
-    figure = npl.plots.rounds(doubted, "latency_oneway_us")
+    figure: Any = npl.plots.rounds(doubted, "latency_oneway_us").figure
     html = inlined(figure._repr_mimebundle_()["text/html"])
     assert "<img" not in html
     told = dict(re.findall(r'<use data-run="([^"]+)".*?<title>(.*?)</title>', html, re.DOTALL))
@@ -183,7 +186,8 @@ def test_a_figure_carries_the_notice_of_its_data(doubted: Any) -> None:
     noticed.attrs = {**doubted.attrs, "notice": "Emulated hosts: network namespaces; nothing of a real cloud."}
     drawn = npl.plots.rounds(noticed, "latency_oneway_us")
     forest = npl.plots.forest(npl.compare(noticed))
-    for figure in (drawn, forest):
+    figure: Any
+    for figure in (drawn.figure, forest.figure):
         assert "Emulated hosts: network namespaces<" in figure.svg()
         assert figure.get_supxlabel() == "Emulated hosts: network namespaces"
 
@@ -199,11 +203,12 @@ def test_the_forest_of_the_answers_is_turned_to_the_user(ratio: float, better: b
 
 
 def test_the_cover_counts_contrasts_that_were_added_later(doubted: Any) -> None:
-    assert "added later" not in str(npl.page.cover(doubted))
+    assert "added later" not in str(cover(doubted))
     late = doubted.copy()
     late.attrs = {**doubted.attrs, "added": 2}
-    assert "2 added later" in str(npl.page.cover(late))
-    assert "2 contrasts added after the first run" in npl.page.caveats(late, npl.compare(doubted)).text
+    assert "2 added later" in str(cover(late))
+    lead = Lead((), npl.compare(doubted), (), declared=True)
+    assert "2 contrasts added after the first run" in Summary(lead, late).caveats
 
 
 def test_a_table_is_printed_once_and_referred_to_afterwards() -> None:

@@ -25,6 +25,7 @@ from netperf_lib.errors import ReportError, UsageError
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.contents import fleet_pages
 from netperf_lib.questions.lead import opening
+from netperf_lib.reporting.cover import cover, provenance
 from netperf_lib.reporting.execute import _pages, parameters_of, parse_parameters
 from netperf_lib.reporting.kernels import warm_kernels
 
@@ -267,22 +268,21 @@ def test_every_report_says_what_is_proven_of_the_hosts_and_what_is_not(tmp_path:
         1, Deployment(deployment_id="d1", source="azure", hosts=(host,), proofs=(peered,))
     )
     runs = npl.load(folder)
-    assert "Placement: 2 of 4 claims proven; 1 does NOT hold, 1 not shown" in str(npl.page.cover(runs))
-    for shown in (npl.page.proofs(runs), npl.page.provenance(runs)):
-        html = shown.html
+    assert "Placement: 2 of 4 claims proven; 1 does NOT hold, 1 not shown" in str(cover(runs))
+    for shown in (npl.questions.proofs(runs)._repr_mimebundle_(), provenance(runs)._repr_mimebundle_()):
+        html = shown["text/html"]
         for proof in (*proofs, peered):
             assert proof.claim in html
             assert proof.evidence in html
         assert "does NOT hold" in html
         assert "not shown" in html
-    for notebook in Path("notebooks").glob("0*.ipynb"):  # none may leave it out
-        source = notebook.read_text("utf-8")
-        assert "npl.page.cover(" in source or "npl.ask(" in source, notebook
-        assert "npl.page.provenance(" in source, notebook
+    (page,) = npl.report(folder, notebooks=["07-quality"], to="html")  # none can leave it out
+    assert "2 of 4 claims proven" in page.read_text("utf-8")
+    assert "How this report was made" in page.read_text("utf-8")
 
 
 def test_nothing_is_said_of_proofs_where_there_are_none(experiment: Path) -> None:
-    assert "Placement:" not in str(npl.page.cover(npl.load(experiment)))
+    assert "Placement:" not in str(cover(npl.load(experiment)))
 
 
 def test_the_experiment_chooses_notebooks_and_their_parameters(experiment: Path, tmp_path: Path) -> None:

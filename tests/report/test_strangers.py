@@ -35,7 +35,8 @@ from netperf_lib.errors import CONTROL, NetperfError, UsageError, visible
 from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.questions import lines
 from netperf_lib.questions.export import as_cell, as_cells
-from netperf_lib.questions.words import as_markdown
+from netperf_lib.questions.tables import Table
+from netperf_lib.questions.words import Words, as_markdown
 from netperf_lib.reporting import blocks, fonts
 from netperf_lib.reporting.html import PageExporter
 from netperf_lib.reporting.pdf import typeset
@@ -186,9 +187,11 @@ def squeezed(text: str) -> str:
 def test_generated_labels_are_text_in_pages(seed: int) -> None:
     """500 labels of any Unicode in titles, sentences, boxes and tables of both kinds of report."""
     labels = generated(seed)
-    shown = [blocks.say(f"In {label} it is 5 % lower than elsewhere.", f"{label} follows.") for label in labels]
-    shown += [blocks.say(*(f"- {label}: more" for label in labels)), blocks.callout(labels[0], title=labels[1])]
-    shown += [blocks.table(pd.DataFrame({"rack": labels, labels[0]: 1.0}), caption=labels[2])]
+    shown: list[Any] = [
+        Words.of(f"In {label} it is 5 % lower than elsewhere.", f"{label} follows.") for label in labels
+    ]
+    shown += [Words.of(*(f"- {label}: more" for label in labels)), blocks.callout(labels[0], title=labels[1])]
+    shown += [Table.of(pd.DataFrame({"rack": labels, labels[0]: 1.0}), caption=labels[2])]
     outputs = [nbformat.v4.new_output("display_data", one._repr_mimebundle_()) for one in shown]
     cells = [nbformat.v4.new_markdown_cell(f"# {as_markdown(labels[0])}"), nbformat.v4.new_code_cell(outputs=outputs)]
     book = nbformat.v4.new_notebook(cells=cells)
@@ -257,7 +260,7 @@ def test_a_control_character_breaks_no_workbook(tmp_path: Path) -> None:
 def test_a_price_in_a_label_is_text_in_a_figure() -> None:
     exp = npl.read(npl.recorded())
     runs = exp.runs.assign(placement=exp.runs["placement"].map(lambda p: f"{p} $5/h vs $6^{{2"))
-    assert "$5/h vs $6^{2" in npl.plots.rounds(runs, "latency_oneway_us", hue="placement").svg()
+    assert "$5/h vs $6^{2" in npl.plots.rounds(runs, "latency_oneway_us", hue="placement").figure.svg()
 
 
 def test_a_notebook_that_a_folder_names_is_not_run(tmp_path: Path) -> None:

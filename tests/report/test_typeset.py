@@ -20,6 +20,8 @@ import typst
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from netperf_lib.errors import ReportError
+from netperf_lib.questions.tables import Table
+from netperf_lib.questions.words import Words
 from netperf_lib.reporting import TypstExporter, TypstPDFExporter, blocks, fonts, tables
 from netperf_lib.reporting.pdf import _compile, printed
 
@@ -96,10 +98,10 @@ def stress() -> bytes:
         index=pd.MultiIndex.from_tuples([("k", 1), ("k", 2)]),
     ).to_html()
     outputs = [
-        bundle(blocks.table(LONG, "A long table.")),
-        bundle(blocks.table(WIDE, "A wide table.")),
+        bundle(Table.of(LONG, "A long table.")),
+        bundle(Table.of(WIDE, "A wide table.")),
         bundle(blocks.callout("Callout with `code` and $x^2$.", title="Mind *this*", level="warning")),
-        bundle(blocks.say("Said **in bold** with 1 < 2 & #hash.")),
+        bundle(Words.of("Said **in bold** with 1 < 2 & #hash.")),
         new_output("execute_result", data={"text/html": html, "text/plain": "wide"}),
         new_output("execute_result", data={"text/html": many, "text/plain": "many"}),
         new_output("execute_result", data={"text/html": "<b>bold</b> &amp; <i>italic</i>", "text/plain": "html"}),

@@ -1,0 +1,207 @@
+"""What every plot function has in common: what it takes, where it draws, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Signature, signature
+from typing import Any, Protocol, overload
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from ..errors import NothingToReport
+from ..metrics import metric as metric_of
+from ..questions.observe import Observations, levels_by, observed
+from ..questions.runs import read_data
+from ..questions.words import shortened
+from .figure import MUTE, STYLE, WIDTH, Chart, Plot
+
+
+class Panels(np.ndarray[Any, Any]):
+    """The axes of the panels of a figure, from left to right: an array, which shows the figure."""
+
+    def __repr__(self) -> str:
+        return repr(self.flat[0].figure)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        bundle: dict[str, Any] = self.flat[0].figure._repr_mimebundle_()
+        return bundle
+
+
+class Drawing(Protocol):
+    """A plot function, as it is called."""
+
+    @overload
+    def __call__(self, data: Any, metric: Any = None, *, ax: Axes | None = None, **options: Any) -> Axes: ...
+    @overload
+    def __call__(self, data: Any, metric: Any = None, *, col: str, **options: Any) -> Panels: ...
+
+
+COMMON = """    Parameters
+    ----------
+    data : Observations, or what `observe` takes
+        What to draw: an experiment, its runs, its folder, observations or an answer.
+    metric : str, optional
+        The metric, where `data` does not imply it.
+    hue, by : str or sequence of str, optional
+        The factors that are asked about: two names of one parameter.
+    col : str, optional
+        A factor: each of its levels gets a panel, all on one scale.
+    where, pool : optional
+        As `observe` takes them.
+    ax : Axes, optional
+        Where to draw; default: a figure of its own, with a caption.
+"""
+RETURNS = """
+    Returns
+    -------
+    Axes or Panels
+        Where it is drawn: of several panels the first; with `col` an array of all.
+
+"""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Let a function that draws one thing take what `observe` takes, the caller's axes, and factors for panels.
+
+    Where there is nothing to draw, the axes show a sentence.
+
+    Attributes
+    ----------
+    metric, by
+        The metric, and what is asked about, where none is named; or what finds them in the data.
+    given : function
+        Whether the data can be drawn as they are.
+    make : function
+        What turns observations into what is drawn.
+    arrange : function
+        What puts other orders of the first two arguments right: data, metric, and further options.
+    """
+
+    metric: str | Callable[[Any], str] | None = None
+    by: str | Callable[[Any, Any], Sequence[str]] = ""
+    given: Callable[[Any], bool] = lambda _: False
+    make: Callable[[Observations], Any] = lambda obs: obs
+    arrange: Callable[[Any, Any], tuple[Any, Any, dict[str, Any]]] = lambda data, metric: (data, metric, {})
+
+    def look(self, data: Any, metric: Any, by: Any, **options: Any) -> Any:
+        """Observe the data, unless they can be drawn as they are."""
+        if self.given(data):
+            return data
+        if not hasattr(data, "metric") and not hasattr(data, "observations"):
+            if metric is None:
+                metric = self.metric(_one(data)) if callable(self.metric) else self.metric
+            by = by or (self.by(_one(data), metric) if callable(self.by) else self.by) or ()
+        return observed(data, metric, by, **options)
+
+    def __call__(self, function: Callable[..., Axes]) -> Drawing:
+        """Make the plot function."""
+
+        @wraps(function)
+        def draw(
+            data: Any,
+            metric: Any = None,
+            *,
+            by: Any = (),
+            hue: Any = (),
+            col: str | None = None,
+            where: Any = None,
+            pool: Any = (),
+            ax: Axes | None = None,
+            **options: Any,
+        ) -> Any:
+            notice = next(filter(None, map(_notice, (data, metric, *options.values()))), None)
+            by = hue or by
+            drawn: Any
+            try:
+                data, metric, more = self.arrange(data, metric)
+                options |= more
+                if col is None:
+                    shown = self.look(data, metric, by, where=where, pool=pool)
+                    drawn = function(self.make(shown) if isinstance(shown, Observations) else shown, ax=ax, **options)
+                    figure: Any = drawn.figure
+                else:
+                    by = (by, col) if isinstance(by, str) else (*by, col)
+                    drawn = _panels(draw, self.look(data, metric, by, where=where, pool=pool), col, options)
+                    figure = drawn[0].figure
+            except NothingToReport as nothing:
+                return _empty(str(nothing), ax)
+            if notice:
+                _mark(figure, notice)
+            return drawn
+
+        _document(draw, function)
+        return draw
+
+
+def _one(data: Any) -> Any:
+    """The data, or the first of several."""
+    data = list(data.values()) if isinstance(data, Mapping) else data
+    return _one(data[0]) if isinstance(data, list | tuple) and data else read_data(data)
+
+
+def _document(draw: Any, function: Callable[..., Axes]) -> None:
+    """Give a plot function the parameters that all have, and those of its own."""
+    own = [p for p in signature(function).parameters.values() if p.name != "ax"][1:]
+    shared = [p for p in signature(draw, follow_wrapped=False).parameters.values() if p.name != "options"]
+    draw.__signature__ = Signature([*shared, *own], return_annotation="Axes | Panels")
+    about, _, example = (function.__doc__ or "").partition("    Examples\n")
+    about, _, more = about.partition("    Parameters\n    ----------\n")
+    draw.__doc__ = f"{about}{COMMON}{more.rstrip()}\n{RETURNS}    Examples\n{example}"
+
+
+def _notice(data: Any) -> str | None:
+    """What must be said wherever these data are shown."""
+    tables = (data, getattr(data, "runs", None), getattr(data, "table", None))
+    known = (getattr(table, "attrs", {}).get("notice") for table in tables if isinstance(table, pd.DataFrame))
+    notice = next(filter(None, known), None) or getattr(data, "notice", None)
+    return notice if isinstance(notice, str) else None
+
+
+def _mark(figure: Any, notice: str) -> None:
+    """Write the beginning of a notice into the figure, so that it stays with a copy."""
+    if not figure.get_supxlabel():
+        figure.supxlabel(shortened(notice), fontsize=6.5, color=MUTE, x=0.995, ha="right")
+
+
+def _empty(reason: str, ax: Axes | None) -> Axes:
+    """Say why there is nothing to draw."""
+    with plot(0.6, "", "", ax=ax) as axes:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, reason, ha="center", va="center", wrap=True, transform=axes.transAxes)
+        if isinstance(axes, Chart):
+            axes.drawn.empty = reason[:1].upper() + reason[1:].rstrip(".") + "."
+    return axes  # type: ignore[no-any-return]
+
+
+def _panels(draw: Callable[..., Any], obs: Observations, col: str, options: Mapping[str, Any]) -> Panels:
+    """Draw each level of a factor in a panel of its own, side by side, on a common scale."""
+    groups = levels_by(obs, col)
+    with mpl.rc_context(STYLE):
+        figure = Plot(figsize=(WIDTH, 3.2), layout="constrained")
+        panels = figure.subplots(ncols=len(groups), sharey=True, squeeze=False)[0]
+        for axes, (words, part) in zip(panels, groups.items(), strict=True):
+            draw(part, ax=axes, **options)
+            axes.set_title(words)
+            axes.label_outer()
+    figure.caption = f"{metric_of(obs.metric).label}: a panel for each level of {col}, on one scale."
+    figure.alt = f"Panels: {', '.join(groups)}."
+    return panels.view(Panels)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def plot(height: float, caption: str, alt: str, ax: Axes | None = None, **grid: Any) -> Iterator[Any]:
+    """Begin a figure of this height in inches, in the common style; yields its axes, or the axes given."""
+    with mpl.rc_context(STYLE):
+        if ax is not None:
+            yield ax
+            return
+        figure = Plot(figsize=(WIDTH, height), layout="constrained")
+        figure.caption, figure.alt = caption, alt
+        yield figure.subplots(**grid, subplot_kw={"axes_class": Chart})

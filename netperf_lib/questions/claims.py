@@ -1,0 +1,51 @@
+"""What proves where the hosts were, and how they were set up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..data.layout import Store
+from ..errors import StoreError
+from .runs import table_of
+from .words import Words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .observe import HasRuns
+    from .tables import Table
+
+HOLDS = {True: "holds", False: "does NOT hold", None: "not shown"}
+
+
+def claims(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
+    """Claims about the hosts: where, what, whether it holds, and the evidence."""
+    return [(c["host"] or c["deployment"], c["claim"], HOLDS[c["holds"]], c["evidence"] or "") for c in stored(runs)]
+
+
+def stored(runs: pd.DataFrame) -> list[dict[str, Any]]:
+    """Claims about the hosts as they are stored; a table made by hand has none."""
+    try:
+        return Store.at(runs.attrs["path"]).claims()
+    except (KeyError, StoreError):
+        return []
+
+
+def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:
+    """Return the evidence of where the hosts were and how they were set up.
+
+    Examples
+    --------
+    >>> npl.questions.proofs(exp).columns.to_list()
+    ['where', 'claim', 'evidence']
+    """
+    import pandas as pd
+
+    from .tables import Table
+
+    rows = pd.DataFrame(claims(table_of(data)), columns=["where", "claim", "holds", "evidence"])
+    if rows.empty:
+        return Words("The source of the hosts recorded no proof of where they were: the placements are as declared.")
+    if (rows["holds"] == HOLDS[True]).all():
+        return Table.of(rows.drop(columns="holds"), "Claims about the hosts, and the evidence for each; all hold.")
+    return Table.of(rows, "Claims about the hosts, and the evidence for each.")

@@ -1,0 +1,141 @@
+"""Tables that show themselves with units and a caption; they stay data frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from ..metrics import METRICS, format_value, plural
+from .words import MIME, Words
+
+LEVEL = ("median", "low", "high", "smallest", "largest")
+"""Columns of a table of levels that have the unit of the metric."""
+SHARE = ("confidence", "variation", "slowest")
+"""Columns that are shares."""
+RATES = ("slowest_stream", "fastest_stream")
+"""Columns in bit/s that are no metric."""
+HEADINGS = {"n": "Runs", "low": "Lower end", "high": "Upper end"}
+
+_ONE = r"[-−+±]?\s*[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?\s*[^\s\d]{0,7}(?:/s)?"
+NUMBER = re.compile(rf"{_ONE}(?: to {_ONE})?")
+
+
+def numeric(cells: Sequence[str]) -> bool:
+    """Whether a column holds numbers, with or without a unit; missing values do not count."""
+    filled = [c for c in cells if c.strip() not in ("", "–", "-", "NaN", "nan", "None", "NaT", "<NA>")]
+    return bool(filled) and all(NUMBER.fullmatch(c.strip()) for c in filled)
+
+
+class Table(pd.DataFrame):
+    """A data frame that shows all of its rows in words: values with units, a dash for a missing one, a caption.
+
+    What is computed from it is an ordinary data frame. One without rows shows nothing, and no column without values is
+    shown.
+    """
+
+    @classmethod
+    def of(
+        cls,
+        frame: pd.DataFrame,
+        caption: str | None = None,
+        *,
+        metric: str | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Make such a table.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The rows. A column named as a metric is shown with its unit.
+        caption : str, optional
+            What it shows.
+        metric : str, optional
+            Metric that gives the unit of the columns of a level (median, low, high, smallest, largest).
+        columns : dict, optional
+            Columns to show, and their headings; default all.
+        """
+        table = cls(frame)
+        table.attrs = {**frame.attrs, "shown": {"caption": caption, "metric": metric, "columns": columns}}
+        return table
+
+    def content(self) -> dict[str, Any]:
+        """Return what the report typesets: caption, columns, and rows as text."""
+        how = self.attrs["shown"]
+        caption, metric = how["caption"], how["metric"]
+        frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(columns=str)
+        names = dict(how["columns"] or {str(c): _heading(str(c)) for c in frame if frame[c].notna().any()})
+        plain = frame[list(names)]
+        if metric is not None and len(plain) > 1 and caption:
+            same = [
+                c
+                for c in ("n", "confidence")
+                if c in names and len({*plain[c].dropna()}) == 1 and plain[c].notna().all()
+            ]
+            words = [_same_words(c, plain[c].iloc[0]) for c in same]
+            caption = f"{caption.rstrip('.')}{''.join(f'; {w}' for w in words)}."
+            names = {c: name for c, name in names.items() if c not in same}
+        units = {c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names}
+        units |= {c: "bps" for c in RATES if c in names}
+        units |= {c: METRICS[metric].unit for c in LEVEL if c in names and metric is not None}
+        rows = [
+            [_cell(v, units[c]) for c, v in zip(names, row, strict=True)]
+            for row in plain[list(names)].astype(object).itertuples(index=False, name=None)
+        ]
+        return {"kind": "table", "caption": caption, "columns": list(names.values()), "rows": rows}
+
+    @property
+    def html(self) -> str:
+        """The table in a page; everything in it is escaped."""
+        if self.empty:
+            return ""
+        shown = self.content()
+        rows = shown["rows"]
+        right = [numeric([row[i] for row in rows]) for i in range(len(shown["columns"]))]
+        looks = ["text-align:right;white-space:nowrap" if r else "text-align:left" for r in right]
+
+        def line(cells: Sequence[str], tag: str) -> str:
+            words = (escape(cell).replace("\n", "<br>") for cell in cells)
+            inside = "".join(f'<{tag} style="{s}">{w}</{tag}>' for s, w in zip(looks, words, strict=True))
+            return f"<tr>{inside}</tr>"
+
+        # JupyterLab shows a caption in front of the table only when it stands outside of it
+        caption = f"<p><em>{escape(shown['caption'])}</em></p>" if shown["caption"] else ""
+        body = "".join(line(row, "td") for row in rows)
+        return f"{caption}<table><thead>{line(shown['columns'], 'th')}</thead><tbody>{body}</tbody></table>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if self.empty:  # what was not measured is not shown
+            return Words()._repr_mimebundle_()
+        shown = self.content()
+        text = "\n".join("  ".join(row) for row in [shown["columns"], *shown["rows"]])
+        return {"text/plain": text, "text/html": self.html, MIME: shown}
+
+
+def _same_words(column: str, value: float) -> str:
+    """What a caption says instead of a column that is the same in all rows."""
+    return f"{plural(int(value), 'run')} each" if column == "n" else f"confidence {100 * value:.4g} %"
+
+
+def _cell(value: Any, unit: str | None) -> str:
+    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if unit is not None:
+        return format_value(float(value), unit)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
+    if isinstance(value, list | tuple | set):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _heading(name: str) -> str:
+    if name in HEADINGS:
+        return HEADINGS[name]
+    return METRICS[name].label if name in METRICS else name[:1].upper() + name[1:].replace("_", " ")

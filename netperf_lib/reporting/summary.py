@@ -1,0 +1,175 @@
+"""The first page of a report: what the data answer, what was measured, and what is uncertain."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..data.load import load
+from ..metrics import plural
+from ..questions.claims import stored
+from ..questions.contents import pages
+from ..questions.details import overview
+from ..questions.history import ask_history, measurements
+from ..questions.lead import Lead, opening
+from ..questions.observe import observe
+from ..questions.pairs import ends_of, pairs_words
+from ..questions.runs import status_counts
+from ..questions.tables import Table
+from ..questions.words import Headline, Words
+from ..stats.intervals import DEPLOYMENTS
+from .blocks import Shown, show, verdicts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Several(list[Any]):
+    """Figures, words and tables, which show themselves one after another."""
+
+    def shown(self) -> list[Any]:
+        """Return them."""
+        return list(self)
+
+    def _ipython_display_(self) -> None:
+        show(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What an experiment, or many, answer; see `summary`.
+
+    Attributes
+    ----------
+    lead : Lead
+        The lead paragraph, and the comparisons that it speaks of.
+    runs : DataFrame
+        The table of runs.
+    """
+
+    lead: Lead
+    runs: pd.DataFrame
+
+    @property
+    def headline(self) -> Headline:
+        """The lead paragraph: a line for each factor."""
+        return Headline("\n".join(self.lead.lines))
+
+    @property
+    def verdicts(self) -> Shown | Words:
+        """The table of answers."""
+        lead = self.lead
+        if lead.judged and not isinstance(lead.family, tuple):
+            return verdicts(lead.family, lead.contrasts, lead.recommendations, lead.held)
+        return Words(
+            "Nothing is judged: there is one condition, there are too few rounds, or each experiment has its own "
+            "report."
+        )
+
+    @property
+    def measured(self) -> Several:
+        """What was measured: matrices of the pairs, a long experiment over time, else a table."""
+        from .. import plots
+
+        runs = self.runs
+        if len(set(runs["experiment"])) > 1:  # each has a report of its own
+            counts = runs.assign(ok=runs["status"] == "ok").groupby("experiment", sort=False)
+            table = counts.agg(runs=("ok", "size"), complete=("ok", "sum"), started=("started_utc", "min"))
+            table["started"] = table["started"].dt.strftime("%Y-%m-%d %H:%M").fillna("–")
+            return Several([Table.of(table.reset_index(), "The experiments of this data root.")])
+        planned: dict[str, list[str]] = {}
+        for page in pages(runs):
+            planned.setdefault(page.notebook, []).append(page.parameters.get("metric", ""))
+        parts = Several()
+        for metric in planned.get("pairs", ()):
+            ends = ends_of(runs, metric)
+            obs = observe(runs.dropna(subset=list(ends)), metric, by=ends).main()
+            parts += [plots.matrix(obs), Words(pairs_words(obs))]
+        parts += [plots.over_time(ask_history(runs, metric)) for metric in planned.get("time", ())]
+        if parts and runs["placement"].nunique() < 2:
+            return parts
+        table, alone = _folded(overview(runs))
+        heads = {c: c if i else c.capitalize() for i, c in enumerate(map(str, table))}
+        caption = "Medians of the complete runs; a dash: not measured."
+        return Several([Table.of(table, caption, columns=heads), *([Words.of(*alone)] if alone else []), *parts])
+
+    @property
+    def caveats(self) -> Words:
+        """What the verdicts hold for, and what is uncertain about them."""
+        runs, family = self.runs, list(self.lead.family)
+        _, failed, excluded = status_counts(runs)
+        deployments = runs["deployment"].nunique()
+        where = "these VMs" if deployments == 1 else f"these {deployments} deployments"
+        what = "The verdicts hold" if family else "The values hold"
+        lines = [f"- {what} for {where} and the hours in which they were measured."]
+        if deployments < DEPLOYMENTS:
+            lines[0] += (
+                " Another deployment of the same request may land elsewhere; only "
+                f"{DEPLOYMENTS} or more deployments say something about a placement as such."
+            )
+        if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
+            lines.append(f"- Assumed: {'; '.join(assumed)}.")
+        if added := runs.attrs.get("added"):
+            lines.append(
+                f"- {plural(added, 'contrast')} added after the first run: exploratory, an interval but no verdict."
+            )
+        if unknown := int(runs["placement"].isna().sum()):
+            lines.append(f"- The placement of {plural(unknown, 'run')} is not known: label them, or they count as one.")
+        claimed = [c for c in stored(runs) if c["factor"] and c["holds"] is False]
+        if false := [f"{c['host'] or c['deployment']}: {c['claim']}" for c in claimed]:
+            lines.append(f"- Measured although declared factors are proven false: {'; '.join(false)}.")
+        if open_ := [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]:
+            lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
+        if failed or excluded:
+            lines.append(
+                f"- {plural(failed, 'run')} of {len(runs)} failed and {excluded} were excluded; none are used."
+            )
+        return Words("\n".join(lines))
+
+    def __repr__(self) -> str:
+        return str(self.headline)
+
+    def shown(self) -> list[Any]:
+        """What a notebook shows."""
+        return [self.headline]
+
+    def _ipython_display_(self) -> None:
+        show(self.shown())
+
+
+def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """What was measured in one place only, as a sentence for each place instead of rows of dashes."""
+    values = medians.iloc[:, 1:]
+    alone = values.notna().sum(axis="columns") == 1
+    if medians.columns[0] != "measured" or alone.all() or values.shape[1] < 2:
+        return medians, []
+    sentences = []
+    for place in values.columns[values[alone].notna().any()]:
+        cells = medians.loc[alone & values[place].notna(), ["measured", place]].itertuples(index=False)
+        listed = "; ".join(f"{what[:1].lower()}{what[1:]}: {value}" for what, value in cells)
+        sentences.append(f"Only {place}: {listed}.")
+    return medians[~alone].dropna(axis="columns", how="all"), sentences
+
+
+def summary(experiment: str | os.PathLike[str], *, alpha: float | None = None) -> Summary:
+    """What does an experiment say, in a paragraph: a line for each factor, with the comparisons behind it.
+
+    Parameters
+    ----------
+    experiment : path or URL
+        An experiment's folder, or a data root: then of all experiments in it.
+    alpha : float, optional
+        Share of reports that may hold a false verdict; default: as declared, else 0.05.
+
+    Returns
+    -------
+    Summary
+        It shows its headline; ``verdicts``, ``measured`` and ``caveats`` show the rest of the first page of a report.
+
+    Examples
+    --------
+    >>> npl.summary("data/recorded/zones").headline.splitlines()[0][:5]
+    'Zones'
+    """
+    return Summary(opening(experiment, alpha=alpha), load(measurements(experiment)))
