@@ -455,9 +455,9 @@ def show(experiment: str, as_json: bool) -> None:
 
     Its runs, rounds, factors with their levels, metrics and contrasts, and whether it is complete.
     """
-    from .questions.contents import summary
+    from .questions.contents import at_a_glance
 
-    found = summary(experiment)
+    found = at_a_glance(experiment)
     if as_json:
         _echo(json.dumps(found, indent=2, default=str))
         return

@@ -50,6 +50,11 @@ def plan(
         Simulate which contrasts the rounds can decide, which takes a few seconds; implied by `pilot`.
     cheapest : bool
         Say what to cut first, and what that saves.
+
+    Examples
+    --------
+    >>> str(npl.plan("data/experiments/lab.yaml")).splitlines()[1]
+    '204 trials = 17 conditions × 12 rounds'
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)

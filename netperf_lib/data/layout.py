@@ -667,7 +667,13 @@ def imported_records(data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def experiments(root: Location) -> list[str]:
-    """Experiments under a data root: the path or URL of each."""
+    """Experiments under a data root: the path or URL of each.
+
+    Examples
+    --------
+    >>> [path.rpartition("/")[2] for path in npl.experiments("data/recorded")][:2]
+    ['after', 'before']
+    """
     with explained(root):
         files = folder(opened(root))
         names = files.names()

@@ -198,8 +198,8 @@ def read(location: Location) -> Results | Fleet:
 
     Examples
     --------
-    >>> exp = npl.read("results/lab")
-    >>> npl.compare(exp)
+    >>> npl.read("data/recorded/zones")
+    <zones: 144 runs (144 ok), 0 contrasts>
     """
     location, instead = located(location)
     with explained(location):
@@ -238,6 +238,11 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     ------
     StoreError
         There is no experiment, or nothing was measured.
+
+    Examples
+    --------
+    >>> len(npl.load("data/recorded/lab-full"))
+    264
     """
     if isinstance(path, str | os.PathLike):
         place, notice = located(path)
@@ -350,6 +355,11 @@ def scan(path: Places, table: TableName = "runs", *, excluded: bool = False) -> 
     ------
     StoreError
         There is no experiment, or nothing was measured.
+
+    Examples
+    --------
+    >>> npl.scan("data/recorded/lab-full").count_rows()
+    264
     """
     _known(table)
     chosen = stores(path)

@@ -52,8 +52,9 @@ def parse(path: str | os.PathLike[str], *, own: bool = False) -> list[ParsedRun]
 
     Examples
     --------
-    >>> for run in npl.parse("iperf3.json"):
-    ...     print(run.tool, run.status, run.metrics)
+    >>> for run in npl.parse("data/published/azure-westeurope-d16v3/iperf2-ppg.txt"):
+    ...     print(run.tool, run.status)
+    iperf2 ok
     """
     name = os.fspath(path)
     if name == "-":
@@ -83,7 +84,7 @@ def parse(path: str | os.PathLike[str], *, own: bool = False) -> list[ParsedRun]
 
 
 def parse_text(text: str | bytes) -> list[ParsedRun]:
-    """Read every run in the text of a log: the output of a tool, with any text around it.
+    r"""Read every run in the text of a log: the output of a tool, with any text around it.
 
     Parameters
     ----------
@@ -99,6 +100,12 @@ def parse_text(text: str | bytes) -> list[ParsedRun]:
     ------
     ParseError
         The text contains no run of a known tool.
+
+    Examples
+    --------
+    >>> (run,) = npl.parse_text("tcp_lat:\n    latency  =  39.4 us\n")
+    >>> run.metrics["latency_oneway_us"]
+    39.4
     """
     return tools.parse(text if isinstance(text, str) else _unpacked(io.BytesIO(text), None))
 

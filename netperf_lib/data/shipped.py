@@ -22,7 +22,13 @@ def shipped(*parts: str) -> Path:
 
 
 def recorded() -> Path:
-    """Return the folder of the experiment that comes with the package: the lab's factors, real tools, raw logs."""
+    """Return the folder of the experiment that comes with the package: the lab's factors, real tools, raw logs.
+
+    Examples
+    --------
+    >>> npl.recorded().name
+    'lab-full'
+    """
     return shipped("data", "recorded", "lab-full")
 
 

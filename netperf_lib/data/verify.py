@@ -62,6 +62,11 @@ def verify(
     ------
     UsageError
         `root` is shorter than 8 digits.
+
+    Examples
+    --------
+    >>> npl.verify("data/recorded/lab-full")
+    []
     """
     if root is not None and not re.fullmatch("[0-9a-f]{8,64}", root):
         raise UsageError(f"root {root!r}: write the 64 digits that a report prints, or at least the first 8")

@@ -44,7 +44,13 @@ def __dir__() -> list[str]:
 
 
 def source(name: str) -> Source:
-    """Return the source called `name`; UsageError with the known names if there is none."""
+    """Return the source called `name`; UsageError with the known names if there is none.
+
+    Examples
+    --------
+    >>> npl.hosts.source("lab").__name__
+    'netperf_lib.hosts.lab'
+    """
     if name not in SOURCES:
         raise UsageError(f"unknown source of hosts {name!r} (known: {', '.join(SOURCES)})")
     return cast("Source", importlib.import_module(f".{name}", __name__))
@@ -66,7 +72,13 @@ def options(experiment: Experiment, file: str | os.PathLike[str] | None = None) 
 
 
 def experiment_schema() -> dict[str, Any]:
-    """JSON schema of an experiment file, with the options of each source of hosts."""
+    """JSON schema of an experiment file, with the options of each source of hosts.
+
+    Examples
+    --------
+    >>> sorted(npl.hosts.experiment_schema()["properties"])[:3]
+    ['alpha', 'attempts', 'bandwidth_mbps']
+    """
     schema = Experiment.model_json_schema()
     declared = schema["$defs"]["HostsSpec"]
     variants = []

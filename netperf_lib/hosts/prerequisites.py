@@ -44,7 +44,13 @@ def _lab() -> Finding:
 
 
 def doctor() -> list[Finding]:
-    """Check for everything that any part of the project needs; nothing is changed."""
+    """Check for everything that any part of the project needs; nothing is changed.
+
+    Examples
+    --------
+    >>> {finding.what for finding in npl.doctor()} >= {"ssh", "iperf3"}
+    True
+    """
     python = platform.python_version()
     findings = [
         Finding("Python", "everything", sys.version_info >= (3, 11, 2), python, "install Python 3.11.2 or later"),

@@ -156,8 +156,8 @@ def pages(runs: pd.DataFrame) -> list[Page]:
 
     Examples
     --------
-    >>> [page.key for page in pages(exp.runs)]
-    ['summary', '01-placement-latency', '01-placement-throughput', '03-streams-throughput', '07-quality']
+    >>> [page.key for page in npl.questions.pages(npl.load("data/recorded/zones"))][:2]
+    ['summary', 'pairs-latency']
     """
     good, declared = ok_runs(runs), contrasts(runs)
     own = {chapter.factor for chapter in chapters()}
@@ -187,7 +187,7 @@ def _hours(runs: pd.DataFrame) -> float:
     return float((started.max() - started.min()).total_seconds()) / 3600 if len(started) > 1 else 0.0
 
 
-def summary(place: Location) -> list[dict[str, Any]]:
+def at_a_glance(place: Location) -> list[dict[str, Any]]:
     """What is in each experiment of a folder: runs, rounds, factors, metrics, contrasts, and whether it is complete."""
     results = read(place)
     return [_summary(one) for one in ([results] if isinstance(results, Results) else results)]

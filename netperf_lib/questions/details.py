@@ -49,7 +49,13 @@ def network_cards(data: Data, metric: str | None = None) -> Table:
 
 
 def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
-    """Advertised bandwidth of the smallest VM in bit/s: as given in Gbit/s, else as the experiment declares it."""
+    """Advertised bandwidth of the smallest VM in bit/s: as given in Gbit/s, else as the experiment declares it.
+
+    Examples
+    --------
+    >>> npl.questions.advertised_bps(exp, 12.5)
+    12500000000.0
+    """
     if gbps:
         return gbps * 1e9
     runs = table_of(data)
@@ -58,7 +64,13 @@ def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
 
 
 def steadiness(data: Data, metrics: Sequence[str]) -> Words:
-    """Conditions whose runs drift, change their level or depend on each other, in sentences."""
+    """Conditions whose runs drift, change their level or depend on each other, in sentences.
+
+    Examples
+    --------
+    >>> npl.questions.steadiness(exp, ["throughput_bps"])
+    'No condition shows drift, changes of level or dependence beyond chance.'
+    """
     if not metrics:
         return Words("No complete run has a value.")
     groups = [(m, str(c), g) for m in metrics for c, g in observe(data, m).complete.groupby("condition", observed=True)]
@@ -84,7 +96,13 @@ def steadiness(data: Data, metrics: Sequence[str]) -> Words:
 
 
 def places(data: Any) -> list[str] | None:
-    """Placements that are places, where there are several: ``ppg`` to ``cross-region``; else None, which is all."""
+    """Placements that are places, where there are several: ``ppg`` to ``cross-region``; else None, which is all.
+
+    Examples
+    --------
+    >>> npl.questions.places(exp)
+    ['ppg', 'same-zone', 'cross-zone', 'cross-region']
+    """
     found = [p for p in PLACES if p in set(ok_runs(data)["placement"].dropna())]
     return found if len(found) > 1 else None
 
@@ -95,6 +113,11 @@ def saturation(
     """How many streams are enough, for each condition: the result of `netperf_lib.stats.streams`.
 
     `share` of the best throughput counts as saturated. A condition that cannot be fitted is left out.
+
+    Examples
+    --------
+    >>> {fit.enough for fit in npl.questions.saturation(exp).values()}
+    {4}
     """
     found = {}
     obs = observed(data, metric, by="streams")
@@ -115,7 +138,13 @@ def levels_words(table: pd.DataFrame, metric: str) -> str:
 
 
 def spread_words(data: Data) -> Words:
-    """By how much single runs of the same condition differ, in the first headline metric."""
+    """By how much single runs of the same condition differ, in the first headline metric.
+
+    Examples
+    --------
+    >>> npl.questions.spread_words(exp)[:60]
+    'In this experiment the one-way latency of runs of the same c'
+    """
     metric = next(iter(headline_metrics(data)), None)
     if metric is None:
         return Words("This experiment has no complete run to compare them with.")
@@ -132,7 +161,13 @@ def spread_words(data: Data) -> Words:
 
 
 def interval_rows(data: Data, intervals: pd.DataFrame) -> pd.DataFrame:
-    """Intervals of the complete runs with a throughput, with their conditions; no row where there are none."""
+    """Intervals of the complete runs with a throughput, with their conditions; no row where there are none.
+
+    Examples
+    --------
+    >>> npl.questions.interval_rows(exp, exp.intervals)["condition"].nunique()
+    13
+    """
     import pandas as pd
 
     found = []
@@ -153,7 +188,13 @@ class Warmup:
 
 
 def warmup_of(intervals: pd.DataFrame) -> Warmup:
-    """How long the warm-up takes, from labelled intervals."""
+    """How long the warm-up takes, from labelled intervals.
+
+    Examples
+    --------
+    >>> npl.questions.warmup_of(npl.questions.interval_rows(exp, exp.intervals)).seen
+    True
+    """
     if not len(intervals):
         return Warmup(None, Words("No tool reported intervals."))
     try:
@@ -165,7 +206,13 @@ def warmup_of(intervals: pd.DataFrame) -> Warmup:
 
 
 def tail_metric(data: Any) -> str:
-    """The percentile that is judged: the 99th of one-way latency, else of the round trip."""
+    """The percentile that is judged: the 99th of one-way latency, else of the round trip.
+
+    Examples
+    --------
+    >>> npl.questions.tail_metric(exp)
+    'latency_oneway_p99_us'
+    """
     runs = ok_runs(data)
     for name in ("latency_oneway_p99_us", "rtt_p99_us"):
         if runs[name].notna().any():
@@ -192,6 +239,11 @@ def tail_shift(
 
     The percentiles of a run, by default those of the experiment, are one value each, paired by round; ratios within the
     margin count as equivalent.
+
+    Examples
+    --------
+    >>> npl.questions.tail_shift(exp, metric="latency_oneway_p99_us").percentiles[-1]
+    99.999
     """
     obs = observed(data, metric)
     names = [str(c) for c in obs.conditions.index]
@@ -244,6 +296,11 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
     ------
     NothingToReport
         There is no run of one stream with a throughput.
+
+    Examples
+    --------
+    >>> npl.questions.ask_windows(exp, 1.0).needs["path"].nunique()
+    5
     """
     import pandas as pd
 
@@ -332,6 +389,11 @@ def overview(data: Data) -> pd.DataFrame:
 
     Medians with their units, as text; where several pairs are of one kind, of their geometric mean in a round. Where
     there are many kinds of test and few of pairs, the table is the other way round.
+
+    Examples
+    --------
+    >>> npl.questions.overview(exp).shape
+    (12, 6)
     """
     import pandas as pd
 
@@ -469,7 +531,13 @@ def _shift(percentiles: pd.DataFrame, a: str, b: str, margin: float) -> Quantile
 
 
 def shift_table(quantiles: Quantiles | None) -> Table:
-    """The result of `tail_shift` as a table of text, one row per percentile."""
+    """The result of `tail_shift` as a table of text, one row per percentile.
+
+    Examples
+    --------
+    >>> npl.questions.shift_table(npl.questions.tail_shift(exp, metric="latency_oneway_p99_us"))["effect"].iloc[0]
+    '−73 %'
+    """
     import pandas as pd
 
     from .tables import Table
@@ -489,6 +557,12 @@ def stability(obs: Observations, intervals: pd.DataFrame) -> Table:
     By condition, as medians over its runs: ``variation``, the standard deviation of the intervals of a run as a share
     of their mean; ``slowest``, the slowest interval as a share of the mean; ``slowest_stream`` and ``fastest_stream``
     in bits per second (null with one stream). No row where the tools gave no intervals.
+
+    Examples
+    --------
+    >>> obs = npl.observe(exp, "throughput_bps", by="streams")
+    >>> npl.questions.stability(obs, exp.intervals).columns.to_list()[2:4]
+    ['variation', 'slowest']
     """
     import pandas as pd
 
@@ -515,7 +589,14 @@ def stability(obs: Observations, intervals: pd.DataFrame) -> Table:
 
 
 def stability_words(table: pd.DataFrame) -> Words:
-    """The most and the least steady condition, in a sentence."""
+    """The most and the least steady condition, in a sentence.
+
+    Examples
+    --------
+    >>> obs = npl.observe(exp, "throughput_bps", by="streams")
+    >>> npl.questions.stability_words(npl.questions.stability(obs, exp.intervals))[:40]
+    'Within a run the intervals vary by 0.31 '
+    """
     if not len(table):
         return Words("The tools reported no intervals within these runs.")
     worst = table.sort_values("variation").iloc[-1]

@@ -40,6 +40,12 @@ def export(
     ------
     UsageError
         The format is not known, or its package is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> [file.name for file in npl.export(exp, "csv", tempfile.mkdtemp())]
+    ['lab-full-runs.csv', 'lab-full-levels.csv', 'lab-full-intervals.csv', 'lab-full-verdicts.csv']
     """
     results = read(data) if isinstance(data, str | os.PathLike) else data
     name = results.name if isinstance(results, Results) else "fleet"

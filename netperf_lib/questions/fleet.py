@@ -70,6 +70,11 @@ def series(
         Only runs with these values, for example ``{"tool": "qperf"}``.
     every : str
         Length of a period, as pandas names it: ``"D"``, ``"W"``, ``"6h"``.
+
+    Examples
+    --------
+    >>> npl.fleet.series("data/recorded/day", "rtt_us", every="6h").size
+    4
     """
     runs = _ok_runs(path, [metric, "started_utc", *(where or {})], where, metric)
     found = runs.dropna(subset=["started_utc"]).set_index("started_utc")[metric].astype(float)

@@ -181,7 +181,13 @@ def name_of(place: Location) -> str:
 
 
 def measurements(place: Location, name: str | None = None) -> Location | list[str]:
-    """The data of one history: an experiment; of a data root, all measurements of this name, also set-aside ones."""
+    """The data of one history: an experiment; of a data root, all measurements of this name, also set-aside ones.
+
+    Examples
+    --------
+    >>> npl.questions.measurements("data/recorded/day")
+    'data/recorded/day'
+    """
     inside = experiments(place)
     if not inside and name == name_of(place):
         return place
@@ -209,7 +215,8 @@ def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, An
 
     Examples
     --------
-    >>> npl.questions.ask_history(exp, "rtt_us").words
+    >>> npl.questions.ask_history(npl.read("data/recorded/day"), "rtt_us").period
+    '10 minutes'
     """
     import numpy as np
     import pandas as pd

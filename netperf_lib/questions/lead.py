@@ -231,7 +231,8 @@ def lead_paragraph(
 
     Examples
     --------
-    >>> print(npl.questions.lead_paragraph(exp.runs))  # doctest: +SKIP
+    >>> npl.questions.lead_paragraph(exp.runs).lines[-1][:60]
+    'TCP buffer: throughput (cross-region, 1 stream) default 732 '
     """
     declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]
     measures = [Measure(runs, name, declared) for name in ([metric] if metric else _metrics(runs))]
@@ -287,6 +288,11 @@ def opening(place: Location, *, alpha: float | None = None) -> Lead:
     """Return the lead paragraph of an experiment; of a data root one line for each of its experiments, worst first.
 
     An experiment is worse than another one if more of its runs failed, then if it misses more thresholds.
+
+    Examples
+    --------
+    >>> npl.questions.opening("data/recorded/zones").judged
+    True
     """
     results = read(located(place)[0])
     if isinstance(results, Results):

@@ -208,7 +208,13 @@ def limits(
 
 
 def limits_table(held: Sequence[Held]) -> Table:
-    """The conditions as a table for a page: throughput, cause, evidence, what raising it brings, what to do."""
+    """The conditions as a table for a page: throughput, cause, evidence, what raising it brings, what to do.
+
+    Examples
+    --------
+    >>> npl.questions.limits_table(npl.limits(exp)).columns.to_list()[:3]
+    ['condition', 'throughput', 'held back by']
+    """
     import pandas as pd
 
     from .tables import Table
@@ -251,7 +257,13 @@ def text(held: Sequence[Held]) -> str:
 
 
 def note(held: Sequence[Held]) -> Words:
-    """From what the causes were judged, in a sentence."""
+    """From what the causes were judged, in a sentence.
+
+    Examples
+    --------
+    >>> npl.questions.note(npl.limits(exp))[:30]
+    'All judged by logs and setting'
+    """
     sampled = sum(one.sampled for one in held)
     if sampled == len(held):
         return Words("Judged by the kernel's account of the connections, sampled on both hosts while they ran.")

@@ -306,6 +306,25 @@ def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level
     return level(rows[metric].astype(float), confidence, metric=metric, units=rows["unit"], hours=hours)
 
 
+def describe(obs: Observations) -> str:
+    """Describe in a sentence what was observed: metric, tools, conditions, rounds, lengths."""
+    info, runs, table = metric_of(obs.metric), obs.runs, obs.complete
+    tests = sorted({" ".join(t) for t in zip(runs["tool"].astype(str), runs["test"].astype(str), strict=True)})
+    seconds = sorted(runs["duration_s"].dropna().unique()) if "duration_s" in runs else []
+    counts = table["condition"].value_counts()
+    counts = counts[counts > 0]
+    each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+    basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
+    better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(info.better or "", "")
+    length = f", {' or '.join(f'{s:g}' for s in seconds)} s per run" if seconds else ""
+    return (
+        f"The metric is {info.label[0].lower()}{info.label[1:]}{basis}, measured by {' and '.join(tests)} in "
+        f"{plural(table['round'].nunique(), 'round')} of {plural(table['unit'].nunique(), 'deployment')}: "
+        f"{plural(len(counts), 'condition')}, {each} complete run{'' if counts.max() == 1 else 's'}"
+        f"{' each' if len(counts) > 1 else ''}{length}.{better}"
+    )
+
+
 def ladders(obs: Observations, name: str) -> dict[str, pd.DataFrame]:
     """What was observed along a factor: for each combination of the others, the rows with its level in a column.
 

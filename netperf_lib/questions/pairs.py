@@ -38,6 +38,11 @@ def ends_of(data: Data, metric: str) -> tuple[str, str]:
     """The two factors that name the ends of the pairs, so that every cell of a matrix is one pair.
 
     Raises NothingToReport if there are not several pairs of one placement.
+
+    Examples
+    --------
+    >>> npl.questions.ends_of(npl.read("data/recorded/zones"), "latency_oneway_us")
+    ('client_zone', 'server_zone')
     """
     if not has_pairs(data, metric):
         raise NothingToReport("a matrix needs several pairs of one placement, with several clients and servers")
@@ -51,7 +56,14 @@ def ends_of(data: Data, metric: str) -> tuple[str, str]:
 
 
 def pairs_words(obs: Observations) -> str:
-    """Which pair is best and worst, and how much the two directions of a pair differ, in sentences."""
+    """Which pair is best and worst, and how much the two directions of a pair differ, in sentences.
+
+    Examples
+    --------
+    >>> obs = npl.observe("data/recorded/zones", "latency_oneway_us", by=("client_zone", "server_zone"))
+    >>> npl.questions.pairs_words(obs)[:44]
+    'Best is 3 → 1 with 114 µs, worst 2 → 1 with '
+    """
     info, table = metric_of(obs.metric), levels(obs).dropna(subset=["median"])
     client, server = obs.asked
     names = table.index.str.removeprefix("zone ")

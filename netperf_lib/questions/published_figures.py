@@ -43,7 +43,13 @@ HEADS = {
 
 
 def published(source: str | None = None) -> pd.DataFrame:
-    """Published figures, of one source or of all; raises NothingToReport if there is no such source."""
+    """Published figures, of one source or of all; raises NothingToReport if there is no such source.
+
+    Examples
+    --------
+    >>> npl.questions.published("azure-eastasia-d8sv3")["path"].iloc[0]
+    'direct'
+    """
     figures = load_published()
     sources = sorted(figures["source"].unique())
     if source is not None and source not in sources:
@@ -73,6 +79,11 @@ def published_beside(runs: pd.DataFrame, metric: str | None = None) -> Table:
     DataFrame
         ``condition``, ``metric``, ``source``, ``published``, ``here`` (median with interval), ``here / published``; no
         rows where nothing matches, or where hosts are emulated.
+
+    Examples
+    --------
+    >>> len(npl.questions.published_beside(exp.runs))
+    0
     """
     import pandas as pd
 
@@ -138,7 +149,13 @@ def _matches(m: Measure, condition: str, figure: Any) -> bool:
 
 
 def published_words(figures: pd.DataFrame) -> Headline:
-    """How many figures from how many sources, in a sentence."""
+    """How many figures from how many sources, in a sentence.
+
+    Examples
+    --------
+    >>> npl.questions.published_words(npl.questions.published())
+    '66 published figures from 6 sources, 15 of them with the log that they were taken from.'
+    """
     logged = int(figures["raw_log"].notna().sum())
     return Headline(
         f"{len(figures)} published figures from {figures['source'].nunique()} sources, {logged} of them with the log "
@@ -147,12 +164,24 @@ def published_words(figures: pd.DataFrame) -> Headline:
 
 
 def published_metrics(figures: pd.DataFrame) -> list[str]:
-    """Metrics that the figures are of."""
+    """Metrics that the figures are of.
+
+    Examples
+    --------
+    >>> npl.questions.published_metrics(npl.questions.published())
+    ['latency_oneway_us', 'rtt_us', 'throughput_bps', 'throughput_sent_bps', 'cwnd_max_bytes']
+    """
     return [ours for name, ours in METRICS.items() if (figures["metric"] == name).any()]
 
 
 def published_table(figures: pd.DataFrame) -> Table:
-    """Figures as they were printed, with the columns that the source fills."""
+    """Figures as they were printed, with the columns that the source fills.
+
+    Examples
+    --------
+    >>> npl.questions.published_table(npl.questions.published("azure-eastasia-d8sv3"))["Printed"].iloc[0]
+    '3.65 Gbit/s'
+    """
     from .tables import Table
 
     listed = figures.assign(printed=(figures["value"] + " " + figures["unit"].fillna("")).str.strip())
@@ -163,7 +192,13 @@ def published_table(figures: pd.DataFrame) -> Table:
 
 
 def published_logs_words(figures: pd.DataFrame) -> Words:
-    """What the raw logs show beyond the printed figures: steadiness by the second, and how streams share."""
+    """What the raw logs show beyond the printed figures: steadiness by the second, and how streams share.
+
+    Examples
+    --------
+    >>> npl.questions.published_logs_words(npl.questions.published("azure-westeurope-d16v3"))[:30]
+    'The logs show more than the fi'
+    """
     import pandas as pd
 
     folder, lines = shipped("data", "published"), []
@@ -208,6 +243,12 @@ def published_levels(figures: pd.DataFrame, metric: str, data: Data | None = Non
 
     ``condition``, ``n``, ``median``, ``low``, ``high``, ``source``: a published figure has n 1 and no interval.
     Raises UsageError if no source published this metric.
+
+    Examples
+    --------
+    >>> figures = npl.questions.published("azure-eastasia-d8sv3")
+    >>> float(npl.questions.published_levels(figures, "latency_oneway_us")["median"].min())
+    40.0
     """
     import pandas as pd
 

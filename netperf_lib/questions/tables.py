@@ -16,7 +16,7 @@ LEVEL = ("median", "low", "high", "smallest", "largest")
 """Columns of a table of levels that have the unit of the metric."""
 SHARE = ("confidence", "variation", "slowest")
 """Columns that are shares."""
-RATES = ("slowest_stream", "fastest_stream")
+BPS = ("slowest_stream", "fastest_stream")
 """Columns in bit/s that are no metric."""
 HEADINGS = {"n": "Runs", "low": "Lower end", "high": "Upper end"}
 
@@ -80,7 +80,7 @@ class Table(pd.DataFrame):
             caption = f"{caption.rstrip('.')}{''.join(f'; {w}' for w in words)}."
             names = {c: name for c, name in names.items() if c not in same}
         units = {c: METRICS[c].unit if c in METRICS else "ratio" if c in SHARE else None for c in names}
-        units |= {c: "bps" for c in RATES if c in names}
+        units |= {c: "bps" for c in BPS if c in names}
         units |= {c: METRICS[metric].unit for c in LEVEL if c in names and metric is not None}
         rows = [
             [_cell(v, units[c]) for c, v in zip(names, row, strict=True)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ..errors import NothingToReport, UsageError, visible
 from ..experiment.model import Contrast
-from ..metrics import format_value, plural
+from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats.result import size_words, unit_of
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..stats import Comparison
-    from .observe import Observations
 
 MIME = "application/vnd.netperf+json"
 """MIME type under which words, tables and figures carry their data to the report."""
@@ -117,6 +116,11 @@ def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None =
     """The contrasts that the experiment declares, optionally only those of `metric` or whose sides differ in `about`.
 
     Raises UsageError if the table has no such factor.
+
+    Examples
+    --------
+    >>> len(npl.questions.contrasts(exp.runs, metric="throughput_bps"))
+    5
     """
     if about is not None and about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
@@ -186,7 +190,13 @@ def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int 
 
 
 def metric_label(metric: str) -> str:
-    """The label of a metric, for readers."""
+    """The label of a metric, for readers.
+
+    Examples
+    --------
+    >>> npl.questions.metric_label("latency_oneway_p99_us")
+    'One-way latency, 99th percentile'
+    """
     return metric_of(metric).label
 
 
@@ -196,25 +206,14 @@ def heading(what: str, metric: str) -> str:
     return f"{what}: {quantity[:1].lower()}{quantity[1:]}"
 
 
-def describe(obs: Observations) -> str:
-    """Describe in a sentence what was observed: metric, tools, conditions, rounds, lengths."""
-    info, runs, table = metric_of(obs.metric), obs.runs, obs.complete
-    tests = sorted({" ".join(t) for t in zip(runs["tool"].astype(str), runs["test"].astype(str), strict=True)})
-    seconds = sorted(runs["duration_s"].dropna().unique()) if "duration_s" in runs else []
-    counts = table["condition"].value_counts()
-    counts = counts[counts > 0]
-    each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
-    basis = f" ({info.basis})" if info.basis and info.basis not in info.label.lower() else ""
-    better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(info.better or "", "")
-    length = f", {' or '.join(f'{s:g}' for s in seconds)} s per run" if seconds else ""
-    return (
-        f"The metric is {info.label[0].lower()}{info.label[1:]}{basis}, measured by {' and '.join(tests)} in "
-        f"{plural(table['round'].nunique(), 'round')} of {plural(table['unit'].nunique(), 'deployment')}: "
-        f"{plural(len(counts), 'condition')}, {each} complete run{'' if counts.max() == 1 else 's'}"
-        f"{' each' if len(counts) > 1 else ''}{length}.{better}"
-    )
-
-
 def end(reason: str) -> NoReturn:
-    """End the notebook here: the experiment lacks the data for it, and the report gives `reason`."""
+    """End the notebook here: the experiment lacks the data for it, and the report gives `reason`.
+
+    Examples
+    --------
+    >>> npl.questions.end("no run was complete")
+    Traceback (most recent call last):
+        ...
+    netperf_lib.errors.NothingToReport: no run was complete
+    """
     raise NothingToReport(reason)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 __all__ = ["TypstExporter", "TypstPDFExporter", "notebooks", "parse_parameters", "report"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     # nbconvert takes a while to import: only where it converts
     if name in ("TypstExporter", "TypstPDFExporter"):

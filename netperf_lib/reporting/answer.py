@@ -14,12 +14,12 @@ from ..metrics import PAGES, format_span, format_value
 from ..metrics import metric as metric_of
 from ..questions.compare import compare, compare_declared, matching
 from ..questions.details import beside, levels_words
-from ..questions.observe import Data, Observations, levels, observe
+from ..questions.observe import Data, Observations, describe, levels, observe
 from ..questions.pairs import ends_of, pairs_words
 from ..questions.published_figures import published_beside
 from ..questions.runs import HOSTS, read_data, table_of
 from ..questions.tables import Table
-from ..questions.words import Headline, Words, contrasts, describe, factor_of, headline
+from ..questions.words import Headline, Words, contrasts, factor_of, headline
 from ..stats import Family
 from ..stats.result import plain as as_json
 from ..stats.result import quantity

@@ -458,6 +458,11 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
     ------
     UsageError
         There is no such exercise.
+
+    Examples
+    --------
+    >>> npl.workshop.check("ping.basis", 2, exp.runs).content["title"]
+    'That holds'
     """
     if name != "own.plan" and name not in CHECKS:
         raise UsageError(f"no exercise {name!r} (exercises: {', '.join([*CHECKS, 'own.plan'])})")

@@ -310,6 +310,12 @@ def trend(days: Floats, values: Floats, *, confidence: float = 0.95) -> Trend:
     ------
     StatsError
         Fewer than ten periods, or a value that is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> npl.stats.trend(np.arange(20.0), np.full(20, 50.0)).slope
+    0.0
     """
     y = np.asarray(values, dtype=float)
     if y.size < 10 or np.isnan(y).any() or (y <= 0).any():

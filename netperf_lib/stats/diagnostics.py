@@ -124,6 +124,11 @@ def diagnose(
     -----
     Tests of stationarity that are designed for long series (augmented Dickey-Fuller) say nothing about ten rounds, and
     are not used.
+
+    Examples
+    --------
+    >>> npl.stats.diagnose([50.1, 49.8, 50.3, 49.9, 50.0, 50.2]).warnings
+    ()
     """
     alarm = max(ALARM / max(1, series), 2 / PERMUTATIONS)
     x = numbers(values)

@@ -30,6 +30,11 @@ def rounds_required(alpha: float = ALPHA, family: int = 1) -> int:
     """Smallest number of paired rounds from which a verdict is possible at all.
 
     With n rounds an exact paired test cannot reach a p below 2 ** (1 - n); `family` contrasts share alpha.
+
+    Examples
+    --------
+    >>> npl.stats.rounds_required(0.05, family=10)
+    9
     """
     return max(6, math.ceil(math.log2(2 * family / alpha)))
 

@@ -95,6 +95,11 @@ def rounds_needed(
     rounds the power of a t test with n · 3/π rounds (the efficiency of signed ranks) is used instead. Deployments:
     Student's t over them, with their variance pooled over the family. For a difference at the edge of the margin
     neither verdict is certain with any number of rounds; the plan is for the direction.
+
+    Examples
+    --------
+    >>> npl.stats.rounds_needed(0.05, difference=0.2, margin=0.1).rounds
+    6
     """
     check_share(cv, "cv")
     check_share(margin, "margin")

@@ -116,6 +116,11 @@ def streams(
     ------
     StatsError
         No number of streams, or values that are not a throughput.
+
+    Examples
+    --------
+    >>> npl.stats.streams({1: [1e9] * 8, 2: [1.9e9] * 8, 4: [2e9] * 8}).enough
+    4
     """
     import pandas as pd
 

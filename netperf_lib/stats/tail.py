@@ -52,6 +52,11 @@ def percentiles(
     ------
     StatsError
         A percentile outside 0 … 100; a latency that is negative or not a number.
+
+    Examples
+    --------
+    >>> npl.stats.percentiles(range(1000), [99])[0].latency_us
+    989.01
     """
     for p in percentiles:
         if not 0 <= p <= 100:

@@ -34,7 +34,7 @@ def test_the_largest_rate_is_the_last_before_one_that_loses_more() -> None:
     assert list(rates["lost_ratio"]) == [0, 0, 0.2, 0]
     assert list(rates["lost_most_ratio"]) == [0, 0.002, 0.3, 0]
     assert set(rates["jitter_us"]) == {11.0}
-    (line,) = datagrams_words(rates)
+    (line,) = datagrams_words(rates).splitlines()
     assert "the largest rate with at most 0.1 % of the datagrams lost is 2 Gbit/s" in line
     assert "none lost, median of 3 runs; up to 0.2 %); at 4 Gbit/s it is 20 % lost." in line
 
@@ -47,13 +47,13 @@ def test_the_largest_rate_is_the_last_before_one_that_loses_more() -> None:
     ],
 )
 def test_rates_that_are_all_carried_or_none(losses: dict[str, list[float]], words: str) -> None:
-    assert words in datagrams_words(datagrams(table(losses)))[0]
+    assert words in datagrams_words(datagrams(table(losses)))
 
 
 def test_each_path_has_its_own_rates() -> None:
     near, far = table({"1M": [0.0] * 3, "2M": [0.0] * 3}), table({"1M": [0.0] * 3, "2M": [0.1] * 3}, "cross-zone")
-    lines = datagrams_words(datagrams(pd.concat([near, far], ignore_index=True)))
-    assert [line.split(":")[0] for line in lines] == ["- cross-zone", "- same-zone"]
+    lines = datagrams_words(datagrams(pd.concat([near, far], ignore_index=True))).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["cross-zone", "same-zone"]
     assert "is 1 Mbit/s" in lines[0]
     assert "is 2 Mbit/s" in lines[1]
 
