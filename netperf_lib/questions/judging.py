@@ -102,7 +102,7 @@ def judge(
     --------
     >>> exp = npl.read("data/recorded/lab-full")
     >>> npl.questions.judge(exp, exp.contrasts).counts
-    '252 runs ok, 0 failed, 0 excluded'
+    '264 runs ok, 0 failed, 0 excluded'
     """
     asked = [as_contrast(c) for c in contrasts]
     source = Observed.of(data, rounds)
