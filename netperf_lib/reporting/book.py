@@ -84,6 +84,7 @@ def combine(books: Mapping[str, Any]) -> Any:
         if any(name in books for name in APPENDIX):  # they show what proves the placement
             for block in _blocks([last], "provenance"):
                 block["groups"] = [g for g in block["groups"] if g["title"] != PROOFS]
+        last.metadata["netperf_chapter"] = "end"
         whole.cells.append(last)
     for i, cell in enumerate(whole.cells):
         cell["id"] = f"cell-{i}"

@@ -52,6 +52,7 @@ class PageExporter(HTMLExporter):
                     )
             if cell.cell_type == "markdown":
                 headings += re.findall(r"(?m)^##\s+(.+?)\s*$", cell.source)
+        _fold(nb.cells)
         resources["contents"] = list(enumerate(headings, 1)) if len(headings) > 2 else []
         resources["page_css"] = (TEMPLATES / "page.css").read_text("utf-8")
         resources["code_css"] = formatter.get_style_defs(".highlight")
@@ -108,6 +109,18 @@ def inlined(page: str, explorer: str | None = None) -> str:
         return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{found[1]}"', 1)
 
     return re.sub(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)">', picture, page)
+
+
+def _fold(cells: Any) -> None:
+    """Fold the chapters of a combined report under their headings: what is open are the answers."""
+    opened = False
+    for cell in cells:
+        if kind := cell.metadata.get("netperf_chapter"):
+            heading = ""
+            if kind != "end":
+                heading, _, cell.source = cell.source.strip().partition("\n")
+            cell.metadata["netperf_fold"] = {"heading": heading, "close": opened}
+            opened = True
 
 
 def _title(nb: Any) -> str | None:

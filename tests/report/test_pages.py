@@ -159,6 +159,12 @@ def test_the_page_in_html_has_a_title_contents_and_one_cover(tmp_path: Path) -> 
     assert "Traceback" not in body
     assert "NothingToReport" not in body
     assert "prefers-color-scheme: dark" in body
+    answers, *chapters = re.split(r"<details><summary>(?=<h2)", body)  # folded, so that a phone shows the answers
+    assert 'id="part-1"' in answers
+    assert "<figure" not in answers
+    assert "<figure" in chapters[0]
+    assert "How it was measured" not in answers
+    assert body.count("<details") == body.count("</details>")
 
 
 def test_a_point_of_a_page_in_html_tells_its_run(doubted: Any) -> None:
