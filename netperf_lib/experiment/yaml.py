@@ -97,10 +97,8 @@ def read_experiment(text: str, *, file: str = "experiment") -> Experiment:
         errors += [(_line(node, loc), loc, message) for loc, message in wrong]
         if not errors:
             return experiment
-    messages = dict.fromkeys(
-        f"{file}:{line}: {_dotted(loc)}{message}" for line, loc, message in sorted(errors, key=str)
-    )
-    lines = sorted(messages, key=lambda s: int(s[len(file) + 1 :].split(":")[0]))
+    ordered = sorted(errors, key=lambda error: (error[0], str(error)))
+    lines = list(dict.fromkeys(f"{file}:{line}: {_dotted(loc)}{message}" for line, loc, message in ordered))
     more = [f"and {len(lines) - MOST_ERRORS} more errors"] if len(lines) > MOST_ERRORS else []
     raise ExperimentError("\n".join([*lines[:MOST_ERRORS], *more]))
 
@@ -251,37 +249,35 @@ _PARTS: dict[str, type[BaseModel]] = {
 }
 
 
+_SENTENCES = {
+    # kind of an error of pydantic: what is wrong and what is legal
+    "missing": "is missing; add it",
+    "too_short": "is missing or empty; give at least one",
+    "literal_error": "{} is not known; legal are {legal}",
+    "string_type": "{} is not text; put it in quotes",
+    "tuple_type": "{0} is not a list; write [{0}]",
+    "model_type": "{} is not a mapping; write key: value lines under it",
+    "dict_type": "{} is not a mapping; write key: value lines under it",
+    "string_pattern_mismatch": (
+        "{} is not a name; legal are 1 to 63 letters, digits, dots, underscores and hyphens, a letter or digit first"
+    ),
+}
+
+
 def _message(error: Any) -> str:
     """Turn a pydantic error into one sentence: what is wrong and what is legal."""
     kind, value, loc, ctx = error["type"], error.get("input"), error["loc"], error.get("ctx", {})
     quoted = str(value).lower() if isinstance(value, bool) else "null" if value is None else _SHOWN.repr(value)
-    match kind:
-        case "extra_forbidden":
-            part = Experiment if len(loc) == 1 else _PARTS.get(str(loc[0]), Experiment)
-            fields = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
-            near = difflib.get_close_matches(str(loc[-1]), fields, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            return f"unknown key; {hint}known here are {', '.join(fields)}"
-        case "missing":
-            return "is missing; add it"
-        case "literal_error":
-            return f"{quoted} is not known; legal are {ctx['expected'].replace(' or ', ', ')}"
-        case "string_pattern_mismatch":
-            return (
-                f"{quoted} is not a name; legal are 1 to 63 letters, digits, dots, underscores and hyphens, "
-                "a letter or digit first"
-            )
-        case "string_type":
-            return f"{quoted} is not text; put it in quotes"
-        case "too_short":
-            return "is missing or empty; give at least one"
-        case "tuple_type":
-            return f"{quoted} is not a list; write [{quoted}]"
-        case "model_type" | "dict_type":
-            return f"{quoted} is not a mapping; write key: value lines under it"
-        case _:
-            rule = str(error["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-            return f"{quoted} must be {rule}"
+    if kind == "extra_forbidden":
+        part = Experiment if len(loc) == 1 else _PARTS.get(str(loc[0]), Experiment)
+        fields = [*part.model_fields, *(OPTIONS if part is TestSpec else ())]
+        near = difflib.get_close_matches(str(loc[-1]), fields, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"unknown key; {hint}known here are {', '.join(fields)}"
+    if sentence := _SENTENCES.get(kind):
+        return sentence.format(quoted, legal=ctx.get("expected", "").replace(" or ", ", "))
+    rule = str(error["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"{quoted} must be {rule}"
 
 
 def _disagreements(experiment: Experiment) -> Iterator[tuple[_Loc, str]]:

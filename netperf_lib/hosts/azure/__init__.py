@@ -27,7 +27,7 @@ from ..source import NOTHING_KNOWN, Price, Workload, read_options
 from . import access, checks, doctor, groups, prices, proof, template
 from . import az as az_module
 from .az import Clock, Runs, find
-from .checks import Preflight, Request
+from .checks import Preflight, Proposal
 from .failures import AzError
 from .groups import Leftover
 from .options import Options as Options
@@ -52,10 +52,10 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _request(experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, attempt: int = 0) -> Request:
+def _proposal(experiment: Experiment, workload: Workload = NOTHING_KNOWN, *, attempt: int = 0) -> Proposal:
     options = read_options(experiment, Options)
     place = topology(experiment, options, attempt=attempt)
-    return Request(experiment=experiment, options=options, topology=place, workload=workload)
+    return Proposal(experiment=experiment, options=options, topology=place, workload=workload)
 
 
 def _runner(options: Options) -> Runs:
@@ -64,7 +64,7 @@ def _runner(options: Options) -> Runs:
 
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
     """Estimate the cost of all deployments from the public price list; no login is needed."""
-    estimate = _request(experiment, workload).estimate
+    estimate = _proposal(experiment, workload).estimate
     text = str(estimate).removeprefix("cost ")
     if experiment.budget is not None and estimate.amount is not None and estimate.amount > experiment.budget:
         text += f"; ABOVE the budget of {experiment.budget:g}"
@@ -81,30 +81,30 @@ def preflight(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> 
 
     Nothing is created. AzureError if `az` is missing, nobody is logged in, or the subscription is not accessible.
     """
-    request = _request(experiment, workload)
-    az = _runner(request.options)
-    found = checks.look(request, az)
-    if not found.problems and not found.elsewhere:
+    proposal = _proposal(experiment, workload)
+    az = _runner(proposal.options)
+    findings = checks.look(proposal, az)
+    if not findings.problems and not findings.elsewhere:
         try:
-            _rehearse(request, az, found)
+            _rehearse(proposal, az, findings)
         except AzError as refusal:
-            found.problems.append(str(refusal))
-    return found
+            findings.problems.append(str(refusal))
+    return findings
 
 
-def _rehearse(request: Request, az: Runs, found: Preflight) -> str:
+def _rehearse(proposal: Proposal, az: Runs, findings: Preflight) -> str:
     """What Azure says it would create; nothing is kept of it."""
-    with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as kept:
-        found.changes, remarks = _Attempt(request, found, kept, az).rehearse()
-        found.warnings += remarks
-        return f"Azure finds it valid, and would {groups.in_words(found.changes)}"
+    with tempfile.TemporaryDirectory() as folder, State.locked(Path(folder)) as store:
+        findings.changes, remarks = _Attempt(proposal, findings, store, az).rehearse()
+        findings.warnings += remarks
+        return f"Azure finds it valid, and would {groups.in_words(findings.changes)}"
 
 
 def examine(experiment: Experiment, *, workload: Workload = NOTHING_KNOWN) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order) for all that can be known beforehand."""
-    request = _request(experiment, workload)
-    az = _runner(request.options)
-    return doctor.examine(request, az, rehearse=lambda found: _rehearse(request, az, found))
+    proposal = _proposal(experiment, workload)
+    az = _runner(proposal.options)
+    return doctor.examine(proposal, az, rehearse=lambda findings: _rehearse(proposal, az, findings))
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class _WithoutKeys(State):
 
 def dry_run(experiment: Experiment) -> DryRun:
     """Show what `up` would run, without querying anything: its az commands, the template, the parameters."""
-    request = _request(experiment)
-    options = request.options
+    proposal = _proposal(experiment)
+    options = proposal.options
     commands = []
     more = ("--subscription", options.subscription) if options.subscription else ()
 
@@ -146,10 +146,10 @@ def dry_run(experiment: Experiment) -> DryRun:
         """Note the command, and answer as if it succeeded at once."""
         if {"create", "update", "validate", "what-if"} & set(arguments[:4]):
             text = shlex.join((*arguments, *(() if "--subscription" in arguments else more)))
-            commands.append(f"az {text.replace(f'{kept.files}/', '')}\n")
+            commands.append(f"az {text.replace(f'{store.files}/', '')}\n")
         return {"properties": {"provisioningState": "Succeeded"}}
 
-    found = Preflight(
+    findings = Preflight(
         subscription=options.subscription or "SUBSCRIPTION",
         user="",
         measuring_s=0,
@@ -157,12 +157,12 @@ def dry_run(experiment: Experiment) -> DryRun:
         allow_from=checks.callers(options, []) if options.allow_from else ("YOUR_ADDRESS/32",),
         plan=bool(options.plan),
     )
-    with tempfile.TemporaryDirectory() as folder, _WithoutKeys.locked(Path(folder)) as kept:
-        kept.data["mark"] = "MARK"
-        attempt = _Attempt(request, found, kept, az)
+    with tempfile.TemporaryDirectory() as folder, _WithoutKeys.locked(Path(folder)) as store:
+        store.data["mark"] = "MARK"
+        attempt = _Attempt(proposal, findings, store, az)
         attempt.place()
         parameters = json.dumps(attempt.parameters(), indent=2) + "\n"
-        words = in_words(request.topology, options.expires_h)
+        words = in_words(proposal.topology, options.expires_h)
         return DryRun("".join(commands), template.template_text(), parameters, words)
 
 
@@ -175,35 +175,35 @@ def up(
     once; VMs that were created but do not answer stay, for a second `up` or for `down`. After an interruption `up`
     resumes, and `down` removes what there is.
     """
-    options = _request(experiment).options  # errors in the declaration are reported before az is needed
+    options = _proposal(experiment).options  # errors in the declaration are reported before az is needed
     choices = range(len(alternatives(options)))
     az = _runner(options)
-    with _terminable(), State.locked(state) as kept:
-        first = min(max((g["attempt"] for g in kept.open(number)), default=0), choices[-1])
-        before = kept.deployment(number)
+    with _terminable(), State.locked(state) as store:
+        first = min(max((g["attempt"] for g in store.open(number)), default=0), choices[-1])
+        before = store.deployment(number)
         if before is not None:
-            if not _still_there(az, kept, number):
-                kept.forget(number)
-            elif _same(kept, number, topology(experiment, options, attempt=first)):
-                _let_caller_in(options, kept, number, az, say)
+            if not _still_there(az, store, number):
+                store.forget(number)
+            elif _same(store, number, topology(experiment, options, attempt=first)):
+                _let_caller_in(options, store, number, az, say)
                 return before
         for choice in choices[first:]:
-            request = _request(experiment, workload, attempt=choice)
-            found = checks.look(request, az)
+            proposal = _proposal(experiment, workload, attempt=choice)
+            findings = checks.look(proposal, az)
             # a partial deployment may resume: its own VMs would count against it
-            if not any(g["made"] for g in kept.groups if (g["number"], g["attempt"]) == (number, choice)):
-                if found.elsewhere and not found.problems and choice < choices[-1]:
-                    say(f"{experiment.name}: {found.elsewhere[0]}: trying the next alternative")
+            if not any(g["made"] for g in store.groups if (g["number"], g["attempt"]) == (number, choice)):
+                if findings.elsewhere and not findings.problems and choice < choices[-1]:
+                    say(f"{experiment.name}: {findings.elsewhere[0]}: trying the next alternative")
                     continue
-                checks.refuse(found, experiment.name)
-            attempt = _Attempt(request, found, kept, az, number, choice, say)
-            kept.priced(found.cost)
-            place = request.topology
-            say(f"{attempt.target.name}: {len(place.vms)} VMs in {', '.join(place.regions)}; {found.cost}")
+                checks.refuse(findings, experiment.name)
+            attempt = _Attempt(proposal, findings, store, az, number, choice, say)
+            store.priced(findings.cost)
+            place = proposal.topology
+            say(f"{attempt.target.name}: {len(place.vms)} VMs in {', '.join(place.regions)}; {findings.cost}")
             try:
                 outputs = attempt.place()
             except AzError as failure:
-                if before is not None and kept.deployment(number) is not None:
+                if before is not None and store.deployment(number) is not None:
                     raise  # a deployment that was already up stays up
                 attempt.end(failure)
                 if choice == choices[-1] or failure.deed != "alternative":
@@ -211,14 +211,14 @@ def up(
                 say(f"{attempt.target.name}: {failure.code}: trying the next alternative")
                 continue
             deployment = attempt.proven(outputs)
-            kept.remember(number, deployment, place.parts())
+            store.remember(number, deployment, place.parts())
             return deployment
     raise AssertionError("the last alternative returns or raises")
 
 
-def _same(kept: State, number: int, place: Topology) -> bool:
+def _same(store: State, number: int, place: Topology) -> bool:
     """Whether everything declared is up; AzureError if some of it would have to change."""
-    there, wanted = kept.parts(number), place.parts()
+    there, wanted = store.parts(number), place.parts()
     # removed pairs leave their VMs idle; a VM whose declaration changed cannot be changed in place
     if changed := [name for name, part in wanted.items() if there.get(name, part) != part]:
         names = dict.fromkeys(name.partition(" ")[2] for name in changed)
@@ -229,29 +229,29 @@ def _same(kept: State, number: int, place: Topology) -> bool:
     return wanted.keys() <= there.keys()
 
 
-def _let_caller_in(options: Options, kept: State, number: int, az: Runs, say: Say) -> None:
+def _let_caller_in(options: Options, store: State, number: int, az: Runs, say: Say) -> None:
     """Update the rule for port 22 if the address of this machine has changed."""
-    record = kept.open(number)[0]
+    record = store.open(number)[0]
     allow_from = list(checks.callers(options, []))
     if not allow_from or allow_from == record.get("allow_from", allow_from):
         return
     for name in record.get("security_groups", ()):
         az(
-            *("network", "nsg", "rule", "update", "--resource-group", kept.target(record).group, "--nsg-name", name),
+            *("network", "nsg", "rule", "update", "--resource-group", store.target(record).group, "--nsg-name", name),
             *("--name", "ssh-from-caller", "--source-address-prefixes", *allow_from),
         )
-    kept.note(record["name"], allow_from=allow_from)
+    store.note(record["name"], allow_from=allow_from)
     say(f"{record['name']}: port 22 is now open to {', '.join(allow_from)}")
 
 
-def _still_there(az: Runs, kept: State, number: int) -> bool:
+def _still_there(az: Runs, store: State, number: int) -> bool:
     """Whether the deployment is up.
 
     AzureError if its VMs are stopped: Azure may start them anywhere, so what was proven about them no longer holds.
     """
-    records = kept.open(number)
+    records = store.open(number)
     for record in records:
-        group = kept.target(record).group
+        group = store.target(record).group
         there = find(az, "group", "show", "--name", group)
         if there is None or there["properties"]["provisioningState"] != "Succeeded":
             return False
@@ -272,20 +272,20 @@ def _still_there(az: Runs, kept: State, number: int) -> bool:
 class _Attempt:
     """One way to place one deployment; recorded on disk before anything is created."""
 
-    request: Request
-    found: Preflight
-    kept: State
+    proposal: Proposal
+    findings: Preflight
+    store: State
     az: Runs
     number: int = 1
     choice: int = 0
     say: Say = lambda _: None
 
     def __post_init__(self) -> None:
-        name, self.options = self.request.experiment.name, self.request.options
+        name, self.options = self.proposal.experiment.name, self.proposal.options
         shared = self.options.resource_group
-        self.topology = self.request.topology.unzoned(self.found.unzoned)
-        self.record = self.kept.begin(self.number, self.choice, name, self.found.subscription, shared)
-        self.target = self.kept.target(self.record)
+        self.topology = self.proposal.topology.unzoned(self.findings.unzoned)
+        self.record = self.store.begin(self.number, self.choice, name, self.findings.subscription, shared)
+        self.target = self.store.target(self.record)
         now, stamp = dt.datetime.now(dt.UTC), "%Y-%m-%dT%H:%M:%SZ"
         self.tags = self.record.get("tags") or {
             **self.options.tags,
@@ -301,13 +301,13 @@ class _Attempt:
             self.topology,
             self.options,
             tags=self.tags,
-            public_key=self.kept.public_key(),
-            allow_from=self.found.allow_from,
-            host_key=lambda vm: self.kept.host_key(self.target.name, vm),
-            shared_key=self.kept.secret("vpn-key") if any(b for _, b in self.topology.connections) else "",
-            rarity=self.found.rarity,
+            public_key=self.store.public_key(),
+            allow_from=self.findings.allow_from,
+            host_key=lambda vm: self.store.host_key(self.target.name, vm),
+            shared_key=self.store.secret("vpn-key") if any(b for _, b in self.topology.connections) else "",
+            rarity=self.findings.rarity,
             prefix=self.target.prefix,
-            plan=self.found.plan,
+            plan=self.findings.plan,
         )
 
     def rehearse(self) -> tuple[tuple[groups.Change, ...], tuple[str, ...]]:
@@ -316,15 +316,15 @@ class _Attempt:
         text = template.template_text()
         if not target.shared:
             text = template.rehearsal_text(target.group, region, self.tags)
-        files = self.kept.file("template-to-check.json", text), self._parameter_file()
+        files = self.store.file("template-to-check.json", text), self._parameter_file()
         return groups.rehearse(self.az, target, region, *files)
 
     def _parameter_file(self) -> Path:
-        return self.kept.file("parameters.json", json.dumps(self.parameters()))
+        return self.store.file("parameters.json", json.dumps(self.parameters()))
 
     def place(self) -> dict[str, Any]:
         """Create everything; return the outputs of the template."""
-        az, kept, options, target, place = self.az, self.kept, self.options, self.target, self.topology
+        az, store, options, target, place = self.az, self.store, self.options, self.target, self.topology
         name = target.name
         if not self.record["made"]:
             changes, remarks = self.rehearse()
@@ -337,23 +337,23 @@ class _Attempt:
                 )
             for remark in (f"Azure finds it valid, and would {groups.in_words(changes)}", *remarks):
                 self.say(f"{name}: {remark}")
-        kept.note(
+        store.note(
             name,
             given_up=False,
             tags=self.tags,
             hub_peerings=access.hub_peerings(target, place),
             vms=[target.prefix + v.name for v in place.vms],
             security_groups=[f"nsg-{target.prefix}{n.name}" for n in place.networks],
-            allow_from=list(self.found.allow_from),
+            allow_from=list(self.findings.allow_from),
         )
         if not target.shared:
             tags = (f"{k}={v}" for k, v in self.tags.items())
             az("group", "create", "--name", target.group, "--location", options.region, "--tags", *tags)
-        kept.note(name, made=True)
-        files = kept.file("template.json", template.template_text()), self._parameter_file()
+        store.note(name, made=True)
+        files = store.file("template.json", template.template_text()), self._parameter_file()
         deadline_s = 60 * (options.deadline_min or (90 if place.gateways else 30))
         outputs = self._deploy(files, deadline_s)
-        access.join_hub(az, target, place, options, self.found.subscription)
+        access.join_hub(az, target, place, options, self.findings.subscription)
         return outputs
 
     def _deploy(self, files: tuple[Path, Path], deadline_s: float) -> dict[str, Any]:
@@ -373,25 +373,25 @@ class _Attempt:
 
         `down` verifies the deletion. Everything else stays for the next `up`, which goes on with it.
         """
-        az, kept, target = self.az, self.kept, self.target
+        az, store, target = self.az, self.store, self.target
         name = target.name
-        if not kept.asked_for(name):
+        if not store.asked_for(name):
             self.say(f"{name}: nothing was created")
-            kept.gone(name)
+            store.gone(name)
             return
         if failure.deed not in ("alternative", "stop"):
             self.say(f"{name}: what was created stays and costs money: run `npl up` again, or `npl down`")
             return
-        kept.note(name, given_up=True)
+        store.note(name, given_up=True)
         try:
             if target.shared:
-                groups.remove(az, [target], clock=CLOCK, say=self.say, gone=lambda t: kept.gone(t.name))
+                groups.remove(az, [target], clock=CLOCK, say=self.say, gone=lambda t: store.gone(t.name))
             else:
                 az("group", "delete", "--name", target.group, "--yes", "--no-wait")
                 self.say(f"{name}: deleting what was created of it")
         except AzError as failure:
             if failure.kind == "missing":
-                kept.gone(name)
+                store.gone(name)
             else:
                 self.say(f"{name}: could not be deleted now ({failure.code}): run `npl down`")
         except AzureError as failure:
@@ -399,7 +399,7 @@ class _Attempt:
 
     def proven(self, outputs: dict[str, Any]) -> Deployment:
         """The hosts that were created, with the proofs that they match the declaration."""
-        az, kept, options, place, say = self.az, self.kept, self.options, self.topology, self.say
+        az, store, options, place, say = self.az, self.store, self.options, self.topology, self.say
         name, group, prefix = self.target.name, self.target.group, self.target.prefix
         addresses = {a["name"].removeprefix(prefix): a for a in outputs["addresses"]}
         fronts = {f["name"].removeprefix(f"lb-{prefix}"): f["private"] for f in outputs["fronts"]}
@@ -410,9 +410,9 @@ class _Attempt:
             for v in place.vms
         }
         say(f"{name}: asking the cloud and the guests for proof")
-        placed = proof.observe(az, group, self.found.physical_zones, prefix)
-        config = access.ssh_config(options, kept, name, {reach[n]: vm.id for n, vm in placed.items()})
-        known = kept.known_hosts(name, reach)
+        placed = proof.observe(az, group, self.findings.physical_zones, prefix)
+        config = access.ssh_config(options, store, name, {reach[n]: vm.id for n, vm in placed.items()})
+        known = store.known_hosts(name, reach)
         hosts = tuple(
             Host(
                 name=v.name,
@@ -421,7 +421,7 @@ class _Attempt:
                 own_address=addresses[v.name]["private"] if data[v.name] != addresses[v.name]["private"] else None,
                 backends=place.backends(v.name),
                 user=options.user,
-                identity=str(kept.identity.resolve()),
+                identity=str(store.identity.resolve()),
                 known_hosts=str(known.resolve()),
                 ssh_config=config,
                 owned=True,
@@ -434,7 +434,7 @@ class _Attempt:
         if len(unreachable) == len(hosts):
             raise AzureError(
                 f"{name}: the VMs were created, but none can be reached: {unreachable[0]} (port 22 is open to "
-                f"{', '.join(self.found.allow_from)}); run `npl up` again, or `npl down`"
+                f"{', '.join(self.findings.allow_from)}); run `npl up` again, or `npl down`"
             )
         hosts = proof.proven(place, options, placed, hosts, facts)
         reached = tuple(h for h in hosts if not isinstance(facts[h.name], str))
@@ -456,27 +456,27 @@ def down(experiment: Experiment, *, state: Path, number: int | None = None, say:
     """
     if not (state / "azure.json").exists():
         return
-    with _terminable(), State.locked(state) as kept:
-        asked = []
-        for record in kept.groups:
+    with _terminable(), State.locked(state) as store:
+        open_records = []
+        for record in store.groups:
             if number in (None, record["number"]):
-                if kept.asked_for(record["name"]):
-                    asked.append(record)
+                if store.asked_for(record["name"]):
+                    open_records.append(record)
                 else:
-                    kept.gone(record["name"])
-        if asked:
-            az = az_module.Az(kept.data.get("subscription"), sleep=CLOCK.sleep)
-            access.leave_hub(az, asked, kept)
+                    store.gone(record["name"])
+        if open_records:
+            az = az_module.Az(store.data.get("subscription"), sleep=CLOCK.sleep)
+            access.leave_hub(az, open_records, store)
             groups.remove(
                 az,
-                [kept.target(g) for g in asked],
-                uncertain=[kept.target(g) for g in asked if not g["made"]],
+                [store.target(g) for g in open_records],
+                uncertain=[store.target(g) for g in open_records if not g["made"]],
                 clock=CLOCK,
                 say=say,
-                gone=lambda target: kept.gone(target.name),
+                gone=lambda target: store.gone(target.name),
             )
-        if not kept.groups:
-            kept.clear()
+        if not store.groups:
+            store.clear()
 
 
 def leftovers(*, expired: bool = False, subscription: str | None = None) -> list[Leftover]:
@@ -486,11 +486,11 @@ def leftovers(*, expired: bool = False, subscription: str | None = None) -> list
     return [g for g in groups.leftovers(az) if not expired or g.expired(now)]
 
 
-def down_all(found: Iterable[Leftover], *, subscription: str | None = None, say: Say = _say) -> None:
+def down_all(findings: Iterable[Leftover], *, subscription: str | None = None, say: Say = _say) -> None:
     """Delete what `leftovers` found in the same subscription, and verify that it is gone."""
     with _terminable():
         az = az_module.Az(subscription, sleep=CLOCK.sleep)
-        groups.remove(az, [g.target for g in found], clock=CLOCK, say=say)
+        groups.remove(az, [g.target for g in findings], clock=CLOCK, say=say)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from .state import State
 from .topology import Topology
 
 
-def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str]) -> str | None:
+def ssh_config(options: Options, store: State, name: str, vms: Mapping[str, str]) -> str | None:
     """Path of the OpenSSH configuration for reaching the VMs (address: id); None: the user's usual one."""
     if options.ssh_config:
         return str(Path(options.ssh_config).expanduser())
@@ -30,7 +30,7 @@ def ssh_config(options: Options, kept: State, name: str, vms: Mapping[str, str])
         return None
     own = Path.home() / ".ssh" / "config"  # its settings for the jump host still apply
     lines += ["Host *", f"  Include {own}"] if own.exists() else []
-    return str(kept.file(f"config-{name}", "\n".join(lines) + "\n").resolve())
+    return str(store.file(f"config-{name}", "\n".join(lines) + "\n").resolve())
 
 
 def hub_peerings(target: Target, topology: Topology) -> list[str]:
@@ -42,12 +42,10 @@ def hub_peerings(target: Target, topology: Topology) -> list[str]:
 def join_hub(az: Runs, target: Target, topology: Topology, options: Options, subscription: str) -> None:
     """Peer this project's networks with the hub: the hub's side first, then the use of its gateway."""
     ours = [f"vnet-{target.prefix}{n.name}" for n in topology.networks if n.prefix]
+    where = f"/subscriptions/{subscription}/resourceGroups/{target.group}/providers/Microsoft.Network"
     for network, peering in zip(ours, hub_peerings(target, topology), strict=False):
-        words = peering.split("/")
-        where = f"/subscriptions/{subscription}/resourceGroups/{target.group}/providers/Microsoft.Network"
         az(
-            *("network", "vnet", "peering", "create", "--name", words[-1], "--resource-group", words[4]),
-            *("--vnet-name", words[8], "--subscription", words[2]),
+            *_peering("create", peering),
             *("--remote-vnet", f"{where}/virtualNetworks/{network}"),
             *("--allow-vnet-access", "--allow-forwarded-traffic"),
             *(("--allow-gateway-transit",) if options.hub_gateway else ()),
@@ -59,15 +57,17 @@ def join_hub(az: Runs, target: Target, topology: Topology, options: Options, sub
             )
 
 
-def leave_hub(az: Runs, records: list[dict[str, Any]], kept: State) -> None:
+def _peering(verb: str, where: str) -> tuple[str, ...]:
+    """A command about the peering of this resource id."""
+    words = where.split("/")
+    named = ("--name", words[-1], "--resource-group", words[4], "--vnet-name", words[8], "--subscription", words[2])
+    return ("network", "vnet", "peering", verb, *named)
+
+
+def leave_hub(az: Runs, records: list[dict[str, Any]], store: State) -> None:
     """Delete the hub's side of all peerings; the other side is deleted with its network."""
     for record in records:
         for where in record.get("hub_peerings", ()):
-            words = where.split("/")
-            find(
-                az,
-                *("network", "vnet", "peering", "delete", "--name", words[-1], "--resource-group", words[4]),
-                *("--vnet-name", words[8], "--subscription", words[2]),
-            )
+            find(az, *_peering("delete", where))
         if record.get("hub_peerings"):
-            kept.note(record["name"], hub_peerings=[])
+            store.note(record["name"], hub_peerings=[])

@@ -38,10 +38,10 @@ class Clock:
 def find_az() -> str:
     """Return the path of `az`: on PATH, or next to the running Python (package `azure-cli`)."""
     beside = Path(sys.executable).parent / "az"
-    found = shutil.which("az") or (str(beside) if beside.exists() else None)
-    if not found:
+    program = shutil.which("az") or (str(beside) if beside.exists() else None)
+    if not program:
         raise AzureError(f"the Azure command line `az` is not installed here: run `{pip_install('azure-cli')}`")
-    return found
+    return program
 
 
 LEASH = 'exec 3<&0 </dev/null; { read -r _; kill -9 "-$$"; } <&3 >/dev/null 2>&1 & exec "$@" 3<&-'
@@ -188,8 +188,8 @@ def _assertion() -> str | None:
             return Path(file).read_text("utf-8").strip()
         if url.startswith("https://"):
             bearer = {"Authorization": f"bearer {os.environ['ACTIONS_ID_TOKEN_REQUEST_TOKEN']}"}
-            asked = urllib.request.Request(f"{url}&audience=api://AzureADTokenExchange", headers=bearer)  # noqa: S310
-            with urllib.request.urlopen(asked, timeout=30) as answer:  # noqa: S310 - https is checked above
+            query = urllib.request.Request(f"{url}&audience=api://AzureADTokenExchange", headers=bearer)  # noqa: S310
+            with urllib.request.urlopen(query, timeout=30) as answer:  # noqa: S310 - https is checked above
                 return str(json.load(answer)["value"])
     return None
 

@@ -25,8 +25,8 @@ OLDEST_AZ = (2, 76)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What is asked for."""
+class Proposal:
+    """What is to be placed, and what for."""
 
     experiment: Experiment
     options: Options
@@ -108,30 +108,30 @@ def zones_of(sku: Mapping[str, Any], region: str) -> set[str]:
     return offered
 
 
-def login(request: Request, az: Runs) -> Preflight:
+def login(proposal: Proposal, az: Runs) -> Preflight:
     """Who is logged in, and to which subscription.
 
     AzureError if nobody is, or the subscription is not accessible: nothing else can be checked then.
     """
-    subscription, workload = request.options.subscription, request.workload
+    subscription, workload = proposal.options.subscription, proposal.workload
     account = az("account", "show", *(("--subscription", subscription) if subscription else ()))
     user = account.get("user") or {}
     noted = list(workload.notes)
     if total := sum(sent.most_bytes for sent in workload.traffic.values()):
         noted.append(f"up to {total / 1e9:,.0f} GB of traffic")
-    found = Preflight(
+    findings = Preflight(
         subscription=account["id"],
         user=user.get("name", "unknown"),
         user_type=user.get("type", ""),
         measuring_s=workload.measuring_s,
-        cost=request.estimate,
+        cost=proposal.estimate,
         warnings=noted,
     )
     if account.get("state") not in (None, "Enabled"):
-        found.problems.append(
+        findings.problems.append(
             f"subscription {account.get('name')} is {account['state']}: choose another (az account set)"
         )
-    return found
+    return findings
 
 
 def version(az: Runs) -> str:
@@ -143,41 +143,41 @@ def version(az: Runs) -> str:
     return text
 
 
-def look(request: Request, az: Runs) -> Preflight:
+def look(proposal: Proposal, az: Runs) -> Preflight:
     """Check everything that can be known in advance, all deployments together."""
     version(az)
-    options, found = request.options, login(request, az)
-    looks = _looking(az, found) if options.resource_group else az
+    options, findings = proposal.options, login(proposal, az)
+    looks = _looking(az, findings) if options.resource_group else az
     for _, check in CHECKS:
-        check(az if check is _existing else looks, options, request.topology, found)
-    price(request.experiment, found)
-    each_h = request.estimate.hours / request.experiment.deployments
-    if found.user_type == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
-        found.warnings.append(
+        check(az if check is _existing else looks, options, proposal.topology, findings)
+    price(proposal.experiment, findings)
+    each_h = proposal.estimate.hours / proposal.experiment.deployments
+    if findings.user_type == "servicePrincipal" and each_h > 1 and not any(map(os.getenv, RENEWED_BY)):
+        findings.warnings.append(
             f"a deployment is expected to run for {each_h:.1f} h: a login by a federated token (OIDC) ends after one, "
             f"and leaves the VMs until they expire; set {RENEWED_BY[0]}, so that it is renewed"
         )
     if each_h > options.expires_h:
-        found.problems.append(
+        findings.problems.append(
             f"a deployment is expected to run for {each_h:.1f} h, longer than hosts.options.expires_h "
             f"{options.expires_h:g}: raise it, or measure less"
         )
-    return found
+    return findings
 
 
-def price(experiment: Experiment, found: Preflight) -> str:
+def price(experiment: Experiment, findings: Preflight) -> str:
     """The estimate against the budget."""
-    estimate, budget = found.cost, experiment.budget
+    estimate, budget = findings.cost, experiment.budget
     if budget is not None and estimate.amount is None:
-        found.problems.append(f"budget {budget:g} cannot be kept: {estimate}")
+        findings.problems.append(f"budget {budget:g} cannot be kept: {estimate}")
     elif budget is not None and (estimate.amount or 0) > budget:
-        found.problems.append(
+        findings.problems.append(
             f"{estimate} is above the budget of {budget:g}: measure less, use smaller VMs, or raise it"
         )
     return f"{estimate}{f', within the budget of {budget:g}' if budget is not None else ''}"
 
 
-def _looking(az: Runs, found: Preflight) -> Runs:
+def _looking(az: Runs, findings: Preflight) -> Runs:
     """Return None, with a warning, if reading is not permitted: rights on a resource group suffice to place VMs."""
 
     def look(*arguments: str) -> Any:
@@ -188,62 +188,65 @@ def _looking(az: Runs, found: Preflight) -> Runs:
                 raise
             words = " ".join(a for a in arguments[:3] if not a.startswith("--"))
             warning = f"not checked, since `az {words}` is not permitted; it needs the role Reader of the subscription"
-            if warning not in found.warnings:
-                found.warnings.append(warning)
+            if warning not in findings.warnings:
+                findings.warnings.append(warning)
             return None
 
     return look
 
 
-def _zones(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
-    zones = found.physical_zones = locations(az, found.subscription)
+def _zones(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
+    zones = findings.physical_zones = locations(az, findings.subscription)
     if not zones:
         return "not known"
-    found.problems += [
+    findings.problems += [
         f"region {region!r} is not open to this subscription (az account list-locations; an edge site is no region)"
         for region in topology.regions
         if region not in zones
     ]
-    found.unzoned = tuple(r for r in topology.regions if r != options.region and zones.get(r) == {})
-    found.problems += [
+    findings.unzoned = tuple(r for r in topology.regions if r != options.region and zones.get(r) == {})
+    findings.problems += [
         f"{vm.name}: region {vm.region} has no zone {vm.zone}; give hosts.options.zones"
-        for vm in topology.unzoned(found.unzoned).vms
+        for vm in topology.unzoned(findings.unzoned).vms
         if vm.region in zones and vm.zone and vm.zone not in zones[vm.region]
     ]
     return ", ".join(f"{r} ({len(zones.get(r, ()))} zones)" for r in topology.regions)
 
 
-def _sizes(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
-    topology = topology.unzoned(found.unzoned)
+def _sizes(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
+    topology = topology.unzoned(findings.unzoned)
     for region, size in _sizes_by_region(topology):
         listed = az(*_skus(region, size))
         if listed is None:
             continue
         # az lists a size once more for the edge sites of a region, which have no zones
         if exact := [s for s in listed if s["name"].lower() == size.lower()]:
-            found.skus[region, size] = max(exact, key=lambda s: len(zones_of(s, region)))
+            findings.skus[region, size] = max(exact, key=lambda s: len(zones_of(s, region)))
         else:
-            found.elsewhere.append(f"size {size} is not offered in {region} (az vm list-skus -l {region} --zone)")
+            findings.elsewhere.append(f"size {size} is not offered in {region} (az vm list-skus -l {region} --zone)")
     for vm in topology.vms:
-        sku = found.skus.get((vm.region, vm.size))
+        sku = findings.skus.get((vm.region, vm.size))
         if sku is None:
             continue
         size, open_zones = f"{vm.name}: size {vm.size}", zones_of(sku, vm.region)
         barred = [r for r in sku.get("restrictions") or () if r["type"] == "Location"]
         if barred:
             reason = barred[0].get("reasonCode")
-            found.elsewhere.append(f"{size} is closed to this subscription in {vm.region} ({reason})")
+            findings.elsewhere.append(f"{size} is closed to this subscription in {vm.region} ({reason})")
         elif vm.zone and vm.zone not in open_zones:
             there = f"only in zone {', '.join(sorted(open_zones))}" if open_zones else "in no zone"
-            found.elsewhere.append(f"{size} is not available in zone {vm.zone} of {vm.region}, {there}")
-        if vm.accelerated and not _can(sku, "AcceleratedNetworkingEnabled"):
-            found.elsewhere.append(f"{size} cannot have accelerated networking; choose another, or accelerated: false")
+            findings.elsewhere.append(f"{size} is not available in zone {vm.zone} of {vm.region}, {there}")
         trusted = "V2" in _capability(sku, "HyperVGenerations", "V1,V2") and not _can(sku, "TrustedLaunchDisabled")
-        if options.security_type == "TrustedLaunch" and not trusted:
-            found.elsewhere.append(f"{size} cannot have trusted launch; choose another, or security_type: Standard")
-        if options.encryption_at_host and not _can(sku, "EncryptionAtHostSupported"):
-            found.elsewhere.append(f"{size} cannot encrypt at the host; choose another")
-    return ", ".join(f"{size} in {region}" for region, size in found.skus)
+        lacking = {
+            "have accelerated networking; choose another, or accelerated: false": vm.accelerated
+            and not _can(sku, "AcceleratedNetworkingEnabled"),
+            "have trusted launch; choose another, or security_type: Standard": options.security_type == "TrustedLaunch"
+            and not trusted,
+            "encrypt at the host; choose another": options.encryption_at_host
+            and not _can(sku, "EncryptionAtHostSupported"),
+        }
+        findings.elsewhere += [f"{size} cannot {what}" for what, lacks in lacking.items() if lacks]
+    return ", ".join(f"{size} in {region}" for region, size in findings.skus)
 
 
 def _sizes_by_region(topology: Topology) -> list[tuple[str, str]]:
@@ -266,37 +269,37 @@ def commands(options: Options, topology: Topology, subscription: str) -> list[tu
     return [*out, *(("provider", "show", "--namespace", name) for name in _needed_providers(options))]
 
 
-def _quota(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+def _quota(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
     counted = []
     for region in topology.regions:
         need: Counter[str] = Counter()
         for vm in topology.vms:
-            if vm.region == region and (sku := found.skus.get((region, vm.size))):
+            if vm.region == region and (sku := findings.skus.get((region, vm.size))):
                 need[sku["family"].lower()] += vcpus(sku)
                 need["cores"] += vcpus(sku)
         if need:
-            _free(az("vm", "list-usage", "--location", region), need, region, "vCPUs", found)
+            _free(az("vm", "list-usage", "--location", region), need, region, "vCPUs", findings)
             counted.append(f"{need['cores']} vCPUs in {region}")
         if addresses := topology.public_addresses(options.management).count(region):
             names = ("publicipaddresses", "standardskupublicipaddresses", "ipv4standardskupublicipaddresses")
             wanted = Counter(dict.fromkeys(names, addresses))
-            _free(az("network", "list-usages", "--location", region), wanted, region, "public addresses", found)
+            _free(az("network", "list-usages", "--location", region), wanted, region, "public addresses", findings)
             counted.append(f"{addresses} public addresses in {region}")
     return f"{', '.join(counted)} are free" if counted else "nothing to count"
 
 
-def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, what: str, found: Preflight) -> None:
+def _free(usages: Iterable[Mapping[str, Any]], need: Counter[str], region: str, what: str, findings: Preflight) -> None:
     for usage in usages or ():
         name = usage["name"]["value"]
         free = int(usage["limit"]) - int(usage["currentValue"])
         if need[name.lower()] > max(free, 0) and int(usage["limit"]) != -1:  # unlimited
-            found.problems.append(
+            findings.problems.append(
                 f"quota of {name} in {region}: {need[name.lower()]} {what} needed, {free} free of {usage['limit']}; "
                 "ask for more at https://aka.ms/quota, or declare fewer or smaller VMs"
             )
 
 
-def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+def _image(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
     """The image against sizes, security type and plan."""
     publisher, offer, sku_name, _ = options.image.split(":")
     for region in topology.regions:
@@ -305,7 +308,7 @@ def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
         except AzError as failure:
             if failure.kind not in ("missing", "usage", "other"):
                 raise
-            found.problems.append(
+            findings.problems.append(
                 f"image {options.image} is not available in {region}: choose one of `az vm image list --all "
                 f"-l {region} --publisher {publisher}`"
             )
@@ -313,35 +316,35 @@ def _image(az: Runs, options: Options, topology: Topology, found: Preflight) -> 
         if image is None:
             continue
         if ((image.get("osDiskImage") or {}).get("operatingSystem") or "Linux") != "Linux":
-            found.problems.append(f"image {options.image} is a Windows image; the measuring tools run on Linux")
-        found.plan = found.plan or bool(image.get("plan"))
+            findings.problems.append(f"image {options.image} is a Windows image; the measuring tools run on Linux")
+        findings.plan = findings.plan or bool(image.get("plan"))
         generation, chip = image.get("hyperVGeneration") or "V1", image.get("architecture") or "x64"
         if options.security_type == "TrustedLaunch" and generation == "V1":
-            found.problems.append(
+            findings.problems.append(
                 f"image {options.image} is of generation 1, which has no trusted launch; choose one of generation 2, "
                 "or security_type: Standard"
             )
         for vm in topology.vms:
-            sku = found.skus.get((vm.region, vm.size)) if vm.region == region else None
+            sku = findings.skus.get((vm.region, vm.size)) if vm.region == region else None
             if sku and generation not in _capability(sku, "HyperVGenerations", "V1,V2"):
-                found.elsewhere.append(
+                findings.elsewhere.append(
                     f"{vm.name}: size {vm.size} does not start images of generation {generation[1:]}; choose another "
                     "size or image"
                 )
             if sku and chip.lower() != _capability(sku, "CpuArchitectureType", "x64").lower():
-                found.elsewhere.append(f"{vm.name}: size {vm.size} does not run {chip} images; choose another")
-    if options.plan is None and found.plan:
+                findings.elsewhere.append(f"{vm.name}: size {vm.size} does not run {chip} images; choose another")
+    if options.plan is None and findings.plan:
         terms = az("vm", "image", "terms", "show", "--publisher", publisher, "--offer", offer, "--plan", sku_name)
         if terms is not None and not terms.get("accepted"):
-            found.problems.append(
+            findings.problems.append(
                 f"the terms of image {options.image} are not accepted: read them, then run `az vm image terms accept "
                 f"--urn {options.image}`"
             )
-    found.plan = found.plan if options.plan is None else options.plan
+    findings.plan = findings.plan if options.plan is None else options.plan
     return options.image
 
 
-def _existing(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+def _existing(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
     """Existing resources to build on: creating a gateway would take most of an hour before one is found missing."""
     circuit = options.expressroute_circuit if any(g.kind == "ExpressRoute" for g in topology.gateways) else None
     bastion = f"{options.bastion}?api-version=2023-09-01" if options.bastion else ""
@@ -354,15 +357,15 @@ def _existing(az: Runs, options: Options, topology: Topology, found: Preflight) 
         (f"bastion {options.bastion}", "rest --method get --url", bastion),
     ]
     if bastion and "bastion" not in {extension["name"] for extension in az("extension", "list")}:
-        found.problems.append("az cannot open tunnels through a bastion: run `az extension add --name bastion`")
+        findings.problems.append("az cannot open tunnels through a bastion: run `az extension add --name bastion`")
     for what, command, where in wanted:
         shown = find(az, *command.split(), where) if where else {}
         if shown is None:
-            found.problems.append(f"{what} does not exist: correct the id in hosts.options")
+            findings.problems.append(f"{what} does not exist: correct the id in hosts.options")
         elif (state := shown.get("serviceProviderProvisioningState")) not in (None, "Provisioned"):
-            found.problems.append(f"{what} is {state}: its provider has to provision it before it can be connected")
+            findings.problems.append(f"{what} is {state}: its provider has to provision it before it can be connected")
         elif where and what.startswith("bastion") and not (shown.get("properties") or {}).get("enableTunneling"):
-            found.problems.append(
+            findings.problems.append(
                 f"{what} has native client support off: `az network bastion update --enable-tunneling`"
             )
     return ", ".join(what for what, _, where in wanted if where) or "nothing that exists already"
@@ -372,35 +375,35 @@ def _needed_providers(options: Options) -> list[str]:
     return ["Microsoft.Compute", "Microsoft.Network", *(["Microsoft.DevTestLab"] if options.shutdown else [])]
 
 
-def _providers(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+def _providers(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
     names = _needed_providers(options)
     for name in names:
         shown = az("provider", "show", "--namespace", name)
         if shown is not None and (state := shown.get("registrationState")) != "Registered":
             other = " (its schedules stop forgotten VMs), or set hosts.options.shutdown: false" if "Lab" in name else ""
-            found.problems.append(
+            findings.problems.append(
                 f"provider {name} is {state}: run `az provider register --wait --namespace {name}`{other}"
             )
     return f"{', '.join(n.removeprefix('Microsoft.') for n in names)} are registered"
 
 
-def _locks(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
+def _locks(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
     """A lock would keep what is created from being removed, and it would go on costing money."""
     within = ("--resource-group", options.resource_group) if options.resource_group else ()
     listed = az("lock", "list", *within) or ()
     for lock in listed:
         where = f"the scope of {lock['id'].partition('/providers/Microsoft.Authorization')[0]}"
         if within or "/resourceGroups/" not in lock["id"]:
-            found.problems.append(
+            findings.problems.append(
                 f"lock {lock['name']} ({lock['level']}): nothing could be removed again in {where}; use another "
                 "subscription or resource group, or have it lifted"
             )
     return "none" if not listed else f"{len(listed)} looked at"
 
 
-def _caller(az: Runs, options: Options, topology: Topology, found: Preflight) -> str:
-    found.allow_from = callers(options, found.problems)
-    return f"port 22 will be open to {', '.join(found.allow_from)}"
+def _caller(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
+    findings.allow_from = callers(options, findings.problems)
+    return f"port 22 will be open to {', '.join(findings.allow_from)}"
 
 
 CHECKS: tuple[tuple[str, Callable[[Runs, Options, Topology, Preflight], str]], ...] = (
@@ -432,7 +435,9 @@ def callers(options: Options, problems: list[str]) -> tuple[str, ...]:
     return (f"{address}/32",)
 
 
-def refuse(found: Preflight, name: str) -> None:
+def refuse(findings: Preflight, name: str) -> None:
     """Raise an AzureError with all problems in one message if there are any."""
-    if found.problems or found.elsewhere:
-        raise AzureError(f"{name}: nothing was created, because " + "; ".join((*found.problems, *found.elsewhere)))
+    if findings.problems or findings.elsewhere:
+        raise AzureError(
+            f"{name}: nothing was created, because " + "; ".join((*findings.problems, *findings.elsewhere))
+        )

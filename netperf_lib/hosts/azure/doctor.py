@@ -35,19 +35,19 @@ class _Ahead:
         return self.answers[command].result() if command in self.answers else self.az(*command)
 
 
-def _token_shows_second_factor(az: Runs, found: checks.Preflight, _: Options) -> str:
-    if found.user_type == "servicePrincipal":
+def _token_shows_second_factor(az: Runs, findings: checks.Preflight, _: Options) -> str:
+    if findings.user_type == "servicePrincipal":
         return "not asked of a service principal"
     token = str((az(*TOKEN) or {}).get("accessToken", "")).split(".")
     claims = json.loads(base64.urlsafe_b64decode(token[1] + "==")) if len(token) == 3 else {}
     if "mfa" in claims.get("amr", ()):
         return "given at this login"
-    found.warnings.append("not given: Azure asks for it when something is created; run `az logout`, then `az login`")
+    findings.warnings.append("not given: Azure asks for it when something is created; run `az logout`, then `az login`")
     return ""
 
 
-def _rights(az: Runs, found: checks.Preflight, options: Options) -> str:
-    permissions = (az(*_permissions(found.subscription, options)) or {}).get("value") or ()
+def _rights(az: Runs, findings: checks.Preflight, options: Options) -> str:
+    permissions = (az(*_permissions(findings.subscription, options)) or {}).get("value") or ()
 
     def may(action: str) -> bool:
         def fits(patterns: Any) -> bool:
@@ -57,7 +57,7 @@ def _rights(az: Runs, found: checks.Preflight, options: Options) -> str:
 
     where = options.resource_group or "the subscription"
     if lacking := [action for action in WRITES if not may(action)]:
-        found.problems.append(f"no right to {', '.join(lacking)} in {where}: ask its owner for the role Contributor")
+        findings.problems.append(f"no right to {', '.join(lacking)} in {where}: ask its owner for the role Contributor")
     return f"may create what is needed in {where}"
 
 
@@ -72,36 +72,36 @@ TOKEN = ("account", "get-access-token")
 
 
 def examine(
-    request: checks.Request, az: Runs, *, rehearse: Callable[[checks.Preflight], str]
+    proposal: checks.Proposal, az: Runs, *, rehearse: Callable[[checks.Preflight], str]
 ) -> Iterator[tuple[str, str, bool]]:
     """Yield (subject, what was found or what to do, whether it is in order), one after another; nothing is created.
 
     AzError if `az` is too old or nobody is logged in: nothing else can be known then.
     """
     yield "az", checks.version(az), True
-    options, topology, found = request.options, request.topology, checks.login(request, az)
-    yield "login", f"user {found.user}, subscription {found.subscription}", not found.problems
+    options, topology, findings = proposal.options, proposal.topology, checks.login(proposal, az)
+    yield "login", f"user {findings.user}, subscription {findings.subscription}", not findings.problems
     with ThreadPoolExecutor(12) as pool:
-        commands = checks.commands(options, topology, found.subscription)
-        commands += [_permissions(found.subscription, options)]
-        commands += [TOKEN] if found.user_type != "servicePrincipal" else []
+        commands = checks.commands(options, topology, findings.subscription)
+        commands += [_permissions(findings.subscription, options)]
+        commands += [TOKEN] if findings.user_type != "servicePrincipal" else []
         ahead = _Ahead(az, pool, commands)
         subjects: list[tuple[str, Callable[[], str]]] = [
-            ("second factor", lambda: _token_shows_second_factor(ahead, found, options)),
-            ("rights", lambda: _rights(ahead, found, options)),
-            *((name, lambda check=check: check(ahead, options, topology, found)) for name, check in checks.CHECKS),
-            ("price", lambda: checks.price(request.experiment, found)),
-            ("policy", lambda: rehearse(found)),
+            ("second factor", lambda: _token_shows_second_factor(ahead, findings, options)),
+            ("rights", lambda: _rights(ahead, findings, options)),
+            *((name, lambda check=check: check(ahead, options, topology, findings)) for name, check in checks.CHECKS),
+            ("price", lambda: checks.price(proposal.experiment, findings)),
+            ("policy", lambda: rehearse(findings)),
         ]
         for subject, check in subjects:
-            before = len(found.problems), len(found.elsewhere), len(found.warnings)
+            before = len(findings.problems), len(findings.elsewhere), len(findings.warnings)
             try:
                 words = check()
             except AzError as failure:
                 if failure.deed == "login":
                     raise
-                found.problems.append(re.sub("^az [^:]*: ", "", str(failure)))
+                findings.problems.append(re.sub("^az [^:]*: ", "", str(failure)))
                 words = ""
-            trouble = found.problems[before[0] :] + found.elsewhere[before[1] :]
-            warned = found.warnings[before[2] :]
+            trouble = findings.problems[before[0] :] + findings.elsewhere[before[1] :]
+            warned = findings.warnings[before[2] :]
             yield subject, "; ".join([*trouble, *warned]) or words, not trouble

@@ -222,25 +222,25 @@ def kind_of(code: str, message: str = "") -> str:
 
 def error_of(what: str, error: Any) -> AzError:
     """AzError from an error object of the resource manager: ``{code, message, details}``, possibly nested."""
-    found = list(_walk(error))
-    return _failure(what, found or [("Unknown", json.dumps(error)[:300])])
+    pairs = list(_walk(error))
+    return _failure(what, pairs or [("Unknown", json.dumps(error)[:300])])
 
 
 def read_failure(what: str, exit_code: int, text: str) -> AzError:
     """AzError from the standard error of an az command."""
     documents = list(_documents(text))
-    found = [d for d in documents if d[1]]  # of a document that was cut, a part without a message may be left
-    found += re.findall(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.MULTILINE)
-    found += re.findall(r"Exception Details:\s*\((\w+)\)\s*(.*)", text)
+    pairs = [d for d in documents if d[1]]  # of a document that was cut, a part without a message may be left
+    pairs += re.findall(r"^\s*Code:\s*(\w+)\s*\n\s*Message:\s*(.*)$", text, re.MULTILINE)
+    pairs += re.findall(r"Exception Details:\s*\((\w+)\)\s*(.*)", text)
     for shape in (
         r'"[Cc]ode": "(\w+)", "[Mm]essage": "([^"]*)',  # a document that was cut
         r"^(?:ERROR|[\w.]+Error): \((\w+)\)\s*(.*)",
         r"(AADSTS\d+): ([^\n]*?)(?: Trace ID.*)?$",
     ):
-        found = found or re.findall(shape, text, re.MULTILINE)[:1]
-    found = found or documents
-    if found:
-        return _failure(what, found, text)
+        pairs = pairs or re.findall(shape, text, re.MULTILINE)[:1]
+    pairs = pairs or documents
+    if pairs:
+        return _failure(what, pairs, text)
     message = _sentence(text) or f"exit code {exit_code} without a message"
     code = "Usage" if exit_code == 2 else "Unknown"
     errors = re.sub(r"^WARNING: .*\n", "", text, flags=re.MULTILINE)
@@ -252,9 +252,9 @@ def read_failure(what: str, exit_code: int, text: str) -> AzError:
     return _failure(what, [(code, message)], text)
 
 
-def _failure(what: str, found: list[tuple[str, str]], text: str = "") -> AzError:
-    explained = {code for code, message in found if message}
-    inner = [f for f in found if f[0] not in WRAPPERS and (f[1] or f[0] not in explained)] or found
+def _failure(what: str, pairs: list[tuple[str, str]], text: str = "") -> AzError:
+    explained = {code for code, message in pairs if message}
+    inner = [f for f in pairs if f[0] not in WRAPPERS and (f[1] or f[0] not in explained)] or pairs
     # the worst cause first: a permanent failure outranks one that may succeed elsewhere
     stopping = [f for f in inner if kind_of(*f) not in ("capacity", "other")]
     code, message = (stopping or [f for f in inner if kind_of(*f) != "other"] or inner)[-1]

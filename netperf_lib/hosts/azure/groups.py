@@ -91,9 +91,9 @@ def rehearse(
     level, where = "sub", tuple[str, ...](("--location", location, "--name", f"npl-{location}"))
     if target.shared:
         level, where = "group", target.deployment
-    asked = (*where, *_files(template, parameters))
-    az("deployment", level, "validate", *asked)
-    answer = az("deployment", level, "what-if", *asked, "--no-pretty-print", "--result-format", "ResourceIdOnly")
+    arguments = (*where, *_files(template, parameters))
+    az("deployment", level, "validate", *arguments)
+    answer = az("deployment", level, "what-if", *arguments, "--no-pretty-print", "--result-format", "ResourceIdOnly")
     changes = []
     for change in [*(answer.get("changes") or ()), *(answer.get("potentialChanges") or ())]:
         _, inside, tail = change["resourceId"].rpartition("/providers/")
@@ -132,14 +132,14 @@ class Leftover:
 
 def leftovers(az: Runs) -> list[Leftover]:
     """Every deployment with this project's tag in the subscription, in groups of its own or shared ones."""
-    found: dict[Target, Mapping[str, Any]] = {}
+    documents: dict[Target, Mapping[str, Any]] = {}
     for group in az("group", "list", "--tag", "netperf-experiment") or ():
         if "netperf-experiment" in (group.get("tags") or {}):
-            found[Target(name=group["name"])] = group
+            documents[Target(name=group["name"])] = group
     for resource in az("resource", "list", "--tag", "netperf-experiment") or ():
         group, name = resource["id"].split("/")[4], (resource.get("tags") or {}).get(TAG)
-        if name and Target(name=group) not in found and name != group:
-            found.setdefault(Target(name=name, shared=group), resource)
+        if name and Target(name=group) not in documents and name != group:
+            documents.setdefault(Target(name=name, shared=group), resource)
     return [
         Leftover(
             target=target,
@@ -149,7 +149,7 @@ def leftovers(az: Runs) -> list[Leftover]:
             expires_utc=document["tags"].get("netperf-expires"),
             state=(document.get("properties") or {}).get("provisioningState") or "Succeeded",
         )
-        for target, document in found.items()
+        for target, document in documents.items()
     ]
 
 
@@ -172,7 +172,7 @@ def remove(
     end = clock.now() + deadline_s
     doubtful = set(uncertain)
     left = {target: 3 if target in doubtful else 1 for target in targets}
-    asked: Counter[Target] = Counter()
+    deletions: Counter[Target] = Counter()
     trouble: dict[Target, str] = {}
     failed: list[str] = []
     while left:
@@ -181,18 +181,18 @@ def remove(
                 state = _state_of(az, target)
                 if state is None:
                     left[target] -= 1
-                    if not left[target] or asked[target]:
+                    if not left[target] or deletions[target]:
                         del left[target]
                         gone(target)
                         say(f"{target.name}: gone")
                 elif state != "Deleting":
                     # also after a deletion that failed: gateways and their networks sometimes need a second one
-                    if asked[target] >= (4 if not target.shared else 4 + len(DELETE_ORDER)):
+                    if deletions[target] >= (4 if not target.shared else 4 + len(DELETE_ORDER)):
                         del left[target]
                         why = trouble.get(target) or _look(target)
-                        failed.append(f"{target.name} is still there after {asked[target]} deletions: {why}")
+                        failed.append(f"{target.name} is still there after {deletions[target]} deletions: {why}")
                         continue
-                    asked[target] += 1
+                    deletions[target] += 1
                     _delete(az, target)
                     say(f"{target.name}: deleting")
             except AzError as failure:
@@ -243,8 +243,8 @@ def _look(*targets: Target) -> str:
 def _state_of(az: Runs, target: Target) -> str | None:
     if target.shared:
         return "Succeeded" if _tagged(az, target) else None
-    found = find(az, "group", "show", "--name", target.group)
-    return None if found is None else str(found["properties"]["provisioningState"])
+    group = find(az, "group", "show", "--name", target.group)
+    return None if group is None else str(group["properties"]["provisioningState"])
 
 
 def deploy(
@@ -271,7 +271,7 @@ def deploy(
         except AzError as failure:
             if failure.code != "DeploymentActive":
                 raise
-    told: dict[str, str] = {}
+    states: dict[str, str] = {}
     while True:
         properties = az(*show)["properties"]
         reached = properties["provisioningState"].lower()
@@ -283,13 +283,13 @@ def deploy(
         for p in operations:
             if made := p.get("targetResource"):
                 name = f"{made['resourceType'].split('/', 1)[1]} {made['resourceName']}"
-                if told.get(name) != p["provisioningState"]:
-                    told[name] = p["provisioningState"]
+                if states.get(name) != p["provisioningState"]:
+                    states[name] = p["provisioningState"]
                     say(f"{target.name}: {name} {p['provisioningState'].lower()}")
         if clock.now() > end:
             raise AzError(
                 f"deployment of {target.name} is not complete after {deadline_s / 60:.0f} min (waiting for "
-                f"{', '.join(n for n, s in told.items() if s != 'Succeeded') or 'its first resource'}): raise "
+                f"{', '.join(n for n, s in states.items() if s != 'Succeeded') or 'its first resource'}): raise "
                 "hosts.options.deadline_min, or see `az deployment operation group list`",
                 code="Deadline",
                 kind="timeout",

@@ -202,10 +202,10 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
         region = {"client": here, "server": there}.get(meter.end)
         at = {"armRegionName": zone_of(region) if meter.zoned else region} if region else {}
         # the highest price that matches: a cap must not be too low
-        found = _listed(options, {"serviceName": meter.service, **at}, "1 GB", meter.name, here)
-        if not found:
+        matching = _listed(options, {"serviceName": meter.service, **at}, "1 GB", meter.name, here)
+        if not matching:
             return None
-        total += max(found)
+        total += max(matching)
     return total
 
 
@@ -250,21 +250,21 @@ def _plain(item: Mapping[str, Any]) -> bool:
 def _cached(url: str) -> Any:
     place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netperf_lib" / "azure-prices.json"
     try:
-        kept = json.loads(place.read_text("utf-8"))
+        cache = json.loads(place.read_text("utf-8"))
     except (OSError, ValueError):
-        kept = {}
-    entry = kept.get(url)
+        cache = {}
+    entry = cache.get(url)
     if entry and time.time() - entry["time"] < FRESH_S:
         return entry["answer"]
     try:
         document = json.loads(_get(url) or "")
     except ValueError:
         return None
-    kept[url] = {"time": time.time(), "answer": document}
+    cache[url] = {"time": time.time(), "answer": document}
     with contextlib.suppress(OSError):  # the cache is optional
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(kept), "utf-8")
+        draft.write_text(json.dumps(cache), "utf-8")
         draft.replace(place)
     return document
 

@@ -113,37 +113,37 @@ def proven(
     """Hosts with proofs, holding or not, from the cloud (`placed`) and the guests (`facts`, or an error)."""
     out = []
     for host in hosts:
-        asked, vm, guest = topology.vm(host.name), placed.get(host.name), facts[host.name]
+        requested, vm, guest = topology.vm(host.name), placed.get(host.name), facts[host.name]
         if vm is None:
             proofs = [Proof("the VM exists", False, f"the cloud does not list {host.name}")]
         else:
             # what the interface asks for is not what the guest gets: newer sizes are accelerated whatever it says
             host = replace(host, **facts_of(vm) | {"accelerated": accelerated(guest)})
-            proofs = cloud_proofs(asked, vm, options.bandwidth_mbps.get(vm.size))
+            proofs = cloud_proofs(requested, vm, options.bandwidth_mbps.get(vm.size))
         if not isinstance(guest, str):
             proofs.append(Proof("host key", True, "made here and given to the VM: another one would have been refused"))
         ends = {name for pair, path in topology.paths.items() if PLACED[path].gateway for name in pair}
-        skus = {g.sku for g in topology.gateways if g.network == asked.network and host.name in ends}
+        skus = {g.sku for g in topology.gateways if g.network == requested.network and host.name in ends}
         labels = {"gateway_sku": ", ".join(sorted(skus))} if skus else {}
         labels |= {"backends": str(len(host.backends))} if host.backends else {}
-        proofs += guest_proofs(asked.accelerated, guest, options.pinned())
+        proofs += guest_proofs(requested.accelerated, guest, options.pinned())
         out.append(replace(host, labels=labels, proofs=tuple(proofs)))
     return tuple(out)
 
 
 def facts_of(vm: Placed) -> dict[str, Any]:
     """Fields of the `Host` of a VM."""
-    told = {name: getattr(vm, name) for name in ("region", "zone", "zone_physical", "ppg", "accelerated")}
-    return told | {"vm_size": vm.size}
+    fields = {name: getattr(vm, name) for name in ("region", "zone", "zone_physical", "ppg", "accelerated")}
+    return fields | {"vm_size": vm.size}
 
 
-def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
-    """Proofs from the cloud's description; without `asked`, facts only, since nothing was requested."""
+def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
+    """Proofs from the cloud's description; without `requested`, facts only, since nothing was requested."""
 
-    def claim(text: str, said: Any, wanted: Any, evidence: str) -> Proof:
-        return Proof(text, None if said is None else asked is None or said == wanted, evidence, factor=True)
+    def claim(text: str, shown: Any, wanted: Any, evidence: str) -> Proof:
+        return Proof(text, None if shown is None else requested is None or shown == wanted, evidence, factor=True)
 
-    wanted = asked or vm
+    wanted = requested or vm
     out = [claim(f"region {wanted.region}", vm.region, wanted.region, f"Azure: {vm.region}")]
     if wanted.zone:
         evidence = f"logical {vm.zone}, physical {vm.zone_physical or 'unknown'}"
@@ -155,9 +155,9 @@ def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None = None) -> lis
     out.append(Proof("advertised bandwidth", None if mbps is None else True, declared))
     out.append(Proof("image", bool(vm.image) or None, vm.image or ""))
     if vm.accelerated is not None:
-        word, said = ("on" if state else "off" for state in (wanted.accelerated, vm.accelerated))
+        word, shown = ("on" if state else "off" for state in (wanted.accelerated, vm.accelerated))
         text = f"accelerated networking {word} on the interface"
-        out.append(claim(text, vm.accelerated, wanted.accelerated, f"Azure: {said}"))
+        out.append(claim(text, vm.accelerated, wanted.accelerated, f"Azure: {shown}"))
     if wanted.balancer:
         text = f"behind the load balancer of {wanted.balancer}"
         out.append(claim(text, vm.balancer, wanted.balancer, f"Azure: {vm.balancer or 'none'}"))
@@ -165,7 +165,7 @@ def cloud_proofs(asked: Vm | None, vm: Placed, mbps: float | None = None) -> lis
         out.append(claim(f"member of {wanted.ppg}", vm.ppg or "", wanted.ppg, f"Azure: {vm.ppg or 'none'}"))
         holds = {"aligned": True, "unknown": None}.get(vm.colocation.rsplit("/", 1)[-1].lower(), False)
         out.append(Proof(f"{wanted.ppg} keeps its members together", holds, f"colocation {vm.colocation}", factor=True))
-    elif asked is not None:
+    elif requested is not None:
         out.append(claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}"))
     return out
 
@@ -178,8 +178,8 @@ def joined(
     if topology.peerings:
         networks = {n["name"]: n for n in az("network", "vnet", "list", "--resource-group", group) or ()}
         for a, b in topology.peerings:
-            found = networks.get(f"vnet-{prefix}{a}", {}).get("virtualNetworkPeerings") or []
-            state = next((p.get("peeringState") for p in found if p["name"] == f"to-{prefix}{b}"), None)
+            listed = networks.get(f"vnet-{prefix}{a}", {}).get("virtualNetworkPeerings") or []
+            state = next((p.get("peeringState") for p in listed if p["name"] == f"to-{prefix}{b}"), None)
             holds = None if state is None else state == "Connected"
             out.append(Proof(f"network {a} is peered with {b}", holds, f"peering {state or 'not listed'}", factor=True))
     end = clock.now() + wait_s

@@ -109,8 +109,8 @@ class State:
 
     def deployment(self, number: int) -> Deployment | None:
         """Return the complete deployment of this number, if there is one."""
-        kept = self.data.get("deployments", {}).get(str(number))
-        return None if kept is None else _DEPLOYMENT.validate_python(kept)
+        stored = self.data.get("deployments", {}).get(str(number))
+        return None if stored is None else _DEPLOYMENT.validate_python(stored)
 
     def parts(self, number: int) -> dict[str, str]:
         """The parts of the deployment of this number."""

@@ -102,8 +102,8 @@ class Topology:
     def backends(self, name: str) -> tuple[str, ...]:
         """VMs behind the same load balancer as `name`, including that one, if there are several."""
         balancer = self.vm(name).balancer
-        found = tuple(v.name for v in self.vms if balancer and v.balancer == balancer)
-        return found if len(found) > 1 else ()
+        behind = tuple(v.name for v in self.vms if balancer and v.balancer == balancer)
+        return behind if len(behind) > 1 else ()
 
     def vm(self, name: str) -> Vm:
         """Return the VM called `name`."""
@@ -171,10 +171,10 @@ class _Wishes:
 
     def __init__(self, experiment: Experiment, host: str) -> None:
         self.experiment, self.host = experiment, host
-        self.said: dict[str, tuple[Any, str]] = {}
+        self.wanted: dict[str, tuple[Any, str]] = {}
 
     def want(self, what: str, value: Any, who: str) -> None:
-        before = self.said.setdefault(what, (value, who))
+        before = self.wanted.setdefault(what, (value, who))
         if before[0] != value:
             raise ExperimentError(
                 f"{self.experiment.name}: host {self.host!r} should have {what} {_word(before[0])} ({before[1]}) and "
@@ -182,7 +182,7 @@ class _Wishes:
             )
 
     def get(self, what: str, default: Any) -> Any:
-        return self.said[what][0] if what in self.said else default
+        return self.wanted[what][0] if what in self.wanted else default
 
 
 def _word(value: Any) -> str:
