@@ -300,28 +300,12 @@ def _declared(
     for c in declared_contrasts(runs, metric=obs.metric):
         if c.b is None or (margin is not None and margin != c.margin):
             continue
-        sides = [find(obs, side) for side in (c.a, c.b)]
-        if sides[0] is not None and sides[1] is not None:
-            a, b = sides[0], sides[1]
+        sides = obs.matching(c.a), obs.matching(c.b)
+        if len(sides[0]) == len(sides[1]) == 1:
+            [a], [b] = sides
             found[a, b] = c
             found[b, a] = c.model_copy(update={"a": c.b, "b": c.a})
     return found
-
-
-def matching(obs: Observations, side: Mapping[str, Any]) -> list[str]:
-    """The conditions that a side of a contrast names."""
-
-    def level(condition: str, name: str) -> Any:
-        table = obs.conditions if name in obs.by else obs.facts
-        return plain(table.loc[condition, name]) if name in table else None
-
-    return [c for c in obs.conditions.index if all(level(c, f) == factor(f).cast(v) for f, v in side.items())]
-
-
-def find(obs: Observations, side: Mapping[str, Any]) -> str | None:
-    """The one condition that a side of a contrast names; None if there are several or none."""
-    names = matching(obs, side)
-    return names[0] if len(names) == 1 else None
 
 
 def _existing(data: Data) -> Data:

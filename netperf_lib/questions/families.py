@@ -149,11 +149,8 @@ class Measure:
 
     def find(self, side: dict[str, Any]) -> str | None:
         """The one condition that a side of a contrast names; None if there are several or none."""
-        matches = [c for c in self.names if all(self._level(c, f) == factor(f).cast(v) for f, v in side.items())]
+        matches = [c for c in self.obs.matching(side) if c in self._rows]
         return matches[0] if len(matches) == 1 else None
-
-    def _level(self, condition: str, name: str) -> Any:
-        return self._rows[condition][name] if name in self.obs.by else self.fact(condition, name)
 
     def side(self, condition: str) -> dict[str, Any]:
         """A side of a contrast that names exactly this condition."""

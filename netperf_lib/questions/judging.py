@@ -246,8 +246,7 @@ class Blocks:
         for name in side:
             if name not in self.obs.facts:
                 raise UsageError(f"no factor {name!r} in these runs; {nearest(name, list(map(str, self.obs.facts)))}")
-        levels = {name: factor(name).cast(v) for name, v in side.items()}
-        self._matching[key] = tuple(c for c, row in self.facts.items() if all(row[f] == v for f, v in levels.items()))
+        self._matching[key] = self.obs.matching(side)
         return self._matching[key]
 
     def side(self, names: tuple[str, ...]) -> Side:

@@ -110,6 +110,14 @@ class Observations:
         runs = self._source.iloc[self._rows].reset_index(drop=True)
         return runs.assign(condition=self._ordered(self._names))
 
+    def matching(self, side: Mapping[str, Any]) -> tuple[str, ...]:
+        """The conditions that a side of a contrast names."""
+        rows = np.ones(len(self.facts), bool)
+        for name, wish in side.items():
+            level = factor(name).cast(wish)
+            rows &= [plain(v) == level for v in self.facts.get(name, [None] * len(rows))]
+        return tuple(map(str, self.facts.index[rows]))
+
     def column(self, name: str, conditions: Collection[str]) -> pd.Series:
         """A column of the complete runs of these conditions; empty if there is no such column."""
         if name not in self._source:

@@ -12,7 +12,7 @@ from ..experiment.model import Contrast
 from ..experiment.placements import USUAL
 from ..metrics import PAGES, format_span, format_value
 from ..metrics import metric as metric_of
-from ..questions.compare import compare, compare_declared, matching
+from ..questions.compare import compare, compare_declared
 from ..questions.details import beside, levels_words
 from ..questions.observe import Data, Observations, describe, levels, observe
 from ..questions.pairs import ends_of, pairs_words
@@ -70,7 +70,7 @@ class Answer:
     def sides(self) -> tuple[str, ...]:
         """The two conditions of the first declared contrast; empty if it names no single ones."""
         sides = [side for c in self.contrasts[:1] for side in (c.a, c.b or {})]
-        names = [matching(self.observations, side) for side in sides]
+        names = [self.observations.matching(side) for side in sides]
         return tuple(n[0] for n in names) if all(len(n) == 1 for n in names) else ()
 
     @property
@@ -251,7 +251,7 @@ def _declared(obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any]) -
         differ = {f for f in (*c.a, *sides[1]) if c.a.get(f) != sides[1].get(f)}
         held = all(f in side for f in where if f not in obs.asked for side in sides if side)
         about = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ENDS})
-        if about and held and all(matching(obs, side) for side in sides if side):
+        if about and held and all(obs.matching(side) for side in sides if side):
             rows.append(c)
     return rows
 

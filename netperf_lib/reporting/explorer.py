@@ -218,19 +218,10 @@ def _verdicts(lead: Lead, observations: Mapping[str, Observations]) -> list[dict
     rows = []
     for contrast, result, todo in zip(lead.contrasts, lead.family, lead.recommendations, strict=True):
         obs = observations.get(contrast.metric)
-        a, b = (_matching(obs, side) if obs else [] for side in (contrast.a, contrast.b or {}))
+        a, b = (obs.matching(side) if obs and side else () for side in (contrast.a, contrast.b or {}))
         words = {"verdict": str(result.verdict), "words": result.words, "advice": todo}
         rows.append({"metric": contrast.metric, "question": contrast.question, **words, "a": a, "b": b})
     return rows
-
-
-def _matching(obs: Observations, side: Mapping[str, Any]) -> list[str]:
-    """Names of the conditions that have the levels of a side."""
-    match = [
-        all(f not in row or plain(row[f]) == factor(f).cast(v) for f, v in side.items())
-        for row in obs.facts.to_dict("records")
-    ]
-    return [str(name) for name, fits in zip(obs.facts.index, match, strict=True) if fits and side]
 
 
 def _digits(value: Any) -> float | int | None:
