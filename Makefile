@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_SYSTEM_CERTS := 1
 UV := uv==0.13.9
 
-.PHONY: help setup report test soak test-azure validate validate-limits check bench bench-scale fuzz docs workshop notebooks golden mutants lock sbom audit clean
+.PHONY: help setup report test soak test-azure validate validate-limits check bench bench-scale fuzz docs workshop notebooks golden mutants damages lock sbom audit clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r t d; do printf '  make %-12s %s\n' "$$t" "$$d"; done
@@ -99,6 +99,9 @@ clean: ## remove the environments and caches (measured data in results/ are kept
 golden: setup ## regenerate the expected results of the golden logs and show each difference; ANEW=1 measures the conformance corpus first (as root, 20 min)
 	@$(if $(ANEW),$(BIN)/python -m tests.tools.conformance)
 	@$(BIN)/python -m tests.tools.golden
+
+damages: setup ## damage every line of every golden log, and list what is then silently wrong (10 min)
+	@$(BIN)/python -m tests.tools.measure
 
 mutants: setup ## change the source of the readers in 300 places, and count the changes that turn no test red (an hour)
 	@$(BIN)/python -m tests.tools.mutate $(ARGS)

@@ -228,30 +228,8 @@ def understand(
             given: dict[str, tuple[str, Any]] = {k: ("the path", v) for k, v in of_path.items()}
             for where, row in mine[:1]:
                 given |= {k: (where, v) for k, v in row.items() if k not in (FILE, RUN)}
-            labelled, said = _typed(given, problems), _said(run)
-            addresses: dict[str, str] = {
-                side: str(said.pop(side))
-                for side in ("client", "server")
-                if side in labelled and _is_address(said.get(side)) and not _is_address(labelled[side])
-            }
-            for column in labelled.keys() & said.keys():
-                if not _agree(column, labelled[column], said[column]):
-                    where, value = given[column]
-                    problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {said[column]!r}")
-            if labelled.get("started_utc") and "started_utc" not in run.parameters:
-                said.pop("started_utc", None)  # the log's clock has no zone: the label knows better
-            found.append(
-                LoggedRun(
-                    path=path,
-                    name=name,
-                    index=index,
-                    end=max(run.line, after.line - 1) if after else None,
-                    parsed=run,
-                    labels=labelled,
-                    said=said,
-                    addresses=addresses,
-                )
-            )
+            end = max(run.line, after.line - 1) if after else None
+            found.append(_logged(path, name, index, end, run, given, problems))
     if table is not None:
         problems += [f"{w}: {r[FILE]!r} matches no log" for w, r in table.rows if w not in used and FILE in r]
         problems += [
@@ -260,7 +238,35 @@ def understand(
     if not named and not problems:
         problems.append(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
     _refuse(problems)
-    return _with_warnings([_with_time(run) for run in found])
+    return _with_warnings(found)
+
+
+def _logged(
+    path: Path,
+    name: str,
+    index: int,
+    end: int | None,
+    run: ParsedRun,
+    given: Mapping[str, tuple[str, Any]],
+    problems: list[str],
+) -> LoggedRun:
+    """Join a run and its labels, each given with where it is from; contradictions are added to `problems`."""
+    labelled, said = _typed(given, problems), _said(run)
+    addresses: dict[str, str] = {
+        side: str(said.pop(side))
+        for side in ("client", "server")
+        if side in labelled and _is_address(said.get(side)) and not _is_address(labelled[side])
+    }
+    for column in labelled.keys() & said.keys():
+        if not _agree(column, labelled[column], said[column]):
+            where, value = given[column]
+            problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {said[column]!r}")
+    if labelled.get("started_utc") and "started_utc" not in run.parameters:
+        said.pop("started_utc", None)  # the log's clock has no zone: the label knows better
+    logged = LoggedRun(
+        path=path, name=name, index=index, end=end, parsed=run, labels=labelled, said=said, addresses=addresses
+    )
+    return _with_time(logged)
 
 
 def _is_address(value: Any) -> bool:

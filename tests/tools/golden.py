@@ -11,6 +11,8 @@ import hashlib
 import json
 import math
 import numbers
+import random
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
 
 ROOT = Path(__file__).parents[1] / "logs"
+DAMAGED = Path(__file__).with_name("damaged.digests")
 
 
 def golden_logs() -> list[Path]:
@@ -31,10 +34,10 @@ def expectation(log: Path) -> Path:
     return log.with_name(log.name + ".expected.json")
 
 
-def read(log: Path) -> list[dict[str, Any]] | str:
+def read(data: bytes) -> list[dict[str, Any]] | str:
     """What the library says of a log: its runs, or that it refuses."""
     try:
-        runs = tools.parse(log.read_bytes())
+        runs = tools.parse(data)
     except ParseError:
         return "no run of a known tool"
     return [complete(run) for run in runs]
@@ -80,7 +83,7 @@ def difference(log: Path) -> str:
     """Return the unified difference between what is expected and what is read; empty when there is none."""
     path = expectation(log)
     expected = json.loads(path.read_text()) if path.exists() else None
-    found = read(log)
+    found = read(log.read_bytes())
     if same(expected, found):
         return ""
     return "".join(
@@ -93,13 +96,38 @@ def difference(log: Path) -> str:
     )
 
 
+def damaged(log: Path) -> str:
+    """Return a digest of all that is read of a log that is cut, lost, repeats or changes a line, in a few places."""
+    rng = random.Random(log.name)
+    data, digest = log.read_bytes(), hashlib.sha256()
+    rows = data.splitlines(keepends=True)
+    for i in sorted(rng.sample(range(len(rows)), min(4, len(rows)))):
+        figure = re.sub(rb"\d(?!.*\d)", lambda m: b"%d" % ((int(m[0]) + 5) % 10), rows[i])  # another last digit
+        for lines in (
+            rows[:i],
+            rows[:i] + rows[i + 1 :],
+            rows[: i + 1] + rows[i:],
+            [*rows[:i], figure, *rows[i + 1 :]],
+        ):
+            digest.update(dump(read(b"".join(lines))).encode())
+    for _ in range(4):
+        digest.update(dump(read(data[: rng.randrange(len(data) + 1)])).encode())
+    return digest.hexdigest()[:12]
+
+
+def small_logs() -> list[Path]:
+    """The logs whose damages are read."""
+    return [log for log in golden_logs() if log.stat().st_size < 20_000]
+
+
 def main() -> None:
     changed = 0
     for log in golden_logs():
         if text := difference(log):
             changed += 1
             sys.stdout.write(text)
-            expectation(log).write_text(dump(read(log)))
+            expectation(log).write_text(dump(read(log.read_bytes())))
+    DAMAGED.write_text("".join(f"{log.parent.name}/{log.name} {damaged(log)}\n" for log in small_logs()))
     from tests.tools import test_conformance as corpus
 
     corpus.DIGESTS.write_text("\n".join(map(corpus.digest, corpus.DOCUMENTS)) + "\n")

@@ -23,6 +23,15 @@ def test_log_reads_as_expected(log: Path) -> None:
     assert golden["difference"](log) == ""
 
 
+def test_damaged_logs_read_as_before() -> None:
+    """Status, error, warnings and figures of 20 damages of each log."""
+    expected = dict(line.split() for line in golden["DAMAGED"].read_text().splitlines())
+    found = {f"{log.parent.name}/{log.name}": golden["damaged"](log) for log in golden["small_logs"]()}
+    assert [name for name in expected | found if expected.get(name) != found.get(name)] == [], (
+        "`make golden` takes what is read now, once you have looked at it"
+    )
+
+
 def test_every_tool_has_a_golden_log() -> None:
     covered = {p.parent.name for p in LOGS}
     # results of other projects are made in their own tests

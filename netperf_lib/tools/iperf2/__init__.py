@@ -10,12 +10,16 @@ from collections.abc import Iterator
 
 from ..parsed import ParsedRun
 from . import csv
-from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps
+from .commands import LOAD_TESTS as LOAD_TESTS
+from .commands import OPTIONS as OPTIONS
+from .commands import PACKAGE as PACKAGE
+from .commands import TESTS as TESTS
+from .commands import VERSION as VERSION
+from .commands import commands as commands
+from .commands import rate_bps as rate_bps
 from .starts import tests
-from .text import NAME, read_text
-
-__all__ = ["LOAD_TESTS", "OPTIONS", "PACKAGE", "TESTS", "VERSION", "commands", "rate_bps"]
-__all__ += ["MARKS", "NAME", "read", "sightings"]
+from .text import NAME as NAME
+from .text import read_text
 
 MARKS = ("Client connecting to ", "Server listening on ", "connected with ", "connect failed", "iperf: ", ",0.0-")
 

@@ -344,7 +344,7 @@ def take(log: Log, found: Row, reports: set[str]) -> None:
 def _ways(log: Log) -> None:
     """Separate the directions of a test that goes both ways, from the client to the server and back."""
     program = log.program
-    if not log.streams and "SUM" in log.sums:  # --sum-only
+    if not log.streams and "SUM" in log.sums and len(log.ports) != 1:  # --sum-only; nothing is added up of one stream
         log.streams["SUM"] = log.sums.pop("SUM")
     _leave_out_other_tests(log)
     listening, connecting = program.listening, set(program.connecting)
@@ -371,9 +371,8 @@ def _ways(log: Log) -> None:
     lost = [k for k in log.streams if k.strip("* ") not in log.ports and k != "SUM"]
     marked = {k.strip("* ") for k in log.streams if k.startswith("*")}
     plain = {k for k in log.streams if not k.startswith("*")}
-    # without any such line, directions can be separated only if each stream goes both ways
-    either = bool(program.listening and program.connecting)
-    if lost and (log.ports or either or (marked and plain and marked != plain)):
+    # without any such line, directions can be separated only if each stream goes both ways; a server prints them all
+    if lost and (log.ports or program.listening or (marked and plain and marked != plain)):
         program.damage = f"stream {lost[0]} has rows, but its connection has no line: a line is damaged"
     if program.damage:
         log.damaged(program.damage)

@@ -1,15 +1,9 @@
-"""The intervals of an iperf3 document as columns, and the path metrics from them.
-
-A document may have hundreds of thousands of rows: they are read column by column, without an object per row.
-"""
+"""The intervals of an iperf3 document as columns, and the path metrics from them."""
 
 from __future__ import annotations
 
 import math
-from operator import attrgetter
 from typing import Any
-
-import msgspec
 
 from ..parsed import Columns
 from .document import WRAPPED, as_dict, as_list, count, number
@@ -18,7 +12,6 @@ RATE_TOLERANCE = 3e-5
 """The oldest versions print only six digits."""
 
 
-_BATCH = 256
 _KEYS: dict[str, int | None] = {
     "socket": 0,
     "start": None,
@@ -33,54 +26,6 @@ _KEYS: dict[str, int | None] = {
     "snd_cwnd": WRAPPED * 8,
 }
 """The keys read from a row: finite numbers (None), counters below a limit, or anything (0)."""
-_VALUES = attrgetter(*_KEYS)
-
-
-class Row(msgspec.Struct, gc=False):
-    """A row of a large document: cheaper to create than a dict, and read in half the time."""
-
-    start: float
-    end: float
-    seconds: float
-    bytes: int
-    bits_per_second: float
-    socket: int | None = None
-    omitted: bool = False
-    sender: bool | None = None
-    retransmits: int | None = None
-    rtt: int | None = None
-    snd_cwnd: int | None = None
-
-
-class Interval(msgspec.Struct, gc=False):
-    """An interval of a large document."""
-
-    streams: list[Row]
-    sum: Row
-    sum_bidir_reverse: Row | None = None
-
-
-class _Document(msgspec.Struct, forbid_unknown_fields=True):
-    start: dict[str, Any]
-    intervals: list[Interval]
-    end: dict[str, Any]
-    error: Any = None
-    title: Any = None
-    extra_data: Any = None
-    server_output_text: Any = None
-
-
-_DOCUMENT = msgspec.json.Decoder(_Document)
-
-
-def decode_large(data: bytes) -> dict[str, Any] | None:
-    """Decode a document of the usual form, with its intervals as `Interval`; None for any other form."""
-    try:
-        doc = _DOCUMENT.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    found = {"start": doc.start, "intervals": doc.intervals, "end": doc.end, "error": doc.error}
-    return {k: v for k, v in found.items() if v is not None}
 
 
 def _counted(column: list[Any], omitted: list[Any]) -> list[Any]:
@@ -88,19 +33,12 @@ def _counted(column: list[Any], omitted: list[Any]) -> list[Any]:
     return [v for v, out in zip(column, omitted, strict=True) if out is not True] if True in omitted else column
 
 
-def _finite(column: list[Any]) -> bool:
-    try:
-        total: float = sum(column)
-        return math.isfinite(total)
-    except (TypeError, OverflowError):
-        return False
-
-
-def _within(column: list[Any], below: int) -> bool:
-    try:
-        return bool(min(column) >= 0 and max(column) < below)
-    except TypeError:
-        return column.count(None) == len(column)
+def _column(rows: list[dict[str, Any]], key: str, below: int | None) -> list[Any]:
+    """Return a column of the table; what is no finite number or no counter below a limit is None."""
+    column = [row.get(key) for row in rows]
+    if below is None:
+        return [number(v) for v in column]
+    return [v if type(v) is int and 0 <= v < below else None for v in column] if below else column
 
 
 class Intervals:
@@ -121,68 +59,33 @@ class Intervals:
                 self.warnings.append("an interval is printed twice; counted once")
                 continue
             last = interval
-            if type(interval) is Interval:
-                self._streams += interval.streams
-                self._sums.append(interval.sum)
-                if interval.sum_bidir_reverse is not None:
-                    self._sums.append(interval.sum_bidir_reverse)
-            elif isinstance(interval, dict):
+            if isinstance(interval, dict):
                 self._streams += [r for r in as_list(interval.get("streams")) if isinstance(r, dict)]
                 self._sums += [r for k in ("sum", "sum_bidir_reverse") if isinstance(r := interval.get(k), dict)]
-            else:
-                continue
-            self.count += 1
-        self._table: dict[str, list[Any]] = {}
-        for rows in (self._streams, self._sums):
-            for first in range(0, len(rows), _BATCH):
-                self._take(rows[first : first + _BATCH])
+                self.count += 1
+        rows = self._streams + self._sums
+        self._table = {key: _column(rows, key, below) for key, below in _KEYS.items()} if rows else {}
+        if rows:
+            self._check()
 
     def __bool__(self) -> bool:
         return bool(self._table)
 
-    def _take(self, rows: list[Any]) -> None:
-        """Add some rows, few enough to stay in the processor's cache while their columns are read one by one."""
-        typed = type(rows[0]) is Row
-        if typed:
-            parts = dict(zip(_KEYS, map(list, zip(*map(_VALUES, rows), strict=True)), strict=True))
-        else:
-            parts = {key: [row.get(key) for row in rows] for key in _KEYS}
-        for key, below in _KEYS.items():
-            part = parts[key]
-            if below is None:
-                if not (typed and _finite(part)):
-                    part = [number(v) for v in part]
-            elif below and not (typed and _within(part, below)):
-                part = [v if type(v) is int and 0 <= v < below else None for v in part]
-            self._table.setdefault(key, []).extend(part)
-            if key == "bits_per_second":
-                self._check(len(self._table[key]) - len(rows))
-
-    def _check(self, first: int) -> None:
-        """Remove rates of the last rows that contradict their bytes."""
-        rates, sizes, seconds = (self._table[k][first:] for k in ("bits_per_second", "bytes", "seconds"))
-        try:
-            wrong = [
-                i
-                for i, (s, b, r) in enumerate(zip(seconds, sizes, rates, strict=True))
-                if s < 1e-6 or abs(b * 8 - r * s) > RATE_TOLERANCE * r * s
-            ]
-        except TypeError:
-            wrong = [
-                i
-                for i, (s, b, r) in enumerate(zip(seconds, sizes, rates, strict=True))
-                if None in (s, b, r) or s < 1e-6 or abs(b * 8 - r * s) > RATE_TOLERANCE * abs(r * s)
-            ]
-        for i in wrong:
-            a, b = self._table["start"][first + i], self._table["end"][first + i]
-            length = b - a if a is not None and b is not None else 0.0
-            if seconds[i] is None or seconds[i] >= 1e-6:
-                rate, size = rates[i], sizes[i]
-                if None not in (rate, size) and abs(size * 8 - rate * length) <= 1e-4 * abs(rate * length):
+    def _check(self) -> None:
+        """Remove rates that contradict their bytes."""
+        table = self._table
+        rates = table["bits_per_second"]
+        for i, (s, b, r) in enumerate(zip(table["seconds"], table["bytes"], rates, strict=True)):
+            if None not in (s, b, r) and s >= 1e-6 and abs(b * 8 - r * s) <= RATE_TOLERANCE * abs(r * s):
+                continue
+            start, end = table["start"][i], table["end"][i]
+            length = end - start if start is not None and end is not None else 0.0
+            if s is None or s >= 1e-6:
+                if None not in (r, b) and abs(b * 8 - r * length) <= 1e-4 * abs(r * length):
                     continue
                 if len(self.warnings) < 5:
-                    self.warnings.append(f"the interval at {a} s contradicts itself: its throughput is left out")
-            self._table["bits_per_second"][first + i] = None  # also over no time, where a rate is meaningless
+                    self.warnings.append(f"the interval at {start} s contradicts itself: its throughput is left out")
+            rates[i] = None  # also over no time, where a rate is meaningless
 
     def columns(self) -> Columns:
         """Return the table of intervals (`ParsedRun.intervals`); rates that contradict their bytes are None."""

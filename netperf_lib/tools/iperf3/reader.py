@@ -12,7 +12,6 @@ from ..alternatives import alternatives
 from ..iperf_rows import rule_above
 from ..parsed import ParsedRun
 from .document import decode_documents, from_events, has_doubles, salvage
-from .intervals import decode_large
 from .results import NAME as NAME
 from .results import read_document
 from .text import read_text
@@ -188,10 +187,8 @@ def read_whole(data: bytes) -> list[ParsedRun] | None:
     head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not re.match(rb'\{\s*"start"\s*:', head) or not data[-200:].rstrip().endswith(b"}"):
         return None
-    doc: Any = decode_large(data)
-    if doc is None:
-        try:
-            doc = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            return None
+    try:
+        doc: Any = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
     return [read_document(doc)] if isinstance(doc, dict) and not has_doubles(doc) else None

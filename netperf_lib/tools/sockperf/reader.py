@@ -184,6 +184,29 @@ def _fill(run: Draft, text: str) -> None:
     run.version = m[1] if (m := re.search(r"version #(\S+) ?==", text)) else None
     run.parameters, mode = _parameters(text)
     run.test = mode
+    said, percentiles, cut = _lines(text)
+    last = text.splitlines()[-1].strip() if text else ""
+    found = _figures(said)
+    latency, throughput = {"average", "observations"} & said.keys(), {"rate", "bandwidth"} & said.keys()
+    run.test = "throughput" if throughput else mode or _latency_mode(found, run.parameters)
+    if not latency and not throughput:
+        raise Damaged(_why_nothing(text, last))
+    if latency and throughput:
+        raise Contradictory("figures of two modes in one run: a line between them is damaged")
+    if lost := _lost(said, percentiles):
+        raise Contradictory(f"lines are lost, or of another process: {lost}")
+    if wrong := contradiction(found, percentiles, run.parameters, run.test):
+        raise Contradictory(CONTRADICTION + wrong)
+    wanted = _throughput(run, said, found) if throughput else _latencies(run, said, found, percentiles)
+    if gone := [f"{metric} (a line is missing)" for key, metric in wanted.items() if key not in said]:
+        run.warnings.append(f"without {', '.join(gone)}")
+    if cut or ("bandwidth" if throughput else "min") not in said:
+        run.warnings.append(f"the log ends early, after {last!r}")
+    run.warnings += [m.strip() for m in _COMPLAINTS.findall(text)]
+
+
+def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[float, float], bool]:
+    """Return the figures of each line by its name, the percentiles, and whether the last line is cut."""
     said: dict[str, tuple[str, ...]] = {}
     percentiles: dict[float, float] = {}
     cut = False
@@ -205,57 +228,53 @@ def _fill(run: Draft, text: str) -> None:
             percentiles[float(m[1])] = float(m[2])
         if said.setdefault(name, m.groups()) != m.groups():
             raise Contradictory(f"two different values of {name}: {row.strip()!r} is the second")
-    last = rows[-1].strip() if rows else ""
-    found = _figures(said)
-    latency, throughput = {"average", "observations"} & said.keys(), {"rate", "bandwidth"} & said.keys()
-    run.test = "throughput" if throughput else mode or _latency_mode(found, run.parameters)
-    if not latency and not throughput:
-        raise Damaged(_why_nothing(text, last))
-    if latency and throughput:
-        raise Contradictory("figures of two modes in one run: a line between them is damaged")
-    if lost := _lost(said, percentiles):
-        raise Contradictory(f"lines are lost, or of another process: {lost}")
-    if wrong := contradiction(found, percentiles, run.parameters, run.test):
-        raise Contradictory(CONTRADICTION + wrong)
+    return said, percentiles, cut
+
+
+def _throughput(run: Draft, said: Mapping[str, tuple[str, ...]], found: Mapping[str, Figure]) -> dict[str, str]:
+    """Take the figures of throughput mode; return the lines that it prints, each with its metric."""
+    if "sent" in said and "bandwidth" in said and "rate" not in said:
+        raise Contradictory("lines are lost, or of another process: the message rate")
+    rate, bandwidth, size = found.get("rate"), found.get("bandwidth"), run.parameters.get("message_bytes")
+    sent, seconds = found.get("sent"), found.get("sent_s")
+    run.metrics = {
+        "message_rate_per_s": rate.value if rate else None,
+        "throughput_sent_bps": bandwidth.value * 2**20 * 8 if bandwidth else None,
+        "messages_count": sent.value if sent else None,
+        "duration_measured_s": seconds.value if seconds else None,
+    }
+    if size and rate and bandwidth and on_wire(rate, int(size), bandwidth):
+        run.warnings.append("the bandwidth counts 28 bytes of IP and UDP header per packet")
+    return {"sent": "messages_count", "rate": "message_rate_per_s", "bandwidth": "throughput_sent_bps"}
+
+
+def _latencies(
+    run: Draft,
+    said: Mapping[str, tuple[str, ...]],
+    found: Mapping[str, Figure],
+    percentiles: Mapping[float, float],
+) -> dict[str, str]:
+    """Take the figures of the other modes; return the lines that they print, each with its metric."""
+    rtt = "rtt" in (*said.get("average", ())[:1], said.get("summary", ("",))[0].replace("Round trip", "rtt"))
+    run.basis = "rtt" if rtt or run.parameters.get("full_rtt") else "latency_oneway"
     value = {name: figure.value for name, figure in found.items()}
-    wanted = {"sent": "messages_count", "rate": "message_rate_per_s", "bandwidth": "throughput_sent_bps"}
-    if throughput:
-        if "sent" in said and "bandwidth" in said and "rate" not in said:
-            raise Contradictory("lines are lost, or of another process: the message rate")
-        rate, bandwidth, size = found.get("rate"), found.get("bandwidth"), run.parameters.get("message_bytes")
-        run.metrics = {
-            "message_rate_per_s": value.get("rate"),
-            "throughput_sent_bps": bandwidth.value * 2**20 * 8 if bandwidth else None,
-            "messages_count": value.get("sent"),
-            "duration_measured_s": value.get("sent_s"),
-        }
-        if size and rate and bandwidth and on_wire(rate, int(size), bandwidth):
-            run.warnings.append("the bandwidth counts 28 bytes of IP and UDP header per packet")
-    else:
-        rtt = "rtt" in (*said.get("average", ())[:1], said.get("summary", ("",))[0].replace("Round trip", "rtt"))
-        run.basis = "rtt" if rtt or run.parameters.get("full_rtt") else "latency_oneway"
-        n = value.get("observations")
-        run.metrics = _latency(value, percentiles, run.basis)
-        run.percentiles = tuple(
-            Percentile(p, v, None if n is None else beyond_of(p, n)) for p, v in sorted(percentiles.items())
-        )
-        wanted = {"valid": "duration_measured_s", "losses": "lost_count"}
-        if any(
-            name.startswith("percentile") and name.endswith("000") for name in said
-        ):  # since 2.8 these are printed for any number of observations
-            least = 25.0 if n and n >= 4 else 50.0
-            wanted |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p != 95.0 and p >= least}
-        if "summary" in said or "full_rtt" in run.parameters:
-            wanted["average"] = f"{run.basis}_stdev_us"
-        elif "average" not in said:
-            if said.keys() & {"total", "valid", "losses"} or "min" not in said:
-                raise Damaged("the log does not tell whether its latencies are round trips or half round trips")
-            run.warnings.append("the lines before the percentiles are missing, so half round trips are assumed")
-    if gone := [f"{metric} (a line is missing)" for key, metric in wanted.items() if key not in said]:
-        run.warnings.append(f"without {', '.join(gone)}")
-    if cut or ("bandwidth" if throughput else "min") not in said:
-        run.warnings.append(f"the log ends early, after {last!r}")
-    run.warnings += [m.strip() for m in _COMPLAINTS.findall(text)]
+    n = value.get("observations")
+    run.metrics = _latency(value, percentiles, run.basis)
+    run.percentiles = tuple(
+        Percentile(p, v, None if n is None else beyond_of(p, n)) for p, v in sorted(percentiles.items())
+    )
+    wanted = {"valid": "duration_measured_s", "losses": "lost_count"}
+    if any(name.startswith("percentile") and name.endswith("000") for name in said):
+        # since 2.8 these are printed for any number of observations
+        least = 25.0 if n and n >= 4 else 50.0
+        wanted |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p != 95.0 and p >= least}
+    if "summary" in said or "full_rtt" in run.parameters:
+        wanted["average"] = f"{run.basis}_stdev_us"
+    elif "average" not in said:
+        if said.keys() & {"total", "valid", "losses"} or "min" not in said:
+            raise Damaged("the log does not tell whether its latencies are round trips or half round trips")
+        run.warnings.append("the lines before the percentiles are missing, so half round trips are assumed")
+    return wanted
 
 
 def _figures(said: Mapping[str, tuple[str, ...]]) -> dict[str, Figure]:
