@@ -404,6 +404,17 @@ def test_a_lesson_is_its_solution_without_the_marked_lines() -> None:
         assert place.read_text("utf-8") == nbformat.writes(made_files[place.stem]) + "\n", "`make workshop` writes it"
 
 
+@pytest.mark.parametrize("name", [p.stem for p in LESSONS])
+def test_a_slide_holds_one_idea(name: str) -> None:
+    """Each heading of a lesson begins a slide of its own, and no slide has a second one."""
+    book = workshop.lessons([name])[name]
+    titles = [t for c in book.cells if c.cell_type == "markdown" for t in re.findall(r"(?m)^#+ ", c.source)]
+    shown = workshop.slides(book).split("<section>")[1:]
+    headings = [len(re.findall(r"<h[1-6]", slide)) for slide in shown]
+    assert max(headings) == 1
+    assert sum(headings) == len(titles)
+
+
 @pytest.mark.slow
 def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path: Path) -> None:
     names = ["6-your-own-measurement", "7-accelerated-networking"]
@@ -412,10 +423,13 @@ def test_slides_and_handout_show_the_lessons_and_no_solution(tmp_path: Path) -> 
     pages = squeezed(text(handout))
     for place in slides:
         page = place.read_text("utf-8")
-        title = next(iter(workshop.lessons([place.name.split(".")[0]]).values())).cells[0].source.split("\n")[0]
+        lesson = next(iter(workshop.lessons([place.name.split(".")[0]]).values()))
+        title = lesson.cells[0].source.split("\n")[0]
         assert title.removeprefix("# ") in page
         assert squeezed(title.split("·")[1]) in pages
-        assert page.count("<section") > 5
+        titled = (c.source for c in lesson.cells if c.cell_type == "markdown")
+        assert page.count("<section") >= sum(len(re.findall(r"(?m)^#+ ", source)) for source in titled)
+        assert all(slide.count("<figure") <= 1 for slide in page.split("<section"))
         assert 'src="http' not in page  # presented without a network
         assert "<link" not in page
         assert "Not answered yet" not in page
