@@ -27,6 +27,20 @@ def visible(text: str) -> str:
     return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+def as_cell(text: str) -> str:
+    """Text for a cell of a spreadsheet, which takes ``=…``, ``+…``, ``-…`` and ``@…`` for formulas and runs them.
+
+    An apostrophe before it says that it is text; control characters, which a workbook cannot hold, are left out.
+
+    Examples
+    --------
+    >>> as_cell("=HYPERLINK(1)")
+    "'=HYPERLINK(1)"
+    """
+    text = CONTROL.sub("", text)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\n") else text
+
+
 def explain(error: Exception) -> str | None:
     """Explain in one sentence an error of the machine or a damaged file; None for a defect of the code."""
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}

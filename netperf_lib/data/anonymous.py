@@ -20,7 +20,6 @@ from ..errors import StoreError, UsageError
 from ..experiment.factors import FACTORS
 from ..metrics import METRICS
 from ..tools import READERS
-from .bundle import _link
 from .files import plain_file, sha256_of
 from .ingest import ingest
 from .layout import RECORD, RECORDS, Store, digest_of, imported_records, packed_records, read_record
@@ -178,12 +177,10 @@ def anonymous_copy(store: Store, root: Path, hidden: Iterable[str] = ()) -> tupl
     for number, deployment in store.deployments().items():
         hosts = [_unreachable(host) for host in deployment["hosts"]]
         copy._write_json(f"hosts/deployment-{number:02d}.json", ins.value({**deployment, "hosts": hosts}))
-    written: dict[str, Path] = {}
     for name in store.folders():
         new = ins.text(name)
         with store.raw(name) as place, copy.new_run(new, durable=False) as folder:
-            files = _copy_folder(place, folder, copy, ins, written)
-        written |= {digest: copy.path / "raw" / new / log for log, digest in files.items()}
+            _copy_folder(place, folder, copy, ins)
     for run_id, cause in store.exclusions().items():
         copy.exclude(ins.text(run_id), ins.text(cause))
     ingest(copy.location)
@@ -261,16 +258,13 @@ def _copy_plan(store: Store, copy: Store, ins: StandIns) -> None:
     copy._write_json("plan.json", plan)
 
 
-def _copy_folder(place: Path, folder: Path, copy: Store, ins: StandIns, written: Mapping[str, Path]) -> dict[str, str]:
-    """Write the files and the record of a folder; a log that an earlier one has `written` too is another name of it."""
+def _copy_folder(place: Path, folder: Path, copy: Store, ins: StandIns) -> None:
+    """Write the files and the record of a folder."""
     before = read_record((place / RECORD).read_bytes())
-    files: dict[str, str] = before["files"]
-    for name, digest in files.items():
-        if digest in written:
-            _link(written[digest], folder / name)
-        elif name != RECORDS:
+    for name in before["files"]:
+        if name != RECORDS:
             (folder / name).write_bytes(ins.data((place / name).read_bytes()))
-    if RECORDS in files:
+    if RECORDS in before["files"]:
         records = [_copied(record, ins) for record in imported_records((place / RECORDS).read_bytes()).values()]
         for record in records:
             record["declaration"] = copy.freeze() or None
@@ -278,7 +272,6 @@ def _copy_folder(place: Path, folder: Path, copy: Store, ins: StandIns, written:
         (folder / RECORDS).write_bytes(packed_records(records))
         before = {key: before[key] for key in before if key not in ("schema", "declaration", "files")}
     copy.write_record(folder, _copied(before, ins))
-    return files
 
 
 def _copied(record: Mapping[str, Any], ins: StandIns) -> dict[str, Any]:

@@ -41,13 +41,9 @@ def is_bundle(place: Location) -> bool:
 
 
 def pack(folder: Path, name: str, root: str, target: Path, reports: Iterable[Path] = ()) -> Path:
-    """Write the archive of an experiment's folder; the same folder gives the same bytes.
-
-    A file with several names, such as an imported log of many runs, is stored once.
-    """
+    """Write the archive of an experiment's folder; the same folder gives the same bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.{os.getpid()}")
-    seen: dict[tuple[int, int], str] = {}
     try:
         with (
             draft.open("wb") as file,
@@ -56,10 +52,7 @@ def pack(folder: Path, name: str, root: str, target: Path, reports: Iterable[Pat
         ):
             _add(archive, f"{name}/{ROOT}", f"{root}\n".encode())
             for path in _members(folder, reports):
-                inside = f"{name}/{path.relative_to(folder).as_posix()}"
-                at = path.stat()
-                known = seen.setdefault((at.st_dev, at.st_ino), inside)
-                _add(archive, inside, path.read_bytes() if known == inside else b"", known)
+                _add(archive, f"{name}/{path.relative_to(folder).as_posix()}", path.read_bytes())
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
@@ -77,11 +70,9 @@ def _members(folder: Path, reports: Iterable[Path]) -> Iterator[Path]:
             yield path
 
 
-def _add(archive: tarfile.TarFile, name: str, data: bytes, known: str | None = None) -> None:
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.mode, member.size = 0o644, len(data)
-    if known not in (None, name):
-        member.type, member.linkname = tarfile.LNKTYPE, str(known)
     archive.addfile(member, io.BytesIO(data))
 
 
@@ -141,22 +132,9 @@ def _extract(archive: tarfile.TarFile, into: Path, most: int) -> str:
             raise ValueError(f"it would unpack to more than {most:,} bytes")
         target = into / top / inside
         target.parent.mkdir(parents=True, exist_ok=True)
-        if member.islnk():
-            source = into / member.linkname
-            if not _MEMBER.fullmatch(member.linkname.partition("/")[2]) or not source.is_file():
-                raise ValueError(f"{member.name[:100]!r} refers to a file that is not in it")
-            _link(source, target)
-            continue
         data = archive.extractfile(member) if member.isreg() else None
         if data is None:
             raise ValueError(f"{member.name[:100]!r} is no plain file")
         with data, target.open("xb") as file:
             shutil.copyfileobj(data, file, 1 << 20)
     return name
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # a file system without links
-        shutil.copyfile(source, target)

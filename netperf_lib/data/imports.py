@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, pip_install, visible
+from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, as_cell, pip_install, visible
 from ..experiment.factors import FACTORS, is_reserved
 from ..experiment.model import Contrast, Experiment
 from ..metrics import metric, plural, to_bytes
@@ -131,6 +131,7 @@ class Labels:
         self.rows: list[tuple[str, dict[str, Any]]] = []
         for number, cell in enumerate(cells, 2):  # the header is line 1
             row = {n: c for n, c in zip(names, cell.values(), strict=True) if c is not None and str(c).strip() != ""}
+            row |= {n: c[1:] for n, c in row.items() if isinstance(c, str) and c[:1] == "'" and as_cell(c[1:]) == c}
             self.rows.append((f"{source}:{number}", row))
 
     @classmethod
@@ -510,7 +511,8 @@ def labels_template(files: Location | Iterable[Location]) -> str:
             continue
         for index, run in enumerate(parsed):
             said = _said(run) | {FILE: name, RUN: index + 1 if len(parsed) > 1 else None}
-            writer.writerow(["" if (v := said.get(c)) is None else v for c in columns])
+            cells = [said.get(column, "") for column in columns]
+            writer.writerow(["" if c is None else as_cell(c) if isinstance(c, str) else c for c in cells])
     return out.getvalue()
 
 

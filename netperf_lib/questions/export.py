@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..data.load import Fleet, Results, read
-from ..errors import CONTROL, NothingToReport, StatsError, UsageError, pip_install
+from ..errors import NothingToReport, StatsError, UsageError, as_cell, pip_install
 from ..metrics import COMPARED
 from .compare import compare
 from .observe import levels
@@ -89,6 +89,7 @@ def as_cells(frame: pd.DataFrame) -> pd.DataFrame:
 
     flat = frame.copy()
     flat.attrs = {}
+    flat.columns = [as_cell(str(name)) for name in flat.columns]
     for column in flat.columns:
         if isinstance(flat[column].dtype, pd.DatetimeTZDtype):
             flat[column] = flat[column].dt.tz_convert("UTC").dt.tz_localize(None)
@@ -100,20 +101,6 @@ def as_cells(frame: pd.DataFrame) -> pd.DataFrame:
     return flat
 
 
-def as_cell(text: str) -> str:
-    """Text for a cell of a spreadsheet, which takes ``=…``, ``+…``, ``-…`` and ``@…`` for formulas and runs them.
-
-    An apostrophe before it says that it is text; control characters, which a workbook cannot hold, are left out.
-
-    Examples
-    --------
-    >>> as_cell("=HYPERLINK(1)")
-    "'=HYPERLINK(1)"
-    """
-    text = CONTROL.sub("", text)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-
-
 def _text(value: Any) -> str:
     return "; ".join(map(str, value)) if isinstance(value, list | tuple) or hasattr(value, "tolist") else str(value)
 
@@ -121,12 +108,14 @@ def _text(value: Any) -> str:
 def _workbook(place: Path, tables: dict[str, pd.DataFrame]) -> Path:
     import pandas as pd
 
+    part = place.with_name(f"{place.stem}.part.xlsx")  # a workbook is there when it is complete
     try:
-        part = place.with_name(f"{place.stem}.part.xlsx")  # a workbook is there when it is complete
         with pd.ExcelWriter(part, engine="openpyxl") as writer:
             for table, frame in tables.items():
                 as_cells(frame).to_excel(writer, sheet_name=table, index=False)
         part.replace(place)
     except ModuleNotFoundError:
         raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or export to csv") from None
+    finally:
+        part.unlink(missing_ok=True)
     return place

@@ -30,11 +30,11 @@ from wcwidth import wcwidth
 import netperf_lib as npl
 from netperf_lib import cli
 from netperf_lib.cli import npl as command
-from netperf_lib.data.imports import is_one_line, read_logs
-from netperf_lib.errors import CONTROL, NetperfError, UsageError, visible
+from netperf_lib.data.imports import is_one_line, labels_template, read_logs, understand
+from netperf_lib.errors import CONTROL, NetperfError, UsageError, as_cell, visible
 from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.questions import lines
-from netperf_lib.questions.export import as_cell, as_cells
+from netperf_lib.questions.export import as_cells
 from netperf_lib.questions.tables import Table
 from netperf_lib.questions.words import Words, as_markdown
 from netperf_lib.reporting import blocks, fonts
@@ -246,6 +246,39 @@ def test_no_cell_of_an_export_is_a_formula(stranger: Path, tmp_path: Path) -> No
     assert any(cell == as_cell("@SUM(1)") for cell in cells)
     starts = [cell for cell in cells if cell[:1] in ("=", "+", "@")]
     assert starts == []
+
+
+def test_no_heading_of_an_export_is_a_formula(tmp_path: Path) -> None:
+    runs = npl.load(npl.recorded()).head(3).assign(**{"=1+1": "x"})
+    exp: Any = type("Cut", (), {"runs": runs})()
+    [book] = npl.export(exp, to="xlsx", into=tmp_path)
+    heads = openpyxl.load_workbook(book)["runs"][1]
+    assert "'=1+1" in [cell.value for cell in heads]
+    assert {cell.data_type for cell in heads} == {"s"}
+    tables = [file.read_text("utf-8") for file in npl.export(exp, into=tmp_path)]
+    assert any("'=1+1" in text.splitlines()[0] for text in tables)
+
+
+def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "=HYPERLINK(1).txt").write_text("tcp_lat:\n    latency  =  50 us\n")
+    table = labels_template(tmp_path / "logs")
+    assert "\n'=HYPERLINK(1).txt," in table
+    (tmp_path / "labels.csv").write_text(table.replace("placement", "rack").replace("txt,,", "txt,,'@home"))
+    [run] = understand(tmp_path / "logs", labels=tmp_path / "labels.csv")
+    assert run.labels["rack"] == "@home"  # the apostrophe is the spreadsheet's, not the label's
+
+
+def test_a_full_disk_leaves_no_half_workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exp: Any = type("Cut", (), {"runs": npl.load(npl.recorded()).head(3)})()
+
+    def full(_self: Path, _target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        npl.export(exp, to="xlsx", into=tmp_path)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_control_character_breaks_no_workbook(tmp_path: Path) -> None:
