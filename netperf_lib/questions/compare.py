@@ -214,7 +214,7 @@ def compare_declared(
         twin = family.get(_question(c))
         size = margin if margin is not None else c.margin if twin is None else twin.margin
         c = c.model_copy(update={"margin": size})
-        if twin is not None and math.isclose(size, twin.margin):
+        if twin is not None and math.isclose(size, twin.margin) and all(twin is not other for other in shown):
             family[_question(c)] = c  # asked in this direction
         else:  # another margin is another question
             extra.append(c)

@@ -438,3 +438,10 @@ def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], s
     flat.to_excel(book, index=False, engine="openpyxl")
     cells = [row[0] for row in openpyxl.load_workbook(book).active.iter_rows(min_row=2)]
     assert not [cell for cell in cells if cell.data_type == "f"]
+
+
+def test_a_contrast_asked_in_both_directions_is_answered_twice() -> None:
+    exp = npl.read(npl.recorded())
+    first = exp.contrasts[0]
+    both = npl.compare(exp, contrasts=[first, first.model_copy(update={"a": first.b, "b": first.a})])
+    assert both[0].ratio == pytest.approx(1 / both[1].ratio)
