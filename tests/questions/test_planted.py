@@ -10,6 +10,9 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.errors import NothingToReport, UsageError
+from netperf_lib.questions.details import beside, levels_words
+from netperf_lib.questions.history import measurements, name_of
+from netperf_lib.questions.pairs import has_pairs
 
 q = npl.questions
 ROUNDS = 8
@@ -111,15 +114,15 @@ def pairs(levels: dict[tuple[str, str], float], rounds: int = 4) -> pd.DataFrame
 )
 def test_what_pairs_say(levels: dict[tuple[str, str], float], words: str) -> None:
     table = pairs(levels)
-    assert q.has_pairs(table, "throughput_bps")
+    assert has_pairs(table, "throughput_bps")
     said = q.pairs_words(npl.observe(table, "throughput_bps", by=("client", "server")))
     assert said.startswith(words)
     assert "The 4 runs of a pair differ by up to 0 %: their range covers the median with 87.5 % confidence." in said
 
 
 def test_no_matrix_without_hosts_or_values() -> None:
-    assert not q.has_pairs(runs({"ppg": 1e9}), "rtt_us")
-    assert not q.has_pairs(runs({"ppg": 1e9}).drop(columns="client"), "throughput_bps")
+    assert not has_pairs(runs({"ppg": 1e9}), "rtt_us")
+    assert not has_pairs(runs({"ppg": 1e9}).drop(columns="client"), "throughput_bps")
     table = pairs({("a", "b"): 2e9, ("c", "d"): 1e9}).assign(client_zone="1", server_zone=lambda t: t["server"])
     assert q.ends_of(table, "throughput_bps") == ("client_zone", "server_zone")
 
@@ -157,10 +160,10 @@ def test_a_lasting_change_is_dated(size: float, phrase: str) -> None:
 
 
 def test_the_measurements_of_a_name(tmp_path: Any) -> None:
-    assert q.name_of("results/lab-20260302T060000-2") == "lab"
-    assert q.measurements(tmp_path / "lab", "lab") == tmp_path / "lab"
+    assert name_of("results/lab-20260302T060000-2") == "lab"
+    assert measurements(tmp_path / "lab", "lab") == tmp_path / "lab"
     with pytest.raises(NothingToReport, match="holds no experiment 'x'"):
-        q.measurements(tmp_path, "x")
+        measurements(tmp_path, "x")
 
 
 # -- single pages ------------------------------------------------------------------------------------------------------
@@ -195,7 +198,7 @@ def test_how_far_runs_of_a_condition_differ() -> None:
     assert "one run of each condition" in q.spread_words(runs({"ppg": 1e9}, rounds=1))
     assert "no complete run" in q.spread_words(table.assign(status="failed"))
     levels = npl.levels(table, "throughput_bps")
-    assert q.levels_words(levels, "throughput_bps") == "Throughput at the receiver: 1 Gbit/s (ppg), 1 Gbit/s (vpn)."
+    assert levels_words(levels, "throughput_bps") == "Throughput at the receiver: 1 Gbit/s (ppg), 1 Gbit/s (vpn)."
 
 
 def test_how_many_streams_are_enough() -> None:
@@ -252,8 +255,7 @@ def test_tails_are_compared_percentile_by_percentile() -> None:
     assert q.tail_shift(one, percentiles(one, {"ppg": 1.0}), "latency_oneway_p99_us") is None
     apart = rows[rows["run_id"].str.startswith("ppg")]
     assert q.tail_shift(table, apart, metric) is None
-    assert (q.tail_metric(table), q.default_metric(table, apart)) == ("latency_oneway_p99_us",) * 2
-    assert q.default_metric(table, intervals(runs({"ppg": 1e9}))) == "throughput_bps"
+    assert q.tail_metric(table) == metric
     assert q.tail_metric(table.assign(rtt_p99_us=1.0, latency_oneway_p99_us=None)) == "rtt_p99_us"
 
 
@@ -279,7 +281,7 @@ def test_the_buffer_that_a_path_needs() -> None:
 
 def test_what_was_measured_in_one_table() -> None:
     table = runs({"ppg": 1e9, "vpn": 5e8}).assign(cpu_client_ratio=0.5, jitter_us=None)
-    assert q.beside(npl.observe(table, "throughput_bps"))["cpu_client_ratio"].tolist() == [0.5, 0.5]
+    assert beside(npl.observe(table, "throughput_bps"))["cpu_client_ratio"].tolist() == [0.5, 0.5]
     assert q.overview(table).to_dict("records") == [
         {"condition": "ppg", "Throughput": "1 Gbit/s"}, {"condition": "vpn", "Throughput": "500 Mbit/s"}
     ]  # fmt: skip
