@@ -97,7 +97,7 @@ class Draws:
         if not hasattr(data, "metric") and not hasattr(data, "observations"):
             if metric is None:
                 metric = self.metric(_one(data)) if callable(self.metric) else self.metric
-            by = by or (self.by(_one(data), metric) if callable(self.by) else self.by) or ()
+            by = by or ((metric and self.by(_one(data), metric)) if callable(self.by) else self.by) or ()
         return observed(data, metric, by, **options)
 
     def __call__(self, function: Callable[..., Axes]) -> Drawing:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..data.load import load
+from ..data.load import Results, load
 from ..metrics import plural
 from ..questions.claims import stored
 from ..questions.contents import pages
@@ -152,13 +152,13 @@ def _folded(medians: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return medians[~alone].dropna(axis="columns", how="all"), sentences
 
 
-def summary(experiment: str | os.PathLike[str], *, alpha: float | None = None) -> Summary:
+def summary(experiment: Results | str | os.PathLike[str], *, alpha: float | None = None) -> Summary:
     """What does an experiment say, in a paragraph: a line for each factor, with the comparisons behind it.
 
     Parameters
     ----------
-    experiment : path or URL
-        An experiment's folder, or a data root: then of all experiments in it.
+    experiment : Results, path or URL
+        An experiment, its folder, or a data root: then of all experiments in it.
     alpha : float, optional
         Share of reports that may hold a false verdict; default: as declared, else 0.05.
 
@@ -172,4 +172,5 @@ def summary(experiment: str | os.PathLike[str], *, alpha: float | None = None) -
     >>> npl.summary("data/recorded/zones").headline.splitlines()[0][:5]
     'Zones'
     """
-    return Summary(opening(experiment, alpha=alpha), load(measurements(experiment)))
+    place = experiment.path if isinstance(experiment, Results) else experiment
+    return Summary(opening(place, alpha=alpha), load(measurements(place)))

@@ -26,7 +26,7 @@ def test_each_figure_stands_beside_ours(study: str, sources: set[str], rows: int
 
 def test_the_page_of_a_factor_has_them(tmp_path: Path) -> None:
     answer = npl.ask(npl.load(measured("study-placement", tmp_path)), "placement", "latency_oneway_us")
-    shown = answer.published().content
+    shown = answer.published().content()
     assert shown["columns"] == ["Condition", "Source", "Published", "Here", "Here / published"]
     rows = {row[0]: row for row in shown["rows"]}
     assert list(rows) == ["ppg", "same-zone", "cross-zone", "cross-region"]
@@ -34,7 +34,7 @@ def test_the_page_of_a_factor_has_them(tmp_path: Path) -> None:
         level = answer.levels.loc[name]
         assert row[3].startswith(format_value(level["median"], "us") + " ("), row
     assert rows["ppg"][2] == "39.4 µs"
-    assert not npl.ask(npl.recorded(), "placement", "latency_oneway_us").published().text  # emulated
+    assert not npl.ask(npl.recorded(), "placement", "latency_oneway_us").published().html  # emulated
 
 
 def test_buffers_and_acceleration_tell_figures_apart(tmp_path: Path) -> None:
