@@ -358,7 +358,8 @@ def _level_name(m: Measure, condition: str, name: str, among: Sequence[str]) -> 
     elif is_label(name):
         text = str(level)
     else:
-        text = factor(name).level_words(level).replace(f" {factor(name).label}", "")
+        text, title = factor(name).level_words(level), factor(name).label
+        text = text.replace(f" {title}", "") if title else text
     labels = [
         str(m.at(condition, g))
         for g in m.other_factors(name)

@@ -35,6 +35,7 @@ from netperf_lib.errors import CONTROL, NetperfError, UsageError, as_cell, visib
 from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.questions import lines
 from netperf_lib.questions.export import as_cells
+from netperf_lib.questions.lead import lead_paragraph
 from netperf_lib.questions.tables import Table
 from netperf_lib.questions.words import Words, as_markdown
 from netperf_lib.reporting import blocks, fonts
@@ -445,3 +446,9 @@ def test_a_contrast_asked_in_both_directions_is_answered_twice() -> None:
     first = exp.contrasts[0]
     both = npl.compare(exp, contrasts=[first, first.model_copy(update={"a": first.b, "b": first.a})])
     assert both[0].ratio == pytest.approx(1 / both[1].ratio)
+
+
+def test_the_lead_paragraph_keeps_the_blanks_of_a_label() -> None:
+    runs = npl.load(npl.recorded())
+    runs["placement"] = runs["placement"].map(lambda level: f"a {level} b")
+    assert "a ppg b" in "\n".join(lead_paragraph(runs).lines)
