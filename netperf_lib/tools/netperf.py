@@ -154,16 +154,16 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
         run.parameters["protocol"] = m[0].lower()
     run.parameters["direction"] = "reverse" if "MAERTS" in test else None
     _interim(run, text, "reverse" if "MAERTS" in test else "forward")
-    found = _result(run, body)
-    if rest := found.pop("further", ""):
+    result = _result(run, body)
+    if rest := result.pop("further", ""):
         further.append(text[: len(text) - len(body)] + rest)
-    if not found:
-        if said := _COMPLAINT.search(text):
-            raise Damaged(said[0].strip())
+    if not result:
+        if complaint := _COMPLAINT.search(text):
+            raise Damaged(complaint[0].strip())
         raise Damaged("no result: the log ends before it", "partial" if run.intervals else "failed")
-    if banner and "conf." not in body[:300] and (_number(found.get("Confidence Iterations Run")) or 0) > 1:
+    if banner and "conf." not in body[:300] and (_number(result.get("Confidence Iterations Run")) or 0) > 1:
         raise Contradictory("an average of several iterations, which the banner does not mention: of another process")
-    _metrics(run, found, test, burst)
+    _metrics(run, result, test, burst)
     if all(v is None for v in run.metrics.values()):
         raise Damaged("; ".join(run.warnings) or "nothing was measured: every figure is missing or -1")
     run.warnings += [
@@ -179,30 +179,30 @@ def _result(run: Draft, body: str) -> dict[str, str]:
     lines = body.split("\n")
     # a line without its end may be cut, unless its last figure shows that it is complete
     cut = re.search(r"\.\d\d\d?$|/s$", lines[-1]) is None
-    whole = lines[:-1] if cut else lines
-    keyed = _keyed(whole)
-    titles = next((i for i, x in enumerate(whole) if not _TITLES.keys().isdisjoint(map(str.strip, x.split(",")))), None)
-    units = next((i for i, x in enumerate(whole) if re.match(r"[ \t>]*bytes +bytes", x, re.IGNORECASE)), None)
-    table = _table(run.test or "", whole, units) if units is not None and not keyed else {}
+    rows = lines[:-1] if cut else lines
+    keyed = _keyed(rows)
+    titles = next((i for i, x in enumerate(rows) if not _TITLES.keys().isdisjoint(map(str.strip, x.split(",")))), None)
+    units = next((i for i, x in enumerate(rows) if re.match(r"[ \t>]*bytes +bytes", x, re.IGNORECASE)), None)
+    table = _table(run.test or "", rows, units) if units is not None and not keyed else {}
     if (keyed and (titles, units) != (None, None)) or (table and titles is not None):
         raise Contradictory("results in two forms: two processes wrote into one log")
     if keyed or table:
         return keyed or table
     if titles is not None:
         return _separated(run, lines[titles:], cut=cut)
-    for i, line in enumerate(whole):
-        if re.match(r"[ \t]*[A-Z0-9]", line) and (found := _columns(whole[i:])):
-            return found
+    for i, line in enumerate(rows):
+        if re.match(r"[ \t]*[A-Z0-9]", line) and (columns := _columns(rows[i:])):
+            return columns
     return {}
 
 
 def _keyed(lines: list[str]) -> dict[str, str]:
-    found = {"keyed": ""}
+    result = {"keyed": ""}
     for line in lines:
         m = re.fullmatch(r"[ \t]*([A-Z0-9_]+)=(.*?)[ \t]*", line)
-        if m and found.setdefault(m[1], m[2]) != m[2]:
+        if m and result.setdefault(m[1], m[2]) != m[2]:
             raise Contradictory(f"two different values of {m[1]}")
-    return found if found.keys() & _KEYS else {}
+    return result if result.keys() & _KEYS else {}
 
 
 def _first_row(lines: list[str], end: str) -> int:
@@ -228,10 +228,10 @@ def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
         run.warnings.append(f"unknown or damaged titles: {', '.join(map(repr, broken))}")
     if surplus:
         run.warnings.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
-    found = {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}
-    if not _UNIT.fullmatch(unit := found.get("THROUGHPUT_UNITS", "Trans/s")):
+    result = {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}
+    if not _UNIT.fullmatch(unit := result.get("THROUGHPUT_UNITS", "Trans/s")):
         raise Damaged(f"the values are not under their titles: {unit!r} is not a unit of throughput")
-    return found
+    return result
 
 
 def _columns(lines: list[str]) -> dict[str, str]:
@@ -263,10 +263,10 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     rows = [line.strip(" \t>").split() for line in lines[at + 1 :] if line.strip()]
     if not rows or not rows[0] or not rows[0][0][0].isdigit():
         return {}
-    told = " ".join(rows[0])
+    printed = " ".join(rows[0])
     numeric = [all(re.fullmatch(r"-?\d+(?:\.\d+)?", v) for v in row) for row in rows]
     if not numeric[0]:
-        raise Damaged(f"not readable: {told!r}")
+        raise Damaged(f"not readable: {printed!r}")
     units = lines[at].strip(" \t>").replace("Bytes  /s", "Bytes/s").split()
     unit = next((u for u in units if _UNIT.fullmatch(u)), units[-1])
     kind = "answered" if "REQUEST/RESPONSE" in test.upper() else "datagrams" if _sends_datagrams(test) else "stream"
@@ -277,50 +277,50 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
     rate = next(n for n in names if n.endswith(("THROUGHPUT", "RATE")))
     needed = names.index(rate) + 1
     if len(rows[0]) != (len(names) if "%" in units else needed):
-        raise Damaged(f"not a row of {test}: {told!r}")
-    found = {n: v for n, v in zip(names, rows[0], strict=False) if n != "-"}
+        raise Damaged(f"not a row of {test}: {printed!r}")
+    result = {n: v for n, v in zip(names, rows[0], strict=False) if n != "-"}
     # two decimals show that the row is complete; with CPU columns the rate of datagrams has one decimal, and the
     # columns after it show that it is complete
     digits = r"\d\d?" if kind == "datagrams" and "%" in units else r"\d\d"
-    if not re.fullmatch(r"\d+\.\d\d", found["ELAPSED_TIME"]) or not re.fullmatch(rf"\d+\.{digits}", found[rate]):
-        raise Damaged(f"a damaged number in {told!r}")
+    if not re.fullmatch(r"\d+\.\d\d", result["ELAPSED_TIME"]) or not re.fullmatch(rf"\d+\.{digits}", result[rate]):
+        raise Damaged(f"a damaged number in {printed!r}")
     two_rows = kind == "datagrams" or (kind == "answered" and len(rows) > 1 and numeric[1] and len(rows[1]) == 2)
     rest = lines[at + 1 :]
     for _ in range(1 + two_rows):  # -P 0: the row of another run is below
         rest = rest[next((i for i, line in enumerate(rest) if line.strip()), 0) + 1 :]
     if len(rows) > 1 + two_rows and len(rows[1 + two_rows]) == len(rows[0]) and numeric[1 + two_rows]:
-        found["further"] = "\n".join(["", *lines[: at + 1], *rest, ""])
-    found["THROUGHPUT_UNITS"] = unit
+        result["further"] = "\n".join(["", *lines[: at + 1], *rest, ""])
+    result["THROUGHPUT_UNITS"] = unit
     if by_bits:
-        bps = _bps(found[rate], unit).value
-        found["TRANSACTION_RATE"] = f"{bps / 8 / (float(found['message']) + float(found['answer'])):.2f}"
-        found["note"] = "the rate of transactions is computed from the throughput (-f)"
+        bps = _bps(result[rate], unit).value
+        result["TRANSACTION_RATE"] = f"{bps / 8 / (float(result['message']) + float(result['answer'])):.2f}"
+        result["note"] = "the rate of transactions is computed from the throughput (-f)"
     if kind == "datagrams":
         if len(rows) < 2 or not numeric[1] or len(rows[1]) < 4:
             raise Damaged("the row of the receiver is missing")
-        found |= {"received": rows[1][2], "REMOTE_RECV_THROUGHPUT": rows[1][3]}
-        size, seconds = float(found["message"]), Figure.printed(found["ELAPSED_TIME"])
-        for packets, moved in ((found["packets"], found[rate]), (rows[1][2], rows[1][3])):
+        result |= {"received": rows[1][2], "REMOTE_RECV_THROUGHPUT": rows[1][3]}
+        size, seconds = float(result["message"]), Figure.printed(result["ELAPSED_TIME"])
+        for packets, moved in ((result["packets"], result[rate]), (rows[1][2], rows[1][3])):
             if not (_bps(moved, unit, digits) * seconds).agrees(Figure(float(packets) * size * 8), 0.02, size * 8):
                 raise Damaged(f"{packets} messages of {size:.0f} bytes in {seconds.value:g} s, {moved} {unit}")
     if kind == "answered":
-        _round_trips(found, lines, by_bits=by_bits)
-    return found
+        _round_trips(result, lines, by_bits=by_bits)
+    return result
 
 
-def _round_trips(found: dict[str, str], lines: list[str], *, by_bits: bool) -> None:
+def _round_trips(result: dict[str, str], lines: list[str], *, by_bits: bool) -> None:
     """Take the round-trip time of ``-v 2`` if only one request was in flight at a time."""
     row = next((line for line in lines if re.match(r"(?: +\d+){4} +\d+\.\d{3} +\d+\.\d{3} ", line)), "")
     if not row and any("usec/Tran" in line or "RoundTrip" in line for line in lines):
-        found["note"] = "without rtt_us: the row of round trips is missing"
+        result["note"] = "without rtt_us: the row of round trips is missing"
     elif row:
-        trip, told = map(float, row.split()[4:6])
-        waiting = max(1, round(trip * told / 1e6))  # -b: number of requests in flight
-        off = abs(told - float(found["TRANSACTION_RATE"]))
-        if off > (0.01 * told if by_bits else 0.01) or abs(trip * told - 1e6 * waiting) > 0.001 * told:
+        trip, rate = map(float, row.split()[4:6])
+        waiting = max(1, round(trip * rate / 1e6))  # -b: number of requests in flight
+        off = abs(rate - float(result["TRANSACTION_RATE"]))
+        if off > (0.01 * rate if by_bits else 0.01) or abs(trip * rate - 1e6 * waiting) > 0.001 * rate:
             raise Contradictory(f"{CONTRADICTION}{row.strip()!r}")
         if waiting == 1:
-            found["MEAN_LATENCY"] = row.split()[4]
+            result["MEAN_LATENCY"] = row.split()[4]
 
 
 def _sends_datagrams(test: str) -> bool:
@@ -344,15 +344,15 @@ def _number(text: str | None) -> float | None:
     return float(text) if text is not None and re.fullmatch(r"\d+(?:\.\d+)?", text) else None
 
 
-def _metrics(run: Draft, found: dict[str, str], test: str, burst: int) -> None:
+def _metrics(run: Draft, result: dict[str, str], test: str, burst: int) -> None:
     def value(key: str, factor: float = 1.0) -> float | None:
-        number = _number(found.get(key))
+        number = _number(result.get(key))
         return number if number is None or factor == 1 else round(number * factor, 7)
 
     def count(key: str) -> int | None:
         return None if (number := value(key)) is None else int(number)
 
-    run.warnings += [found["note"]] if "note" in found else []
+    run.warnings += [result["note"]] if "note" in result else []
     run.parameters["message_bytes"] = count("message")
     run.metrics |= {
         "duration_measured_s": value("ELAPSED_TIME"),
@@ -365,24 +365,24 @@ def _metrics(run: Draft, found: dict[str, str], test: str, burst: int) -> None:
     if received is not None and sent:
         run.metrics |= {"lost_count": sent - received, "lost_ratio": (sent - received) / sent}
     answered = "REQUEST/RESPONSE" in test.upper()
-    number, unit = found.get("THROUGHPUT"), found.get("THROUGHPUT_UNITS")
+    number, unit = result.get("THROUGHPUT"), result.get("THROUGHPUT_UNITS")
     if unit == "Trans/s" and re.search("STREAM|MAERTS|SENDFILE", test):
         raise Contradictory(f"transactions in a {test}: two processes wrote into one log")
     if unit == "Trans/s" or answered:
-        rate = number if unit == "Trans/s" else found.get("TRANSACTION_RATE")
+        rate = number if unit == "Trans/s" else result.get("TRANSACTION_RATE")
         if rate is not None and re.fullmatch(r"\d+\.\d\d\d?", rate):
             run.metrics["transaction_rate_per_s"] = float(rate)
         elif number is not None:
-            said = f"a throughput of {number} {unit or 'without its unit'} is not a transaction rate: left out"
-            run.warnings.append(said)
+            warning = f"a throughput of {number} {unit or 'without its unit'} is not a transaction rate: left out"
+            run.warnings.append(warning)
     elif unit is None and number is not None:
         run.warnings.append(f"a throughput of {number} without its unit is left out; also ask for THROUGHPUT_UNITS")
     elif unit is not None:  # counted at this end: over UDP these are the sent data
         here = "throughput_sent_bps" if _sends_datagrams(test) else "throughput_bps"
         names = {"": here, "LOCAL_SEND_": "throughput_sent_bps", "REMOTE_RECV_": "throughput_bps"}
         for key, name in names.items():
-            if _number(told := found.get(f"{key}THROUGHPUT")) is not None and told:
-                run.metrics[name] = _bps(told, unit, r"\d\d?" if "received" in found else r"\d\d").value
+            if _number(throughput := result.get(f"{key}THROUGHPUT")) is not None and throughput:
+                run.metrics[name] = _bps(throughput, unit, r"\d\d?" if "received" in result else r"\d\d").value
         if not test and number is not None:
             run.warnings.append("no banner names the test: taken as a transfer over TCP")
     latencies = {name: value(f"{key}_LATENCY") for name, key in _LATENCIES.items()}
@@ -395,8 +395,8 @@ def _metrics(run: Draft, found: dict[str, str], test: str, burst: int) -> None:
         else:
             _latencies(run, latencies, burst)
     # each name has a line of its own, so a lost line leaves no trace
-    wanted = [*_LATENCIES, "transaction_rate_per_s"] if "keyed" in found and (answered or unit == "Trans/s") else []
-    if gone := [k for k in wanted if run.metrics.get(k) is None]:
+    expected = [*_LATENCIES, "transaction_rate_per_s"] if "keyed" in result and (answered or unit == "Trans/s") else []
+    if gone := [k for k in expected if run.metrics.get(k) is None]:
         run.warnings.append(f"without {', '.join(gone)}")
 
 

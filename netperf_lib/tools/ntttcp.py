@@ -89,12 +89,12 @@ def _xml(text: str) -> dict[str, str]:
         root = ET.fromstring(text[: end + len(name) + 3].lstrip())  # noqa: S314 - it begins with its root
     except ET.ParseError as e:
         raise Damaged(f"the document is damaged: {e}") from None
-    found = {"role": root.tag, "version": root.get("version", "")}
+    figures = {"role": root.tag, "version": root.get("version", "")}
     for leaf in (*root, *root.findall("parameters/*")):
         key = " ".join(filter(None, (leaf.tag, leaf.get("metric"))))
-        if found.setdefault(key, value := (leaf.text or "").strip()) != value:
+        if figures.setdefault(key, value := (leaf.text or "").strip()) != value:
             raise Contradictory(f"two different values of {key!r} in the document")
-    return found
+    return figures
 
 
 _JSON_NAMES = {"totalBytes": "total_bytes", "realTime": "realtime", "runTime": "run_time", "recvSocketBuff": ""}
@@ -105,40 +105,40 @@ def _json(text: str) -> dict[str, str]:
     end = re.search(r"^\}", text, re.MULTILINE)
     try:
         [(root, document)] = orjson.loads(text[: end.end()] if end else text).items()
-        found = {"role": root, "version": document["version"]}
+        figures = {"role": root, "version": document["version"]}
         for key, value in (*document["parameters"].items(), *document.items()):
             name = _JSON_NAMES.get(key, key)
             if isinstance(value, dict) and "metric" in value:
-                found[f"{name} {value['metric']}"] = value["value"]
+                figures[f"{name} {value['metric']}"] = value["value"]
             elif key == "throughputs":
-                found |= {f"throughput {v['metric']}": v["value"] for v in value}
+                figures |= {f"throughput {v['metric']}": v["value"] for v in value}
             elif isinstance(value, str):
-                found[name] = value
+                figures[name] = value
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Damaged("the JSON document is cut or damaged") from None
-    return found
+    return figures
 
 
-def _document(run: Draft, found: dict[str, str]) -> None:
+def _document(run: Draft, figures: dict[str, str]) -> None:
     def number(key: str, factor: float = 1.0) -> Figure:
-        if not re.fullmatch(r"\d+(?:\.\d+)?", text := found.get(key, "missing")):
+        if not re.fullmatch(r"\d+(?:\.\d+)?", text := figures.get(key, "missing")):
             raise Damaged(f"{key!r} is not a number in the document: {text!r}")
         return Figure.printed(text, factor)
 
     def known(key: str) -> float | None:
-        return number(key).value if found.get(key, "") not in ("", "-1", "NA") else None
+        return number(key).value if figures.get(key, "") not in ("", "-1", "NA") else None
 
-    run.test = "sender" if found["role"] == "ntttcps" else "receiver"
-    run.version = found["version"]
+    run.test = "sender" if figures["role"] == "ntttcps" else "receiver"
+    run.version = figures["version"]
     linux = run.version.endswith("-linux")
     megabyte = 1e6 if linux else 2**20
     bits = round(number("throughput mbps").value * 1e6, 3)
-    bps, whole = Figure(bits, number("throughput mbps", 1e6).half), known("throughput Bps")
+    bps, bytes_per_s = Figure(bits, number("throughput mbps", 1e6).half), known("throughput Bps")
     if not (number("throughput MB/s", megabyte) * 8).agrees(bps, 1e-4, 0.002 * megabyte * 8):
         raise Contradictory(f"{CONTRADICTION}MB/s and {bits / 1e6:g} mbps")
-    if whole is not None and not bps.agrees(Figure(whole * 8), 1e-5, 1000):
+    if bytes_per_s is not None and not bps.agrees(Figure(bytes_per_s * 8), 1e-5, 1000):
         raise Contradictory(f"{CONTRADICTION}Bps and {bits / 1e6:g} mbps")
-    tcp = found.get("udp") == "False"  # UDP never retransmits: its 0 says nothing
+    tcp = figures.get("udp") == "False"  # UDP never retransmits: its 0 says nothing
     cpu, lasted, message = known("cpu_busy_all %"), known("run_time"), known("bufferLen")
     _totals(
         run, bps, number("total_bytes MB", megabyte), number("realtime s"), slack=0.0006,
@@ -147,11 +147,11 @@ def _document(run: Draft, found: dict[str, str]) -> None:
         rtt_loaded_us=known("tcp_average_rtt us") or None,
     )  # fmt: skip
     keys = ["udp", "packets_retransmitted", *(["tcp_average_rtt us"] if linux and run.test == "sender" else [])]
-    keys += [] if "cpu_busy_all %" in found else ["cpu %"]
-    if gone := [key for key in keys if key not in found]:
+    keys += [] if "cpu_busy_all %" in figures else ["cpu %"]
+    if gone := [key for key in keys if key not in figures]:
         run.warnings.append(f"the document lacks {', '.join(gone)}")
     run.parameters = {
-        "protocol": "tcp" if tcp else "udp" if found.get("udp") == "True" else None,
+        "protocol": "tcp" if tcp else "udp" if figures.get("udp") == "True" else None,
         "duration_s": None if lasted is None else lasted / (1 if linux else 1000),
         "message_bytes": int(message) if message else None,
     }
@@ -173,8 +173,8 @@ def _linux(run: Draft, text: str) -> None:
     run.version = m[1] if (m := re.search(r"NTTTCP for Linux (\S+)", text)) else None
     role = r"connections (?:created|tested)|\bsender: |^\*\*\* sender role|\bntttcp .*-s"
     run.test = "sender" if re.search(role, text, re.MULTILINE) else "receiver"
-    if said := re.search(r"\bERR : (.*)", text):
-        raise Damaged(said[1].strip())
+    if complaint := re.search(r"\bERR : (.*)", text):
+        raise Damaged(complaint[1].strip())
     if _TOTALS not in text:
         shown = "Real-time throughput" in text  # rates without times
         raise Damaged("the log ends before its totals", "partial" if shown else "failed")
@@ -182,17 +182,17 @@ def _linux(run: Draft, text: str) -> None:
         raise Contradictory("totals of several tests, possibly of two processes: pass one test per log")
     if not run.version and run.test == "receiver":
         raise Damaged("the log does not tell whether it is the sender's or the receiver's")
-    found: dict[str, str] = {}
+    figures: dict[str, str] = {}
     for row in text[text.index(_TOTALS) :].split("\n")[1:-1]:  # a line without its end may be cut
         if m := _KEY.fullmatch(row):
-            found.setdefault(m[1], m[2])
+            figures.setdefault(m[1], m[2])
             if m[1] == "cpu busy (all)":
                 break
-    values = {key: re.fullmatch(pattern, found.get(key, "")) for key, pattern in _VALUES.items()}
-    lost = [k for k, m in values.items() if not m and (k in found or k not in ("retrans segs", "cpu busy (all)"))]
+    values = {key: re.fullmatch(pattern, figures.get(key, "")) for key, pattern in _VALUES.items()}
+    lost = [k for k, m in values.items() if not m and (k in figures or k not in ("retrans segs", "cpu busy (all)"))]
     seconds, size, rate, retransmits, cpu = values.values()
     if lost or not (seconds and size and rate):
-        raise Damaged(f"{lost[0]!r} is {found.get(lost[0], 'missing')}: the log is cut or damaged")
+        raise Damaged(f"{lost[0]!r} is {figures.get(lost[0], 'missing')}: the log is cut or damaged")
     _totals(
         run, Figure.printed(rate[1], to_bps(1, rate[2], "bit")), Figure.printed(size[1]), Figure.printed(seconds[1]),
         slack=1e-4, cpu=cpu and cpu[1], retransmits_count=int(retransmits[1]) if retransmits else None,
@@ -213,7 +213,7 @@ _TITLE = re.compile("|".join(map(re.escape, _TITLES)))
 
 def _windows(run: Draft, text: str) -> None:
     run.version = m[1] if (m := re.search(r"Copyright Version (\d+\.\d+)", text)) else None
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     rows = [" ".join(r.split()) for r in text.split("\n")[:-1]]  # a line without its end may be cut
     for row, below in zip(rows, rows[2:], strict=False):
         titles = _TITLE.findall(row)
@@ -221,11 +221,11 @@ def _windows(run: Draft, text: str) -> None:
             values = below.split()
             if len(values) != len(titles) or not all(re.fullmatch(r"\d+(?:\.\d{3,6})?", v) for v in values):
                 raise Damaged(f"not readable: {below!r}")
-            found |= zip(titles, values, strict=True)
-    if "Throughput(MB/s)" not in found:
-        said = next((r for r in rows if re.search(r"(?i)\berror\b|failed", r)), None)
-        raise Damaged(said or "the log ends before its totals")
-    figures = {k: Figure.printed(v) for k, v in found.items()}
+            fields |= zip(titles, values, strict=True)
+    if "Throughput(MB/s)" not in fields:
+        complaint = next((r for r in rows if re.search(r"(?i)\berror\b|failed", r)), None)
+        raise Damaged(complaint or "the log ends before its totals")
+    figures = {k: Figure.printed(v) for k, v in fields.items()}
     sent, received = figures.get("Packets Sent"), figures.get("Packets Received")
     command = re.match(r"(?i).*ntttcp(?:\.exe)? .*?-([sr])\b", text)
     if not command and not (sent and received):
@@ -237,7 +237,7 @@ def _windows(run: Draft, text: str) -> None:
     seconds, buffers = figures["realtime(s)"], figures.get("Buffers")
     if buffers and buffers.value and not (buffers / seconds).agrees(figures["Throughput(Buffers/s)"], 1e-4):
         raise Contradictory(f"{CONTRADICTION}buffers, time and buffers per second")
-    retransmits, cpu = figures.get("Retransmits"), found.get("Avg. CPU %")
+    retransmits, cpu = figures.get("Retransmits"), fields.get("Avg. CPU %")
     _totals(
         run, figures["Throughput(MB/s)"] * (8 * 2**20), figures["Bytes(MEG)"] * 2**20, seconds, slack=0.0006,
         cpu=cpu, retransmits_count=int(retransmits.value) if retransmits else None,

@@ -87,9 +87,9 @@ def read(text: str) -> list[ParsedRun]:
     """Read the blocks of one call."""
     headers = list(_HEADER.finditer(text))
     runs: list[ParsedRun] = []
-    told: set[str] = set()  # figures in the lines of any of the tests, damaged ones too
+    printed: set[str] = set()  # figures in the lines of any of the tests, damaged ones too
     if headers and _VERBOSE.search(text[: headers[0].end()]):
-        told.add("message_rate_per_s")
+        printed.add("message_rate_per_s")
     for m, end in zip(headers, [*(h.start() for h in headers[1:]), len(text)], strict=True):
         group = next(g for g in ("known", "other", "bad") if m[g])
         draft = Draft(NAME, text.count("\n", 0, m.start(group)) + 1, test=m[group])
@@ -103,8 +103,8 @@ def read(text: str) -> list[ParsedRun]:
             orphans: list[ParsedRun] = []
             before = m[0][: m.start(group) - m.start()].splitlines()
             runs += [drafted(draft, partial(_fill, before=before, orphans=orphans), rest), *orphans]
-    told |= {name for name, word in _ALIKE.items() if re.search(word, text)}
-    return [_compared(run, told) for run in runs]
+    printed |= {name for name, word in _ALIKE.items() if re.search(word, text)}
+    return [_compared(run, printed) for run in runs]
 
 
 _FOREIGN = "lines are lost, or of another process"
@@ -115,9 +115,9 @@ _ALIKE = {
 }
 
 
-def _compared(run: ParsedRun, told: set[str]) -> ParsedRun:
+def _compared(run: ParsedRun, printed: set[str]) -> ParsedRun:
     """Warn about figures that only other tests of the same call have: a call prints the same figures for all tests."""
-    gone = sorted(told - run.metrics.keys()) if run.status == "ok" else []
+    gone = sorted(printed - run.metrics.keys()) if run.status == "ok" else []
     return replace(run, warnings=(*run.warnings, f"without {', '.join(gone)}")) if gone else run
 
 
@@ -170,7 +170,7 @@ def _figure(kind: str, text: str) -> Figure:
 
 def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) -> None:
     """Read one block; figures that follow without their own header become a failed run in `orphans`."""
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     words: list[str] = []  # lines without figures
     seen: set[str] = set()
     rank = 0
@@ -184,7 +184,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
             continue
         key, value = m[1], m[2].rstrip(" \t")
         kind = _KINDS.get(_ENDS.sub("", key))
-        if words and found and kind:
+        if words and figures and kind:
             if key not in seen:
                 raise Damaged(f"line {words[-1]!r} is not readable")
             error = f"figures of a test whose name is not readable: {words[-1]!r}"
@@ -202,15 +202,15 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
             columns.add(row.index("=") if "  =" in row and "\t" not in row else -1)
             width = row.index("=") - row.index(key) - 2
             try:
-                found[key] = _figure(kind, value)
+                figures[key] = _figure(kind, value)
             except Damaged as e:
                 raise Damaged(f"{e} in {row.strip()!r}") from None
             if i == len(rows) - 1 and kind == "count":
-                del found[key]
+                del figures[key]
                 run.warnings.append(f"the log ends without the end of its line: {key} may be cut and is left out")
-    if not found:
-        told = [w for w in [*before, *words] if _COMPLAINT.search(w)]
-        raise Damaged(told[0] if told else f"no result: nothing follows the name of the test, {run.test}")
+    if not figures:
+        complaints = [w for w in [*before, *words] if _COMPLAINT.search(w)]
+        raise Damaged(complaints[0] if complaints else f"no result: nothing follows the name of the test, {run.test}")
     if len(columns) > 1:
         raise Contradictory(f"{_FOREIGN}: they are not aligned")
     test = run.test or ""
@@ -223,9 +223,9 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
         others = "(?!)"
     if _ONE_WAY.fullmatch(test) and (foreign := next((k for k in seen if re.match(others, k)), None)):
         raise Contradictory(f"{_FOREIGN}: {foreign}")
-    if wrong := _contradiction(found):
+    if wrong := _contradiction(figures):
         raise Contradictory(CONTRADICTION + wrong)
-    _metrics(run, test, found)
+    _metrics(run, test, figures)
     if gone := _companions(test, seen):
         run.warnings.append(f"lines are missing: {', '.join(gone)}")
     elif -1 not in columns and width > max(map(len, seen)):
@@ -272,12 +272,12 @@ _ROUND_TRIP = {"rc_rdma_read_lat"}
 """Tests that time a request until its answer; the others count both directions of a ping-pong."""
 
 
-def _metrics(run: Draft, test: str, found: Mapping[str, Figure]) -> None:
+def _metrics(run: Draft, test: str, figures: Mapping[str, Figure]) -> None:
     def value(*keys: str) -> float | None:
-        return next((found[k].value for k in keys if k in found), None)
+        return next((figures[k].value for k in keys if k in figures), None)
 
     def total(direction: str, what: str) -> int | None:
-        there = [found[k].value for k in _each_end(direction, what) if k in found]
+        there = [figures[k].value for k in _each_end(direction, what) if k in figures]
         if test.endswith("_lat") and len(there) < 2:  # each end counts its own
             return None
         return round(sum(there)) if there else None
@@ -321,22 +321,22 @@ _UNDER_WAY = 1 << 16
 """Bytes that wait in buffers when a test of TCP ends."""
 
 
-def _contradiction(found: Mapping[str, Figure]) -> str | None:
+def _contradiction(figures: Mapping[str, Figure]) -> str | None:
     """Say which figures contradict each other; None if none do.
 
     qperf divides the same few counts by the same two clocks. Every quotient that is printed with its parts gives a
     duration, and all durations of a block must be the same (within a tick or two) and whole ticks.
     """
-    if len(found) < 2:
+    if len(figures) < 2:
         return None
 
     def all_of(direction: str, what: str) -> Figure:
-        return Figure.sum([found[k] for k in _each_end(direction, what) if k in found])
+        return Figure.sum([figures[k] for k in _each_end(direction, what) if k in figures])
 
     messages = all_of("recv", "msgs")
-    rate, latency, size = found.get("msg_rate"), found.get("latency"), found.get("msg_size")
-    bandwidth, sent = found.get("recv_bw", found.get("bw")), found.get("send_bw")
-    both_ends = {"loc_recv_msgs", "rem_recv_msgs"} <= found.keys()
+    rate, latency = figures.get("msg_rate"), figures.get("latency")
+    bandwidth, sent = figures.get("recv_bw", figures.get("bw")), figures.get("send_bw")
+    both_ends = {"loc_recv_msgs", "rem_recv_msgs"} <= figures.keys()
     # rates of both ends together use the mean of two clocks, which may fall half-way between ticks
     tick = _TICK_US / 2 if both_ends else _TICK_US
     durations: list[tuple[str, Figure, float]] = []
@@ -352,47 +352,57 @@ def _contradiction(found: Mapping[str, Figure]) -> str | None:
     for what, d, tick in durations:
         if d.half < tick / 10 and math.floor((d.value + d.half) / tick) * tick < d.value - d.half:
             return f"{what} is {d.value / 1e6:.4f} s, not whole ticks of the clock"
-    durations += [(k, found[k], tick) for k in found if k.endswith("real_time")]
+    durations += [(k, figures[k], tick) for k in figures if k.endswith("real_time")]
     if wrong := _spread(((what, d) for what, d, _ in durations), 0.1, 1e5):
         return wrong
     # a busy client's clock may stop late: the latency uses its time, the rate the mean of both
-    ends = [found[k].value for k in ("loc_real_time", "rem_real_time") if k in found]
+    ends = [figures[k].value for k in ("loc_real_time", "rem_real_time") if k in figures]
     late = 2 * ends[0] / sum(ends) if len(ends) == 2 and ends[0] else 1.0
     if latency and rate and not (latency * rate / 1e6).agrees(Figure(late), 0.03):
         return f"latency {latency.value:g} us and {rate.value:g} messages a second"
     for way, most in (("loc_send_bytes", "rem_recv_bytes"), ("send_bytes", "recv_bytes"), ("send_msgs", "recv_msgs")):
-        given, taken = found.get(way), found.get(most)
-        one_way = bandwidth and given and taken
-        if one_way and given and taken and taken.value - taken.half > 1.1 * (given.value + given.half):
-            return f"{most} is {taken.value:g}, and {way} {given.value:g}"
+        outgoing, taken = figures.get(way), figures.get(most)
+        one_way = bandwidth and outgoing and taken
+        if one_way and outgoing and taken and taken.value - taken.half > 1.1 * (outgoing.value + outgoing.half):
+            return f"{most} is {taken.value:g}, and {way} {outgoing.value:g}"
     if sent and bandwidth and bandwidth.value - bandwidth.half > 1.1 * (sent.value + sent.half):
         return f"more received than sent: {bandwidth.value:g} and {sent.value:g} bit/s"
+    if wrong := _spread(_sizes(figures, bandwidth, rate), 1e-12, 0.0):
+        return wrong
+    return _cpu_contradiction(figures, sent, bandwidth)
+
+
+def _cpu_contradiction(figures: Mapping[str, Figure], sent: Figure | None, bandwidth: Figure | None) -> str | None:
+    """Say which figures of CPU time contradict each other or the rates; None if none do."""
     for side, moved in (("send", sent or bandwidth), ("recv", bandwidth)):
-        cost, used = found.get(f"{side}_cost"), found.get(f"{side}_cpus_used")
-        figures = [f for f in (cost, moved, used) if f and f.value]
+        cost, used = figures.get(f"{side}_cost"), figures.get(f"{side}_cpus_used")
+        factors = [f for f in (cost, moved, used) if f and f.value]
         # the ends of a busy host stop their clocks at different times, and what is under way then was not received
         slack = 0.1
-        seconds = found.get("send_real_time", found.get("time"))
+        seconds = figures.get("send_real_time", figures.get("time"))
         if side == "send" and not sent and moved and seconds:
             slack += _UNDER_WAY * 8e6 / (moved.value * seconds.value or 1.0)
-        if len(figures) == 3 and not (figures[0] * figures[1] / 8e15 / figures[2]).agrees(Figure(1), slack):
+        if len(factors) == 3 and not (factors[0] * factors[1] / 8e15 / factors[2]).agrees(Figure(1), slack):
             return f"{side}_cost x bw is not {side}_cpus_used"
-    sizes = [("msg_size", size)] if size else []
+    for side in ("loc", "rem", "send", "recv"):
+        used, real, cpu = (figures.get(f"{side}_{k}") for k in ("cpus_used", "real_time", "cpu_time"))
+        if used and real and cpu and abs(used.value * real.value - cpu.value) > 0.02 * cpu.value + 2e4:
+            return f"{side}_cpu_time is not {side}_cpus_used of {side}_real_time"
+    return None
+
+
+def _sizes(figures: Mapping[str, Figure], bandwidth: Figure | None, rate: Figure | None) -> list[tuple[str, Figure]]:
+    """Return the size of a message in bytes as each group of figures gives it."""
+    sizes = [("msg_size", size)] if (size := figures.get("msg_size")) else []
     for end in ("", "loc_", "rem_"):
         for way in ("send", "recv"):
-            moved, count = found.get(f"{end}{way}_bytes"), found.get(f"{end}{way}_msgs")
+            moved, count = figures.get(f"{end}{way}_bytes"), figures.get(f"{end}{way}_msgs")
             if moved and count and count.value > count.half:
                 sizes.append((f"{end}{way}_bytes over {end}{way}_msgs", moved / count))
     if bandwidth and rate and size and rate.value > rate.half:
         each = bandwidth / 8 / rate  # measured with two clocks that differ by ticks
         sizes.append(("bandwidth over msg_rate", Figure(each.value, each.half + 0.2 * each.value)))
-    if wrong := _spread(sizes, 1e-12, 0.0):
-        return wrong
-    for side in ("loc", "rem", "send", "recv"):
-        used, real, cpu = (found.get(f"{side}_{k}") for k in ("cpus_used", "real_time", "cpu_time"))
-        if used and real and cpu and abs(used.value * real.value - cpu.value) > 0.02 * cpu.value + 2e4:
-            return f"{side}_cpu_time is not {side}_cpus_used of {side}_real_time"
-    return None
+    return sizes
 
 
 def _spread(figures: Iterable[tuple[str, Figure]], relative: float, absolute: float) -> str | None:

@@ -55,14 +55,14 @@ class _Moved(NamedTuple):
     operations: Figure
 
     @classmethod
-    def told(cls, size: str, prefix: str, seconds: str, rate: str, rate_prefix: str, operations: Figure) -> _Moved:
+    def printed(cls, size: str, prefix: str, seconds: str, rate: str, rate_prefix: str, operations: Figure) -> _Moved:
         """Convert printed figures; raises `Damaged` if they contradict each other."""
         of = Figure.printed
-        found = cls(of(size, to_bytes(1, f"{prefix}i" if prefix else "")), of(seconds), Figure(0), operations)
-        found = found._replace(bps=of(rate, to_bps(1, rate_prefix, "bit")))
-        if found.size.value and not (found.size * 8 / found.seconds).agrees(found.bps, relative=1e-4):
+        moved = cls(of(size, to_bytes(1, f"{prefix}i" if prefix else "")), of(seconds), Figure(0), operations)
+        moved = moved._replace(bps=of(rate, to_bps(1, rate_prefix, "bit")))
+        if moved.size.value and not (moved.size * 8 / moved.seconds).agrees(moved.bps, relative=1e-4):
             raise Contradictory(f"{CONTRADICTION}{size}{prefix} in {seconds} s, {rate} {rate_prefix}b/s")
-        return found
+        return moved
 
     def metrics(self) -> dict[str, float | None]:
         """Return the metrics of the moved data."""
@@ -75,22 +75,22 @@ class _Moved(NamedTuple):
 
 
 def _fill(run: Draft, text: str) -> None:
-    whole = {m.group() for m in _ROW.finditer(text)}
+    readable = {m.group() for m in _ROW.finditer(text)}
     for other in _ANY_ROW.findall(text):
-        if not any(other.startswith(w) for w in whole):
+        if not any(other.startswith(w) for w in readable):
             raise Damaged(f"not readable: {other.strip()!r}")
     moved: dict[str, _Moved] = {}
     for name, size, prefix, seconds, rate, rate_prefix, each in _ROW.findall(text):
         operations = Figure.printed(each or "0") * Figure.printed(seconds)
-        moved[name] = _Moved.told(size, prefix, seconds, rate, rate_prefix, operations)
+        moved[name] = _Moved.printed(size, prefix, seconds, rate, rate_prefix, operations)
     total = moved.pop("Total", None)
     if [*moved] != [f"Txn{i}" for i in range(1, len(moved) + 1)]:
         raise Contradictory(f"{CONTRADICTION}rows of transactions are missing")
-    told = None
+    statistics = None
     if m := _MASTER.search(text):
-        told = _Moved.told(m[2], m[3], m[1], m[4], m[5], Figure(float(m[6])))
+        statistics = _Moved.printed(m[2], m[3], m[1], m[4], m[5], Figure(float(m[6])))
     of_all = _Moved(*(Figure.sum([row[i] for row in moved.values()]) for i in range(4)))
-    for what, other in (("transactions", of_all if moved else None), ("run statistics", told)):
+    for what, other in (("transactions", of_all if moved else None), ("run statistics", statistics)):
         for i in (0, 3):  # data and operations
             if total and other and total[i].value and other[i].value and not total[i].agrees(other[i], 0.005):
                 raise Contradictory(f"{CONTRADICTION}the total is not that of the {what}")
@@ -103,12 +103,12 @@ def _fill(run: Draft, text: str) -> None:
         return
     raw = [(float(t) / 1000, name, int(size), int(n)) for t, name, size, n in _RAW.findall(text)]
     if not raw:
-        said = re.search(r"(?i)^.*(?:error|cannot|failed|refused).*", text, re.MULTILINE)
-        raise Damaged(said[0].strip() if said else "no row of figures: the log ends before it")
-    _raw_rows(run, raw, told)
+        complaint = re.search(r"(?i)^.*(?:error|cannot|failed|refused).*", text, re.MULTILINE)
+        raise Damaged(complaint[0].strip() if complaint else "no row of figures: the log ends before it")
+    _raw_rows(run, raw, statistics)
 
 
-def _raw_rows(run: Draft, raw: list[tuple[float, str, int, int]], told: _Moved | None) -> None:
+def _raw_rows(run: Draft, raw: list[tuple[float, str, int, int]], statistics: _Moved | None) -> None:
     transactions = [list(group) for _, group in groupby(raw, key=lambda r: r[1])]
     names = [group[0][1] for group in transactions if group[0][1].startswith("Txn")]
     if names != [f"Txn{i}" for i in range(1, len(names) + 1)]:
@@ -117,8 +117,8 @@ def _raw_rows(run: Draft, raw: list[tuple[float, str, int, int]], told: _Moved |
         raise Damaged("the rows count down: the log is damaged")
     main = max(transactions, key=lambda r: r[-1][2])
     first, last = main[0], main[-1]
-    if told and not told.size.agrees(Figure(last[2]), 0.01):  # the rows are an excerpt
-        run.metrics = told.metrics() | {"transaction_rate_per_s": None}
+    if statistics and not statistics.size.agrees(Figure(last[2]), 0.01):  # the rows are an excerpt
+        run.metrics = statistics.metrics() | {"transaction_rate_per_s": None}
         run.warnings.append("rows are missing: the figures are those of the run statistics")
         return
     seconds = last[0] - first[0]

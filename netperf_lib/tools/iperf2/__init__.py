@@ -28,7 +28,7 @@ def sightings(text: str) -> Iterator[int]:
     """Yield the offsets where a run starts."""
     if ",0.0-" in text:
         yield from csv.sightings(text)
-    yield from (at for at, whole in tests(text) if whole)
+    yield from (at for at, complete in tests(text) if complete)
 
 
 def read(text: str) -> list[ParsedRun]:

@@ -23,11 +23,11 @@ OPTIONS = (
 
 def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the argument lists of both ends for one trial; the received data are in the server's log."""
-    given = checked(request, TESTS, OPTIONS)
+    settings = checked(request, TESTS, OPTIONS)
     if request.omit_s:
         raise UsageError("iperf2 cannot leave out the first seconds; set omit_s to 0, or measure with iperf3")
     # -f k: without it, figures are cut to three digits
-    both = ["-p", str(port), "-e", "-f", "k", "-i", f"{float(given.get('interval_s', 1)):g}"]
+    both = ["-p", str(port), "-e", "-f", "k", "-i", f"{float(settings.get('interval_s', 1)):g}"]
     if ":" in server_address:
         both.append("-V")  # IPv6; without it the server listens on IPv4 only
     client = ["iperf", "-c", server_address, *both, "-t", f"{request.duration_s:g}"]
@@ -37,11 +37,11 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
     if request.test == "udp":
         client.append("-u")
         server.append("-u")
-        given.setdefault("bitrate", "1m")
-    if "bitrate" in given:
-        given["bitrate"] = f"{bits_per_second(given['bitrate']):.0f}"  # its own M is 2^20, its m 10^6
+        settings.setdefault("bitrate", "1m")
+    if "bitrate" in settings:
+        settings["bitrate"] = f"{bits_per_second(settings['bitrate']):.0f}"  # its own M is 2^20, its m 10^6
     return Commands(
-        client=(*client, *arguments(OPTIONS, given)),
+        client=(*client, *arguments(OPTIONS, settings)),
         server=tuple(server),
         listens=(("udp" if request.test == "udp" else "tcp", port),),
         timeout_s=request.duration_s + 30,

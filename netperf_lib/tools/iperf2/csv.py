@@ -104,14 +104,14 @@ def read_csv(text: str) -> list[ParsedRun]:
                 log.disorder[name] = int(f["disorder"])
         written = f"[{'SUM' if name == '-1' else name}] {m['start']}-{m['end']} sec {size} Bytes {bps} bits/sec{loss}"
         try:
-            found = row(written, index)
+            entry = row(written, index)
         except Damaged as e:
             log.damaged(e)
             continue
-        if found is None:
+        if entry is None:
             log.damaged(f"a row is damaged: {line.strip()!r}")
             continue
-        take(log, found, {name} if report else set())
+        take(log, entry, {name} if report else set())
         time = m["time"]
         if not time.startswith("1970"):
             started = f"{time[:4]}-{time[4:6]}-{time[6:8]}T{time[8:10]}:{time[10:12]}:{time[12:14]}"
@@ -119,9 +119,9 @@ def read_csv(text: str) -> list[ParsedRun]:
     # the rows do not say which end they are from, but only a receiver of UDP prints loss
     log.program.serving = log.udp and not sending
     if not log.udp:
-        said = "the rows do not say whether they are the sender's; the throughput is taken as the sender's"
-        log.draft.warnings.append(said)
+        warning = "the rows do not say whether they are the sender's; the throughput is taken as the sender's"
+        log.draft.warnings.append(warning)
     elif sending and not any(s.report for s in log.streams.values()):
-        said = "what arrived is not told: the server's report is missing, or it is in the server's log"
-        log.draft.warnings.append(said)
+        warning = "what arrived is not told: the server's report is missing, or it is in the server's log"
+        log.draft.warnings.append(warning)
     return [read_log(log)]

@@ -27,8 +27,8 @@ _BEFORE_AN_ERROR = 60
 
 def tests(text: str) -> Iterator[tuple[int, bool]]:
     """Yield the offsets where a test begins, and whether a program begins with it."""
-    found = list(_START.finditer(text))
-    results = _results(found)
+    matches = list(_START.finditer(text))
+    results = _results(matches)
     kind = ""
     rows_seen = finished = serving = is_server = False
     process: str | None = None
@@ -36,42 +36,42 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
     peers: set[str] = set()
     names: set[int] = set()  # numbers of the program's connections
     waiting: set[int] = set()  # connections without a row so far
-    for i, m in enumerate(found):
+    for i, m in enumerate(matches):
         now = m.lastgroup or "error"
         if now == "row":
             rows_seen, finished = rows_seen or bool(kind), i in results
             waiting.clear()
             continue
-        at, whole = text.rfind("\n", 0, m.start()) + 1, True
+        at, complete = text.rfind("\n", 0, m.start()) + 1, True
         if now in ("client", "server"):
             # One program prints two banners with -d, and an early connection may precede its banner.
             pid = m["connects"] or m["listens"]
-            back = m["target"] in peers and (waiting or _goes_on(found[i + 1 :], names))
+            back = m["target"] in peers and (waiting or _goes_on(matches[i + 1 :], names))
             back = back and (pid is None or process is None or pid == process)
             if is_server and now == "client" and back:
-                new, whole, now = finished and not waiting, False, "local"
+                new, complete, now = finished and not waiting, False, "local"
             else:
                 new = not kind or rows_seen or kind == "client" or (kind == now == "server")
                 serving = now == "server"
             process = pid or process
             at = rule_above(text, at, "-----")
         elif now == "local":
-            new, whole = not kind or finished, not kind
+            new, complete = not kind or finished, not kind
         elif m.start() - at > _BEFORE_AN_ERROR:
             continue
         else:
-            above = text[found[i - 1].end() if i else 0 : m.start()]
+            above = text[matches[i - 1].end() if i else 0 : m.start()]
             another = "connect failed" not in m[0] or (finished and re.search(r"\biperf -", above) is not None)
             new = not kind or (rows_seen and another)
             if not new:
                 continue
         if new:
             rows_seen = finished = False
-            if whole:
+            if complete:
                 listening, peers, names, is_server = set(), set(), set(), False
                 process = m["connects"] or m["listens"]
             waiting = set()
-            yield at, whole
+            yield at, complete
         if m["port"]:
             listening.add(m["port"])
         elif m["here"]:
@@ -84,15 +84,15 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
         kind = now
 
 
-def _results(found: list[re.Match[str]]) -> set[int]:
+def _results(matches: list[re.Match[str]]) -> set[int]:
     """Return the rows over a whole test that has ended: no row of the same stream continues from there."""
     last: dict[str, tuple[int, int]] = {}  # stream -> index of its last row, and number of rows since its start
     results: set[int] = set()
-    for i, m in enumerate(found):
+    for i, m in enumerate(matches):
         if not m["to"]:
             continue
         index, count = last.get(m["id"], (-1, 0))
-        goes_on = index >= 0 and abs(float(m["from"]) - float(found[index]["to"])) < 0.011
+        goes_on = index >= 0 and abs(float(m["from"]) - float(matches[index]["to"])) < 0.011
         if goes_on:
             results.discard(index)
         back = float(m["from"]) == 0
@@ -104,9 +104,9 @@ def _results(found: list[re.Match[str]]) -> set[int]:
     return results
 
 
-def _goes_on(found: list[re.Match[str]], names: set[int]) -> bool:
+def _goes_on(matches: list[re.Match[str]], names: set[int]) -> bool:
     """Return whether the connection under a client banner is the server's: its number follows the earlier ones."""
-    following = next((m for m in found if m.lastgroup), None)
+    following = next((m for m in matches if m.lastgroup), None)
     return following is not None and (
         following["here"] is None or stream_number(following["name"]) > max(names, default=0)
     )

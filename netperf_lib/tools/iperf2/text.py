@@ -205,12 +205,12 @@ def _test(text: str, log: Log) -> ParsedRun:
             continue
         if "[" in line or " sec " in line:
             try:
-                found = row(line, index)
+                entry = row(line, index)
             except Damaged as e:
                 log.damaged(str(e))
                 continue
-            if found is not None:
-                take(log, found, reports)
+            if entry is not None:
+                take(log, entry, reports)
                 continue
         if not line.strip():
             log.blank.append(index)
@@ -284,9 +284,9 @@ def _context(log: Log, line: str) -> None:
                 program.serving, program.port, parameters["server"] = False, int(m[4]), m[2]
         program.end_known = True
     elif " size:" in line and (m := _BUFFER.search(line)):
-        asked = re.search(r"requested ([\d.]+) ([KMG]?)Byte", m[4])
-        if asked or ("default" not in m[4] and m[1] == "TCP window"):
-            size, unit = (asked[1], asked[2]) if asked else (m[2], m[3])
+        requested = re.search(r"requested ([\d.]+) ([KMG]?)Byte", m[4])
+        if requested or ("default" not in m[4] and m[1] == "TCP window"):
+            size, unit = (requested[1], requested[2]) if requested else (m[2], m[3])
             parameters["tcp_buffer_bytes"] = int(float(size) * BYTES[unit])
     elif m := _MESSAGE.search(line):
         parameters["message_bytes"] = int(m[1])
@@ -296,46 +296,46 @@ def _context(log: Log, line: str) -> None:
         log.errors.append(m["text"].strip())
 
 
-def take(log: Log, found: Row, reports: set[str]) -> None:
+def take(log: Log, entry: Row, reports: set[str]) -> None:
     """Add a row; it is the server's report if `reports` contains its stream."""
     details: dict[str, Any] = {}
-    if log.bursts and not _OF_ALL_BURSTS.search(found.rest):
+    if log.bursts and not _OF_ALL_BURSTS.search(entry.rest):
         return
-    if found.rest.strip():
+    if entry.rest.strip():
         for form in (log.form, *_FORMS):  # the rows of a table have one form: no two forms match the same row
-            if (m := form.match(found.rest)) and (form is not _SUM_OF_DATAGRAMS or found.stream[:3] == "SUM"):
+            if (m := form.match(entry.rest)) and (form is not _SUM_OF_DATAGRAMS or entry.stream[:3] == "SUM"):
                 details = {k: v for k, v in m.groupdict().items() if v is not None}
                 log.form = form
                 break
         else:
             if log.known_columns:
-                log.damaged(f"a row is damaged or cut short: {found.text.strip()!r}")
+                log.damaged(f"a row is damaged or cut short: {entry.text.strip()!r}")
                 return
             if not any("columns" in w for w in log.draft.warnings):
-                log.draft.warnings.append(f"unknown columns are left out: {found.rest.strip()!r}")
-    name = found.stream
+                log.draft.warnings.append(f"unknown columns are left out: {entry.rest.strip()!r}")
+    name = entry.stream
     reported = name in reports or name.lstrip("*") in reports  # -d: the report on [ *2] is announced as one on [  2]
-    short = "lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in found.rest
+    short = "lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in entry.rest
     short |= "retr" in details and not details.keys() & {"cwnd", "RPS"} and "Cwnd" in log.columns and name[:3] != "SUM"
-    short |= not found.rest.strip() and log.columns.startswith("Write/Err") and name[:3] != "SUM"
+    short |= not entry.rest.strip() and log.columns.startswith("Write/Err") and name[:3] != "SUM"
     stream = log.streams.get(name)
     if stream and stream.rows and stream.rows[-1][1] and not details and log.known_columns and not reported:
         short = True
     if short:
-        log.damaged(f"a row is cut short: {found.text.strip()!r}")
+        log.damaged(f"a row is cut short: {entry.text.strip()!r}")
         return
     if name.startswith(("SUM", "FD")):
-        log.sums.setdefault(name[:3], _Stream()).rows.append((found, details))
+        log.sums.setdefault(name[:3], _Stream()).rows.append((entry, details))
         return
     if stream is None:
         stream = log.streams[name] = _Stream(reverse=name.startswith("*") or name in log.reversed_ids)
     if reported:
         reports.difference_update((name, name.lstrip("*")))
-        stream.report = found, details
+        stream.report = entry, details
         return
     log.bounceback |= "bounces" in details
     log.udp |= "lost" in details
-    stream.rows.append((found, details))
+    stream.rows.append((entry, details))
 
 
 # --- directions of the rows -------------------------------------------------------------------------------------------
@@ -403,8 +403,8 @@ def _leave_out_other_tests(log: Log) -> None:
     for name in log.streams.keys() - known.keys() - {"SUM"}:
         first = log.streams[name].rows[0][0] if log.streams[name].rows else None
         if first is not None and "SUM" not in log.sums and any(last < i < first.index for i in log.blank):
-            said = f"a row after the result is of another test and is left out: {first.text.strip()!r}"
-            log.draft.warnings.append(said)
+            warning = f"a row after the result is of another test and is left out: {first.text.strip()!r}"
+            log.draft.warnings.append(warning)
             del log.streams[name]
 
 
@@ -470,7 +470,7 @@ def _test_name(log: Log) -> str:
 def _metrics(log: Log) -> None:
     if not log.program.end_known:
         raise Damaged("the log does not say whether it is the client's or the server's: its head is missing")
-    found = log.draft.metrics
+    metrics = log.draft.metrics
     ways = {s.reverse for s in log.streams.values() if s.rows}
     for reverse in sorted(ways):
         word = "_reverse" if reverse and len(ways) > 1 else ""
@@ -482,23 +482,23 @@ def _metrics(log: Log) -> None:
         rate, size, length = _total(log, streams, reverse)
         if not log.bounceback:
             sent, side = ("", "transferred") if here_receives else ("_sent", "sent")
-            found |= {f"throughput{word}{sent}_bps": rate, f"{side}{word}_bytes": size}
+            metrics |= {f"throughput{word}{sent}_bps": rate, f"{side}{word}_bytes": size}
         reports = [s.report[0].length_s for s in streams.values() if s.report and s.report[1]]
         if reports and not here_receives and abs(length - max(reports)) > 0.2 * max(reports) + 1:
             log.draft.warnings.append(
                 f"the sender's clock was stepped: {length:g} s here, {max(reports):g} s at the other end"
             )
-            del found[f"throughput{word}_sent_bps"]
+            del metrics[f"throughput{word}_sent_bps"]
             length = max(reports)
         if not word:
-            found["duration_measured_s"] = length
+            metrics["duration_measured_s"] = length
         silent = log.program.serving or log.csv or log.full_duplex
         reported = any(s.report for s in streams.values()) or not silent
         if log.udp and (here_receives or (reported and not _is_multicast(log))):  # else nobody reports what arrived
             _datagrams(log, streams, here_receives=here_receives, word=word)
         retries = added(_retries(s.rows[-1][1]) for s in streams.values() if s.rows)
         if retries is not None:
-            found[f"retransmits{word}_count"] = retries
+            metrics[f"retransmits{word}_count"] = retries
             for s in streams.values():
                 *each, total = map(_retries, (d for _, d in s.rows))
                 if total is not None and (counted := added(each)) is not None and counted > total:
@@ -509,20 +509,20 @@ def _metrics(log: Log) -> None:
     if enhanced and not log.ports and not log.program.serving:
         log.draft.warnings.append("without connect_us: the lines of the connections are missing")
     if log.connect_mean_us is not None or (log.connect_us and len(log.connect_us) == log.local):
-        found["connect_us"] = log.connect_mean_us or sum(log.connect_us) / len(log.connect_us)
+        metrics["connect_us"] = log.connect_mean_us or sum(log.connect_us) / len(log.connect_us)
 
 
 def _total(log: Log, streams: dict[str, _Stream], reverse: bool) -> tuple[float, float, float]:
     """Return rate, bytes and seconds of all streams of one direction."""
-    rows = [whole[0] for s in streams.values() if s.rows and (whole := s.total)]
+    rows = [total[0] for s in streams.values() if s.rows and (total := s.total)]
     fewer = log.local > sum(1 for s in log.streams.values() if s.rows) and "SUM" not in log.streams
     if len(rows) < sum(1 for s in streams.values() if s.rows) or not rows or (not log.full_duplex and fewer):
         raise Damaged("the test has no result: the log ends before the row over the whole test")
     _refuse_gaps(streams)
     every = [r for s in streams.values() for r, _ in s.rows[:-1]]
     if 2 * (empty := sum(not r.size_bytes for r in every)) > len(every):
-        said = f"nothing passed in {empty} of {len(every)} intervals: the network was lost, or the clock was stepped"
-        log.draft.warnings.append(said)
+        warning = f"nothing passed in {empty} of {len(every)} intervals: the network was lost, or the clock was stepped"
+        log.draft.warnings.append(warning)
     alone = [s.rows[0][0] for s in streams.values() if len(s.rows) == 1 and not s.report and s.sent is None]
     if not log.csv and any(r.end_s == int(r.end_s) for r in alone):
         log.draft.warnings.append("each stream has one row: the result, or the first interval of a log that was cut")
@@ -599,15 +599,15 @@ def _is_multicast(log: Log) -> bool:
 
 def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, word: str) -> None:
     """Take loss, jitter and latency from the receiver: this end, or the server's reports."""
-    found = log.draft.metrics
+    metrics = log.draft.metrics
     views = [s.total if here_receives else s.report for s in streams.values()]
     seen = [v for v in views if v is not None and "lost" in v[1]]
     if len(seen) < len(views):
         raise Damaged("the server's report is missing: " + ("; ".join(log.errors) or "the log is cut short or damaged"))
     lost, packets = ([counter(d[k]) for _, d in seen] for k in ("lost", "total"))
     if not here_receives:
-        found[f"throughput{word}_bps"] = sum(r.rate_bps for r, _ in seen)
-        found[f"transferred{word}_bytes"] = sum(r.size_bytes for r, _ in seen)
+        metrics[f"throughput{word}_bps"] = sum(r.rate_bps for r, _ in seen)
+        metrics[f"transferred{word}_bytes"] = sum(r.size_bytes for r, _ in seen)
         for s, received in zip(streams.values(), packets, strict=True):
             if s.sent is not None and received is not None and received > s.sent + 2:
                 raise Damaged(f"the server reports {received} datagrams, and the client sent {s.sent}")
@@ -622,17 +622,17 @@ def _datagrams(log: Log, streams: dict[str, _Stream], *, here_receives: bool, wo
             raise Contradictory(f"the loss contradicts itself: {r.text.strip()!r}")
     if not (count := added(packets)):
         return
-    found[f"packets{word}_count"] = count
+    metrics[f"packets{word}_count"] = count
     if (gone := added(lost)) is not None:
-        found |= {f"lost{word}_count": gone, f"lost{word}_ratio": gone / count}
-    found[f"jitter{word}_us"] = to_us(sum(float(d["jitter"]) for _, d in seen) / len(seen), "ms")
+        metrics |= {f"lost{word}_count": gone, f"lost{word}_ratio": gone / count}
+    metrics[f"jitter{word}_us"] = to_us(sum(float(d["jitter"]) for _, d in seen) / len(seen), "ms")
     if not word and log.disorder:
-        found["out_of_order_count"] = sum(log.disorder.get(k, 0) for k in streams)
+        metrics["out_of_order_count"] = sum(log.disorder.get(k, 0) for k in streams)
 
 
 def _path(log: Log, streams: dict[str, _Stream]) -> None:
     """Take round trips under load, windows, and the latencies of messages."""
-    found = log.draft.metrics
+    metrics = log.draft.metrics
     intervals = [s.rows[:-1] or s.rows for s in streams.values() if s.rows]
     for steps, (total, details) in ((s.rows[:-1], s.rows[-1]) for s in streams.values() if s.rows):
         if "rtt" in details and steps and total.end_s - steps[-1][0].end_s > 0.5 * steps[0][0].length_s:
@@ -642,40 +642,40 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
     rtts = [int(d["rtt"]) for rows in intervals for _, d in rows if int(d.get("rtt", 0)) > 0]
     if rtts and not log.bounceback:
         of_path = {"": sum(rtts) / len(rtts), "min_": min(rtts), "max_": max(rtts)}
-        found |= {f"rtt_loaded_{statistic}us": value for statistic, value in of_path.items()}
+        metrics |= {f"rtt_loaded_{statistic}us": value for statistic, value in of_path.items()}
     windows = [[w for _, d in rows if (w := _window(d))] for rows in intervals]
     if windows and all(windows):
-        found |= {"cwnd_bytes": sum(w[-1] for w in windows), "cwnd_max_bytes": sum(max(w) for w in windows)}
+        metrics |= {"cwnd_bytes": sum(w[-1] for w in windows), "cwnd_max_bytes": sum(max(w) for w in windows)}
     timed = [s.report or s.total for s in streams.values()]
     ways = [t[1] for t in timed if t is not None and "mean" in t[1]]
     if len(ways) != 1:
         return  # the latencies of several streams cannot be merged into one distribution
     values = {k: to_us(float(ways[0][k]), ways[0]["unit"]) for k in ("mean", "low", "high", "stdev")}
     if not 0 <= values["low"] <= values["mean"] <= values["high"]:
-        said = "the latencies contradict each other, or the clocks of the hosts; they are left out"
-        log.draft.warnings.append(said)
+        warning = "the latencies contradict each other, or the clocks of the hosts; they are left out"
+        log.draft.warnings.append(warning)
         return
     kind = "rtt" if "bounces" in ways[0] else "latency_oneway_loaded"
     for statistic, value in zip(("", "min_", "max_", "stdev_"), values.values(), strict=True):
-        found[f"{kind}_{statistic}us"] = value
+        metrics[f"{kind}_{statistic}us"] = value
     if kind == "rtt":
         rate = ways[0].get("rps") or ways[0]["RPS"]
-        found |= {"messages_count": int(ways[0]["bounces"]), "transaction_rate_per_s": int(rate)}
+        metrics |= {"messages_count": int(ways[0]["bounces"]), "transaction_rate_per_s": int(rate)}
     else:
         log.draft.warnings.append("the one-way latency rests on the clocks of both hosts being the same")
 
 
 def _check_power(rows: list[Result]) -> None:
     """Compare round-trip times with the network power in the same row (bytes per microsecond over the round trip)."""
-    found = []
+    shares = []
     for r, d in rows:
         power, rtt = d.get("power", "inf"), int(d.get("rtt", 0))
         if power not in ("inf", "NAN") and rtt and float(power) and r.rate_bps:
             slack = 2 * r.tolerance + 0.5 / rtt + 10.0 ** -len(power.partition(".")[2]) / float(power)
-            found.append((r.rate_bps / 8 / rtt / float(power), slack, r))
-    like = [share for share, _, _ in found if abs(share - 1) < 0.05]
-    for share, slack, r in found:
-        if len(like) > len(found) / 2 and abs(share - 1) > 0.05 + slack:
+            shares.append((r.rate_bps / 8 / rtt / float(power), slack, r))
+    like = [share for share, _, _ in shares if abs(share - 1) < 0.05]
+    for share, slack, r in shares:
+        if len(like) > len(shares) / 2 and abs(share - 1) > 0.05 + slack:
             raise Contradictory(f"the round-trip time contradicts the network power: {r.text.strip()!r}")
 
 
@@ -686,7 +686,7 @@ def _window(details: dict[str, Any]) -> float | None:
 
 def _intervals(log: Log, *, salvage: bool) -> Columns:
     """Return the rows that are not over the whole test, in log order; every row of a damaged log."""
-    found: list[Interval] = []
+    intervals: list[Interval] = []
     both = len({s.reverse for s in log.streams.values() if s.rows}) > 1
     for name, s in {**log.sums, **log.streams}.items():
         if name.startswith("FD") or (name == "SUM" and both):
@@ -694,7 +694,7 @@ def _intervals(log: Log, *, salvage: bool) -> Columns:
         total = s.total
         if name == "SUM" and len(s.rows) > 1 and s.rows[-1][0].start_s == s.rows[0][0].start_s:
             total = s.rows[-1]
-        found += [
+        intervals += [
             Interval(
                 stream=-1 if name == "SUM" else stream_number(name),
                 direction="reverse" if s.reverse else "forward",
@@ -706,4 +706,4 @@ def _intervals(log: Log, *, salvage: bool) -> Columns:
             for r, d in s.rows
             if salvage or total is None or r is not total[0]
         ]
-    return columns(sorted(found, key=lambda i: (i.row.index, i.stream)))
+    return columns(sorted(intervals, key=lambda i: (i.row.index, i.stream)))

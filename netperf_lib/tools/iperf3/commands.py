@@ -25,24 +25,24 @@ OPTIONS = (
 
 def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the argument lists of both ends for one trial."""
-    given = checked(request, TESTS, OPTIONS)
+    settings = checked(request, TESTS, OPTIONS)
     if request.duration_s != int(request.duration_s) or request.omit_s != int(request.omit_s):
         raise UsageError(
             f"iperf3 counts whole seconds, not {request.duration_s:g} and {request.omit_s:g}; round duration_s and "
             "omit_s"
         )
-    if given.get("reverse") and given.get("bidir"):
+    if settings.get("reverse") and settings.get("bidir"):
         raise UsageError("iperf3 takes reverse or bidir, not both")
     client = ["iperf3", "-c", server_address, "-p", str(port), "-J", "-t", str(int(request.duration_s))]
-    client += ["-i", f"{float(given.get('interval_s', 1)):g}", "--connect-timeout", "5000"]
+    client += ["-i", f"{float(settings.get('interval_s', 1)):g}", "--connect-timeout", "5000"]
     if request.omit_s:
         client += ["-O", str(int(request.omit_s))]
     client += levels(request, streams="-P", buffer="-w", message="-l")
     if request.test == "udp":
         client.append("-u")
-        given.setdefault("bitrate", 0)  # without a rate iperf3 sends UDP at 1 Mbit/s
+        settings.setdefault("bitrate", 0)  # without a rate iperf3 sends UDP at 1 Mbit/s
     return Commands(
-        client=(*client, *arguments(OPTIONS, given)),
+        client=(*client, *arguments(OPTIONS, settings)),
         server=("iperf3", "-s", "-1", "-p", str(port), "-J"),
         listens=(("tcp", port),),
         timeout_s=request.duration_s + request.omit_s + 30,

@@ -41,8 +41,8 @@ def number(value: Any) -> float | None:
 
 def count(value: Any) -> int | None:
     """Return a counter, or None if it wrapped around or was never set."""
-    found = number(value)
-    return int(found) if found is not None and 0 <= found < WRAPPED and found == int(found) else None
+    figure = number(value)
+    return int(figure) if figure is not None and 0 <= figure < WRAPPED and figure == int(figure) else None
 
 
 def decode_documents(text: str) -> tuple[dict[str, Any] | None, str, list[str]]:
@@ -79,16 +79,16 @@ def has_doubles(doc: dict[str, Any]) -> bool:
 
 def keep_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Name the second ``sum*`` of an object as the later versions do."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         seen = set()
         for key, value in pairs:
             if key in seen and key.startswith("sum"):
-                found[f"{key}_bidir_reverse"] = value
+                unique[f"{key}_bidir_reverse"] = value
             elif key not in seen:
-                found[key] = value
+                unique[key] = value
             seen.add(key)
-    return found
+    return unique
 
 
 _KEY = {
@@ -127,8 +127,8 @@ def salvage(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(start, dict):
         start = {k: v for k in ("version", "timestamp", "test_start") if (v := value(k)) is not None}
     at = begun.end() if begun else 0
-    found = (_decoded(text, m.start())[0] for m in _INTERVAL.finditer(text, at))
-    intervals = [i for i in found if isinstance(i, dict) and "sum" in i]
+    decoded = (_decoded(text, m.start())[0] for m in _INTERVAL.finditer(text, at))
+    intervals = [i for i in decoded if isinstance(i, dict) and "sum" in i]
     # without a whole interval: its rows, if an excerpt has some
     doc: dict[str, Any] = {"start": start, "intervals": intervals or _rows(text[at:])}
     if isinstance(message := value("error", at), str):
@@ -136,8 +136,8 @@ def salvage(text: str) -> tuple[dict[str, Any], str]:
     where = (
         "its end" if begun and re.search(r'"end"\s*:\s*\{', text[at:]) else "its intervals" if begun else "its start"
     )
-    whole = text.rstrip().endswith("}") and begun and not _INTERVAL.search(text[-200:])
-    cut = f"the document is damaged in {where}" if whole else f"the document is cut short in {where}"
+    complete = text.rstrip().endswith("}") and begun and not _INTERVAL.search(text[-200:])
+    cut = f"the document is damaged in {where}" if complete else f"the document is cut short in {where}"
     return doc, cut
 
 

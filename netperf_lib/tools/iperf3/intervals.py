@@ -121,57 +121,57 @@ class Intervals:
         The `senders` in ``end`` must agree with the intervals; windows of `linux` are multiples of a segment.
         """
         sockets = [s.get("socket") for s in senders]
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         if not self.count:
             means, lows, highs = ([count(s.get(k)) for s in senders] for k in ("mean_rtt", "min_rtt", "max_rtt"))
             if senders and all(means) and all(lows) and all(highs):
-                found["rtt_loaded_us"] = sum(m for m in means if m) / len(means)
-                found["rtt_loaded_min_us"] = min(x for x in lows if x)
-                found["rtt_loaded_max_us"] = max(x for x in highs if x)
-            return found
+                metrics["rtt_loaded_us"] = sum(m for m in means if m) / len(means)
+                metrics["rtt_loaded_min_us"] = min(x for x in lows if x)
+                metrics["rtt_loaded_max_us"] = max(x for x in highs if x)
+            return metrics
         if not senders:
-            return found
+            return metrics
         every = self._table.get("socket", [])[: len(self._streams)]
         width = len(every) // self.count
         if not width or every != every[:width] * self.count or not set(sockets) <= set(every[:width]):
             if self._streams:
                 self.warnings.append("intervals lack streams: round-trip times and congestion windows are left out")
-            return found
+            return metrics
         places = [every.index(s) for s in sockets]
         omitted, rtts, windows = (
             [self._table[key][p : len(every) : width] for p in places] for key in ("omitted", "rtt", "snd_cwnd")
         )
-        self._round_trips(found, senders, rtts, omitted)
-        self._windows(found, senders, windows, omitted, linux=linux)
-        return found
+        self._round_trips(metrics, senders, rtts, omitted)
+        self._windows(metrics, senders, windows, omitted, linux=linux)
+        return metrics
 
     def _round_trips(
-        self, found: dict[str, float], senders: list[dict[str, Any]], rtts: list[list[Any]], omitted: list[list[Any]]
+        self, metrics: dict[str, float], senders: list[dict[str, Any]], rtts: list[list[Any]], omitted: list[list[Any]]
     ) -> None:
-        said = [[count(s.get(k)) for k in ("mean_rtt", "min_rtt", "max_rtt")] for s in senders]
+        results = [[count(s.get(k)) for k in ("mean_rtt", "min_rtt", "max_rtt")] for s in senders]
         known = not any(None in column for column in rtts)
-        if (not known and all(c.count(None) == len(c) for c in rtts)) or not all(map(all, said)):
-            if any(None in s and any(s) for s in said):
+        if (not known and all(c.count(None) == len(c) for c in rtts)) or not all(map(all, results)):
+            if any(None in s and any(s) for s in results):
                 self.warnings.append("a line of the round-trip times is missing: they are left out")
             return  # the version, the system or the protocol has none
-        kept = list(map(_counted, rtts, omitted))
+        counted = list(map(_counted, rtts, omitted))
         fits = known and all(
             m in (sum(c) // len(c), sum(k) // len(k) if k else None)
-            for c, k, (m, _, _) in zip(rtts, kept, said, strict=True)
+            for c, k, (m, _, _) in zip(rtts, counted, results, strict=True)
         )
-        ends = min(s[1] or 0 for s in said), max(s[2] or 0 for s in said)
+        ends = min(s[1] or 0 for s in results), max(s[2] or 0 for s in results)
         if not fits or (min(map(min, rtts)), max(map(max, rtts))) != ends:
             self.warnings.append(
                 "the round-trip times of the result contradict those of the intervals and are left out"
             )
-        elif all(kept):
+        elif all(counted):
             # iperf3's own mean, minimum and maximum include the omitted seconds
-            found["rtt_loaded_us"] = sum(map(sum, kept)) / sum(map(len, kept))
-            found["rtt_loaded_min_us"], found["rtt_loaded_max_us"] = min(map(min, kept)), max(map(max, kept))
+            metrics["rtt_loaded_us"] = sum(map(sum, counted)) / sum(map(len, counted))
+            metrics["rtt_loaded_min_us"], metrics["rtt_loaded_max_us"] = min(map(min, counted)), max(map(max, counted))
 
     def _windows(
         self,
-        found: dict[str, float],
+        metrics: dict[str, float],
         senders: list[dict[str, Any]],
         windows: list[list[Any]],
         omitted: list[list[Any]],
@@ -183,14 +183,14 @@ class Intervals:
             return
         last = largest = 0
         for s, column, out in zip(senders, windows, omitted, strict=True):
-            said = count(s.get("max_snd_cwnd"))
-            whole = None not in column
-            if whole and not max(column):
+            largest_printed = count(s.get("max_snd_cwnd"))
+            complete = None not in column
+            if complete and not max(column):
                 return
             # Linux counts its window in segments, so all are multiples of one size, which is at least 88 bytes.
             if (
-                not whole
-                or (said is not None and said != max(column))
+                not complete
+                or (largest_printed is not None and largest_printed != max(column))
                 or (linux and len(column) > 1 and math.gcd(*column) < 88)
             ):
                 self.warnings.append("the congestion windows contradict each other and are left out")
@@ -199,4 +199,4 @@ class Intervals:
             if not counted:
                 return
             last, largest = last + counted[-1], largest + max(counted)
-        found["cwnd_bytes"], found["cwnd_max_bytes"] = last, largest
+        metrics["cwnd_bytes"], metrics["cwnd_max_bytes"] = last, largest

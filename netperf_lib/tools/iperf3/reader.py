@@ -104,11 +104,11 @@ def sightings(text: str) -> Iterator[int]:
             kind = ""
             continue
         elif now in ("error", "usage"):
-            told = kind in ("json", "event") and '"error"' in text[begun:at]
+            reported = kind in ("json", "event") and '"error"' in text[begun:at]
             over = not text.startswith("interrupt", m.end() - 1) and _RESULT.search(text, begun, at) is not None
             if over and text.startswith("the client has terminated", m.end() - 1):
                 continue  # a server that waits for another test
-            new = not kind or told or over or kind == "error"
+            new = not kind or reported or over or kind == "error"
             if "usage" in (now, kind):
                 new = not kind or (over and kind != "error")
             if not new:  # a message on stderr ends the document that it belongs to
@@ -116,9 +116,9 @@ def sightings(text: str) -> Iterator[int]:
         elif now == "header":
             if len(text[line:at].strip(" >\t")) > 60:
                 continue
-            told = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
+            reported = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
             again = kind == "fragment" and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
-            new = (kind not in _TEXT and told) or (again and not _one_stream_more(text[at:]))
+            new = (kind not in _TEXT and reported) or (again and not _one_stream_more(text[at:]))
             place, now = rule_above(text, line, "- - -"), "fragment"
         elif now == "local":
             new = kind not in _TEXT or (kind != "nested" and _RESULT.search(text, begun, at) is not None)

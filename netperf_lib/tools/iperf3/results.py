@@ -55,7 +55,7 @@ def read_document(
     """
     start, end = as_dict(doc.get("start")), as_dict(doc.get("end"))
     test = as_dict(start.get("test_start"))
-    found = list(warnings or [])
+    messages = list(warnings or [])
     version = start.get("version")
     version = version.removeprefix("iperf").strip() if isinstance(version, str) else None
     error = doc.get("error")
@@ -72,7 +72,7 @@ def read_document(
         _refuse_damaged_keys(doc, start, test, end)
         if error is None and not cut:
             metrics, notes = _metrics(start, test, end, intervals)
-            found += notes
+            messages += notes
     except Damaged as e:
         error = e
     if cut or isinstance(error, Contradictory):
@@ -85,12 +85,12 @@ def read_document(
         status, error = "failed", "the test did not run: the document has no intervals and no result"
     else:
         status = "ok"
-    found += intervals.warnings
+    messages += intervals.warnings
     if status == "ok" and "intervals" not in doc:
-        found.append("the document has no list of intervals, not even an empty one: it is damaged")
+        messages.append("the document has no list of intervals, not even an empty one: it is damaged")
     protocol = test.get("protocol")
     draft = Draft(NAME, version=version, test=protocol.lower() if isinstance(protocol, str) else None)
-    draft.metrics, draft.parameters, draft.warnings = dict(metrics), _parameters(start, test, end), found
+    draft.metrics, draft.parameters, draft.warnings = dict(metrics), _parameters(start, test, end), messages
     draft.intervals = intervals.columns() if status != "failed" else {}
     return draft.run(status, error)
 
@@ -121,13 +121,13 @@ def _alike(names: frozenset[str], keys: frozenset[str]) -> tuple[tuple[str, str,
     """Return keys that differ from a name in one or two letters, that name, and the number of letters."""
     pairs = ((key, name) for key in keys for name in names if len(name) == len(key))
     off = ((key, name, sum(map(str.__ne__, name, key))) for key, name in pairs)
-    return tuple(found for found in off if found[2] <= 2)
+    return tuple(difference for difference in off if difference[2] <= 2)
 
 
 def _parameters(
     start: dict[str, Any], test: dict[str, Any], end: dict[str, Any]
 ) -> dict[str, str | int | float | bool]:
-    found: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "streams": count(test.get("num_streams")),
         "message_bytes": count(test.get("blksize")),
         "protocol": test.get("protocol"),
@@ -140,13 +140,13 @@ def _parameters(
     }
     if test:
         both = test.get("bidir") or any(k.endswith("_bidir_reverse") for k in end)
-        found["direction"] = "bidir" if both else "reverse" if test.get("reverse") else "forward"
-    if isinstance(found["protocol"], str):
-        found["protocol"] = found["protocol"].lower()
+        parameters["direction"] = "bidir" if both else "reverse" if test.get("reverse") else "forward"
+    if isinstance(parameters["protocol"], str):
+        parameters["protocol"] = parameters["protocol"].lower()
     seconds = number(as_dict(start.get("timestamp")).get("timesecs"))
     if seconds is not None and 0 < seconds < 1e11:
-        found["started_utc"] = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {k: v for k, v in found.items() if type(v) in _PLAIN}
+        parameters["started_utc"] = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {k: v for k, v in parameters.items() if type(v) in _PLAIN}
 
 
 def _metrics(
@@ -158,7 +158,7 @@ def _metrics(
         raise Contradictory("a stream of the result has no figures, which contradicts it")
     udp = any("udp" in s for s in streams) or test.get("protocol") == "UDP"
     both = not _REVERSE.isdisjoint(end)
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     warnings: list[str] = []
     if "sum_sent" not in end and "sum_received" not in end and "sum" not in end:
         return {}, []
@@ -167,21 +167,21 @@ def _metrics(
     for suffix, word in (("", ""), ("_bidir_reverse", "_reverse")) if both else (("", ""),):
         # With --bidir the client's own streams are the first ones; `sender` marks them, as seen from this end.
         forward = (word == "") != serving
-        mine = [s for s in streams if not both or record(s, "sender", "udp").get("sender") in (None, forward)]
+        one_way = [s for s in streams if not both or record(s, "sender", "udp").get("sender") in (None, forward)]
         sent, received = as_dict(end.get(f"sum_sent{suffix}")), as_dict(end.get(f"sum_received{suffix}"))
         if bool(sent) != bool(received):
             raise Contradictory(
                 f"one of sum_sent{suffix} and sum_received{suffix} is missing, which contradicts the other"
             )
         overall = as_dict(end.get(f"sum{suffix}"))
-        senders = [record(s, "sender", "udp") for s in mine]
-        receivers = [record(s, "receiver") for s in mine]
+        senders = [record(s, "sender", "udp") for s in one_way]
+        receivers = [record(s, "receiver") for s in one_way]
         if udp and serving and bool(test.get("reverse")) != bool(word):
             # a server that sends is not told what was lost, and prints 0
             if packets := count(overall.get("packets")):
-                found[f"packets{word}_count"] = packets
+                metrics[f"packets{word}_count"] = packets
         elif udp:
-            _datagrams(found, warnings, overall, received, senders, word, test)
+            _datagrams(metrics, warnings, overall, received, senders, word, test)
             if not sent and not received:
                 if serving and not test.get("reverse"):
                     received = overall
@@ -190,39 +190,39 @@ def _metrics(
                 else:
                     sent = overall
                     warnings.append("this version prints no receiver's throughput for UDP")
-        _rates(found, sent, senders, word, "sent")
-        length = _rates(found, received, receivers if not udp else [], word, "received")
+        _rates(metrics, sent, senders, word, "sent")
+        length = _rates(metrics, received, receivers if not udp else [], word, "received")
         if length is not None and not word:
-            found["duration_measured_s"] = length
+            metrics["duration_measured_s"] = length
         if received and not number(received.get("bytes")) and not (serving and bool(test.get("reverse")) != bool(word)):
             raise Contradictory("the receiver's figures are missing, although data were sent")
         if not udp and not received:
             raise Contradictory("the result has no sum_received, although the test is over")
-        if found.get(f"throughput{word}_sent_bps") is not None:
+        if metrics.get(f"throughput{word}_sent_bps") is not None:
             resent = count(sent.get("retransmits"))
             each = [count(r.get("retransmits")) for r in senders]
             if resent is not None:
                 if added(each) not in (None, resent):
-                    said = f"{resent} in sum, {each} in the streams"
-                    raise Contradictory(f"the retransmits contradict each other: {said}")
-                found[f"retransmits{word}_count"] = resent
+                    counts = f"{resent} in sum, {each} in the streams"
+                    raise Contradictory(f"the retransmits contradict each other: {counts}")
+                metrics[f"retransmits{word}_count"] = resent
             elif test.get("protocol") == "TCP" and any(e is not None for e in each):
                 warnings.append(f"sum_sent{suffix} has no retransmits, but its streams have")
         # With --bidir the local kernel knows only the data sent from this end.
         if not word and not (both and serving):
-            found |= intervals.path(senders, linux=linux)
+            metrics |= intervals.path(senders, linux=linux)
     if serving or "connecting_to" in start:
-        _cpu(found, warnings, as_dict(end.get("cpu_utilization_percent")), serving="server" if serving else "client")
+        _cpu(metrics, warnings, as_dict(end.get("cpu_utilization_percent")), serving="server" if serving else "client")
     elif "cpu_utilization_percent" in end:
         warnings.append("the log does not say from which end it is: the CPU times are left out")
-    add_cpu_costs(found)
-    return found, warnings
+    add_cpu_costs(metrics)
+    return metrics, warnings
 
 
 def _rates(
-    found: dict[str, float], total: dict[str, Any], parts: list[dict[str, Any]], word: str, what: str
+    metrics: dict[str, float], total: dict[str, Any], parts: list[dict[str, Any]], word: str, what: str
 ) -> float | None:
-    """Put a rate and its bytes into `found` if they agree; return their duration in seconds."""
+    """Put a rate and its bytes into `metrics` if they agree; return their duration in seconds."""
     rate, size = number(total.get("bits_per_second")), number(total.get("bytes"))
     if not total or (not rate and not size):
         return None
@@ -239,7 +239,7 @@ def _rates(
     if added(each) not in (None, size):
         raise Contradictory(f"the bytes of sum_{what} contradict those of its streams: {size} and {each}")
     rate_name, bytes_name = ("_sent_bps", "sent") if what == "sent" else ("_bps", "transferred")
-    found[f"throughput{word}{rate_name}"], found[f"{bytes_name}{word}_bytes"] = float(rate), int(size)
+    metrics[f"throughput{word}{rate_name}"], metrics[f"{bytes_name}{word}_bytes"] = float(rate), int(size)
     return float(fitting)
 
 
@@ -252,7 +252,7 @@ def _lengths(record: dict[str, Any]) -> Iterator[float]:
 
 
 def _datagrams(
-    found: dict[str, float],
+    metrics: dict[str, float],
     warnings: list[str],
     overall: dict[str, Any],
     received: dict[str, Any],
@@ -274,15 +274,15 @@ def _datagrams(
         if (key == "lost_packets" and any(count(v.get(key)) != value for v in views)) or each not in (None, value):
             raise Contradictory(f"the counts of {key} contradict each other")
     if packets and arrived is not None and lost is not None and arrived < packets:
-        found[f"unaccounted{word}_count"] = packets - arrived
+        metrics[f"unaccounted{word}_count"] = packets - arrived
     if packets:
-        found[f"packets{word}_count"] = packets
+        metrics[f"packets{word}_count"] = packets
         if lost is not None and lost <= packets:
             percent = number(views[0].get("lost_percent"))
             if percent is not None and abs(percent - 100 * lost / packets) > 1e-3 * max(percent, 1):
                 raise Contradictory(f"the loss contradicts itself: {lost} of {packets} are not {percent} %")
-            found[f"lost{word}_count"] = lost
-            found[f"lost{word}_ratio"] = lost / packets
+            metrics[f"lost{word}_count"] = lost
+            metrics[f"lost{word}_ratio"] = lost / packets
         else:
             warnings.append(f"lost_packets is {views[0].get('lost_packets')} of {packets} and is left out")
     jitter = number(views[0].get("jitter_ms"))
@@ -298,10 +298,10 @@ def _datagrams(
     elif jitter > 1e3 * max(*_lengths(overall), *_lengths(received), 0.0, 0.0) or jitter < 0:
         warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
-        found[f"jitter{word}_us"] = jitter * 1e3
+        metrics[f"jitter{word}_us"] = jitter * 1e3
     disorder = added(count(s.get("out_of_order")) for s in streams)
     if not word and disorder is not None:
-        found["out_of_order_count"] = disorder
+        metrics["out_of_order_count"] = disorder
     elif not word and any("sender" in s and "out_of_order" not in s for s in streams):  # since 3.7
         warnings.append("without out_of_order_count: a stream lacks it")
 
@@ -321,7 +321,7 @@ def _counted_apart(received: dict[str, Any], lost: int | None, sent: int | None,
     return apart == 0 or (bool(test.get("omit")) and size % block == 0 and apart <= 0.05 * sent * block)
 
 
-def _cpu(found: dict[str, float], warnings: list[str], cpu: dict[str, Any], serving: str) -> None:
+def _cpu(metrics: dict[str, float], warnings: list[str], cpu: dict[str, Any], serving: str) -> None:
     other = "client" if serving == "server" else "server"
     for end, side in (("host", serving), ("remote", other)):
         total, user, system = (number(cpu.get(f"{end}_{k}")) for k in ("total", "user", "system"))
@@ -332,4 +332,4 @@ def _cpu(found: dict[str, float], warnings: list[str], cpu: dict[str, Any], serv
         if total < 0 or (user is not None and system is not None and abs(total - user - system) > 0.02 + 0.002 * total):
             warnings.append(f"the {end}'s CPU time contradicts its parts and is left out")
             continue
-        found[f"cpu_{side}_ratio"] = total / 100
+        metrics[f"cpu_{side}_ratio"] = total / 100

@@ -101,21 +101,21 @@ def read_text(text: str) -> list[ParsedRun]:
                 log.disorder[m["id"]] = int(m["count"])
                 continue
             try:
-                found = row(line, index)
+                current = row(line, index)
             except Damaged as e:
                 if log.serving and not rule and _AFTER_OMITTED.search(line):
                     log.warnings.append(f"{e}: the first interval after omitted ones is left out")
                 else:
                     log.damaged(e)
                 continue
-            if found is not None:
-                if log.closed and _is_repeated(log, found):
+            if current is not None:
+                if log.closed and _is_repeated(log, current):
                     continue  # by what ran iperf3
-                if previous is not None and found.text.strip() == previous.text.strip() and not log.finished:
+                if previous is not None and current.text.strip() == previous.text.strip() and not log.finished:
                     log.warnings.append("an interval is printed twice; counted once")
                 else:
-                    _take(log, found)
-                previous = found
+                    _take(log, current)
+                previous = current
                 continue
             if "[ ID]" in line and "Interval" in line:
                 log.finished |= rule
@@ -189,21 +189,21 @@ def _context(log: _Log, line: str) -> None:
         log.parameters["congestion_control"] = m[1]
 
 
-def _is_repeated(log: _Log, found: Row) -> bool:
+def _is_repeated(log: _Log, entry: Row) -> bool:
     rows = [r for side in log.sides.values() for r in (*side.streams.values(), side.total) if r is not None]
-    return any(found.text.strip().endswith(r.text.strip()) for r in rows)
+    return any(entry.text.strip().endswith(r.text.strip()) for r in rows)
 
 
-def _direction(log: _Log, found: Row) -> str:
-    if found.role:
+def _direction(log: _Log, entry: Row) -> str:
+    if entry.role:
         log.bidir = True
-        return "forward" if found.role in ("TX-C", "RX-S") else "reverse"
+        return "forward" if entry.role in ("TX-C", "RX-S") else "reverse"
     return "reverse" if log.reverse else "forward"
 
 
-def _take(log: _Log, found: Row) -> None:
-    direction = _direction(log, found)
-    rest = found.rest.rstrip()
+def _take(log: _Log, entry: Row) -> None:
+    direction = _direction(log, entry)
+    rest = entry.rest.rstrip()
     role = next((name for name in ("sender", "receiver") if rest.endswith(name)), "")
     rest = rest.removesuffix(role).rstrip()
     omitted = rest.endswith("(omitted)")
@@ -221,32 +221,32 @@ def _take(log: _Log, found: Row) -> None:
         log.udp = True
         details = {"jitter": m["jitter"], "lost": m["lost"], "total": m["total"], "percent": m["percent"]}
     elif rest:
-        log.damaged(f"a row is damaged or cut short: {found.text.strip()!r}")
+        log.damaged(f"a row is damaged or cut short: {entry.text.strip()!r}")
         return
     if role and "packets" in details:  # UDP prints it with the loss
-        log.damaged(Contradictory(f"lines of two processes: retransmits among datagrams: {found.text.strip()!r}"))
+        log.damaged(Contradictory(f"lines of two processes: retransmits among datagrams: {entry.text.strip()!r}"))
     if role or log.finished or "packets" in details:
-        log.details[found.index] = details
+        log.details[entry.index] = details
     if role or log.finished:
         if not role and ("lost" not in details or not log.old):
-            log.damaged(f"a row of the result does not say whose it is: {found.text.strip()!r}")
+            log.damaged(f"a row of the result does not say whose it is: {entry.text.strip()!r}")
             return
         side = log.sides.setdefault((direction, role), _Side())
-        if found.stream in side.streams or (found.stream == "SUM" and side.total is not None):
-            log.damaged(f"a second result: the head of another test is damaged above {found.text.strip()!r}")
-        if found.stream == "SUM":
-            side.total = found
+        if entry.stream in side.streams or (entry.stream == "SUM" and side.total is not None):
+            log.damaged(f"a second result: the head of another test is damaged above {entry.text.strip()!r}")
+        if entry.stream == "SUM":
+            side.total = entry
         else:
-            side.streams[found.stream] = found
+            side.streams[entry.stream] = entry
         return
-    if not found.stream.isdigit() and found.stream != "SUM":
-        log.damaged(f"a row that belongs to no stream: {found.text.strip()!r}")
+    if not entry.stream.isdigit() and entry.stream != "SUM":
+        log.damaged(f"a row that belongs to no stream: {entry.text.strip()!r}")
         return
     log.intervals.append(
         Interval(
-            stream=-1 if found.stream == "SUM" else int(found.stream),
+            stream=-1 if entry.stream == "SUM" else int(entry.stream),
             direction=direction,
-            row=found,
+            row=entry,
             omitted=omitted,
             retransmits=details.get("retransmits"),
             cwnd_bytes=details.get("cwnd"),
@@ -299,7 +299,7 @@ def _total(side: _Side | None, what: str) -> Row | None:
 
 
 def _metrics(log: _Log) -> dict[str, float]:
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     directions = sorted({d for d, _ in log.sides})
     gaps = _gaps(log)
     both_printed = log.old and not log.udp and log.reverse  # also by a server, before it printed "Bitrate"
@@ -341,32 +341,32 @@ def _metrics(log: _Log) -> dict[str, float]:
                 if r is received and any(i.row.size_bytes for i in log.intervals):
                     log.warnings.append("the total is given as 0 bytes: the throughput is left out")
                 continue
-            found[rate], found[size] = r.rate_bps, r.size_bytes
+            metrics[rate], metrics[size] = r.rate_bps, r.size_bytes
         if not gaps:
             _check_bytes(log, direction, sent if log.serving == (direction == "reverse") else received)
         if not word and (r := received or sent) is not None:
-            found["duration_measured_s"] = r.length_s
+            metrics["duration_measured_s"] = r.length_s
         count = log.details[sent.index].get("retransmits") if sent is not None else None
         if count is not None and log.serving and not log.bidir and direction == "forward":
             raise Contradictory("lines of two processes: a server that receives knows no retransmits")
         if sent is not None and count is not None and _retransmits_fit(log, both["sender"], sent, direction, count):
-            found[f"retransmits{word}_count"] = count
+            metrics[f"retransmits{word}_count"] = count
         if loss is not None:
             _check_sent(log, direction, sent, received)
-            _loss(log, found, loss, both["receiver"] or both[""], word, sent)
+            _loss(log, metrics, loss, both["receiver"] or both[""], word, sent)
         if not word and not gaps:
-            _windows(log, found, direction)
-    if found and log.windows and "cwnd_bytes" not in found and not gaps:
+            _windows(log, metrics, direction)
+    if metrics and log.windows and "cwnd_bytes" not in metrics and not gaps:
         log.warnings.append("without cwnd_bytes: congestion windows are missing from the intervals")
-    if found and not log.intervals:
+    if metrics and not log.intervals:
         why = "none were asked for (-i 0), or they are missing"
         why = why if log.serving or "server" in log.parameters else "the head of the log is missing"
         log.warnings.append(f"there are no intervals: {why}")
     for end, share in log.cpu.items():
         if share or end == "local":
-            found["cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"] = share
-    add_cpu_costs(found)
-    return found
+            metrics["cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"] = share
+    add_cpu_costs(metrics)
+    return metrics
 
 
 def _gaps(log: _Log) -> bool:
@@ -391,8 +391,8 @@ def _gaps(log: _Log) -> bool:
 
 def _check_bytes(log: _Log, direction: str, total: Row | None) -> None:
     """Compare this end's result with its intervals: killed by a signal, iperf3 may print a wrong duration."""
-    mine = [i for i in log.intervals if i.direction == direction and not i.omitted]
-    rows = [i.row for i in mine if i.stream == -1] or [i.row for i in mine]
+    intervals = [i for i in log.intervals if i.direction == direction and not i.omitted]
+    rows = [i.row for i in intervals if i.stream == -1] or [i.row for i in intervals]
     if total is None or not rows or not total.length_s or not total.size_bytes:
         return
     covered = max(r.end_s for r in rows) - min(r.start_s for r in rows)
@@ -406,14 +406,15 @@ def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | Non
     total, arrived = (counter(log.details[r.index].get("total", "-1")) if r else None for r in (sent, received))
     if total and arrived and arrived > total + 1:
         raise Damaged(f"{arrived} datagrams received, and {total} sent")
-    mine = [i for i in log.intervals if i.direction == direction and not i.omitted]
-    rows = [i for i in mine if i.stream == -1] or mine
+    intervals = [i for i in log.intervals if i.direction == direction and not i.omitted]
+    rows = [i for i in intervals if i.stream == -1] or intervals
     counted = added(log.details.get(i.row.index, {}).get("packets") for i in rows)
     gaps = any(w.startswith("interval") for w in log.warnings)
     if not total or not sent or counted is None or gaps:
         return
     covered = max(i.row.end_s for i in rows) - min(i.row.start_s for i in rows)
-    if abs(covered - sent.length_s) < 0.05 and abs(counted - total) > 2 * len({i.stream for i in mine}) + 0.01 * total:
+    slack = 2 * len({i.stream for i in intervals}) + 0.01 * total
+    if abs(covered - sent.length_s) < 0.05 and abs(counted - total) > slack:
         raise Damaged(f"{counted} datagrams sent in the intervals, and {total} in all")
 
 
@@ -422,8 +423,8 @@ def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, 
     streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
     if side and side.streams and side.total is total and added(streams) != count:
         raise Contradictory(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
-    mine = [i for i in log.intervals if i.direction == direction and not i.omitted and i.row.length_s > 0]
-    rows = [i for i in mine if i.stream == -1] or mine
+    intervals = [i for i in log.intervals if i.direction == direction and not i.omitted and i.row.length_s > 0]
+    rows = [i for i in intervals if i.stream == -1] or intervals
     each = [i.retransmits for i in rows]
     if not log.serving and direction == "forward" and rows and None in each and not any(each):
         raise Damaged(f"the result has retransmits, but its intervals have none: {total.text.strip()!r}")
@@ -435,7 +436,7 @@ def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, 
     return False
 
 
-def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, word: str, sent: Row | None) -> None:
+def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, word: str, sent: Row | None) -> None:
     details = log.details[total.index]
     if "lost" not in details:
         return
@@ -448,17 +449,17 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
             parts = [counter(d[key]) for d in each if key in d]
             if None not in parts and sum(p for p in parts if p is not None) != value:
                 raise Contradictory(f"the datagrams contradict those of the streams: {total.text.strip()!r}")
-    found[f"packets{word}_count"] = packets
+    metrics[f"packets{word}_count"] = packets
     if lost is None or lost > packets:
         log.warnings.append(f"{details['lost']} of {details['total']} datagrams lost is impossible and is left out")
     else:
-        said = float(details["percent"])
+        percent = float(details["percent"])
         # of several streams --bidir prints the share of what was sent
         of = [packets, counter(log.details[sent.index].get("total", "-1")) if sent is not None else None]
         shares = [100 * lost / n for n in of if n]
-        if all(abs(share - said) > max(0.05 * share, 1e-9) + 0.5 * (share >= 10) for share in shares):
+        if all(abs(share - percent) > max(0.05 * share, 1e-9) + 0.5 * (share >= 10) for share in shares):
             raise Contradictory(f"the loss contradicts itself: {total.text.strip()!r}")
-        found[f"lost{word}_count"], found[f"lost{word}_ratio"] = lost, lost / packets
+        metrics[f"lost{word}_count"], metrics[f"lost{word}_ratio"] = lost, lost / packets
     jitter = float(details["jitter"])
     if side and side.total is total and each:
         mean = sum(float(d["jitter"]) for d in each if "jitter" in d) / len(each)
@@ -467,23 +468,23 @@ def _loss(log: _Log, found: dict[str, float], total: Row, side: _Side | None, wo
     if jitter > 1e3 * max(total.length_s, 0):
         log.warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
-        found[f"jitter{word}_us"] = jitter * 1e3
-    mine = set(side.streams) | {"SUM"} if side else {"SUM"}
-    counted = {k: v for k, v in log.disorder.items() if k in mine}
+        metrics[f"jitter{word}_us"] = jitter * 1e3
+    names = set(side.streams) | {"SUM"} if side else {"SUM"}
+    counted = {k: v for k, v in log.disorder.items() if k in names}
     if not word and counted:
-        found["out_of_order_count"] = counted["SUM"] if "SUM" in counted else sum(counted.values())
+        metrics["out_of_order_count"] = counted["SUM"] if "SUM" in counted else sum(counted.values())
 
 
-def _windows(log: _Log, found: dict[str, float], direction: str) -> None:
+def _windows(log: _Log, metrics: dict[str, float], direction: str) -> None:
     windows: dict[int, list[float]] = {}
     for i in log.intervals:
         if i.direction == direction and i.stream != -1 and i.cwnd_bytes and not i.omitted:
             windows.setdefault(i.stream, []).append(i.cwnd_bytes)
     streams = {i.stream for i in log.intervals if i.direction == direction} - {-1}
     if windows and len(windows) == len(streams):
-        found["cwnd_bytes"] = sum(w[-1] for w in windows.values())
+        metrics["cwnd_bytes"] = sum(w[-1] for w in windows.values())
         first = min((i.row for i in log.intervals if not i.omitted), key=lambda r: r.start_s)
         if first.start_s > 0 and first.length_s > 0:  # after omitted seconds it is 1.00-1.00
             log.warnings.append(f"the intervals before {first.start_s:g} s are missing")
         else:
-            found["cwnd_max_bytes"] = sum(max(w) for w in windows.values())
+            metrics["cwnd_max_bytes"] = sum(max(w) for w in windows.values())

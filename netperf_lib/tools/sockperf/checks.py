@@ -9,7 +9,7 @@ from typing import Any
 
 from ..draft import Damaged, Figure
 
-Found = Mapping[str, Figure]
+Figures = Mapping[str, Figure]
 """Figures of a log by name, see `reader`."""
 
 
@@ -28,16 +28,18 @@ def mebibytes(number: str, prefix: str) -> Figure:
 
 
 def contradiction(
-    found: Found, percentiles: Mapping[float, float], parameters: Mapping[str, Any], test: str | None
+    figures: Figures, percentiles: Mapping[float, float], parameters: Mapping[str, Any], test: str | None
 ) -> str | None:
     """Say which figures contradict each other; None if none do."""
-    v = {name: figure.value for name, figure in found.items()}
-    return _counts(found, v, parameters, test) or _distribution(found, v, percentiles) or _rates(found, parameters)
+    v = {name: figure.value for name, figure in figures.items()}
+    return (
+        _counts(figures, v, parameters, test) or _distribution(figures, v, percentiles) or _rates(figures, parameters)
+    )
 
 
-def _counts(found: Found, v: Mapping[str, float], parameters: Mapping[str, Any], test: str | None) -> str | None:
+def _counts(figures: Figures, v: Mapping[str, float], parameters: Mapping[str, Any], test: str | None) -> str | None:
     n = v.get("observations")
-    if n is not None and not found["observations_each"].agrees(Figure(n / 100)):
+    if n is not None and not figures["observations_each"].agrees(Figure(n / 100)):
         return f"{n:.0f} observations, {v['observations_each']} in each percentile"
     if "valid_s" not in v:
         return None
@@ -50,13 +52,13 @@ def _counts(found: Found, v: Mapping[str, float], parameters: Mapping[str, Any],
         if received + v["dropped"] + v["disorder"] != due:
             return f"{due:.0f} answers due, {received:.0f} received, {v['dropped']:.0f} dropped"
     if "total_s" in v:
-        whole = v["total_s"] + 0.001, v["total_sent"], v["total_received"]
-        if any(a > b for a, b in zip((v["valid_s"], sent, received), whole, strict=True)) or whole[2] > whole[1]:
+        total = v["total_s"] + 0.001, v["total_sent"], v["total_received"]
+        if any(a > b for a, b in zip((v["valid_s"], sent, received), total, strict=True)) or total[2] > total[1]:
             return "more in the valid duration than in the total run"
     return None
 
 
-def _distribution(found: Found, v: Mapping[str, float], percentiles: Mapping[float, float]) -> str | None:
+def _distribution(figures: Figures, v: Mapping[str, float], percentiles: Mapping[float, float]) -> str | None:
     """Check the order, and the limits from mean and deviation: Bhatia-Davis for the ends, Chebyshev for percentiles."""
     points = [(0.0, v["min"])] if "min" in v else []
     points += sorted(percentiles.items())
@@ -71,9 +73,9 @@ def _distribution(found: Found, v: Mapping[str, float], percentiles: Mapping[flo
         return f"the average is {mean:g}, the summary says {v['summary']:g}"
     if "cv" in v:
         inside = v["ci_low"] <= mean + 0.002 and mean <= v["ci_high"] + 0.002
-        if not inside or not (found["cv"] * found["mean"]).agrees(found["deviation"], 0.0, 0.001):
+        if not inside or not (figures["cv"] * figures["mean"]).agrees(figures["deviation"], 0.0, 0.001):
             return f"mean {mean:g}, standard deviation {deviation:g}, cv {v['cv']:g}"
-        if n and not (found["error"] * math.sqrt(n)).agrees(found["deviation"], 0.0, 0.001):
+        if n and not (figures["error"] * math.sqrt(n)).agrees(figures["deviation"], 0.0, 0.001):
             return f"standard deviation {deviation:g} of {n:.0f}, standard error {v['error']:g}"
     if n is None:
         return None
@@ -89,14 +91,14 @@ def _distribution(found: Found, v: Mapping[str, float], percentiles: Mapping[flo
     return None
 
 
-def _rates(found: Found, parameters: Mapping[str, Any]) -> str | None:
-    rate, bandwidth, message = found.get("rate"), found.get("bandwidth"), parameters.get("message_bytes")
-    if rate and "sent" in found:
-        sent, seconds = found["sent"], found["sent_s"]
+def _rates(figures: Figures, parameters: Mapping[str, Any]) -> str | None:
+    rate, bandwidth, message = figures.get("rate"), figures.get("bandwidth"), parameters.get("message_bytes")
+    if rate and "sent" in figures:
+        sent, seconds = figures["sent"], figures["sent_s"]
         if not (sent / seconds).agrees(rate, 0.0, 0.5 + 1e-4 * rate.value / max(seconds.value, 1e-4)):
             return f"{sent.value:.0f} messages in {seconds.value:g} s, {rate.value:.0f} per second"
-    if bandwidth and not (bandwidth * 8).agrees(found["bandwidth_bits"], 1e-6):
-        return f"{bandwidth.value} MBps, {found['bandwidth_bits'].value} Mbps"
+    if bandwidth and not (bandwidth * 8).agrees(figures["bandwidth_bits"], 1e-6):
+        return f"{bandwidth.value} MBps, {figures['bandwidth_bits'].value} Mbps"
     if bandwidth and rate and message and not (payload(rate, message, bandwidth) or on_wire(rate, message, bandwidth)):
         return f"{rate.value:.0f} messages of {message} bytes a second, {bandwidth.value} MBps"
     return None

@@ -27,16 +27,16 @@ _MESSAGE_BYTES, _RATE = 14, 10_000
 
 def commands(request: Request, server_address: str, port: int) -> Commands:
     """Return the commands of both ends of one trial."""
-    given = checked(request, TESTS, OPTIONS)
+    settings = checked(request, TESTS, OPTIONS)
     if ":" in server_address:
         raise UsageError(f"sockperf cannot use an IPv6 address ({server_address}); use one of IPv4, or qperf")
-    protocol = given.get("protocol", "udp")
+    protocol = settings.get("protocol", "udp")
     both = ["-i", server_address, "-p", str(port)]
     if protocol == "tcp":
         both.append("--tcp")
     both += levels(request, buffer="--buffer-size")
-    options = ["-t", str(math.ceil(request.duration_s)), *levels(request, message="-m"), *arguments(OPTIONS, given)]
-    if given.get("samples"):
+    options = ["-t", str(math.ceil(request.duration_s)), *levels(request, message="-m"), *arguments(OPTIONS, settings)]
+    if settings.get("samples"):
         options += ["--full-log", "/dev/stdout"]
     return Commands(
         client=("sockperf", request.test, *both, *options),
@@ -49,10 +49,10 @@ def commands(request: Request, server_address: str, port: int) -> Commands:
 def rate_bps(request: Request) -> float:
     """Return the bits per second that a trial sends, answers included; 0 for ping-pong, which waits for each answer."""
     options, test = request.options, request.test
-    asked = options.get("mps", _RATE if test == "under-load" else "max")
+    rate = options.get("mps", _RATE if test == "under-load" else "max")
     if test == "ping-pong":
         return 0.0
-    if asked == "max":
+    if rate == "max":
         return math.inf
     answered = 1 / float(options.get("reply_every", 100) or 1) if test == "under-load" else 0.0
-    return float(asked) * 8 * (request.message_bytes or _MESSAGE_BYTES) * (1 + answered)
+    return float(rate) * 8 * (request.message_bytes or _MESSAGE_BYTES) * (1 + answered)

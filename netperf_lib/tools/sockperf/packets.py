@@ -27,26 +27,26 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
         table = np.column_stack((np.arange(len(pairs)), pairs, np.diff(pairs) * (1e6 / halves)))
     good = _readable(*table.T, halves=halves)
     start = table[0, 1] if good else 0.0
-    kept = replace(run, samples_count=good, samples=partial(_samples, table[:good, 1] - start, table[:good, 3]))
-    wanted = run.metrics.get("messages_count")
+    sampled = replace(run, samples_count=good, samples=partial(_samples, table[:good, 1] - start, table[:good, 3]))
+    count = run.metrics.get("messages_count")
     if run.status != "ok":
-        return kept
-    if good == wanted:
+        return sampled
+    if good == count:
         if wrong := _contradiction(run, table):
-            return replace(kept, status="failed", error=wrong, contradictory=True, metrics={}, percentiles=())
-        return kept
-    if wanted is None or len(pairs):
-        of = "packets, and how many there should be is not told" if wanted is None else f"of {wanted:.0f} packets"
-        return replace(kept, warnings=(*run.warnings, f"the log holds {good} {of}"))
+            return replace(sampled, status="failed", error=wrong, contradictory=True, metrics={}, percentiles=())
+        return sampled
+    if count is None or len(pairs):
+        of = "packets, and how many there should be is not told" if count is None else f"of {count:.0f} packets"
+        return replace(sampled, warnings=(*run.warnings, f"the log holds {good} {of}"))
     rest = next(iter(text.split("\n", good + 1)[good:]), "")[:80]
-    error = f"{good} of {wanted:.0f} packets are readable; line {line + good} is {rest!r}"
-    return replace(kept, status="partial", error=error, metrics={}, percentiles=(), percentile_basis=None)
+    error = f"{good} of {count:.0f} packets are readable; line {line + good} is {rest!r}"
+    return replace(sampled, status="partial", error=error, metrics={}, percentiles=(), percentile_basis=None)
 
 
 def _table(text: str, rows: re.Pattern[str], columns: int) -> Any:
     """Return the figures of the rows at the start of a text."""
-    found = rows.match(text)
-    return np.fromstring(found[0].replace(",", "") if found else "", sep=" ").reshape(-1, columns)
+    match = rows.match(text)
+    return np.fromstring(match[0].replace(",", "") if match else "", sep=" ").reshape(-1, columns)
 
 
 def _contradiction(run: ParsedRun, table: Any) -> str | None:
@@ -66,9 +66,9 @@ def _contradiction(run: ParsedRun, table: Any) -> str | None:
         (f"percentile {p.percentile:g}", p.latency_us, latency_us[n - 1 - (p.beyond or 0)], 0.0026)
         for p in run.percentiles
     ]
-    for what, told, found, slack in checks:
-        if told is not None and abs(told - found) > slack:
-            return f"{CONTRADICTION}{what} is {told:g}, of the packets {found:.3f}"
+    for what, printed, computed, slack in checks:
+        if printed is not None and abs(printed - computed) > slack:
+            return f"{CONTRADICTION}{what} is {printed:g}, of the packets {computed:.3f}"
     return None
 
 

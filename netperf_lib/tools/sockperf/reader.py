@@ -90,8 +90,8 @@ def sightings(text: str) -> Iterator[int]:
 
 def _repeats(text: str, start: int, log: int) -> bool:
     """Return whether the log that begins at `log` has the totals of the run that begins at `start`."""
-    mine, its = (re.compile(r"\[Total Run\].*").search(text, *span) for span in ((start, log), (log, log + 500)))
-    return bool(mine and its and mine[0] == its[0])
+    own, its = (re.compile(r"\[Total Run\].*").search(text, *span) for span in ((start, log), (log, log + 500)))
+    return bool(own and its and own[0] == its[0])
 
 
 # --- one run ----------------------------------------------------------------------------------------------------------
@@ -184,30 +184,30 @@ def _fill(run: Draft, text: str) -> None:
     run.version = m[1] if (m := re.search(r"version #(\S+) ?==", text)) else None
     run.parameters, mode = _parameters(text)
     run.test = mode
-    said, percentiles, cut = _lines(text)
+    lines, percentiles, cut = _lines(text)
     last = text.splitlines()[-1].strip() if text else ""
-    found = _figures(said)
-    latency, throughput = {"average", "observations"} & said.keys(), {"rate", "bandwidth"} & said.keys()
-    run.test = "throughput" if throughput else mode or _latency_mode(found, run.parameters)
+    figures = _figures(lines)
+    latency, throughput = {"average", "observations"} & lines.keys(), {"rate", "bandwidth"} & lines.keys()
+    run.test = "throughput" if throughput else mode or _latency_mode(figures, run.parameters)
     if not latency and not throughput:
         raise Damaged(_why_nothing(text, last))
     if latency and throughput:
         raise Contradictory("figures of two modes in one run: a line between them is damaged")
-    if lost := _lost(said, percentiles):
+    if lost := _lost(lines, percentiles):
         raise Contradictory(f"lines are lost, or of another process: {lost}")
-    if wrong := contradiction(found, percentiles, run.parameters, run.test):
+    if wrong := contradiction(figures, percentiles, run.parameters, run.test):
         raise Contradictory(CONTRADICTION + wrong)
-    wanted = _throughput(run, said, found) if throughput else _latencies(run, said, found, percentiles)
-    if gone := [f"{metric} (a line is missing)" for key, metric in wanted.items() if key not in said]:
+    metrics = _throughput(run, lines, figures) if throughput else _latencies(run, lines, figures, percentiles)
+    if gone := [f"{metric} (a line is missing)" for key, metric in metrics.items() if key not in lines]:
         run.warnings.append(f"without {', '.join(gone)}")
-    if cut or ("bandwidth" if throughput else "min") not in said:
+    if cut or ("bandwidth" if throughput else "min") not in lines:
         run.warnings.append(f"the log ends early, after {last!r}")
     run.warnings += [m.strip() for m in _COMPLAINTS.findall(text)]
 
 
 def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[float, float], bool]:
     """Return the figures of each line by its name, the percentiles, and whether the last line is cut."""
-    said: dict[str, tuple[str, ...]] = {}
+    figures: dict[str, tuple[str, ...]] = {}
     percentiles: dict[float, float] = {}
     cut = False
     rows = text.splitlines(keepends=True)
@@ -215,9 +215,9 @@ def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[float, float], b
         anchor = _ANCHOR.search(row)
         if not anchor:
             continue
-        whole = row.rstrip() + "\n" if row.endswith("\n") else row
+        complete = row.rstrip() + "\n" if row.endswith("\n") else row
         candidates = _CANDIDATES[str(anchor.lastgroup)]
-        name, m = next(((n, m) for n, p in candidates if (m := p.search(whole))), ("", None))
+        name, m = next(((n, m) for n, p in candidates if (m := p.search(complete))), ("", None))
         if m is None or (name == "percentile" and float(m[1]) not in {*_NAMES, 99.5}):
             cut = row is rows[-1] and not row.endswith("\n")
             if not cut:
@@ -226,17 +226,17 @@ def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[float, float], b
         if name == "percentile":
             name = f"percentile {m[1]}"
             percentiles[float(m[1])] = float(m[2])
-        if said.setdefault(name, m.groups()) != m.groups():
+        if figures.setdefault(name, m.groups()) != m.groups():
             raise Contradictory(f"two different values of {name}: {row.strip()!r} is the second")
-    return said, percentiles, cut
+    return figures, percentiles, cut
 
 
-def _throughput(run: Draft, said: Mapping[str, tuple[str, ...]], found: Mapping[str, Figure]) -> dict[str, str]:
+def _throughput(run: Draft, lines: Mapping[str, tuple[str, ...]], figures: Mapping[str, Figure]) -> dict[str, str]:
     """Take the figures of throughput mode; return the lines that it prints, each with its metric."""
-    if "sent" in said and "bandwidth" in said and "rate" not in said:
+    if "sent" in lines and "bandwidth" in lines and "rate" not in lines:
         raise Contradictory("lines are lost, or of another process: the message rate")
-    rate, bandwidth, size = found.get("rate"), found.get("bandwidth"), run.parameters.get("message_bytes")
-    sent, seconds = found.get("sent"), found.get("sent_s")
+    rate, bandwidth, size = figures.get("rate"), figures.get("bandwidth"), run.parameters.get("message_bytes")
+    sent, seconds = figures.get("sent"), figures.get("sent_s")
     run.metrics = {
         "message_rate_per_s": rate.value if rate else None,
         "throughput_sent_bps": bandwidth.value * 2**20 * 8 if bandwidth else None,
@@ -250,44 +250,44 @@ def _throughput(run: Draft, said: Mapping[str, tuple[str, ...]], found: Mapping[
 
 def _latencies(
     run: Draft,
-    said: Mapping[str, tuple[str, ...]],
-    found: Mapping[str, Figure],
+    lines: Mapping[str, tuple[str, ...]],
+    figures: Mapping[str, Figure],
     percentiles: Mapping[float, float],
 ) -> dict[str, str]:
     """Take the figures of the other modes; return the lines that they print, each with its metric."""
-    rtt = "rtt" in (*said.get("average", ())[:1], said.get("summary", ("",))[0].replace("Round trip", "rtt"))
+    rtt = "rtt" in (*lines.get("average", ())[:1], lines.get("summary", ("",))[0].replace("Round trip", "rtt"))
     run.basis = "rtt" if rtt or run.parameters.get("full_rtt") else "latency_oneway"
-    value = {name: figure.value for name, figure in found.items()}
+    value = {name: figure.value for name, figure in figures.items()}
     n = value.get("observations")
     run.metrics = _latency(value, percentiles, run.basis)
     run.percentiles = tuple(
         Percentile(p, v, None if n is None else beyond_of(p, n)) for p, v in sorted(percentiles.items())
     )
-    wanted = {"valid": "duration_measured_s", "losses": "lost_count"}
-    if any(name.startswith("percentile") and name.endswith("000") for name in said):
+    metrics = {"valid": "duration_measured_s", "losses": "lost_count"}
+    if any(name.startswith("percentile") and name.endswith("000") for name in lines):
         # since 2.8 these are printed for any number of observations
         least = 25.0 if n and n >= 4 else 50.0
-        wanted |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p != 95.0 and p >= least}
-    if "summary" in said or "full_rtt" in run.parameters:
-        wanted["average"] = f"{run.basis}_stdev_us"
-    elif "average" not in said:
-        if said.keys() & {"total", "valid", "losses"} or "min" not in said:
+        metrics |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p != 95.0 and p >= least}
+    if "summary" in lines or "full_rtt" in run.parameters:
+        metrics["average"] = f"{run.basis}_stdev_us"
+    elif "average" not in lines:
+        if lines.keys() & {"total", "valid", "losses"} or "min" not in lines:
             raise Damaged("the log does not tell whether its latencies are round trips or half round trips")
         run.warnings.append("the lines before the percentiles are missing, so half round trips are assumed")
-    return wanted
+    return metrics
 
 
-def _figures(said: Mapping[str, tuple[str, ...]]) -> dict[str, Figure]:
+def _figures(lines: Mapping[str, tuple[str, ...]]) -> dict[str, Figure]:
     """Return the figures of the lines by name."""
-    found: dict[str, Figure] = {}
-    for line, groups in said.items():
+    figures: dict[str, Figure] = {}
+    for line, groups in lines.items():
         if line == "bandwidth":
-            found |= {"bandwidth": mebibytes(*groups[:2]), "bandwidth_bits": mebibytes(*groups[2:])}
+            figures |= {"bandwidth": mebibytes(*groups[:2]), "bandwidth_bits": mebibytes(*groups[2:])}
             continue
         names = _LINES.get(line, ("", ""))[1].split()
         pairs = zip(names, groups, strict=False)
-        found |= {n: Figure.printed(g) for n, g in pairs if g is not None and n not in ("-", "rtt")}
-    return found
+        figures |= {n: Figure.printed(g) for n, g in pairs if g is not None and n not in ("-", "rtt")}
+    return figures
 
 
 def _why_nothing(text: str, last: str) -> str:
@@ -302,46 +302,46 @@ def _why_nothing(text: str, last: str) -> str:
 
 def _parameters(text: str) -> tuple[dict[str, str | int | float | bool], str | None]:
     """Return the settings that the log states, and the mode if it shows a command."""
-    found: dict[str, str | int | float | bool] = {}
+    parameters: dict[str, str | int | float | bool] = {}
     if m := re.search(r"IP = (\S+)\s+PORT = +(\d+) # (TCP|UDP)", text):
-        found |= {"server": m[1], "port": int(m[2]), "protocol": m[3].lower()}
+        parameters |= {"server": m[1], "port": int(m[2]), "protocol": m[3].lower()}
     if m := re.search(r"using msg-size=(\d+)", text) or re.search(r"\t(?<=^\t)msg_size = (\d+)", text, re.MULTILINE):
-        found["message_bytes"] = int(m[1])
+        parameters["message_bytes"] = int(m[1])
     if m := re.search(r"test was performed using the following parameters: (.*)\n", text):
         names = {"mps": "mps", "burst": "burst", "reply-every": "reply_every", "msg-size": "message_bytes"}
         for key, value in re.findall(r"--([a-z-]+)=(\d+)(?=\s|$)", m[1]):
             if key in names:
-                found[names[key]] = int(value)
+                parameters[names[key]] = int(value)
             elif key == "time":
-                found["duration_s"] = float(value)
+                parameters["duration_s"] = float(value)
         if "--full-rtt" in m[1]:
-            found["full_rtt"] = True
+            parameters["full_rtt"] = True
     if m := re.search(r"burst of (\d+) messages", text):
-        found["burst"] = int(m[1])
+        parameters["burst"] = int(m[1])
     command = _COMMANDS.search(text)
-    return found, _MODES.get(command[1], command[1]) if command else None
+    return parameters, _MODES.get(command[1], command[1]) if command else None
 
 
-def _latency_mode(found: Mapping[str, Figure], parameters: Mapping[str, str | int | float | bool]) -> str | None:
+def _latency_mode(figures: Mapping[str, Figure], parameters: Mapping[str, str | int | float | bool]) -> str | None:
     """Tell ping-pong (each message waits for the previous answer) from under-load by the counts."""
     if int(parameters.get("reply_every", 1)) > 1:
         return "under-load"
-    if "total_sent" not in found or "dropped" not in found:
+    if "total_sent" not in figures or "dropped" not in figures:
         return None
-    waiting = found["total_sent"].value - found["total_received"].value - found["dropped"].value
+    waiting = figures["total_sent"].value - figures["total_received"].value - figures["dropped"].value
     return "ping-pong" if waiting <= max(1, int(parameters.get("burst", 1))) else "under-load"
 
 
-def _lost(said: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
+def _lost(groups: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
     """Say which lines are missing between others; None if none are, even if the log begins late or ends early."""
     printed = [p for p in _NAMES if p != 95.0]
     lines: list[str | float] = ["average", "losses", "observations", "max", *printed, "min"]
-    there = [name in said or name in percentiles for name in lines]
-    if not {"average", "observations"} & said.keys():
+    there = [name in groups or name in percentiles for name in lines]
+    if not {"average", "observations"} & groups.keys():
         return None
     first, last = there.index(True), len(there) - 1 - there[::-1].index(True)
     # with few observations not every percentile is printed
-    n, most = int(said.get("observations", ("100000",))[0]), max(percentiles, default=0)
+    n, most = int(groups.get("observations", ("100000",))[0]), max(percentiles, default=0)
     missing = [x for x, t in zip(lines[first:last], there[first:last], strict=True) if not t]
     missing = [x for x in missing if isinstance(x, str) or (n >= 100 and (x < most or n >= 100_000))]
     return ", ".join(f"percentile {n:g}" if isinstance(n, float) else str(n) for n in missing) or None
