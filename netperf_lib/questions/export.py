@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..data.load import Fleet, Results, read
-from ..errors import NothingToReport, StatsError, UsageError, as_cell, pip_install
+from ..errors import NothingToReport, UsageError, as_cell, pip_install
 from ..metrics import COMPARED
 from .compare import compare
 from .observe import levels
@@ -52,7 +52,7 @@ def export(
     tables = {"runs": results.runs, "levels": _levels(results)}
     if isinstance(results, Results):
         tables["intervals"] = results.intervals
-        with suppress(StatsError):  # nothing was declared
+        if results.contrasts or results.added:
             tables["verdicts"] = compare(results).to_frame()
     folder = Path(into)
     folder.mkdir(parents=True, exist_ok=True)

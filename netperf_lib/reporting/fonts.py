@@ -15,7 +15,7 @@ from typing import Any
 
 SELECTORS = "\ufe0e\ufe0f"
 """They choose between a black and a coloured picture, which is spelled out anyway."""
-MARKS = "".join(chr(c) for c in range(0x300, 0x20F0) if unicodedata.category(chr(c)).startswith("M"))
+COMBINING = "".join(chr(c) for c in range(0x300, 0x20F0) if unicodedata.category(chr(c)).startswith("M"))
 """Marks that combine with the character before them: not where that is spelled out."""
 
 
@@ -66,7 +66,7 @@ def printable(*texts: str) -> tuple[str, str, dict[str, Any]]:
     wide -= {c for c in wide if ord(c) in base}
     cjk = {c for c in wide if ord(c) in japanese}
     lacking = re.escape("".join(sorted(wide - cjk - {*SELECTORS})))
-    pattern = re.compile(f"[{SELECTORS}]+|[{lacking or chr(0)}][{MARKS}]*")
+    pattern = re.compile(f"[{SELECTORS}]+|[{lacking or chr(0)}][{COMBINING}]*")
     first, second = (pattern.sub(lambda m: "" if m[0][0] in SELECTORS else _spelled(m[0]), text) for text in texts)
     further = {"fonts": ["IPAexGothic"] if cjk else [], "composed": f"[{''.join(composed)}]+" if composed else None}
     return first, second, further

@@ -34,7 +34,7 @@ LINE = 94
 """Characters of the monospaced font that fit on a line."""
 LINES = 400
 """Lines of printed output that a report shows; the middle of a longer output is left out, with a note."""
-WORDS = ("words", "findings")
+WORDS = ("words", "findings", "headline")
 """Kinds of blocks whose content is sentences."""
 PICTURES = {"image/svg+xml": ".svg", "image/png": ".png", "image/jpeg": ".jpg"}
 

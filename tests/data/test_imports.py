@@ -372,9 +372,9 @@ OWN = "rack {rack}/*run{round}.log"
             [
                 "Placement: latency",
                 "figures, no verdicts",
-                "ppg, provider Azure 39.4 µs – – –",
-                "cross-region – – 721 Mbit/s 2.55 Gbit/s",
-                "cross-zone, provider Oracle 261 µs – – –",
+                "ppg 39.4 µs – 7.55 Gbit/s –",
+                "cross-region 9.9 ms – 721 Mbit/s 2.55 Gbit/s",
+                "cross-zone, provider Oracle 261 µs 16 Gbit/s – –",
                 "Best is ad3 → ad1 with 114 µs, worst ad1 → ad2 with 402 µs",
             ],
             [

@@ -31,6 +31,7 @@ import netperf_lib as npl
 from netperf_lib import cli
 from netperf_lib.cli import npl as command
 from netperf_lib.data.imports import is_one_line, labels_template, read_logs, understand
+from netperf_lib.data.layout import imported_records, packed_records
 from netperf_lib.errors import CONTROL, NetperfError, UsageError, as_cell, visible
 from netperf_lib.experiment.yaml import read_experiment
 from netperf_lib.questions import lines
@@ -339,15 +340,17 @@ def escapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"tcp_lat:\n    latency  =  {50 + 20 * i + number} us\n")
     mine = Path(npl.import_logs(folder / "logs", pattern="{placement}/r{round}.txt", into=folder / "mine").path)
-    for record in mine.glob("raw/*/run.json"):
-        before = record.read_bytes()
-        written = json.loads(before)
+    [packed] = mine.glob("raw/*/runs.json.gz")
+    records = list(imported_records(packed.read_bytes()).values())
+    for written in records:
         if written["trial"]["placement"] == "zone":
             written["trial"]["placement"] = ESCAPES[:-1]
-            record.write_text(json.dumps(written))
-            [digests] = mine.glob("digests/*")
-            old, new = (hashlib.sha256(data).hexdigest() for data in (before, record.read_bytes()))
-            digests.write_text(digests.read_text().replace(old, new))
+    changed = packed, packed.with_name("run.json"), next(mine.glob("digests/*"))  # each holds the digest of the former
+    before = packed.read_bytes(), changed[1].read_bytes()
+    packed.write_bytes(packed_records(records))
+    for data, file, holder in zip(before, changed, changed[1:], strict=False):
+        old, new = (hashlib.sha256(content).hexdigest() for content in (data, file.read_bytes()))
+        holder.write_text(holder.read_text().replace(old, new))
     shutil.rmtree(mine / "tables", ignore_errors=True)
     (mine / "raw" / ESCAPES[:-1]).mkdir()
     return mine
