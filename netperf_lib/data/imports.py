@@ -61,6 +61,9 @@ FILE, RUN = "file", "run"
 _FLAGS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 _CLOSE = 0.8
 """Similarity to a known column from which on a column counts as misspelled."""
+_MOST_PROBLEMS = 20
+"""Problems that are shown at once."""
+_TIMES = re.compile(r"20\d\d-?\d\d-?\d\d[T ]\d\d:?\d\d(:?\d\d)?(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?")
 _DAY_S = 24 * 3600.0
 
 
@@ -128,6 +131,9 @@ class Labels:
                 problems.append(f"{source}: unknown column {name!r}; did you mean {near[0]!r}?")
         _refuse(problems)
         cells = table.astype(object).where(table.notna(), None).to_dict("records")
+        if "started_utc" not in names:
+            clock = next((n for n in names if n not in COLUMNS and _are_times(table.iloc[:, names.index(n)])), None)
+            names = ["started_utc" if n == clock else n for n in names]
         self.rows: list[tuple[str, dict[str, Any]]] = []
         for number, cell in enumerate(cells, 2):  # the header is line 1
             row = {n: c for n, c in zip(names, cell.values(), strict=True) if c is not None and str(c).strip() != ""}
@@ -165,6 +171,12 @@ def _decoded(data: bytes) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return data.decode("cp1252", errors="replace")
+
+
+def _are_times(cells: pd.Series) -> bool:
+    """Whether a column holds a date and time of day for each run: when it was started, whatever it is called."""
+    text = [str(cell).strip() for cell in cells]
+    return 1 < len(set(text)) == len(text) and all(map(_TIMES.fullmatch, text))
 
 
 def _column(heading: str) -> str:
@@ -324,8 +336,9 @@ def _with_warnings(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
 def _refuse(problems: Sequence[str]) -> None:
     if problems:
         once = list(dict.fromkeys(problems))
-        head = "" if len(once) == 1 else f"{len(once)} problems, nothing was imported:\n"
-        raise UsageError(head + "\n".join(once))
+        head = "" if len(once) == 1 else f"{len(once):,} problems, nothing was imported:\n"
+        more = f"\nand {len(once) - _MOST_PROBLEMS:,} more" if len(once) > _MOST_PROBLEMS else ""
+        raise UsageError(head + "\n".join(once[:_MOST_PROBLEMS]) + more)
 
 
 def _several(files: Location | Iterable[Location]) -> list[Location]:

@@ -8,7 +8,7 @@ matter on one path only, so it is compared at each placement. All of these compa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,8 @@ class Measure:
     obs : Observations
     levels : DataFrame
         A row for each condition: ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``.
+    names : list of str
+        Names of the conditions.
     factors : list of str
         What splits the conditions; the columns that describe the two ends of a path are one factor, ``pair``.
     """
@@ -76,15 +78,13 @@ class Measure:
         self.factors = [f for f in self.obs.by if f not in ends] + ([PAIR] if ends else [])
         self._facts = self.obs.facts.to_dict("index")
         self._rows = self.levels.to_dict("index")
+        self.names: list[str] = list(self.levels.index)
+        self._slices: dict[str, list[str]] = {}
+        self._sides: dict[Hashable, str | None] = {}
 
     def _narrow(self, name: str, level: Any) -> None:
         self.where[name] = level
         self.obs = observe(self.runs, self.name, where=self.where)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the conditions."""
-        return list(self.levels.index)
 
     def fact(self, condition: str, name: str) -> Any:
         """Level of any factor in a condition; None if it is not known."""
@@ -101,6 +101,13 @@ class Measure:
     def other_factors(self, name: str) -> list[str]:
         """The factors that split besides this one."""
         return [g for g in self.factors if g not in (name, PAIR)]
+
+    def varying(self, name: str) -> list[str]:
+        """The other factors that vary among the conditions in which this one varies."""
+        if name not in self._slices:
+            wide = [c for c in self.names if any(c != d and self.same(c, d, name) for d in self.names)]
+            self._slices[name] = [g for g in self.other_factors(name) if len({self.at(c, g) for c in wide}) > 1]
+        return self._slices[name]
 
     def same(self, one: str, two: str, name: str) -> bool:
         """Whether two conditions differ in nothing but this factor."""
@@ -135,8 +142,10 @@ class Measure:
                 within = ordinary if len(ordinary) > 1 else within
             count = Counter(self.at(c, "placement") for c in within) if "placement" in self.factors else {}
             within = [c for c in within if count.get(self.at(c, "placement")) != 1] if count else within
-        for level in dict.fromkeys(self.at(c, name) for c in within):
-            some = [c for c in within if self.at(c, name) == level]
+        levels: dict[Any, list[str]] = {}
+        for c in within:
+            levels.setdefault(self.at(c, name), []).append(c)
+        for some in levels.values():
             for g in self.other_factors(name):
                 some = [c for c in some if self.at(c, g) == self.ordinary(g)] or some
             rows += some
@@ -149,12 +158,17 @@ class Measure:
 
     def find(self, side: dict[str, Any]) -> str | None:
         """The one condition that a side of a contrast names; None if there are several or none."""
-        matches = [c for c in self.obs.matching(side) if c in self._rows]
-        return matches[0] if len(matches) == 1 else None
+        key = frozenset(side.items())
+        if key not in self._sides:
+            matches = [c for c in self.obs.matching(side) if c in self._rows]
+            self._sides[key] = matches[0] if len(matches) == 1 else None
+        return self._sides[key]
 
     def side(self, condition: str) -> dict[str, Any]:
         """A side of a contrast that names exactly this condition."""
-        return {f: self._rows[condition][f] for f in self.obs.by} | self.where
+        levels = {f: self._rows[condition][f] for f in self.obs.by} | self.where
+        self._sides[frozenset(levels.items())] = condition
+        return levels
 
 
 def judge_conditions(measures: Sequence[Measure], contrasts: Sequence[Contrast], alpha: float) -> Family:

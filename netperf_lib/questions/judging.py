@@ -130,11 +130,11 @@ def judge_pairs(chosen: Sequence[Pair], alpha: float = ALPHA, *, declared: bool 
 
     Runs of two measurements share no round, and are compared unpaired.
     """
-    blocks = {id(p.obs): Blocks(p.obs) for p in chosen}
+    blocks = {key: Blocks(obs) for key, obs in {id(p.obs): p.obs for p in chosen}.items()}
     samples = []
     for p in chosen:
-        of, rows = blocks[id(p.obs)], p.obs.conditions.loc[[p.a, p.b]]
-        differ = {f for f in p.obs.by if plain(rows[f].iloc[0]) != plain(rows[f].iloc[1])}
+        of = blocks[id(p.obs)]
+        differ = set(differing(p))
         words = side_words(p)
         a, b = of.side((p.a,)), of.side((p.b,))
         warnings = [] if MEASUREMENT in p.obs.by else _confounded(of, (a, b), {*p.obs.by}, differ)
@@ -148,10 +148,15 @@ def judge_pairs(chosen: Sequence[Pair], alpha: float = ALPHA, *, declared: bool 
     return replace(judge_samples(samples, alpha=alpha, ok=ok, failed=failed), declared=0)
 
 
+def differing(pair: Pair) -> list[str]:
+    """The factors in which two conditions differ."""
+    held = pair.obs.conditions
+    return [f for f in pair.obs.by if plain(held.at[pair.a, f]) != plain(held.at[pair.b, f])]
+
+
 def side_words(pair: Pair) -> dict[str, Any]:
     """What the sides are called, and what they share."""
-    obs, rows = pair.obs, pair.obs.conditions.loc[[pair.a, pair.b]]
-    differ = [f for f in obs.by if plain(rows[f].iloc[0]) != plain(rows[f].iloc[1])]
+    obs, differ = pair.obs, differing(pair)
     names = level_names(obs, differ)
     shared = [f for f in obs.by if f not in differ]
     return {"names": (names[pair.a], names[pair.b]), "context": level_names(obs, shared)[pair.a] if shared else ""}

@@ -42,6 +42,8 @@ ALIKE = 1.03
 """Levels within this ratio are said together, with one figure."""
 FEW = 6
 """Conditions whose figures are listed where no factor has a sentence."""
+MANY = 12
+"""Of more levels than this a sentence has the range."""
 OBVIOUS = 10.0
 """A difference of this size needs no sentence: the figures say it."""
 LONG = 240
@@ -370,8 +372,7 @@ def _level_name(m: Measure, condition: str, name: str, among: Sequence[str]) -> 
 
 def _slice(m: Measure, condition: str, name: str) -> str:
     """Levels of the other factors, of those that vary among the conditions in which the factor varies."""
-    wide = [c for c in m.names if any(c != d and m.same(c, d, name) for d in m.names)]
-    varying = [g for g in m.other_factors(name) if len({m.at(c, g) for c in wide}) > 1]
+    varying = m.varying(name)
     shown = [g for g in varying if m.at(condition, g) is not None or len(varying) == 1]
     return ", ".join(factor(g).level_words(m.at(condition, g)) for g in shown)
 
@@ -402,6 +403,10 @@ def _value(m: Measure, values: Sequence[float], condition: str) -> str:
 
 def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *, ladder: bool = False) -> str:
     """``ppg 39.7 µs, same-zone and cross-zone 57, cross-region 9.85 ms``: a unit is said where it changes."""
+    if len(conditions) > MANY:
+        ranked = sorted(conditions, key=lambda row: m.value(row[1]))
+        span = _value(m, [m.value(c) for _, c in (ranked[0], ranked[-1])], ranked[0][1])
+        return f"{span} on {len(ranked):,} levels (lowest {ranked[0][0]}, highest {ranked[-1][0]})"
     groups = _alike(m, conditions, ladder=ladder)
     parts: list[str] = []
     last_unit = ""

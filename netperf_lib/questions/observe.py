@@ -10,6 +10,8 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -61,7 +63,8 @@ SEVERAL = "(several)"
 _PROPERTIES = ("vm_size", "region", "zone")
 _MEANS = ("tool", "test", "protocol", "direction")
 _MOST_LEVELS = 12
-"""A column of the user's with more different fractions than this holds measurements, and is no factor."""
+"""A column of the user's with more different fractions, times or running numbers than this is no factor."""
+_CLOCK = re.compile(r"\d{4}-?\d\d-?\d\d[T _-]?\d\d:?\d\d")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +106,8 @@ class Observations:
     _source: pd.DataFrame = field(repr=False)
     _rows: Codes = field(repr=False)
     _names: npt.NDArray[np.object_] = field(repr=False)
+    _words: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict, init=False, repr=False)
+    """What `level_names` made, for each of a thousand comparisons asks it for the same."""
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -274,15 +279,14 @@ def levels(
     {12}
     """
     obs = observed(data, metric, by, where=where, pool=pool)
-    groups = dict(iter(obs.table.groupby("condition", sort=False)))
+    groups = dict(iter(obs.complete.groupby("condition", sort=False, observed=True)))
+    states = Counter(zip(obs.table["condition"], obs.table["state"], strict=True))
     rows = []
     for name in obs.conditions.index:
-        complete = groups[name][groups[name]["state"] == "ok"].sort_values(["unit", "round"])
-        x = complete["value"].to_numpy(float)
-        states = groups[name]["state"].value_counts()
+        x = groups[name][obs.metric].to_numpy(float) if name in groups else np.array([])
         row: dict[str, Any] = {"n": len(x)}
         if len(x):
-            one = level_of(complete.rename(columns={"value": obs.metric}), obs.metric, confidence)
+            one = level_of(groups[name], obs.metric, confidence)
             row["median"] = one.median
             if len(x) > 1:
                 bounds = {"low": one.low, "high": one.high, "smallest": x.min(), "largest": x.max()}
@@ -290,7 +294,7 @@ def levels(
         limit = obs.facts["advertised_bps"].get(name) if "advertised_bps" in obs.facts else None
         if obs.metric.startswith("throughput") and isinstance(limit, float) and len(x):
             row["share_of_limit"] = row["median"] / limit
-        rows.append(row | {state: int(states.get(state, 0)) for state in ("failed", "missing")})
+        rows.append(row | {state: states[name, state] for state in ("failed", "missing")})
     heads = "n median low high smallest largest confidence share_of_limit failed missing".split()
     table = pd.DataFrame(rows, index=obs.conditions.index).reindex(columns=heads)
     table = pd.concat([obs.conditions, table], axis=1)
@@ -516,6 +520,24 @@ class _Projection:
         self.value = self._numbers(metric)[rows]
         self.ok = self._state("ok")[rows] & np.isfinite(self.value)
         self.codes = {c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()}
+        self.counters = [c for c in self.codes if c not in asked and self._is_counter(c)]
+        if self.counters:
+            names = _listed([_label(c) for c in self.counters])
+            self.notes.append(f"{names} {'tell' if len(self.counters) > 1 else 'tells'} runs apart, and no conditions")
+
+    def _is_counter(self, name: str) -> bool:
+        """Whether a label of the user's names a run: times, or numbers in sequence, none of them in two rounds."""
+        if name in FACTORS or name == MEASUREMENT:
+            return False
+        codes, first = np.unique(self.codes[name], return_index=True)
+        if len(codes) <= _MOST_LEVELS or codes[0] < 0:
+            return False
+        if len(np.unique(_joined(len(self.rows), self.codes[name], self.block))) > len(codes):
+            return False
+        words = [str(v) for v in self.every[name].iloc[self.rows[first]]]
+        numbers = sorted(int(w) for w in words if w.isdecimal())
+        in_sequence = len(numbers) == len(words) and numbers[-1] - numbers[0] + 1 == len(words)
+        return in_sequence or all(map(_CLOCK.match, words))
 
     def _numbers(self, name: str) -> npt.NDArray[np.float64]:
         if name not in self.every:
@@ -591,7 +613,8 @@ class _Projection:
 
     def _candidates(self) -> list[tuple[str, ...]]:
         """Factors that may split, in order; both hosts are one, and so is a property of both."""
-        names = sorted((c for c in self.codes if c not in self.asked and c not in self.pooled), key=_rank)
+        unasked = set(self.codes) - {*self.asked, *self.pooled, *self.counters}
+        names = sorted(unasked, key=_rank)
         both = [tuple(f"{side}_{what}" for side in ("client", "server")) for what in _PROPERTIES]
         *properties, hosts = (tuple(c for c in pair if c in names) for pair in (*both, ("client", "server")))
         alone = [(c,) for c in names if not any(c in pair for pair in (*properties, hosts))]
@@ -784,7 +807,9 @@ def _label(name: str) -> str:
 
 
 def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
-    """What to call each condition by the levels of these factors alone."""
+    """What to call each condition by the levels of these factors alone; made once for `obs`."""
+    if (known := obs._words.get(tuple(names))) is not None:
+        return known
     unique = obs.conditions[list(names)].drop_duplicates()
     held = {str(c): [*map(plain, column)] for c, column in obs.facts.loc[unique.index].items()}
     held |= {c: [*map(plain, unique[c])] for c in names}
@@ -792,7 +817,8 @@ def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
     varying = [c for c, levels in facts.items() if len(levels) > 1 or repr(SEVERAL) in levels]
     words = dict(zip(zip(*(held[c] for c in names), strict=True), condition_names(names, held, varying), strict=True))
     keys = zip(*(map(plain, obs.conditions[c]) for c in names), strict=True)
-    return dict(zip(map(str, obs.conditions.index), map(words.__getitem__, keys), strict=True))
+    obs._words[tuple(names)] = dict(zip(map(str, obs.conditions.index), map(words.__getitem__, keys), strict=True))
+    return obs._words[tuple(names)]
 
 
 def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varying: Collection[str]) -> list[str]:

@@ -533,3 +533,23 @@ def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> Non
     assert not left.exists()
     assert len(list(mine.glob("raw/*/run.json"))) == 2
     assert not (mine / "collector.json").exists()
+
+
+def test_a_column_of_times_is_when_the_runs_began(tmp_path: Path) -> None:
+    names = [f"{n}.txt" for n in range(3)]
+    for n, name in enumerate(names):
+        (tmp_path / name).write_text(QPERF.read_text().replace("39", f"{39 + n}"))
+    times = ["2026-11-02T06:00:00Z", "2026-11-02 06:01:00", "2026-11-02 06:02"]
+    labels = pd.DataFrame({"file": names, "when": times, "shift": "2026-11-02 06:00"})
+    runs = import_logs([tmp_path / n for n in names], labels=labels, into=tmp_path / "mine").runs
+    assert runs["started_utc"].dt.minute.to_list() == [0, 1, 2]
+    assert "when" not in runs
+    assert set(runs["shift"]) == {"2026-11-02 06:00"}, "the same for several runs: a label"
+
+
+def test_a_thousand_problems_are_not_printed(tmp_path: Path) -> None:
+    labels = pd.DataFrame({"file": [f"absent-{n}.txt" for n in range(1000)]})
+    with pytest.raises(UsageError, match="problems, nothing was imported") as error:
+        understand(QPERF, labels=labels)
+    assert len(str(error.value).splitlines()) < 25
+    assert str(error.value).endswith("more")

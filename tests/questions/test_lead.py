@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -215,3 +217,22 @@ def test_a_ladder_says_what_fills_the_path_and_what_more_costs(
         assert each in said, (each, said)
     for each in never:
         assert each not in said, (each, said)
+
+
+def test_a_thousand_levels_take_no_more_work_each_than_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: Counter[str] = Counter()
+
+    def counted(where: str, name: str) -> None:
+        module = import_module(f"netperf_lib.questions.{where}")
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, **k: counts.update([name]) or function(*a, **k))
+
+    counted("judging", "Blocks")
+    counted("observe", "condition_names")
+    for size in (10, 300):
+        counts.clear()
+        found = lead_paragraph(table({f"level-{n}": 40.0 + n / 100 for n in range(size)}, rounds=1))
+        assert len(found.family) == size - 1
+        assert counts["Blocks"] == 1, "the observations are made into arrays once"
+        assert counts["condition_names"] < 8, "and named once for each set of factors"
+    assert found.lines[0].startswith("Placement: latency 39 to 44 µs on 300 levels (lowest level-"), found.lines[0]

@@ -263,3 +263,20 @@ def test_the_streams_of_the_lesson_are_not_those_of_a_load(recorded: Any) -> Non
     in_flight = medians[1] * 2 * one_way * 1e-6 / 8
     assert npl.workshop._rate(recorded.runs).to_dict() == pytest.approx(medians)
     assert npl.workshop._flight(recorded.runs) == pytest.approx(in_flight)
+
+
+def test_times_and_running_numbers_are_no_conditions() -> None:
+    rounds = pd.Series(range(1, 21))
+    runs = pd.DataFrame({"round": rounds, "status": "ok", "tool": "qperf", "test": "tcp_lat", "placement": "ppg"})
+    runs["latency_oneway_us"] = 40.0 + rounds
+    runs["began"] = [f"2026-11-02T06:{n:02}:00Z" for n in rounds]
+    runs["minute"] = rounds.astype(str).str.zfill(4)
+    obs = npl.observe(runs, "latency_oneway_us")
+    assert list(obs.conditions.index) == ["ppg"]
+    assert obs.notes == ("began and minute tell runs apart, and no conditions",)
+    assert len(npl.observe(runs, "latency_oneway_us", by="minute").conditions) == 20, "unless they are asked for"
+    sites = runs.drop(columns=["began", "minute"]).assign(site=[f"site {n}" for n in rounds])
+    assert len(npl.observe(sites, "latency_oneway_us").conditions) == 20, "names are conditions"
+    days = runs.drop(columns=["began", "minute"]).loc[runs.index.repeat(2)].reset_index(drop=True)
+    days = days.assign(round=range(1, 41), rack=[f"{n}" for n in rounds.repeat(2)])
+    assert len(npl.observe(days, "latency_oneway_us").conditions) == 20, "a number that comes back is a level"
