@@ -391,43 +391,39 @@ def compare(
     from .stats import Family
 
     factors = by.split(",") if by else []
-    found: Family | BeforeAfter | answer.Answer
+    result: Family | BeforeAfter | answer.Answer
     lead: Sequence[str] = ()
     held: Sequence[tuple[str, str]] = ()
     if after is not None:
-        found = compare_conditions(folder, after, by=factors or None, where_after=where_after or None, **options)
+        result = compare_conditions(folder, after, by=factors or None, where_after=where_after or None, **options)
     elif factors:
-        found = answer.ask(folder, by=factors, **options)
+        result = answer.ask(folder, by=factors, **options)
     else:
-        found, paragraph = conclude(folder, **options)
+        result, paragraph = conclude(folder, **options)
         lead, held = paragraph.lines, paragraph.held
-    family = (
-        found.verdicts if isinstance(found, answer.Answer) else found if isinstance(found, Family) else found.family
-    )
+    family = result.verdicts if isinstance(result, answer.Answer) else result
+    family = family if isinstance(family, Family) else family.family
     if junit is not None:
         junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
         summary = shown.counts(c.verdict for c in family)
-        _echo(
-            json.dumps(
-                {"summary": summary, "lead": list(lead), "held_back_by": held, **found.to_dict()}, indent=2, default=str
-            )
-        )
+        document = {"summary": summary, "lead": list(lead), "held_back_by": held, **result.to_dict()}
+        _echo(json.dumps(document, indent=2, default=str))
     elif as_csv:
         from .questions.export import as_cells
 
-        _echo(as_cells(found.to_frame()).to_csv(index=False), nl=False)
+        _echo(as_cells(result.to_frame()).to_csv(index=False), nl=False)
     else:
         write = shown.markdown if as_markdown else shown.text
         if lead:
             _echo("\n\n".join(map(words.as_markdown, lead)) if as_markdown else shown.paragraph(lead), nl=True)
             _echo()
-        if isinstance(found, BeforeAfter):
-            rows, heads, notes = shown.lines(found), ("before", "after"), found.notes
+        if isinstance(result, BeforeAfter):
+            rows, heads, notes = shown.lines(result), ("before", "after"), result.notes
         else:
             rows, heads, notes = shown.lines(family, held), ("baseline", "condition"), [*family.warnings, family.note]
-        if isinstance(found, answer.Answer):
-            _echo(shown.levels_text(found.levels.reset_index(), found.metric) + "\n")
+        if isinstance(result, answer.Answer):
+            _echo(shown.levels_text(result.levels.reset_index(), result.metric) + "\n")
         _echo(write(rows, heads, notes=list(filter(None, notes))))
     if fail_on:
         _say(gate.check(family, fail_on))
@@ -457,11 +453,11 @@ def show(experiment: str, as_json: bool) -> None:
     """
     from .questions.contents import at_a_glance
 
-    found = at_a_glance(experiment)
+    experiments = at_a_glance(experiment)
     if as_json:
-        _echo(json.dumps(found, indent=2, default=str))
+        _echo(json.dumps(experiments, indent=2, default=str))
         return
-    for one in found:
+    for one in experiments:
         _echo(f"{one.pop('experiment')}: {one.pop('title')}".removesuffix(": "))
         for name, value in one.items():
             lines = [f"{k}: {v}" for k, v in value.items()] if isinstance(value, dict) else [str(value)]

@@ -76,12 +76,12 @@ def _savings(declared: Experiment, price: hosts.Price) -> list[str]:
     """What to cut first, with what it saves of the highest cost; the most first."""
     if not price.highest:
         return ["no prices are known, so no saving can be computed"] if price.currency else []
-    found = []
+    options = []
     for words, changed in estimate.cheaper(declared):
         less = hosts.cost(changed, workload=_workload(schedule(changed, seed=0))).highest
         if less is not None and price.highest - less >= 0.01 * price.highest:
-            found.append((price.highest - less, f"{words} (saves up to {price.highest - less:.2f} {price.currency})"))
-    return [words for _, words in sorted(found, reverse=True)]
+            options.append((price.highest - less, f"{words} (saves up to {price.highest - less:.2f} {price.currency})"))
+    return [words for _, words in sorted(options, reverse=True)]
 
 
 def run(

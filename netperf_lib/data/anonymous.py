@@ -191,17 +191,17 @@ def anonymous_copy(store: Store, root: Path, hidden: Iterable[str] = ()) -> tupl
 def _collect(store: Store, ins: StandIns) -> None:
     """Give all names their stand-ins before the first is replaced."""
     declared = yaml.safe_load(store.files.read("experiment.yaml"))
-    kept = {""}
+    public = {""}
     for deployment in store.deployments().values():
         ins.name("deployment", deployment.get("deployment_id"))
         for host in deployment.get("hosts", ()):
-            kept |= {str(host.get(key)) for key in ("region", "zone", "zone_physical", "vm_size")}
+            public |= {str(host.get(key)) for key in ("region", "zone", "zone_physical", "vm_size")}
             _collect_host(host, ins)
     for pair in declared.get("pairs") or ():
         for side in ("client", "server"):
             ins.name("host", pair.get(side))
     for value in _texts(declared["hosts"].get("options") or {}):
-        if value not in kept and not re.fullmatch(r"Standard_\w+|[\d.:/]+|.*\s.*", value):
+        if value not in public and not re.fullmatch(r"Standard_\w+|[\d.:/]+|.*\s.*", value):
             ins.name("resource", value, least=4)
     for run in store.runs():
         for host in (run.record.get("hosts") or {}).values():

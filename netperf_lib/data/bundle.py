@@ -65,8 +65,8 @@ def _members(folder: Path, reports: Iterable[Path]) -> Iterator[Path]:
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() and name.startswith("raw/"):
             raise StoreError(f"{path} is a link to elsewhere, which cannot be sent; put a copy in its place")
-        wanted = path in chosen if name.startswith("reports/") else _MEMBER.fullmatch(name)
-        if wanted and path.is_file() and not path.is_symlink():
+        included = path in chosen if name.startswith("reports/") else _MEMBER.fullmatch(name)
+        if included and path.is_file() and not path.is_symlink():
             yield path
 
 
@@ -105,17 +105,17 @@ def _unpacked(path: Path, size: int, _changed: int) -> Path:
         return inside[0]
     parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(prefix=".", dir=parent.parent) as scratch:
-        whole = Path(scratch, "whole")
-        whole.mkdir(mode=0o700)
+        unpacked = Path(scratch, "whole")
+        unpacked.mkdir(mode=0o700)
         try:
             with _Careful(path) as packed, tarfile.open(fileobj=packed, mode="r:") as archive:
-                name = _extract(archive, whole, max(_SMALL, _RATIO * size))
+                name = _extract(archive, unpacked, max(_SMALL, _RATIO * size))
         except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, FileExistsError) as error:
             raise StoreError(f"{path}: not the archive of an experiment, or damaged ({error})") from None
-        if not (whole / name / "experiment.yaml").is_file():
+        if not (unpacked / name / "experiment.yaml").is_file():
             raise StoreError(f"{path}: no experiment in it (no experiment.yaml)")
         shutil.rmtree(parent, ignore_errors=True)
-        whole.rename(parent)
+        unpacked.rename(parent)
     return parent / name
 
 

@@ -81,7 +81,7 @@ class LoggedRun:
     parsed: ParsedRun
     labels: Mapping[str, Any]
     """Values of the labels, typed; a label that is not given is absent."""
-    said: Mapping[str, Any] = field(default_factory=dict)
+    stated: Mapping[str, Any] = field(default_factory=dict)
     """Values of the same columns in the log."""
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Address in the log of ``client`` and ``server``, where a label gives its name."""
@@ -97,7 +97,7 @@ class LoggedRun:
 
     def get(self, column: str) -> Any:
         """Return the value of a column: from the log, else from its label, else None."""
-        return self.said.get(column, self.labels.get(column))
+        return self.stated.get(column, self.labels.get(column))
 
 
 @lru_cache(maxsize=1)
@@ -214,7 +214,7 @@ def understand(
     problems: list[str] = []
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
     used: set[str] = set()
-    found: list[LoggedRun] = []
+    logged: list[LoggedRun] = []
     for name, path in named:
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
@@ -235,14 +235,14 @@ def understand(
         if table is not None and not rows:
             problems.append(f"{name}: no row of {table.source} matches this log; add one (its cells may be empty)")
         for index, (run, after) in enumerate(zip(parsed, [*parsed[1:], None], strict=True)):
-            mine = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
-            if len(mine) > 1:
-                problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in mine)}; keep one")
-            given: dict[str, tuple[str, Any]] = {k: ("the path", v) for k, v in of_path.items()}
-            for where, row in mine[:1]:
-                given |= {k: (where, v) for k, v in row.items() if k not in (FILE, RUN)}
+            matching = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
+            if len(matching) > 1:
+                problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
+            cells: dict[str, tuple[str, Any]] = {k: ("the path", v) for k, v in of_path.items()}
+            for where, row in matching[:1]:
+                cells |= {k: (where, v) for k, v in row.items() if k not in (FILE, RUN)}
             end = max(run.line, after.line - 1) if after else None
-            found.append(_logged(path, name, index, end, run, given, problems))
+            logged.append(_logged(path, name, index, end, run, cells, problems))
     if table is not None:
         problems += [f"{w}: {r[FILE]!r} matches no log" for w, r in table.rows if w not in used and FILE in r]
         problems += [
@@ -251,7 +251,7 @@ def understand(
     if not named and not problems:
         problems.append(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
     _refuse(problems)
-    return _with_warnings(found)
+    return _with_warnings(logged)
 
 
 def _logged(
@@ -260,24 +260,24 @@ def _logged(
     index: int,
     end: int | None,
     run: ParsedRun,
-    given: Mapping[str, tuple[str, Any]],
+    cells: Mapping[str, tuple[str, Any]],
     problems: list[str],
 ) -> LoggedRun:
     """Join a run and its labels, each given with where it is from; contradictions are added to `problems`."""
-    labelled, said = _typed(given, problems), _said(run)
+    labelled, stated = _typed(cells, problems), _stated(run)
     addresses: dict[str, str] = {
-        side: str(said.pop(side))
+        side: str(stated.pop(side))
         for side in ("client", "server")
-        if side in labelled and _is_address(said.get(side)) and not _is_address(labelled[side])
+        if side in labelled and _is_address(stated.get(side)) and not _is_address(labelled[side])
     }
-    for column in labelled.keys() & said.keys():
-        if not _agree(column, labelled[column], said[column]):
-            where, value = given[column]
-            problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {said[column]!r}")
+    for column in labelled.keys() & stated.keys():
+        if not _agree(column, labelled[column], stated[column]):
+            where, value = cells[column]
+            problems.append(f"{where}: {column} is {str(value)!r}, but {name}:{run.line} says {stated[column]!r}")
     if labelled.get("started_utc") and "started_utc" not in run.parameters:
-        said.pop("started_utc", None)  # the log's clock has no zone: the label knows better
+        stated.pop("started_utc", None)  # the log's clock has no zone: the label knows better
     logged = LoggedRun(
-        path=path, name=name, index=index, end=end, parsed=run, labels=labelled, said=said, addresses=addresses
+        path=path, name=name, index=index, end=end, parsed=run, labels=labelled, stated=stated, addresses=addresses
     )
     return _with_time(logged)
 
@@ -309,7 +309,7 @@ def _with_time(run: LoggedRun) -> LoggedRun:
         at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:  # 31 February
         return run
-    return replace(run, said={**run.said, "started_utc": at.isoformat()}, warnings=(*run.warnings, TIME_OF_NAME))
+    return replace(run, stated={**run.stated, "started_utc": at.isoformat()}, warnings=(*run.warnings, TIME_OF_NAME))
 
 
 def _with_warnings(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
@@ -351,9 +351,9 @@ def _named(files: Location | Iterable[Location], problems: list[str]) -> list[tu
     A link out of a given folder, which may come from anybody, is a problem: what it leads to was not given.
     """
     names: dict[Path, str] = {}
-    for given in _several(files):
-        top = Path(given)
-        for file in map(Path, logs.expand(os.fspath(given))):
+    for location in _several(files):
+        top = Path(location)
+        for file in map(Path, logs.expand(os.fspath(location))):
             if not top.is_dir():
                 names.setdefault(file, file.name)
             elif file.is_symlink() and not file.resolve().is_relative_to(top.resolve()):
@@ -399,17 +399,17 @@ def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
     return re.compile(rf"(?:^|.*/){expression}$").match
 
 
-def _typed(given: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[str, Any]:
+def _typed(cells: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[str, Any]:
     typed: dict[str, Any] = {}
-    for column, (where, value) in given.items():
+    for column, (where, value) in cells.items():
         if not is_one_line(f"{column}{value}"):
             problems.append(f"{where}: {column} is {str(value)!a}; remove the control characters")
             continue
         try:
             typed[column] = _value(COLUMNS.get(column, "text"), value)
         except ValueError:
-            wanted = {"integer": "a whole number", "flag": "on or off", "time": "a time such as 2026-11-03T14:05:00Z"}
-            what = wanted.get(COLUMNS[column], "a number")
+            kinds = {"integer": "a whole number", "flag": "on or off", "time": "a time such as 2026-11-03T14:05:00Z"}
+            what = kinds.get(COLUMNS[column], "a number")
             problems.append(f"{where}: {column} is {str(value)!r}; write {what}")
     if (mbps := typed.pop("bandwidth_mbps", None)) is not None:
         typed.setdefault("advertised_bps", mbps * 1e6)
@@ -447,34 +447,34 @@ def _value(kind: str, value: Any) -> Any:
     return text
 
 
-def _said(run: ParsedRun) -> dict[str, Any]:
-    said = {"tool": run.tool, "test": run.test, "started_utc": run.parameters.get("started_local")}
-    said |= dict(run.parameters)
+def _stated(run: ParsedRun) -> dict[str, Any]:
+    stated = {"tool": run.tool, "test": run.test, "started_utc": run.parameters.get("started_local")}
+    stated |= dict(run.parameters)
     if not getattr(READERS.get(run.tool), "STATES_CONDITIONS", False):
         # a tool's log contains much that is not a condition: ports, window sizes, units
-        said = {k: v for k, v in said.items() if k in COLUMNS}
-    return {k: visible(v) if isinstance(v, str) else v for k, v in said.items() if v is not None}
+        stated = {k: v for k, v in stated.items() if k in COLUMNS}
+    return {k: visible(v) if isinstance(v, str) else v for k, v in stated.items() if v is not None}
 
 
-def _agree(column: str, label: Any, said: Any) -> bool:
+def _agree(column: str, label: Any, stated: Any) -> bool:
     if column == "tool":
-        return str(label).lower() in (str(said).lower(), "iperf" if said == "iperf2" else said)
+        return str(label).lower() in (str(stated).lower(), "iperf" if stated == "iperf2" else stated)
     if column == "started_utc":  # a clock without a zone is off by hours, never by days
-        a, b = (datetime.fromisoformat(str(v)).replace(tzinfo=None) for v in (label, said))
+        a, b = (datetime.fromisoformat(str(v)).replace(tzinfo=None) for v in (label, stated))
         return abs((a - b).total_seconds()) < _DAY_S
     if column in ("client", "server"):  # a short and a full name
-        one, other = sorted((str(label).lower(), str(said).lower()), key=len)
+        one, other = sorted((str(label).lower(), str(stated).lower()), key=len)
         return one == other or other.startswith(f"{one}.")
     if isinstance(label, float):
-        return abs(label - float(said)) <= 0.05 * max(label, float(said))
-    return str(label).lower() == str(said).lower() or label == said
+        return abs(label - float(stated)) <= 0.05 * max(label, float(stated))
+    return str(label).lower() == str(stated).lower() or label == stated
 
 
 def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
     """What was understood of each run, and what is missing: a row per run, with the known value of every label."""
     import pandas as pd
 
-    own = dict.fromkeys(k for r in runs for k in (*r.labels, *r.said) if k not in COLUMNS)
+    own = dict.fromkeys(k for r in runs for k in (*r.labels, *r.stated) if k not in COLUMNS)
     rows = []
     for run in runs:
         known = {c: run.get(c) for c in [*COLUMNS, *own]}
@@ -523,8 +523,8 @@ def labels_template(files: Location | Iterable[Location]) -> str:
         except NetperfError:
             continue
         for index, run in enumerate(parsed):
-            said = _said(run) | {FILE: name, RUN: index + 1 if len(parsed) > 1 else None}
-            cells = [said.get(column, "") for column in columns]
+            stated = _stated(run) | {FILE: name, RUN: index + 1 if len(parsed) > 1 else None}
+            cells = [stated.get(column, "") for column in columns]
             writer.writerow(["" if c is None else as_cell(c) if isinstance(c, str) else c for c in cells])
     return out.getvalue()
 
@@ -574,16 +574,16 @@ def import_logs(
     ...     "logs", pattern="{placement}/r{round}.txt", into="results/mine"
     ... )  # doctest: +SKIP
     """
-    found = understand(files, labels=labels, pattern=pattern)
+    logged = understand(files, labels=labels, pattern=pattern)
     parent, name = os.path.split(os.path.abspath(os.fspath(into)))  # noqa: PTH100 - a name, which need not exist yet
     store = Store(parent, name)
-    declared = _declaration(name, title, contrasts, found)
+    declared = _declaration(name, title, contrasts, logged)
     known = store.declared() if store.is_declared else None
     if known is not None and known.hosts.source != "imported":
         raise StoreError(f"{store.url}: contains a measured experiment; import into another folder")
     if known is not None and contrasts is None:
         declared = known
-    new = _new(store, found)
+    new = _new(store, logged)
     store.declare(declared)
     if store.read_plan() is None:
         store.write_plan({"imported": True, "trials": [], "experiment": declared.model_dump(mode="json")})
@@ -641,10 +641,10 @@ def read_contrasts(place: Location) -> list[dict[str, Any]]:
         document = yaml.safe_load(Path(place).read_text("utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UsageError(f"{os.fspath(place)}: cannot be read as YAML ({error})") from None
-    found = document.get("contrasts") if isinstance(document, dict) else document
-    if not isinstance(found, list) or not all(isinstance(c, dict) for c in found):
+    contrasts = document.get("contrasts") if isinstance(document, dict) else document
+    if not isinstance(contrasts, list) or not all(isinstance(c, dict) for c in contrasts):
         raise UsageError(f"{os.fspath(place)}: write a list of contrasts, each with metric, a, b and margin")
-    return found
+    return contrasts
 
 
 def _declaration(
@@ -683,7 +683,7 @@ def _new(store: Store, runs: Sequence[LoggedRun]) -> list[tuple[str, LoggedRun]]
     """
     there = set(store.run_ids())
     names = {(str(i["file"]), i["log"]): s.run_id for s in store.runs() if "log" in (i := s.record["imported"])}
-    kept: dict[str, LoggedRun] = {}
+    new: dict[str, LoggedRun] = {}
     problems = []
     for run in runs:
         run_id = _run_id(run)
@@ -691,11 +691,11 @@ def _new(store: Store, runs: Sequence[LoggedRun]) -> list[tuple[str, LoggedRun]]
             continue
         if before := names.get((run.name, run.digest)):
             problems.append(f"{run.name}: was imported before with other labels (run {before})")
-        elif run_id in kept:
-            problems.append(f"{run.name}: the same log as {kept[run_id].name}; give one of them, or label their rounds")
-        kept[run_id] = run
+        elif run_id in new:
+            problems.append(f"{run.name}: the same log as {new[run_id].name}; give one of them, or label their rounds")
+        new[run_id] = run
     _refuse(problems)
-    return sorted(kept.items(), key=lambda item: str(item[1].get("started_utc") or ""))
+    return sorted(new.items(), key=lambda item: str(item[1].get("started_utc") or ""))
 
 
 def _run_id(run: LoggedRun) -> str:
@@ -717,8 +717,8 @@ def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[st
         | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone", "zone_physical")}
         for side in ("client", "server")
     }
-    columns = dict.fromkeys([*_ALWAYS, *run.labels, *run.said])
-    local = run.said.get("started_utc") == run.parsed.parameters.get("started_local", "")
+    columns = dict.fromkeys([*_ALWAYS, *run.labels, *run.stated])
+    local = run.stated.get("started_utc") == run.parsed.parameters.get("started_local", "")
     return new_record(
         run_id=run_id,
         experiment=experiment,

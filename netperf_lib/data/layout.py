@@ -490,8 +490,8 @@ class Store:
         leaves a digest that belongs to no folder.
         """
         digests: dict[str, set[str]] = {}
-        wanted = (f"{block}.sha256", f"{block_of(IMPORT)}.sha256")
-        names = [f"digests/{n}" for n in self.files.sizes("digests") if block is None or n in wanted]
+        files = (f"{block}.sha256", f"{block_of(IMPORT)}.sha256")
+        names = [f"digests/{n}" for n in self.files.sizes("digests") if block is None or n in files]
         for data in self.files.each(self.files.read, names):
             for line in data.decode("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  raw/")

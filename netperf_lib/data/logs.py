@@ -169,22 +169,22 @@ def _knows_only_sent(run: ParsedRun) -> bool:
 
 def _with_received(run: ParsedRun, server: Path, *, own: bool) -> ParsedRun:
     metrics: dict[str, float] = {}
-    told: list[str] = []
+    problems: list[str] = []
     unknown = f"{server.name} does not tell what arrived"
     try:
         heard = tools.parse(server.read_bytes(), file=server.name, own=own)
     except ParseError as e:
-        told.append(f"{unknown}: {e}")
+        problems.append(f"{unknown}: {e}")
     else:
-        told += (f"{server.name}: {w}" for r in heard for w in r.warnings)
+        problems += (f"{server.name}: {w}" for r in heard for w in r.warnings)
         one = heard[0]
         if len(heard) > 1 or (one.status == "ok" and not _same_test(run, one)):
-            told.append(f"{unknown}: it holds another test than the client's, or several")
+            problems.append(f"{unknown}: it holds another test than the client's, or several")
         elif one.status != "ok":
-            told.append(f"{unknown}: {one.error}")
+            problems.append(f"{unknown}: {one.error}")
         else:
             metrics = {name: one.metrics[name] for name in _RECEIVED if name in one.metrics}
-    warnings = dict.fromkeys((*run.warnings, *told))
+    warnings = dict.fromkeys((*run.warnings, *problems))
     return replace(run, metrics=metrics | dict(run.metrics), warnings=tuple(warnings))
 
 
@@ -240,31 +240,31 @@ def parse_files(
         workers = os.cpu_count()
         # a large file is worth a separate task
         tasks = [(i, names[i : i + 1]) for i in range(len(names))] if len(names) < BATCH else tasks
-    found: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
+    results: dict[int, tuple[list[dict[str, Any]], list[str]]] = {}
     done = 0
     for (first, batch), result in run_all(_read_batch, tasks, workers or 1):
-        found[first] = result
+        results[first] = result
         done += len(batch)
         if progress is not None:
             progress(done, len(names))
-    ordered = [found[first] for first in sorted(found)]
+    ordered = [results[first] for first in sorted(results)]
     return [run for runs, _ in ordered for run in runs], [error for _, errors in ordered for error in errors]
 
 
 def expand(name: str) -> list[str]:
     """Return the files that a name stands for; the name itself if there are none, to be reported as an error."""
     path = Path(name)
-    found: Iterable[Path]
+    files: Iterable[Path]
     if path.is_dir():
         unreadable: list[str] = []  # folders, which are also reported as errors
         walk = os.walk(path, onerror=lambda error: unreadable.append(str(error.filename)))
         inside = [Path(folder, name) for folder, _, names in walk for name in names if not name.startswith(".")]
-        found = (*filter(_is_file, inside), *map(Path, unreadable))
+        files = (*filter(_is_file, inside), *map(Path, unreadable))
     elif set("*?[") & set(name) and not path.exists():  # shells of Windows leave patterns to the program
-        found = (Path(p) for p in glob.glob(name, recursive=True) if Path(p).is_file())  # noqa: PTH207 - a pattern may begin at the root
+        files = (Path(p) for p in glob.glob(name, recursive=True) if Path(p).is_file())  # noqa: PTH207 - a pattern may begin at the root
     else:
         return [name]
-    return sorted(map(str, found)) or [name]
+    return sorted(map(str, files)) or [name]
 
 
 def _is_file(path: Path) -> bool:
@@ -306,8 +306,8 @@ def load_published() -> pd.DataFrame:
     """
     import pandas as pd
 
-    found = pd.read_csv(published() / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
-    found = found.replace("", None).astype({"streams": "Int64"})
-    found["accelerated"] = found["accelerated"].map({"on": True, "off": False}).astype("boolean")
-    found.attrs["path"] = str(published())
-    return found
+    figures = pd.read_csv(published() / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
+    figures = figures.replace("", None).astype({"streams": "Int64"})
+    figures["accelerated"] = figures["accelerated"].map({"on": True, "off": False}).astype("boolean")
+    figures.attrs["path"] = str(published())
+    return figures

@@ -292,10 +292,11 @@ def run_row(record: Mapping[str, Any], parsed: Sequence[ParsedRun], unread: str 
         row["status"], row["error"] = "failed", unread or "the tool printed nothing"
     else:
         row["status"], row["error"] = main.status, main.error
-        length, asked = main.metrics.get("duration_measured_s"), trial.get("duration_s")
-        if length and asked and "imported" not in record and length > 1.5 * (asked + (trial.get("omit_s") or 0)) + 5:
+        length, planned = main.metrics.get("duration_measured_s"), trial.get("duration_s")
+        limit = 1.5 * ((planned or 0) + (trial.get("omit_s") or 0)) + 5
+        if length and planned and "imported" not in record and length > limit:
             row["status"] = "partial"
-            row["error"] = f"the tool counted {length:g} s, and {asked:g} s were asked for: its clock was stepped"
+            row["error"] = f"the tool counted {length:g} s, and {planned:g} s were asked for: its clock was stepped"
     if row["status"] == "ok":
         for run in (*reversed(parsed), main):  # the test's own tool has the last word
             row |= {name: value for name, value in run.metrics.items() if name in METRICS} if run else {}

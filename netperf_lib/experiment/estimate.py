@@ -92,9 +92,9 @@ def cheaper(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:
 
         def instead(test: TestSpec = test, i: int = i, near: tuple[str, ...] = near, **change: Any) -> Experiment:
             """The experiment with another test between regions."""
-            kept = [test.model_copy(update={"placements": near})] if near else []
-            kept.append(test.model_copy(update=change))
-            return experiment.model_copy(update={"tests": (*experiment.tests[:i], *kept, *experiment.tests[i + 1 :])})
+            tests = [test.model_copy(update={"placements": near})] if near else []
+            tests.append(test.model_copy(update=change))
+            return experiment.model_copy(update={"tests": (*experiment.tests[:i], *tests, *experiment.tests[i + 1 :])})
 
         where = f"of {test.tool} {test.test} on {', '.join(far)}"
         if far and test.duration_s + test.omit_s > SHORT_S:
@@ -155,17 +155,17 @@ class Preview:
     def notes(self) -> list[str]:
         """Warnings before the start: factors that do not apply, and rounds that cannot decide anything."""
         e = self.plan.experiment
-        found = notes(e) + undeclared(e)
-        found += [
+        remarks = notes(e) + undeclared(e)
+        remarks += [
             f"ssh_config {file} can run programs on this machine (ProxyCommand, Match exec): read it if it is not yours"
             for file in _ssh_configs(e.hosts.options)
         ]
         if e.contrasts and e.deployments == 1 and e.rounds < (fewest := fewest_rounds(e)):
-            found.append(
+            remarks.append(
                 f"{e.rounds} rounds give no verdict, however clear the difference: a family of {len(e.contrasts)} "
                 f"contrasts needs at least {fewest}"
             )
-        return found
+        return remarks
 
     def __str__(self) -> str:
         """Summarize it in a few lines."""

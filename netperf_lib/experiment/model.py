@@ -195,16 +195,16 @@ class TestSpec(_Declared):
 
     @model_validator(mode="before")
     @classmethod
-    def _named_options(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping) or not isinstance(given.get("options", {}), Mapping):
-            return given
-        own = {name: value for name, value in given.items() if name in OPTIONS}
-        if twice := sorted(own.keys() & given.get("options", {}).keys()):
+    def _named_options(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or not isinstance(values.get("options", {}), Mapping):
+            return values
+        own = {name: value for name, value in values.items() if name in OPTIONS}
+        if twice := sorted(own.keys() & values.get("options", {}).keys()):
             raise ValueError(f"{twice[0]} once: it stands in options and beside them")
         options = {
-            name: tuple(v) if isinstance(v, list) else v for name, v in {**given.get("options", {}), **own}.items()
+            name: tuple(v) if isinstance(v, list) else v for name, v in {**values.get("options", {}), **own}.items()
         }
-        rest = {name: value for name, value in given.items() if name not in own}
+        rest = {name: value for name, value in values.items() if name not in own}
         return {**rest, "options": options} if options else rest
 
 

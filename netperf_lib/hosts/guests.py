@@ -139,13 +139,13 @@ def paths(
     are left out.
     """
     by_name = {h.name: h for h in hosts}
-    wanted = [p for p in pairs if p[0] in by_name and p[1] in by_name]
+    known = [p for p in pairs if p[0] in by_name and p[1] in by_name]
 
     async def one(client: str) -> list[Mapping[str, Any] | str]:
         remote = Remote(by_name[client], marker)
         out: list[Mapping[str, Any] | str] = []
         try:
-            for _, server in (p for p in wanted if p[0] == client):
+            for _, server in (p for p in known if p[0] == client):
                 try:
                     await remote.connect()
                     answer = await remote.script(PATH, by_name[server].data_address, limit_s=60)
@@ -157,9 +157,9 @@ def paths(
             await remote.close()
         return out
 
-    clients = list(dict.fromkeys(c for c, _ in wanted))
-    found = dict(zip(clients, map(iter, side_by_side(map(one, clients))), strict=True))
-    return {pair: next(found[pair[0]]) for pair in wanted}
+    clients = list(dict.fromkeys(c for c, _ in known))
+    answers = dict(zip(clients, map(iter, side_by_side(map(one, clients))), strict=True))
+    return {pair: next(answers[pair[0]]) for pair in known}
 
 
 def _facts(text: str) -> dict[str, Any]:
@@ -210,9 +210,9 @@ def guest_proofs(
     if packages:  # for the record, so that the same can be requested again
         out.append(Proof("packages of the tools", True, ", ".join(f"{p} {v}" for p, v in packages.items())))
     for package, version in versions.items():
-        found = packages.get(package)
-        holds = None if found is None else fnmatchcase(found, version)
-        out.append(Proof(f"{package} {version}", holds, found or "not told by the package manager"))
+        installed = packages.get(package)
+        holds = None if installed is None else fnmatchcase(installed, version)
+        out.append(Proof(f"{package} {version}", holds, installed or "not told by the package manager"))
     if "cloud-init" in guest:
         out.append(Proof("first start complete", guest["cloud-init"] == "done", guest["cloud-init"]))
     return out

@@ -24,12 +24,12 @@ def pinned(hosts: tuple[Host, ...], folder: Path) -> tuple[tuple[Host, ...], dic
     """
 
     async def first_contact(host: Host) -> asyncssh.SSHKey | None:
-        asked: dict[str, Any] = {"config": [host.ssh_config]} if host.ssh_config else {}
+        options: dict[str, Any] = {"config": [host.ssh_config]} if host.ssh_config else {}
         if host.port != 22:
-            asked["port"] = host.port
+            options["port"] = host.port
         try:
             async with asyncio.timeout(CONNECT_S):
-                return await asyncssh.get_server_host_key(host.address, **asked)
+                return await asyncssh.get_server_host_key(host.address, **options)
         except (OSError, asyncssh.Error, ValueError):
             return None
 

@@ -104,8 +104,8 @@ def up(experiment: Experiment, *, number: int, state: Path, workload: Workload =
         known |= _read(options)
     if unknown := unknown_host(experiment.pairs, known, "inventory"):
         raise ExperimentError(f"{experiment.name}: {unknown}")
-    wanted = dict.fromkeys(n for pair in experiment.pairs for n in (pair.client, pair.server))
-    hosts = tuple(known[n][0] for n in wanted)
+    names = dict.fromkeys(n for pair in experiment.pairs for n in (pair.client, pair.server))
+    hosts = tuple(known[n][0] for n in names)
     keys: dict[str, Proof] = {}
     if options.host_keys == "first-contact":
         hosts, keys = pinned(hosts, state / "host-keys")
@@ -137,13 +137,13 @@ def cost(experiment: Experiment, *, workload: Workload) -> Price:
 
 
 def _host(name: str, machine: Machine, options: Options) -> Host:
-    given = machine.model_dump(exclude_none=True)
-    address = given.pop("address", name)
+    fields = machine.model_dump(exclude_none=True)
+    address = fields.pop("address", name)
     for shared in ("user", "identity", "ssh_config"):
-        value = given.get(shared) or getattr(options, shared)
+        value = fields.get(shared) or getattr(options, shared)
         if value is not None:
-            given[shared] = str(Path(value).expanduser()) if shared != "user" else value
-    return Host(name=name, address=address, data_address=given.pop("data_address", address), owned=False, **given)
+            fields[shared] = str(Path(value).expanduser()) if shared != "user" else value
+    return Host(name=name, address=address, data_address=fields.pop("data_address", address), owned=False, **fields)
 
 
 def _read(options: Options) -> dict[str, tuple[Host, tuple[Proof, ...]]]:
@@ -152,8 +152,8 @@ def _read(options: Options) -> dict[str, tuple[Host, tuple[Proof, ...]]]:
     out = {}
     for vm in azure.existing(options.resource_group or "", tag=options.tag, subscription=options.subscription):
         reach = (vm.public if options.management == "public" else None) or vm.private
-        told = {"address": reach, "data_address": vm.private, **azure.facts_of(vm)}
+        described = {"address": reach, "data_address": vm.private, **azure.facts_of(vm)}
         own = options.hosts[vm.name].model_dump(exclude_unset=True) if vm.name in options.hosts else {}
-        machine = Machine.model_validate({**told, **own})
+        machine = Machine.model_validate({**described, **own})
         out[vm.name] = _host(vm.name, machine, options), tuple(azure.cloud_proofs(None, vm))
     return out

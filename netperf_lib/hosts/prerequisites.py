@@ -38,8 +38,8 @@ def _lab() -> Finding:
     try:
         lab.check()
     except LabError as error:
-        found, _, remedy = str(error).partition(": ")
-        return Finding("emulated hosts", "local lab", False, found, remedy)
+        problem, _, remedy = str(error).partition(": ")
+        return Finding("emulated hosts", "local lab", False, problem, remedy)
     return Finding("emulated hosts", "local lab", True, "can be created here")
 
 
@@ -60,8 +60,8 @@ def doctor() -> list[Finding]:
     findings += [_program(t.VERSION[0], t.PACKAGE, "local lab") for t in tools.TOOLS.values()]
     findings.append(_lab())
     try:
-        az, found = True, find_az()
+        az, state = True, find_az()
     except AzureError:
-        az, found = False, "not found"
-    findings.append(Finding("az", "Azure", az, found, pip_install("azure-cli adlfs")))
+        az, state = False, "not found"
+    findings.append(Finding("az", "Azure", az, state, pip_install("azure-cli adlfs")))
     return findings

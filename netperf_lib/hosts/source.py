@@ -89,8 +89,8 @@ def read_options(
             loc = ("hosts", "options", *e["loc"])
             place = experiment.name if file is None else f"{os.fspath(file)}:{line_of(file, loc)}"
             unknown = e["type"] == "extra_forbidden" and len(e["loc"]) == 1
-            said = e["msg"].removeprefix("Value error, ") + known * unknown
-            lines.append(f"{place}: {'.'.join(map(str, loc))}: {said}")
+            message = e["msg"].removeprefix("Value error, ") + known * unknown
+            lines.append(f"{place}: {'.'.join(map(str, loc))}: {message}")
         raise ExperimentError("\n".join(lines)) from None
 
 

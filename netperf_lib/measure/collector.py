@@ -109,8 +109,8 @@ def collect(
         shown = progress or make_progress()
         collector = _Collector(plan, deployment, store, number, shown, install, log, enough, spent, patience_s)
         try:
-            told = "terminated by a signal; run the same command again to resume"
-            return finish(collector.collect(), stopped=CollectError(told))
+            message = "terminated by a signal; run the same command again to resume"
+            return finish(collector.collect(), stopped=CollectError(message))
         except KeyboardInterrupt:
             collector.progress.say("interrupted; run the same command again to resume")
             raise

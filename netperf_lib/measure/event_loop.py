@@ -32,25 +32,25 @@ def finish(work: Coroutine[Any, Any, Result], *, stopped: BaseException | None =
 
 async def _watched(work: Coroutine[Any, Any, Result], stopped: BaseException) -> Result:
     task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
-    told = False
+    interrupted = False
 
     def stop() -> None:
-        nonlocal told
-        told = True
+        nonlocal interrupted
+        interrupted = True
         task.cancel()
 
     before = {n: signal.getsignal(n) for n in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))}
-    mine = [n for n, handler in before.items() if handler not in (None, signal.SIG_IGN)]  # ignored: nohup does that
-    for number in mine:
+    numbers = [n for n, handler in before.items() if handler not in (None, signal.SIG_IGN)]  # ignored: nohup does that
+    for number in numbers:
         loop.add_signal_handler(number, stop)
     try:
         return await task
     except asyncio.CancelledError:
-        if told:
+        if interrupted:
             raise stopped from None
         raise
     finally:
-        for number in mine:
+        for number in numbers:
             loop.remove_signal_handler(number)
             signal.signal(number, before[number])
 

@@ -103,13 +103,13 @@ def sampling_s(duration_s: float) -> float:
 
 
 def _parts(text: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("@"):
-            part = found.setdefault(line[1:], [])
-        elif line.strip() and found:
+            part = parts.setdefault(line[1:], [])
+        elif line.strip() and parts:
             part.append(line.strip())
-    return found
+    return parts
 
 
 def read_facts(text: str) -> dict[str, Any]:
@@ -168,27 +168,27 @@ def _count(text: str) -> int | None:
 def read_counters(text: str) -> dict[str, Any]:
     """Read the output of `COUNTERS`: flat numbers, and the settings that should not change while a test runs."""
     parts = _parts(text)
-    found: dict[str, Any] = {}
+    counters: dict[str, Any] = {}
     clock = [_number(line.split()[0]) for line in parts.get("time", ())]
     if len(clock) == 2 and None not in clock:
-        found |= {"time_s": clock[0], "uptime_s": clock[1]}
+        counters |= {"time_s": clock[0], "uptime_s": clock[1]}
     ticks = [_number(word) for word in " ".join(parts.get("cpu", ())).split()[1:9]]
     if len(ticks) == 8 and None not in ticks:
         user, nice, system, idle, wait, irq, soft, steal = (int(t or 0) for t in ticks)
         busy = user + system + irq + soft + steal  # not `nice`: such work gives way to the test
-        found |= {"cpu.busy": busy, "cpu.steal": steal, "cpu.softirq": soft, "cpu.total": busy + nice + idle + wait}
+        counters |= {"cpu.busy": busy, "cpu.steal": steal, "cpu.softirq": soft, "cpu.total": busy + nice + idle + wait}
     lines = parts.get("tcp", [])
     for names, values in zip(lines[::2], lines[1::2], strict=False):
         group, *keys = names.split()
-        told = zip(keys, map(_number, values.split()[1:]), strict=False)
-        found |= {f"{group.rstrip(':')}.{key}": int(value) for key, value in told if value is not None}
+        pairs = zip(keys, map(_number, values.split()[1:]), strict=False)
+        counters |= {f"{group.rstrip(':')}.{key}": int(value) for key, value in pairs if value is not None}
     for part, separator in (("nic", " "), ("ethtool", ":")):
         for line in parts.get(part, ()):
             key, _, value = line.rpartition(separator)
             if (number := _number(value)) is not None:
-                found[f"{part}.{key.strip()}"] = int(number)
-    found["state"] = dict(line.split(" ", 1) for line in parts.get("state", ()) if " " in line)
-    return found
+                counters[f"{part}.{key.strip()}"] = int(number)
+    counters["state"] = dict(line.split(" ", 1) for line in parts.get("state", ()) if " " in line)
+    return counters
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, int | float]:
@@ -204,27 +204,27 @@ def warnings(
     before: Mapping[str, Any], after: Mapping[str, Any], host: str, accelerated: bool | None = None
 ) -> list[str]:
     """Return what happened on a host during a test that makes its numbers doubtful."""
-    moved, said = difference(before, after), []
+    moved, notes = difference(before, after), []
     for name, value in before.get("state", {}).items():
         now = after.get("state", {}).get(name)
         if now != value:
-            said.append(f"{host}: {name} changed from {value} to {now} during the run")
+            notes.append(f"{host}: {name} changed from {value} to {now} during the run")
     total = moved.get("cpu.total", 0)
     if total > 20:  # clock ticks of 10 ms: less says nothing
         if (busy := moved.get("cpu.busy", 0) / total) > CPU_BUSY:
-            said.append(f"{host}: CPU {100 * busy:.0f} % busy: the number may be the machine's, not the network's")
+            notes.append(f"{host}: CPU {100 * busy:.0f} % busy: the number may be the machine's, not the network's")
         if (steal := moved.get("cpu.steal", 0) / total) > CPU_STOLEN:
-            said.append(f"{host}: {100 * steal:.0f} % of the CPU went to other machines on its hardware")
+            notes.append(f"{host}: {100 * steal:.0f} % of the CPU went to other machines on its hardware")
     for way, word in (("tx", "sent"), ("rx", "received")):
         packets, through = moved.get(f"nic.{way}_packets", 0), moved.get(vf := f"ethtool.vf_{way}_packets", 0)
         if accelerated and vf in after and packets > 100 and through < BYPASSING * packets:
-            said.append(
+            notes.append(
                 f"{host}: {through} of {packets} packets {word} took the virtual function: accelerated networking was "
                 "not at work all the time"
             )
     sent, again = moved.get("Tcp.OutSegs", 0), moved.get("Tcp.RetransSegs", 0)
     if again > 100 and again > RETRANSMITTED * sent:
-        said.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were sent again")
+        notes.append(f"{host}: {100 * again / sent:.0f} % of the TCP segments were sent again")
     if "time_s" in moved and abs(jump := moved["time_s"] - moved.get("uptime_s", 0)) > CLOCK_JUMP_S:
-        said.append(f"{host}: the clock jumped by {jump:+.2f} s during the run; let its time service slew, not step")
-    return said
+        notes.append(f"{host}: the clock jumped by {jump:+.2f} s during the run; let its time service slew, not step")
+    return notes

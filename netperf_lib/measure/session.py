@@ -196,9 +196,9 @@ class HostSession:
     async def _read_facts(self) -> None:
         versions = [" ".join(tools.tool(tool).VERSION) for tool in self.needed]
         address = self.host.own_address or self.host.data_address
-        found = await self.remote.script(facts.FACTS, address, *versions, limit_s=60)
+        done = await self.remote.script(facts.FACTS, address, *versions, limit_s=60)
         offset, uncertainty = await self.remote.clock_offset() or (None, None)
-        self.facts = facts.read_facts(found.out) | {
+        self.facts = facts.read_facts(done.out) | {
             "clock_offset_s": None if offset is None else round(offset, 6),
             "clock_uncertainty_s": None if uncertainty is None else round(uncertainty, 6),
         }

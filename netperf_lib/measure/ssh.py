@@ -215,12 +215,12 @@ class Remote:
         """
         best = (0.0, float("inf"))
         for _ in range(5):
-            asked, begun = time.time(), time.monotonic()
-            told = await self.script("date +%s.%N")
+            sent_at, begun = time.time(), time.monotonic()
+            answer = await self.script("date +%s.%N")
             took = time.monotonic() - begun
             with contextlib.suppress(ValueError):  # a host whose `date` knows no fractions
                 if took / 2 < best[1]:
-                    best = (float(told.out) - asked - took / 2, took / 2)
+                    best = (float(answer.out) - sent_at - took / 2, took / 2)
         return best if best[1] < float("inf") else None
 
     async def end_leftovers(self) -> int:
@@ -260,7 +260,7 @@ class Remote:
         line = shlex.join(["sh", "-c", _WORKER, "worker", self.marker, word])
         worker = _Worker(await self._connected().create_process(line, encoding=None), word)
         both = worker.process.stdout, worker.process.stderr
-        await asyncio.gather(*(_pump(s, io.BytesIO(), word, lambda said: said == "ready") for s in both))
+        await asyncio.gather(*(_pump(s, io.BytesIO(), word, lambda line: line == "ready") for s in both))
         return worker
 
     def _connected(self) -> asyncssh.SSHClientConnection:
@@ -297,8 +297,8 @@ async def _pump(stream: Any, sink: BinaryIO, word: str, heard: Callable[[str], b
         held += chunk
         while (at := held.find(token)) >= 0 and (end := held.find(b"\0", at + 1)) >= 0:
             sink.write(held[:at])
-            said, held = held[at + len(token) : end].decode(), held[end + 1 :]
-            if heard(said):
+            line, held = held[at + len(token) : end].decode(), held[end + 1 :]
+            if heard(line):
                 return
         # a partial word is completed by the next chunk
         start = at if at >= 0 else held.rfind(b"\0", max(0, len(held) - len(token)))
@@ -337,11 +337,11 @@ class Process:
         if not done.cancelled() and done.exception() is None:
             self.remote._idle.append(self._worker)
 
-    def _heard(self, said: str) -> bool:
-        if said == "listening":
+    def _heard(self, line: str) -> bool:
+        if line == "listening":
             self._listening.set()
             return False
-        self._code = int(said)
+        self._code = int(line)
         return True
 
     @property

@@ -73,7 +73,7 @@ class TrialRun:
         packed = gzip.GzipFile(self.folder / name, "wb", mtime=0)
         return cast(BinaryIO, self.files.enter_context(packed))
 
-    def said(self, side: str) -> str:
+    def message(self, side: str) -> str:
         """The last message of one side: from its standard error, else from its log."""
         words = _lines(self.folder / f"{side}.err")
         words = words or [run.error for run in self._log(side) if run.error and run.tool != UNREAD]
@@ -95,10 +95,10 @@ class TrialRun:
         record["facts"] = {"client": client.facts, "server": self.server.facts}
         version = client.facts.get("tools", {}).get(tools.tool(trial.test.tool).VERSION[0])
         record["tool_version"] = version
-        asked = await self._tune(hosts)
+        tuned = await self._tune(hosts)
         before = asyncio.gather(*(h.counters() for h in hosts))
         try:
-            commands, listeners = await self._serve(asked)
+            commands, listeners = await self._serve(tuned)
             load, loaded = await self._load()
             counted = await before
             await self._sample({"client": (trial, commands), LOAD: loaded})
@@ -150,9 +150,9 @@ class TrialRun:
         received = dict(sorted(zip(names, moved, strict=True), key=lambda item: -item[1]))
         first, second, *_ = received
         if received[second] > SHARED * received[first] + IDLE or not received[first]:
-            told = ", ".join(f"{name} {n:.0f}" for name, n in received.items())
+            each = ", ".join(f"{name} {n:.0f}" for name, n in received.items())
             self.record["warnings"].append(
-                f"several servers behind {self.server.host.data_address} were at work (packets received: {told}); the "
+                f"several servers behind {self.server.host.data_address} were at work (packets received: {each}); the "
                 f"facts and counters of the server are those of {first} only"
             )
         self.server = self.servers[names.index(first)]
@@ -170,27 +170,27 @@ class TrialRun:
 
     async def _tune(self, hosts: Sequence[HostSession]) -> Trial:
         """Set the trial's TCP buffers on hosts that this project created; return the trial as its tool should run."""
-        trial, wanted = self.trial, self.trial.asked_buffer_bytes
+        trial, size = self.trial, self.trial.asked_buffer_bytes
         if all(h.host.owned for h in hosts):
-            await _all(h.tcp_buffers(wanted) for h in hosts)
+            await _all(h.tcp_buffers(size) for h in hosts)
             return replace(trial, tcp_buffer_bytes=trial.pair.tcp_buffer_bytes)
-        if wanted is not None:
+        if size is not None:
             self.record["warnings"].append(
                 f"TCP buffers were set on the tool's own sockets: {' and '.join(h.host.name for h in hosts)} were not "
                 "made by this project, so that their settings are left alone"
             )
         return trial
 
-    async def _serve(self, asked: Trial, side: str = "") -> tuple[tools.Commands, list[Process]]:
+    async def _serve(self, trial: Trial, side: str = "") -> tuple[tools.Commands, list[Process]]:
         """Start the server side on all hosts that may answer; use another port if one is taken."""
-        record, words = self.record, tools.tool(asked.test.tool).commands
+        record, words = self.record, tools.tool(trial.test.tool).commands
         sides = [f"server{side}{f'@{s.host.name}' if self.servers[1:] else ''}" for s in self.servers]
         for number in range(5):
             slot = (self.trial.order + 97 * (self.attempt - 1) + 31 * number) * PORTS_EACH % PORTS
             port = FIRST_PORT + slot + (PORTS_EACH // 2 if side else 0)
-            commands: tools.Commands = words(asked.request, self.server.host.data_address, port)
+            commands: tools.Commands = words(trial.request, self.server.host.data_address, port)
             record["commands"][f"client{side}"] = list(commands.client)
-            served = [words(asked.request, s.host.own_address or s.host.data_address, port) for s in self.servers]
+            served = [words(trial.request, s.host.own_address or s.host.data_address, port) for s in self.servers]
             record["commands"][f"server{side}"] = list(served[0].server or ())
             if commands.server is None:
                 return commands, []
@@ -202,11 +202,11 @@ class TrialRun:
             code = next((c for c in codes if c not in (BUSY, STOPPED)), BUSY if BUSY in codes else STOPPED)
             server, name = next((s, n) for s, n, c in zip(self.servers, sides, codes, strict=True) if c == code)
             if code == MISSING:
-                raise CollectError(missing(asked.test.tool, server))
+                raise CollectError(missing(trial.test.tool, server))
             if code != BUSY:
-                said = f"exit code {code}: {self.said(name)}"
+                cause = f"exit code {code}: {self.message(name)}"
                 raise CollectError(
-                    f"{commands.server[0]} on {server} does not listen ({said}){_full(said, asked.test.tool, server)}"
+                    f"{commands.server[0]} on {server} does not listen ({cause}){_full(cause, trial.test.tool, server)}"
                 )
         last = FIRST_PORT + PORTS - 1
         raise CollectError(f"{server}: something else listens on the test ports; free ports {FIRST_PORT} to {last}")
@@ -214,11 +214,11 @@ class TrialRun:
     async def _load(self) -> tuple[Process | None, Sampled | None]:
         """Start the load under which the test is measured; return its process, and what it runs."""
         spec = self.trial.test
-        asked = load_trial(self.trial, float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)))
-        if asked is None:
+        load = load_trial(self.trial, float(round(SETTLE_S + spec.omit_s + spec.duration_s + LOAD_TAIL_S)))
+        if load is None:
             return None, None
-        commands, _ = await self._serve(asked, "-load")
-        return await self._start(commands, self.client, "client-load"), (asked, commands)
+        commands, _ = await self._serve(load, "-load")
+        return await self._start(commands, self.client, "client-load"), (load, commands)
 
     async def _sample(self, sides: Mapping[str, Sampled | None]) -> None:
         """Start to sample the connections on both ends of what fills the path with TCP: the test, else its load.
@@ -263,14 +263,14 @@ class TrialRun:
         if code == MISSING:
             return missing(self.trial.test.tool, client)
         if died:
-            said = f"exit code {self.record['exit']['server']}: {self.said('server')}"
-            return f"{tool} on {server} ended while it served ({said}){_full(said, self.trial.test.tool, server)}"
-        said = self.said("client")
+            cause = f"exit code {self.record['exit']['server']}: {self.message('server')}"
+            return f"{tool} on {server} ended while it served ({cause}){_full(cause, self.trial.test.tool, server)}"
+        cause = self.message("client")
         if code == HUNG:
-            said = f"it hung and was ended after {commands.timeout_s:g} s ({said})"
+            cause = f"it hung and was ended after {commands.timeout_s:g} s ({cause})"
         else:
-            said = f"exit code {code}: {said}"
-        return f"{tool} on {client}: {said}{self._cause(said)}"
+            cause = f"exit code {code}: {cause}"
+        return f"{tool} on {client}: {cause}{self._cause(cause)}"
 
     def _why_unloaded(self, client: HostSession, server: HostSession) -> str:
         """Return why the load did not last as long as the test measured under it."""
@@ -278,32 +278,32 @@ class TrialRun:
         assert load is not None
         if code == MISSING:
             return missing(load.tool, client)
-        said = f"exit code {code}: {self.said('client-load')}"
+        cause = f"exit code {code}: {self.message('client-load')}"
         return (
-            f"the load ({load}) from {client} ended before the test did ({said}){self._cause(said, '-load')}, "
+            f"the load ({load}) from {client} ended before the test did ({cause}){self._cause(cause, '-load')}, "
             "so that what was measured is not the latency under load"
         )
 
-    def _cause(self, said: str, side: str = "") -> str:
+    def _cause(self, message: str, side: str = "") -> str:
         """Return what to add to a client's message: the server's, if it failed too, and what to do about it."""
         code = self.record["exit"].get(f"server{side}")
         load = self.trial.test.during
         tool = load.tool if side and load else self.trial.test.tool
         if code in (None, 0, HUNG, STOPPED):
-            return _remedy(said, tool, self.client, self.server)
-        other = f"exit code {code}, {self.said(f'server{side}')}"
-        remedy = _full(other, tool, self.server) or _remedy(said, tool, self.client, self.server)
+            return _remedy(message, tool, self.client, self.server)
+        other = f"exit code {code}, {self.message(f'server{side}')}"
+        remedy = _full(other, tool, self.server) or _remedy(message, tool, self.client, self.server)
         return f"; the server said: {other}{remedy}"
 
     def read(self) -> None:
         """Record what the log says now, which decides whether the trial is repeated; tables read the log again."""
         read: dict[str, Any] = {"status": "failed", "error": "the tool printed nothing"}
-        if found := self._log("client"):
-            self.parsed = next((p for p in found if p.tool == self.trial.test.tool), found[0])
-            said = self.parsed.error
-            if said:
-                said += self._cause(said)
-            read = {"status": self.parsed.status, "error": said}
+        if runs := self._log("client"):
+            self.parsed = next((p for p in runs if p.tool == self.trial.test.tool), runs[0])
+            error = self.parsed.error
+            if error:
+                error += self._cause(error)
+            read = {"status": self.parsed.status, "error": error}
         self.record["log"] = read
 
 
@@ -345,19 +345,19 @@ _CRASHED = re.compile(r"exit code 13[469]\b")
 """Ended by an abort, a floating-point exception, or an invalid memory access."""
 
 
-def _full(said: str, tool: str, session: HostSession) -> str:
+def _full(message: str, tool: str, session: HostSession) -> str:
     """Return what to do if the message is that of a full disk or of a crash."""
-    if _CRASHED.search(said):
+    if _CRASHED.search(message):
         # version 3.18 crashes if the disk is full, but not only then
         iperf3 = f"free some disk space on {session} if /tmp is full, or " if tool == "iperf3" else ""
         return f"; {tool} crashed: {iperf3}install another version of it"
-    return f"; free some disk space on {session} (iperf3 needs some in /tmp)" if _FULL.search(said) else ""
+    return f"; free some disk space on {session} (iperf3 needs some in /tmp)" if _FULL.search(message) else ""
 
 
-def _remedy(said: str, tool: str, client: HostSession, server: HostSession) -> str:
-    if full := _full(said, tool, client):
+def _remedy(message: str, tool: str, client: HostSession, server: HostSession) -> str:
+    if full := _full(message, tool, client):
         return full
-    if _BLOCKED.search(said):
+    if _BLOCKED.search(message):
         last = FIRST_PORT + PORTS - 1
         return (
             f"; does a firewall or security group block TCP or UDP ports {FIRST_PORT} to {last} from "

@@ -20,7 +20,7 @@ from .figure import MUTE, conditions, each, legend, legend_height, listed, table
 BASIS = {"latency_oneway": "One-way latency", "rtt": "Round-trip time", "rtt_loaded": "Round-trip time under load"}
 
 
-@Draws(tail_metric, given=is_details, arrange=table_first)
+@Draws(tail_metric, drawable=is_details, arrange=table_first)
 def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None, ax: Axes | None = None) -> Axes:
     """Share of packets that are slower, on a log axis: each nine of the percentile takes the same space.
 
@@ -37,26 +37,26 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
     if not len(percentiles):
         raise NothingToReport("no tool reported percentiles")
     basis = "; ".join(BASIS.get(str(b), str(b)) for b in percentiles["basis"].unique())
-    kept = percentiles[percentiles["percentile"] < 100]
-    names = conditions(kept)
+    below_maximum = percentiles[percentiles["percentile"] < 100]
+    names = conditions(below_maximum)
     painted = colours(names)
-    counts = kept.groupby("condition", observed=True)["run_id"].nunique()
+    counts = below_maximum.groupby("condition", observed=True)["run_id"].nunique()
     middle = (
-        kept.groupby(["condition", "percentile"], observed=True)
+        below_maximum.groupby(["condition", "percentile"], observed=True)
         .agg(latency_us=("latency_us", "median"), beyond=("beyond", "min"))
         .reset_index()
     )
     near = middle[(middle["percentile"] - 99).abs() == (middle["percentile"] - 99).abs().min()]
-    told = listed(dict(zip(near["condition"].astype(str), near["latency_us"], strict=True)), "us")
+    summary = listed(dict(zip(near["condition"].astype(str), near["latency_us"], strict=True)), "us")
     caption = (
         f"{basis}: share of packets that are slower, on a log axis. Each point is the median over the runs of a "
         f"percentile of a run (thin lines: every run); open where fewer than {FEW} packets of a run lie beyond it. "
         f"n = {each(counts)} per condition."
     )
-    with plot(2.5 + legend_height(names), caption, f"99th percentile: {told}.", ax=ax) as axes:
+    with plot(2.5 + legend_height(names), caption, f"99th percentile: {summary}.", ax=ax) as axes:
         for name, (colour, marker) in painted.items():
-            mine = kept[kept["condition"].astype(str) == name]
-            for _, run in mine.sort_values("percentile").groupby("run_id"):
+            group = below_maximum[below_maximum["condition"].astype(str) == name]
+            for _, run in group.sort_values("percentile").groupby("run_id"):
                 axes.plot(run["latency_us"], 1 - run["percentile"] / 100, color=colour, lw=0.5, alpha=0.25)
             line = middle[middle["condition"].astype(str) == name].sort_values("percentile")
             beyond = 1 - line["percentile"] / 100
@@ -64,8 +64,8 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
             few = (line["beyond"].astype(float) < FEW).to_numpy()
             for mask, fill in ((few, "white"), (~few, colour)):
                 axes.plot(line["latency_us"][mask], beyond[mask], marker, color=colour, mfc=fill, ms=5.5, mew=1.1)
-        _nines(axes, float((1 - kept["percentile"] / 100).min()))
-        span = float(kept["latency_us"].max() / kept["latency_us"].min())
+        _nines(axes, float((1 - below_maximum["percentile"] / 100).min()))
+        span = float(below_maximum["latency_us"].max() / below_maximum["latency_us"].min())
         axes.set_xscale("log")
         subs = (1, 2, 3, 5, 7) if span < 12 else (1, 2, 5) if span < 300 else (1,)
         tick_words(axes.xaxis, partial(format_value, unit="us"), subs)

@@ -119,16 +119,16 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
     --------
     >>> axes = npl.plots.roofline(exp, where={"streams": 1})
     """
-    kept = obs.runs.dropna(subset=["rtt_loaded_us", "throughput_bps"])
-    if kept.empty:
+    runs = obs.runs.dropna(subset=["rtt_loaded_us", "throughput_bps"])
+    if runs.empty:
         raise NothingToReport("the tool did not report the round-trip time under load; there is no roof to draw")
-    x = kept["rtt_loaded_us"].astype(float)
-    y = kept["throughput_bps"].astype(float) / kept["streams"].astype(float).fillna(1)
-    names = conditions(kept)
+    x = runs["rtt_loaded_us"].astype(float)
+    y = runs["throughput_bps"].astype(float) / runs["streams"].astype(float).fillna(1)
+    names = conditions(runs)
     painted = colours(names)
-    counts = kept.groupby(kept["condition"].astype(str)).size()
-    medians = pd.DataFrame({"n": kept["condition"].astype(str), "x": x, "y": y}).groupby("n").median()
-    told = "; ".join(f"{n}: {format_value(r.y, 'bps')} at {format_value(r.x, 'us')}" for n, r in medians.iterrows())
+    counts = runs.groupby(runs["condition"].astype(str)).size()
+    medians = pd.DataFrame({"n": runs["condition"].astype(str), "x": x, "y": y}).groupby("n").median()
+    summary = "; ".join(f"{n}: {format_value(r.y, 'bps')} at {format_value(r.x, 'us')}" for n, r in medians.iterrows())
     caption = (
         "Throughput of a stream against its round-trip time under load. The lines are roofs: a stream whose window is "
         "that large can carry no more (window / RTT). Points on a roof are limited by their window, points below all "
@@ -136,11 +136,11 @@ def roofline(obs: Observations, *, ax: Axes | None = None) -> Axes:
     )
     left, right = float(x.min()) / 2.2, float(x.max()) * 2.2
     bottom, top = float(y.min()) / 3, float(y.max()) * 4
-    with plot(2.5 + legend_height(names), caption, told + ".", ax=ax) as axes:
+    with plot(2.5 + legend_height(names), caption, summary + ".", ax=ax) as axes:
         for window in WINDOWS:
             _roof(axes, window, (left, right), (bottom, top))
         for name, (colour, marker) in painted.items():
-            rows = (kept["condition"].astype(str) == name).to_numpy()
+            rows = (runs["condition"].astype(str) == name).to_numpy()
             axes.plot(x[rows], y[rows], marker, color=colour, alpha=0.9, **(DOT | {"ms": 6}))
         axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
         decades(axes.xaxis, "us", left, right)
@@ -170,7 +170,7 @@ def _advertised(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
     return (data, None, {"advertised_bps": 1e9 * metric}) if isinstance(metric, int | float) else (data, metric, {})
 
 
-@Draws("throughput_bps", given=is_levels, arrange=_advertised)
+@Draws("throughput_bps", drawable=is_levels, arrange=_advertised)
 def share(data: Observations | pd.DataFrame, *, advertised_bps: float | None = None, ax: Axes | None = None) -> Axes:
     """Median throughput of each condition as a share of the advertised bandwidth.
 
@@ -193,13 +193,13 @@ def share(data: Observations | pd.DataFrame, *, advertised_bps: float | None = N
         raise NothingToReport("no advertised bandwidth is known: declare bandwidth_mbps, or give advertised_bps")
     names = [str(n) for n in levels["condition"]]
     rows: Any = list(levels.itertuples())
-    told = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))
+    summary = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))
     words = interval_words((int(n) for n in levels["n"]), deployments=levels.attrs.get("deployments", 1))
     caption = (
         f"Median throughput as a share of the advertised bandwidth of {format_value(advertised_bps, 'bps')}, with "
         f"{words}. n = {each(levels['n'])} per condition."
     )
-    with plot(0.9 + 0.34 * len(names), caption, told + ".", ax=ax) as axes:
+    with plot(0.9 + 0.34 * len(names), caption, summary + ".", ax=ax) as axes:
         for y, (row, (colour, marker)) in enumerate(zip(rows, colours(names).values(), strict=True)):
             part = row.median / advertised_bps
             low, high = (None if v is None else v / advertised_bps for v in (row.low, row.high))
@@ -224,7 +224,7 @@ def _is_held(data: Any) -> bool:
     return isinstance(data, list | tuple) and all(isinstance(one, Held) for one in data)
 
 
-@Draws("throughput_bps", given=_is_held, make=limits)
+@Draws("throughput_bps", drawable=_is_held, make=limits)
 def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     """What the sender waited for: the time of each condition as a stacked bar.
 
@@ -257,7 +257,7 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     return axes  # type: ignore[no-any-return]
 
 
-@Draws("throughput_bps", given=_is_held, make=limits)
+@Draws("throughput_bps", drawable=_is_held, make=limits)
 def roofs(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     """The throughput of each condition, and the rate that each limit allows.
 
@@ -306,7 +306,7 @@ def _rates(data: Any, metric: Any) -> Sequence[str]:
     return ("bitrate",) if has_rates(runs_of(data)) else ()
 
 
-@Draws("lost_ratio", by=_rates, given=_is_rates, make=datagrams)
+@Draws("lost_ratio", by=_rates, drawable=_is_rates, make=datagrams)
 def lost_by_rate(table: pd.DataFrame, *, loss: float = 0.001, ax: Axes | None = None) -> Axes:
     """The share of datagrams that is lost against the rate that was asked for.
 

@@ -35,7 +35,7 @@ def _part(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
     return (data, metric, {}) if metric is None or metric in METRICS else (data, None, {"part": metric})
 
 
-@Draws(_first, given=_is_history, make=ask_history)
+@Draws(_first, drawable=_is_history, make=ask_history)
 def over_time(history: History, *, ax: Axes | None = None) -> Axes:
     """Every run against the clock, the median of each period, and where the level changed.
 
@@ -54,11 +54,11 @@ def over_time(history: History, *, ax: Axes | None = None) -> Axes:
         + ("; vertical lines: changes of level" if changes else "")
         + f". {history.span}."
     )
-    told = "; ".join(
+    summary = "; ".join(
         f"{name}: {format_value(float(s.iloc[0]), info.unit)} first, {format_value(float(s.iloc[-1]), info.unit)} last"
         for name, s in history.series.items()
     )
-    with plot(2.9 + legend_height(list(painted)), caption, told + ".", ax=ax) as axes:
+    with plot(2.9 + legend_height(list(painted)), caption, summary + ".", ax=ax) as axes:
         size = 3.5 if len(runs) < 300 else 1.8
         for name, (colour, marker) in painted.items():
             rows = runs[runs["condition"].astype(str) == name]
@@ -83,7 +83,7 @@ def over_time(history: History, *, ax: Axes | None = None) -> Axes:
     return axes  # type: ignore[no-any-return]
 
 
-@Draws(_first, given=_is_history, make=ask_history, arrange=_part)
+@Draws(_first, drawable=_is_history, make=ask_history, arrange=_part)
 def by_clock(history: History, *, part: str = "hour", ax: Axes | None = None) -> Axes:
     """Median and quartiles of the runs by hour of the day or by weekday.
 

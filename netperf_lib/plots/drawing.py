@@ -86,13 +86,13 @@ class Draws:
 
     metric: str | Callable[[Any], str] | None = None
     by: str | Callable[[Any, Any], Sequence[str]] = ""
-    given: Callable[[Any], bool] = lambda _: False
+    drawable: Callable[[Any], bool] = lambda _: False
     make: Callable[[Observations], Any] = lambda obs: obs
     arrange: Callable[[Any, Any], tuple[Any, Any, dict[str, Any]]] = lambda data, metric: (data, metric, {})
 
     def look(self, data: Any, metric: Any, by: Any, **options: Any) -> Any:
         """Observe the data, unless they can be drawn as they are."""
-        if self.given(data):
+        if self.drawable(data):
             return data
         if not hasattr(data, "metric") and not hasattr(data, "observations"):
             if metric is None:

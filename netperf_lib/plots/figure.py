@@ -130,14 +130,15 @@ def tell(line: Line2D, runs: pd.DataFrame, metric: str) -> None:
     """Describe the run of each point of a line, for display under the cursor: run, round, hosts, time and value."""
     unit = metric_of(metric).unit
     line.set_gid(f"runs-{runs['run_id'].iloc[0]}")
-    told = []
+    descriptions = []
     columns = ["run_id", "started_utc", "round", "deployment", "client", "server", metric]
     for run in runs.filter(columns).to_dict("records"):
         when = run.get("started_utc")
         at = f"\n{when:%Y-%m-%d %H:%M:%S} UTC" if when is not None and not pd.isna(when) else ""
         where = f"round {run['round']} of deployment {run['deployment']}: {run['client']} → {run['server']}"
-        told.append((str(run["run_id"]), f"{run['run_id']}\n{where}{at}\n{format_value(float(run[metric]), unit)}"))
-    line.told = told  # type: ignore[attr-defined]
+        value = format_value(float(run[metric]), unit)
+        descriptions.append((str(run["run_id"]), f"{run['run_id']}\n{where}{at}\n{value}"))
+    line.descriptions = descriptions  # type: ignore[attr-defined]
 
 
 def _pointed(svg: str, lines: Iterable[Any]) -> str:
@@ -146,13 +147,13 @@ def _pointed(svg: str, lines: Iterable[Any]) -> str:
         start = svg.find(f'<g id="{line.get_gid()}">')
         end = svg.find("\n   <g id=", start + 1)
         part = svg[start:end]
-        if start < 0 or part.count("<use ") != len(line.told):
+        if start < 0 or part.count("<use ") != len(line.descriptions):
             continue
-        words = iter(line.told)
+        words = iter(line.descriptions)
 
-        def titled(found: re.Match[str], words: Any = words) -> str:
+        def titled(match: re.Match[str], words: Any = words) -> str:
             run, text = next(words)
-            return f'<use data-run="{escape(run)}"{found[1]}><title>{escape(text)}</title></use>'
+            return f'<use data-run="{escape(run)}"{match[1]}><title>{escape(text)}</title></use>'
 
         svg = svg[:start] + re.sub(r"<use( [^>]*?)/>", titled, part) + svg[end:]
     return svg
@@ -188,7 +189,7 @@ class Plot(Figure):
             canvas.print_svg(out, metadata={"Date": None, "Creator": None})
         self.set_canvas(before)
         self.dpi = dpi
-        lines = self.findobj(lambda artist: hasattr(artist, "told"))
+        lines = self.findobj(lambda artist: hasattr(artist, "descriptions"))
         return _with_fonts(_pointed(out.getvalue(), lines))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -269,9 +270,9 @@ def _unit(unit: str, x: Any) -> tuple[str, float]:
 
 def each(counts: Iterable[int], noun: str = "run") -> str:
     """Say how many: ``12 runs``, or ``11 to 12 runs``."""
-    found = sorted(set(counts))
-    count = f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
-    return f"{count} {noun}{'' if found[-1] == 1 else 's'}"
+    distinct = sorted(set(counts))
+    count = f"{distinct[0]}" if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"
+    return f"{count} {noun}{'' if distinct[-1] == 1 else 's'}"
 
 
 def clusters(medians: dict[str, float]) -> list[list[str]]:

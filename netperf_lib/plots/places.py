@@ -47,7 +47,7 @@ def _named(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
     return data, metric, {}
 
 
-@Draws(given=is_levels, arrange=_named)
+@Draws(drawable=is_levels, arrange=_named)
 def levels(data: Observations | pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Median and interval of every condition, one under the other.
 

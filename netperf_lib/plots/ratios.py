@@ -49,7 +49,7 @@ def _compared(data: Any) -> bool:
     return not (isinstance(data, pd.DataFrame | str | os.PathLike | Mapping) or hasattr(data, "runs"))
 
 
-@Draws(given=_compared, make=compare, arrange=_declared)
+@Draws(drawable=_compared, make=compare, arrange=_declared)
 def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
     """Ratios with their intervals, against the margin within which conditions count as equivalent.
 
@@ -145,7 +145,7 @@ def _is_shift(data: Any) -> bool:
     return data is None or isinstance(data, Quantiles)
 
 
-@Draws(tail_metric, given=_is_shift, make=tail_shift)
+@Draws(tail_metric, drawable=_is_shift, make=tail_shift)
 def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Axes:
     """Shift function: how much two distributions differ, from the fastest packets to the slowest.
 
@@ -160,14 +160,15 @@ def shift(quantiles: Quantiles | None, *, ax: Axes | None = None) -> Axes:
     comparisons = list(quantiles)
     a, b = comparisons[0].names
     margin = comparisons[0].margin
-    told = "; ".join(f"{p:g}: {_ratio_text(c.ratio)}" for p, c in zip(quantiles.percentiles, comparisons, strict=True))
+    points = zip(quantiles.percentiles, comparisons, strict=True)
+    ratios = "; ".join(f"{p:g}: {_ratio_text(c.ratio)}" for p, c in points)
     caption = (
         f"Shift function: {a} divided by {b} at each percentile of latency, with its interval at the "
         f"confidence that all percentiles together require; shaded: the margin of {100 * margin:.3g} %. "
         f"Open marks: fewer than {FEW} packets lie beyond the percentile in a run. "
         f"n = {each((c.n for c in comparisons), 'round')}."
     )
-    with plot(2.3, caption, f"Ratio by percentile: {told}.", ax=ax) as axes:
+    with plot(2.3, caption, f"Ratio by percentile: {ratios}.", ax=ax) as axes:
         axes.axhspan(1 / (1 + margin), 1 + margin, color="#0072b2", alpha=0.13, lw=0)
         axes.axhline(1, color=INK, lw=0.8)
         for x, (p, c) in enumerate(zip(quantiles.percentiles, comparisons, strict=True)):

@@ -16,7 +16,7 @@ from ..questions.colours import colours
 from ..questions.details import is_details
 from ..questions.observe import Observations, details, level_of, observe
 from ..questions.words import interval_words
-from ..stats.steady_state import kept, whole
+from ..stats.steady_state import totals, usable
 from .drawing import Draws, plot
 from .figure import (
     DOT,
@@ -223,7 +223,7 @@ def _seconds(runs: pd.DataFrame, cut_s: float | None, resent: bool) -> tuple[str
     return caption, f"Means: {listed(by_condition['throughput_bps'].mean().to_dict(), 'bps')}."
 
 
-@Draws("throughput_bps", given=is_details, arrange=table_first)
+@Draws("throughput_bps", drawable=is_details, arrange=table_first)
 def intervals(
     data: Observations | pd.DataFrame,
     *,
@@ -246,11 +246,11 @@ def intervals(
     --------
     >>> axes = npl.plots.intervals(exp, by="streams", where={"placement": "cross-region"})
     """
-    table = kept(data if isinstance(data, pd.DataFrame) else details(data, "intervals" if table is None else table))
+    table = usable(data if isinstance(data, pd.DataFrame) else details(data, "intervals" if table is None else table))
     if not len(table):
         raise NothingToReport("no tool reported intervals of these runs")
     measures = ["throughput_bps", "retransmits_count"]
-    groups = whole(table).groupby(["condition", "run_id", "start_s", "end_s"], observed=True)
+    groups = totals(table).groupby(["condition", "run_id", "start_s", "end_s"], observed=True)
     runs = groups[measures].sum(min_count=1).reset_index()
     runs["at"] = (runs["start_s"] + runs["end_s"]) / 2
     resent = ax is None and bool(runs["retransmits_count"].notna().any())

@@ -75,9 +75,9 @@ class BeforeAfter:
         """How many conditions have each verdict, the worst first."""
         counts = Counter(str(row.comparison.verdict) for row in self.rows)
         order = ["worse", "better", "equivalent", "inconclusive", "no verdict"]
-        found = [f"{counts[v]} {v}" for v in order if counts[v]]
-        said = f"{', '.join(found) or 'nothing'} of {plural(len(self), 'comparison')}"
-        return f"{self.names[1]} against {self.names[0]}: {said}."
+        parts = [f"{counts[v]} {v}" for v in order if counts[v]]
+        summary = f"{', '.join(parts) or 'nothing'} of {plural(len(self), 'comparison')}"
+        return f"{self.names[1]} against {self.names[0]}: {summary}."
 
     @property
     def notes(self) -> list[str]:
@@ -107,12 +107,12 @@ class BeforeAfter:
 
         rows: list[dict[str, Any]] = []
         for row in self.rows:
-            found: dict[str, Any] = {"condition": row.condition, "metric": row.metric}
+            cells: dict[str, Any] = {"condition": row.condition, "metric": row.metric}
             for side, at in (("before", row.before), ("after", row.after)):
-                found |= {side: at.median, f"{side}_low": at.low, f"{side}_high": at.high, f"{side}_n": at.n}
+                cells |= {side: at.median, f"{side}_low": at.low, f"{side}_high": at.high, f"{side}_n": at.n}
             c = row.comparison
-            found |= {"ratio": c.ratio, "low": c.low, "high": c.high, "verdict": str(c.verdict), "words": c.words}
-            rows.append(found)
+            cells |= {"ratio": c.ratio, "low": c.low, "high": c.high, "verdict": str(c.verdict), "words": c.words}
+            rows.append(cells)
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,12 +137,12 @@ class BeforeAfter:
         """Return the table that people read, in words: condition, metric, before, after, after / before, verdict."""
         import pandas as pd
 
-        found = []
+        rows = []
         for row in self.rows:
             about, c = METRICS[row.metric], row.comparison
             sides = (_level_words(row.before, about.unit), _level_words(row.after, about.unit))
-            found.append((row.condition, quantity(row.metric), *sides, c.ratio_words, str(c.verdict)))
-        return pd.DataFrame(found, columns=["condition", "metric", "before", "after", "after / before", "verdict"])
+            rows.append((row.condition, quantity(row.metric), *sides, c.ratio_words, str(c.verdict)))
+        return pd.DataFrame(rows, columns=["condition", "metric", "before", "after", "after / before", "verdict"])
 
     def __repr__(self) -> str:
         table = self.shown()
@@ -183,10 +183,10 @@ def before_after(
     for name, side in zip(names, (before, after), strict=True):
         if not len(side):
             raise UsageError(f"{name}: there are no runs to compare")
-    asked = _asked(before, after, by)
+    factors = _asked(before, after, by)
     changed = {} if by else _changed(before, after)
     every = [
-        observe(dict(zip(names, (before, after), strict=True)), m, (MEASUREMENT, *asked), pool=tuple(changed))
+        observe(dict(zip(names, (before, after), strict=True)), m, (MEASUREMENT, *factors), pool=tuple(changed))
         for m in _metrics(before, after, metrics)
     ]
     rows: list[tuple[str, Pair]] = []
@@ -241,10 +241,10 @@ def _metrics(before: pd.DataFrame, after: pd.DataFrame, metrics: Sequence[str] |
 
     for name in metrics or ():
         metric_of(name)  # an unknown one is an error with the nearest names
-    found = [m for m in metrics or COMPARED if measured(before, m) and measured(after, m)]
-    if metrics is None and "throughput_bps" in found:  # the sender's view stands in where no receiver's is known
-        found = [m for m in found if m != "throughput_sent_bps"]
-    return found
+    names = [m for m in metrics or COMPARED if measured(before, m) and measured(after, m)]
+    if metrics is None and "throughput_bps" in names:  # the sender's view stands in where no receiver's is known
+        names = [m for m in names if m != "throughput_sent_bps"]
+    return names
 
 
 def _asked(before: pd.DataFrame, after: pd.DataFrame, by: Sequence[str] | None) -> tuple[str, ...]:

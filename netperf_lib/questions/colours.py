@@ -40,15 +40,15 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     heads = [name.split(", ")[0] for name in names]
     others = list(dict.fromkeys(head for head in heads if head not in places))
     count: dict[str, int] = {}
-    found = {}
+    styles = {}
     for name, head in zip(names, heads, strict=True):
         known = head in places
         rank = places.index(head) if known else others.index(head)
         number = count[head] = count.get(head, -1) + 1
         palette = PLACES if known else OTHERS
         colour = _shade(palette[rank % len(palette)], SHADES[number % len(SHADES)])
-        found[name] = (colour, MARKERS[(rank + 3 * number) % len(MARKERS)])
-    return found
+        styles[name] = (colour, MARKERS[(rank + 3 * number) % len(MARKERS)])
+    return styles
 
 
 def _shade(colour: str, share: float) -> str:

@@ -38,13 +38,13 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
     """
     conditions = obs.conditions
     name = obs.asked[0] if obs.asked else obs.by[0]
-    wanted = factor(name).cast(baseline)
-    if baseline is not None and wanted not in set(conditions[name]):
+    level = factor(name).cast(baseline)
+    if baseline is not None and level not in set(conditions[name]):
         levels = ", ".join(map(str, dict.fromkeys(conditions[name])))
         raise UsageError(f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: {levels}")
-    asked = {*obs.asked, name}
-    asked |= {f for ends in _ENDS if ends & asked for f in ends}  # the two ends of a pair are one factor
-    rest = [f for f in obs.by if f not in asked]
+    factors = {*obs.asked, name}
+    factors |= {f for ends in _ENDS if ends & factors for f in ends}  # the two ends of a pair are one factor
+    rest = [f for f in obs.by if f not in factors]
     # of a label null means that there is none
     labels = [f for f in rest if factor(f).null == "none" and (f == "gateway_sku" or f not in FACTORS)]
 
@@ -55,7 +55,7 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
     if baseline is None:
         candidates = [(a, b) for b, a in combinations(conditions.index, 2)]
     else:
-        base = [c for c in conditions.index if conditions.loc[c, name] == wanted]
+        base = [c for c in conditions.index if conditions.loc[c, name] == level]
         candidates = [(a, b) for a in conditions.index if a not in base for b in base]
     return [(a, b) for a, b in candidates if alike(a, b)]
 
@@ -275,11 +275,11 @@ def _by(
     runs = None if isinstance(results, Observations) else runs_of(results)
     known = {} if runs is None else _declared(obs, runs, where, margin)
     family = judge_pairs(chosen, ALPHA if alpha is None else alpha, declared=False)
-    found = {key: c for key in {(p.a, p.b) for p in chosen} if (c := known.get(key)) is not None}
-    if found:
+    declared = {key: c for key in {(p.a, p.b) for p in chosen} if (c := known.get(key)) is not None}
+    if declared:
         assert runs is not None
-        judged = compare_declared(results, contrasts=list(found.values()), alpha=alpha)
-        verdicts = dict(zip(found, judged, strict=True))
+        judged = compare_declared(results, contrasts=list(declared.values()), alpha=alpha)
+        verdicts = dict(zip(declared, judged, strict=True))
         every = [
             replace(verdicts[p.a, p.b], **side_words(p)) if (p.a, p.b) in verdicts else c
             for p, c in zip(chosen, family, strict=True)
@@ -296,16 +296,16 @@ def _declared(
     """The declared contrasts by the conditions that they compare, in both directions."""
     if any(name not in obs.facts or not factor(name).always_splits for name in where):
         return {}  # a part of a condition is not what was declared
-    found: dict[tuple[str, str], Contrast] = {}
+    contrasts: dict[tuple[str, str], Contrast] = {}
     for c in declared_contrasts(runs, metric=obs.metric):
         if c.b is None or (margin is not None and margin != c.margin):
             continue
         sides = obs.matching(c.a), obs.matching(c.b)
         if len(sides[0]) == len(sides[1]) == 1:
             [a], [b] = sides
-            found[a, b] = c
-            found[b, a] = c.model_copy(update={"a": c.b, "b": c.a})
-    return found
+            contrasts[a, b] = c
+            contrasts[b, a] = c.model_copy(update={"a": c.b, "b": c.a})
+    return contrasts
 
 
 def _existing(data: Data) -> Data:
@@ -319,8 +319,8 @@ def _existing(data: Data) -> Data:
 
 def runs_of(data: Data, where: Mapping[str, Any] | None = None, pattern: str | None = None) -> pd.DataFrame:
     """The runs of what `compare` takes, those with the levels `where`; raises UsageError for an unknown factor."""
-    found = read_data(data, pattern)
-    runs = table_of(found)
+    loaded = read_data(data, pattern)
+    runs = table_of(loaded)
     for name, wish in (where or {}).items():
         if name not in runs.columns:
             raise UsageError(f"the runs have no factor {name!r}; {nearest(name, dimensions(runs.columns))}")
@@ -328,8 +328,8 @@ def runs_of(data: Data, where: Mapping[str, Any] | None = None, pattern: str | N
     return runs
 
 
-def _same(level: Any, wanted: Any) -> bool:
-    return level == wanted or str(level).lower() == str(wanted).lower()
+def _same(level: Any, other: Any) -> bool:
+    return level == other or str(level).lower() == str(other).lower()
 
 
 def _name(data: Data, where: Mapping[str, Any] | None) -> str:

@@ -61,8 +61,8 @@ class Page:
     @property
     def key(self) -> str:
         """Name of its files: ``01-placement-throughput``."""
-        told = (str(self.parameters[name]) for name in ("factor", "name", "metric") if name in self.parameters)
-        return "-".join([self.notebook, *(SHORT.get(part, part) for part in told)])
+        values = (str(self.parameters[name]) for name in ("factor", "name", "metric") if name in self.parameters)
+        return "-".join([self.notebook, *(SHORT.get(part, part) for part in values)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,12 +174,12 @@ def pages(runs: pd.DataFrame) -> list[Page]:
 def fleet_pages(root: Location) -> list[Page]:
     """The pages of a data root: a line for each experiment, and what was measured again, or for long, over time."""
     names = list(map(name_of, experiments(root)))
-    found = [Page("summary")]
+    chosen = [Page("summary")]
     for name in dict.fromkeys(names):
         runs = load(measurements(root, name))
         if names.count(name) > 1 or _hours(runs) >= LONG_H:
-            found += [Page("time", {"name": name, "metric": m}, heading(name, m)) for m in headline_metrics(runs)]
-    return found
+            chosen += [Page("time", {"name": name, "metric": m}, heading(name, m)) for m in headline_metrics(runs)]
+    return chosen
 
 
 def _hours(runs: pd.DataFrame) -> float:

@@ -15,7 +15,7 @@ from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, diagnose, streams, tails, warmup
 from ..stats.result import quantity
-from ..stats.steady_state import kept, whole
+from ..stats.steady_state import totals, usable
 from ..tools.parsed import Percentile
 from .history import ask_history
 from .observe import Data, Observations, details, ladders, level_names, levels, observe, observed
@@ -42,10 +42,10 @@ def network_cards(data: Data, metric: str | None = None) -> Table:
     from .tables import Table
 
     runs = observed(data, metric).runs
-    found = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
-    found = found.dropna(how="all").reset_index()
-    found = found.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
-    return Table.of(found, "Network cards as the guests see them.")
+    cards = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
+    cards = cards.dropna(how="all").reset_index()
+    cards = cards.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
+    return Table.of(cards, "Network cards as the guests see them.")
 
 
 def advertised_bps(data: Any, gbps: float | None = None) -> float | None:
@@ -84,8 +84,8 @@ def steadiness(data: Data, metrics: Sequence[str]) -> Words:
     lines = []
     for metric, condition, group in groups:
         order = group["run_id"].map(position).astype(float)
-        found = diagnose(group[metric].astype(float), order=order, series=len(groups))
-        remarks = [found.words] if found.warnings else []
+        diagnosis = diagnose(group[metric].astype(float), order=order, series=len(groups))
+        remarks = [diagnosis.words] if diagnosis.warnings else []
         if len(group) >= LEAST_OF_CHANGES:
             with contextlib.suppress(NothingToReport):
                 points = ask_history(observe(runs, metric).only([condition])).changes
@@ -103,8 +103,8 @@ def places(data: Any) -> list[str] | None:
     >>> npl.questions.places(exp)
     ['ppg', 'same-zone', 'cross-zone', 'cross-region']
     """
-    found = [p for p in PLACES if p in set(ok_runs(data)["placement"].dropna())]
-    return found if len(found) > 1 else None
+    names = [p for p in PLACES if p in set(ok_runs(data)["placement"].dropna())]
+    return names if len(names) > 1 else None
 
 
 def saturation(
@@ -119,15 +119,15 @@ def saturation(
     >>> {fit.enough for fit in npl.questions.saturation(exp).values()}
     {4}
     """
-    found = {}
+    curves = {}
     obs = observed(data, metric, by="streams")
     for name, rows in ladders(obs, "streams").items():
         wide = rows.pivot_table(index=["unit", "round"], columns="streams", values=obs.metric, aggfunc="median")
         with contextlib.suppress(StatsError):
-            found[name] = streams(
+            curves[name] = streams(
                 wide.set_axis(wide.columns.astype(int), axis=1), share=share, advertised_bps=advertised_bps
             )
-    return found
+    return curves
 
 
 def levels_words(table: pd.DataFrame, metric: str) -> str:
@@ -170,11 +170,11 @@ def interval_rows(data: Data, intervals: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    found = []
+    tables = []
     for metric in [m for m in headline_metrics(data) if m.startswith("throughput")]:
         with contextlib.suppress(NothingToReport):
-            found.append(details(observe(data, metric), kept(intervals)))
-    return found[0] if len(found) == 1 else pd.concat(found) if found else intervals.head(0)
+            tables.append(details(observe(data, metric), usable(intervals)))
+    return tables[0] if len(tables) == 1 else pd.concat(tables) if tables else intervals.head(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +198,11 @@ def warmup_of(intervals: pd.DataFrame) -> Warmup:
     if not len(intervals):
         return Warmup(None, Words("No tool reported intervals."))
     try:
-        found = warmup(intervals, extra_s=0)
+        start = warmup(intervals, extra_s=0)
     except StatsError as error:
         return Warmup(None, Words(f"The warm-up is not known: {error}."))
-    seen = bool(found.moving) or max(found.cuts.values(), default=0) > 0
-    return Warmup(None if found.flagged else found.cut_s, Words(f"{found.words[:1].upper()}{found.words[1:]}."), seen)
+    seen = bool(start.moving) or max(start.cuts.values(), default=0) > 0
+    return Warmup(None if start.flagged else start.cut_s, Words(f"{start.words[:1].upper()}{start.words[1:]}."), seen)
 
 
 def tail_metric(data: Any) -> str:
@@ -436,10 +436,10 @@ def _place_names(observed: Sequence[Observations]) -> dict[tuple[str, str], str]
         for condition, facts in zip(map(str, obs.conditions.index), obs.facts.to_dict("records"), strict=True):
             placement = plain(facts.get("placement"))
             more = [f for f in placed if len(seen[placement][f]) > 1]
-            told = {f: plain(facts.get(f)) for f in more}
+            levels = {f: plain(facts.get(f)) for f in more}
             name = own.get(condition) or str(placement or "all runs")
-            if placement is not None and all(isinstance(v, str) for v in told.values()):
-                name = ", ".join([str(placement), *(factor(f).level_words(v) for f, v in told.items())])
+            if placement is not None and all(isinstance(v, str) for v in levels.values()):
+                name = ", ".join([str(placement), *(factor(f).level_words(v) for f, v in levels.items())])
             names[obs.metric, condition] = name
     return names
 
@@ -570,11 +570,11 @@ def stability(obs: Observations, intervals: pd.DataFrame) -> Table:
 
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
     caption = "Within the runs: variation of the intervals, slowest interval against the mean, streams."
-    found = kept(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
-    if found.empty:
+    joined = usable(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
+    if joined.empty:
         return Table.of(pd.DataFrame(columns=heads), caption)
-    single = found[found["stream"] != -1]
-    sums = whole(found).groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"].sum()
+    single = joined[joined["stream"] != -1]
+    sums = totals(joined).groupby(["condition", "run_id", "start_s"], observed=True)["throughput_bps"].sum()
     each = sums.groupby(["condition", "run_id"], observed=True).agg(["mean", "std", "min", "size"])
     each = each[each["size"] > 1]
     streams = single.groupby(["condition", "run_id", "stream"], observed=True)["throughput_bps"].mean()

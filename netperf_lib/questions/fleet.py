@@ -46,8 +46,8 @@ def _ok_rows(runs: ds.Dataset, columns: Sequence[str], where: dict[str, Any] | N
         except (pa.ArrowException, TypeError, ValueError):
             raise UsageError(f"{name}={value!r}: a level of {name} is {runs.schema.field(name).type}") from None
         chosen &= ds.field(name).is_null() if value is None else ds.field(name) == level
-    found: pd.DataFrame = runs.to_table(columns=list(dict.fromkeys(columns)), filter=chosen).to_pandas()
-    return found
+    table: pd.DataFrame = runs.to_table(columns=list(dict.fromkeys(columns)), filter=chosen).to_pandas()
+    return table
 
 
 # -- months ----------------------------------------------------------------------------------------------------------
@@ -77,9 +77,9 @@ def series(
     4
     """
     runs = _ok_runs(path, [metric, "started_utc", *(where or {})], where, metric)
-    found = runs.dropna(subset=["started_utc"]).set_index("started_utc")[metric].astype(float)
-    if found.empty:
+    values = runs.dropna(subset=["started_utc"]).set_index("started_utc")[metric].astype(float)
+    if values.empty:
         raise StatsError(f"no run of {metric} has a start time")
-    daily: pd.Series[float] = found.resample(every).median().dropna()
+    daily: pd.Series[float] = values.resample(every).median().dropna()
     daily.attrs = {"metric": metric, "every": every}
     return daily

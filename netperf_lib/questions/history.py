@@ -133,13 +133,13 @@ class History:
     def words(self) -> Words:
         """Trends and changes, in sentences."""
         lines = []
-        for name, found in self.trends.items():
+        for name, change in self.trends.items():
             # over the time that was measured: a month would be an extrapolation of hours
-            factor, low, high = found.over(self._days)
+            factor, low, high = change.over(self._days)
             drift, ends = f"{_percent(factor)} in {self._length}", f"{_percent(low)} to {_percent(high)}"
-            sure = "a trend" if not found.low <= 0 <= found.high else "no trend beyond chance"
+            sure = "a trend" if not change.low <= 0 <= change.high else "no trend beyond chance"
             lines.append(
-                f"- {name}: {sure} ({drift}; {100 * found.confidence:g} % interval {ends}; {found.periods} periods "
+                f"- {name}: {sure} ({drift}; {100 * change.confidence:g} % interval {ends}; {change.periods} periods "
                 f"of one {self.period})."
             )
         lines += [f"- {name}: {p.words(self.metric)}." for name, points in self.changes.items() for p in points]
@@ -165,10 +165,10 @@ class History:
         clock = self.runs["started_utc"].dt
         keyed = self.runs.assign(part=clock.hour if part == "hour" else clock.day_of_week)
         grouped = keyed.groupby(["condition", "part"], observed=True)[self.metric]
-        found = grouped.agg(
+        summary = grouped.agg(
             n="size", median="median", low=lambda v: v.quantile(0.25), high=lambda v: v.quantile(0.75)
         ).reset_index()
-        return pd.DataFrame(found)
+        return pd.DataFrame(summary)
 
 
 def _percent(ratio: float) -> str:
@@ -231,9 +231,9 @@ def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, An
     days = (chosen["started_utc"].max() - chosen["started_utc"].min()).total_seconds() / 86_400
     every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
     names = [str(c) for c in chosen["condition"].cat.categories if (chosen["condition"] == c).any()]
-    found = {name: series(chosen[chosen["condition"] == name], metric, every=every) for name in names}
+    levels = {name: series(chosen[chosen["condition"] == name], metric, every=every) for name in names}
     trends, points, waves = {}, {}, {}
-    for name, values in found.items():
+    for name, values in levels.items():
         if len(values) < 10 or (values <= 0).any():
             continue
         index = pd.DatetimeIndex(values.index)
@@ -247,7 +247,7 @@ def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, An
                 f"it moves slowly, lowest around {low:%d %B, %H:%M} and highest around {high:%d %B, %H:%M} UTC, "
                 f"{size_words(result.wave_ratio)} apart"
             )
-    return History(metric, chosen, period, found, trends, points, waves, ALPHA)
+    return History(metric, chosen, period, levels, trends, points, waves, ALPHA)
 
 
 def _on_the_clock(result: Changes, index: pd.DatetimeIndex) -> list[ChangePoint]:

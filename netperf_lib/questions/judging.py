@@ -104,7 +104,7 @@ def judge(
     >>> npl.questions.judge(exp, exp.contrasts).counts
     '264 runs ok, 0 failed, 0 excluded'
     """
-    asked = [as_contrast(c) for c in contrasts]
+    pairs = [as_contrast(c) for c in contrasts]
     source = Observed.of(data, rounds)
     if source.runs.empty:
         raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
@@ -118,7 +118,7 @@ def judge(
         late_words = f"{plural(count, 'round')} beyond the {source.planned} planned are not used"
         warnings = (f"{late_words}: to add rounds until contrasts are settled, use a sequential design",)
     every = _Every(source)
-    samples = [_declared(every, c, declared, paired) for c, declared in asked]
+    samples = [_declared(every, c, declared, paired) for c, declared in pairs]
     ok, failed, excluded = status_counts(source.runs)
     return judge_samples(
         samples, alpha=alpha, design=design, ok=ok, failed=failed, excluded=excluded, warnings=warnings
@@ -283,10 +283,10 @@ class Blocks:
         return Side(value, failed, present, expected, self.value[good], several, with_value, levels, self._hosts(good))
 
     def _levels(self, name: str, conditions: Sequence[str]) -> list[Level]:
-        found = {self.facts[c][name] for c in conditions}
-        if SEVERAL in found:
-            found = {plain(v) for v in self.obs.column(name, conditions).unique()}
-        return sort_levels(name, found)
+        values = {self.facts[c][name] for c in conditions}
+        if SEVERAL in values:
+            values = {plain(v) for v in self.obs.column(name, conditions).unique()}
+        return sort_levels(name, values)
 
     def _hosts(self, rows: npt.NDArray[np.intp]) -> dict[str, list[str]]:
         if self.two:
@@ -349,16 +349,16 @@ def _declared(every: _Every, c: Contrast, declared: bool, paired: bool) -> Sampl
     sides = [c.a] if c.b is None else [c.a, c.b]
     named = {**c.a, **(c.b or {})}
     more: dict[str, Any] = {"margin": c.margin, "declared": declared}
-    wanted = ""
+    limit_words = ""
     if c.b is None:
         limit = "below" if c.below is not None else "at least"
         more |= {"margin": MARGIN, "threshold": threshold(c), "limit": limit}
-        wanted = f"{limit} {value_words(more['threshold'], unit_of(c.metric))}"
+        limit_words = f"{limit} {value_words(more['threshold'], unit_of(c.metric))}"
     of = every.blocks(c.metric, named)
     if of is None:
         names = tuple(", ".join(level_words(f, v) for f, v in side.items()) or "all" for side in sides)
         none = np.zeros(0)
-        about = {"names": (names[0], wanted or names[-1]), "metric": c.metric, "question": c.question or ""}
+        about = {"names": (names[0], limit_words or names[-1]), "metric": c.metric, "question": c.question or ""}
         refusal = f"no complete run has a value of {c.metric}"
         return Sample(a=none, b=None if c.b is None else none, refusal=refusal, about=about, **more)
     a, *others = (of.side(of.matching(side)) for side in sides)
@@ -366,7 +366,7 @@ def _declared(every: _Every, c: Contrast, declared: bool, paired: bool) -> Sampl
     differ = set(named) if b is None else {f for f in named if c.a.get(f) != (c.b or {}).get(f)}
     both = [a, *others]
     names_of, context = _names(of, c, both)
-    names = (names_of[0], wanted or names_of[1])
+    names = (names_of[0], limit_words or names_of[1])
     warnings = [w for side, name in zip(both, names_of, strict=False) for w in _mixed(of, side, named, name)]
     if b is not None and a.conditions and b.conditions:
         warnings += _confounded(of, (a, b), set(named), differ)
@@ -475,20 +475,20 @@ def _mixed(of: Blocks, side: Side, named: Levels, name: str) -> list[str]:
     """Warn about a factor that varies within a side."""
     inside = {f: side.levels[f] for f in dimensions(of.varying) if f not in named and len(side.levels[f]) > 1}
     how = "the geometric mean of a round's runs is used" if side.several else "rounds are not alike"
-    found = []
+    remarks = []
     for f, levels in inside.items():
         shown = ", ".join(level_words(f, v) for v in levels[:4]) + (", …" if len(levels) > 4 else "")
-        found.append(f"{f} varies within {name} ({shown}): {how}; name {f} in the contrast")
+        remarks.append(f"{f} varies within {name} ({shown}): {how}; name {f} in the contrast")
     if side.several and not inside:
-        found.append(f"{name} has several runs in a round: their geometric mean is used")
-    return found
+        remarks.append(f"{name} has several runs in a round: their geometric mean is used")
+    return remarks
 
 
 def _confounded(of: Blocks, sides: tuple[Side, Side], named: set[str], differ: set[str]) -> list[str]:
     """Warn about what the sides differ in besides the factors that make them two sides."""
     implied = named | set(HOSTS) | (set(PLACES) if differ & set(PLACES) else set())
     one, two = (side.levels for side in sides)
-    found = [
+    remarks = [
         f"the sides also differ in {f} ({level_words(f, one[f][0])} and {level_words(f, two[f][0])}): "
         "the difference may be due to that"
         for f in of.varying
@@ -502,8 +502,8 @@ def _confounded(of: Blocks, sides: tuple[Side, Side], named: set[str], differ: s
         up = {of.facts[c]["vf_up"] for side in sides for c in side.conditions}
         if len(up) == 1 and not up & {None, SEVERAL}:
             had = f"both had {'a' if up.pop() else 'no'} virtual function"
-            found.append(f"the sides differ in accelerated networking, but {had}: it was not switched")
-    return found
+            remarks.append(f"the sides differ in accelerated networking, but {had}: it was not switched")
+    return remarks
 
 
 def _few_packets(of: Blocks, both: Sequence[Side], names: tuple[str, str]) -> str:

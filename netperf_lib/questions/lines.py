@@ -54,7 +54,7 @@ class Line:
         return ", ".join(filter(None, [self.group, self.name]))
 
 
-def lines(found: Family | BeforeAfter, held: Sequence[tuple[str, str]] = ()) -> list[Line]:
+def lines(result: Family | BeforeAfter, held: Sequence[tuple[str, str]] = ()) -> list[Line]:
     """The comparisons of an experiment, or of two measurements, in their order.
 
     `held` is what holds the condition and its baseline back, for each comparison.
@@ -62,15 +62,15 @@ def lines(found: Family | BeforeAfter, held: Sequence[tuple[str, str]] = ()) -> 
     from .before_after import BeforeAfter
 
     rows = []
-    if isinstance(found, BeforeAfter):
-        for row in found:
+    if isinstance(result, BeforeAfter):
+        for row in result:
             group, _, name = row.condition.partition(", ")
             before, after = (_level(side, row.metric) for side in (row.before, row.after))
             n = row.before.n, row.after.n
             runs = str(n[0]) if n[0] == n[1] else f"{n[0]}+{n[1]}"
             rows.append(_line(name, group, row.comparison, before, after, runs))
     else:
-        for i, c in enumerate(found):
+        for i, c in enumerate(result):
             unit = METRICS[c.metric].unit if c.metric in METRICS else ""
             after, before = (format_value(v, unit) for v in c.medians)
             before = format_value(c.threshold, unit) if c.threshold is not None else before
@@ -106,8 +106,8 @@ def counts(verdicts: Iterable[str]) -> str:
     """``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``."""
     every = Counter(WORDS.get(v, v) for v in map(str, verdicts))
     shown = ", ".join(f"{every[v]} {v}" for v in ("worse", "better", "equivalent", "not decided"))
-    asked = f", {n} exploratory" if (n := every["exploratory"]) else ""
-    return f"{every.total()} compared: {shown}{asked}"
+    exploratory = f", {n} exploratory" if (n := every["exploratory"]) else ""
+    return f"{every.total()} compared: {shown}{exploratory}"
 
 
 def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:

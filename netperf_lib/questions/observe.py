@@ -186,10 +186,10 @@ class Observations:
         return f"<{self.metric}: {plural(len(self.conditions), 'condition')} by {', '.join(self.by)} ({names})>{notes}"
 
 
-def _weight(rows: pd.DataFrame, name: str, asked: Sequence[str], named: Sequence[Any], level: Any) -> tuple[Any, ...]:
+def _weight(rows: pd.DataFrame, name: str, factors: Sequence[str], named: Sequence[Any], level: Any) -> tuple[Any, ...]:
     """How much a level of a factor says about the factors asked for."""
     some = rows[rows[name].map(plain).map(repr) == repr(level)]
-    combinations = len(some[list(asked)].map(repr).drop_duplicates())
+    combinations = len(some[list(factors)].map(repr).drop_duplicates())
     return combinations, level in named, level in (None, factor(name).ordinary), len(some)
 
 
@@ -347,10 +347,10 @@ def ladders(obs: Observations, name: str) -> dict[str, pd.DataFrame]:
     rows = obs.complete
     rows[name] = rows["condition"].astype(object).map(obs.conditions[name]) if name in obs.by else None
     rows["condition"] = rows["condition"].astype(object).map(words)
-    found = {str(key): group for key, group in rows.groupby("condition", sort=False) if len(set(group[name])) > 1}
-    if not found:
+    groups = {str(key): group for key, group in rows.groupby("condition", sort=False) if len(set(group[name])) > 1}
+    if not groups:
         raise NothingToReport(f"{name} does not vary in any condition with a value of {obs.metric}")
-    return {key: found[key] for key in dict.fromkeys(words.values()) if key in found}
+    return {key: groups[key] for key in dict.fromkeys(words.values()) if key in groups}
 
 
 def levels_by(obs: Observations, name: str) -> dict[str, Observations]:
@@ -458,10 +458,10 @@ def _codes(column: pd.Series) -> Codes | None:
     if column.isna().all():
         return np.full(len(column), -1)
     try:
-        codes, found = pd.factorize(column)
+        codes, levels = pd.factorize(column)
     except TypeError:
         return None
-    fractions = column.name not in FACTORS and pd.api.types.is_float_dtype(column) and len(found) > _MOST_LEVELS
+    fractions = column.name not in FACTORS and pd.api.types.is_float_dtype(column) and len(levels) > _MOST_LEVELS
     return None if fractions else codes.astype(np.int64)
 
 

@@ -30,7 +30,7 @@ PILOT_ROUNDS = 4
 
 def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[Outlook]:
     """Which contrasts have enough rounds for their margin, by the variation in a pilot's runs or an assumed one."""
-    found = []
+    outlooks = []
     for contrast in experiment.contrasts:
         if contrast.b is None:
             continue  # a threshold: how far the level lies from it is not known before
@@ -47,7 +47,7 @@ def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[O
         source = "as in the pilot" if cv is not None else "assumed"
         if cv is None and pilot is not None:
             source += f": the pilot has fewer than {PILOT_ROUNDS} rounds with both sides"
-        found.append(
+        outlooks.append(
             Outlook(
                 question=contrast.question or contrast.metric,
                 rounds=needed.rounds,
@@ -55,7 +55,7 @@ def outlook(experiment: Experiment, pilot: pd.DataFrame | None = None) -> list[O
                 words=f"{needed.words} ({source})",
             )
         )
-    return found
+    return outlooks
 
 
 def _variation(pilot: pd.DataFrame, contrast: Contrast) -> float | None:

@@ -12,7 +12,7 @@ from ..data.shipped import shipped
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
-from ..stats.steady_state import whole
+from ..stats.steady_state import totals
 from .families import Measure
 from .observe import Data, levels
 from .words import Headline, Words
@@ -208,7 +208,7 @@ def published_logs_words(figures: pd.DataFrame) -> Words:
         if run.path.relative_to(folder).as_posix() in set(figures["raw_log"]) and "throughput_bps" in table:
             table = table[table["throughput_bps"].notna() & (table["end_s"] - table["start_s"] < 1.5)]
             means = table[table["stream"] != -1].groupby("stream")["throughput_bps"].mean()
-            total = whole(table.assign(run_id=run.name)).groupby("start_s")["throughput_bps"].sum()
+            total = totals(table.assign(run_id=run.name)).groupby("start_s")["throughput_bps"].sum()
             words = ""
             if len(total) > 1:
                 low, high = (format_value(float(v), "bps") for v in (total.min(), total.max()))
@@ -225,10 +225,10 @@ def published_logs_words(figures: pd.DataFrame) -> Words:
 
 def _number(value: str, unit: str) -> tuple[float, float] | None:
     """Lower and upper end of a printed figure, in the library's units; None if it is not such a number."""
-    found = re.fullmatch(r"([\d.]+)(?:\s*-\s*([\d.]+))?", value.strip())
-    if not found:
+    match = re.fullmatch(r"([\d.]+)(?:\s*-\s*([\d.]+))?", value.strip())
+    if not match:
         return None
-    ends = [float(found[1]), float(found[2] or found[1])]
+    ends = [float(match[1]), float(match[2] or match[1])]
     if unit.endswith("bit/s"):
         low, high = (to_bps(v, unit.removesuffix("bit/s"), "bit") for v in ends)
     elif unit.endswith("B"):

@@ -54,7 +54,7 @@ def ok_runs(data: Any) -> pd.DataFrame:
     return runs[_state(runs)[0]].copy()
 
 
-def given(value: Any) -> bool:
+def present(value: Any) -> bool:
     """Whether a cell of a table holds something."""
     import pandas as pd
 
@@ -74,11 +74,11 @@ def headline_metrics(data: Any) -> list[str]:
     >>> npl.questions.headline_metrics(exp)
     ['latency_oneway_us', 'throughput_bps']
     """
-    kept = ok_runs(data)
-    found = [m for m in PAGES if m in kept and kept[m].notna().any()]
-    if "throughput_bps" in found and "throughput_sent_bps" in found:
+    complete = ok_runs(data)
+    names = [m for m in PAGES if m in complete and complete[m].notna().any()]
+    if "throughput_bps" in names and "throughput_sent_bps" in names:
         # the sender's figure is used where a tool reports no other, as in the client's log of iperf 2
-        known = kept.groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count() > 0
+        known = complete.groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count() > 0
         if not (known["throughput_sent_bps"] & ~known["throughput_bps"]).any():
-            found.remove("throughput_sent_bps")
-    return found
+            names.remove("throughput_sent_bps")
+    return names

@@ -55,8 +55,8 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     if "lost_ratio" not in runs or not runs["lost_ratio"].notna().any():
         raise NothingToReport("no run counted lost datagrams")
     rated = has_rates(runs)
-    given = data if isinstance(data, Observations) else runs
-    obs = observe(given, "lost_ratio", "bitrate" if rated else (), where=where, pool=pool)
+    source = data if isinstance(data, Observations) else runs
+    obs = observe(source, "lost_ratio", "bitrate" if rated else (), where=where, pool=pool)
     others = [name for name in obs.by if name != "bitrate"]
     paths = level_names(obs, others) if others else dict.fromkeys(map(str, obs.conditions.index), "all runs")
     by_id = runs.set_index("run_id")
@@ -67,10 +67,10 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
         complete = group[group["state"] == "ok"]
         if complete.empty:
             continue
-        mine = by_id.loc[complete["run_id"]]
-        values = {key: mine[c].median() if c in mine else None for key, c in _BESIDE.items()}
+        own = by_id.loc[complete["run_id"]]
+        values = {key: own[c].median() if c in own else None for key, c in _BESIDE.items()}
         rate = read_rate(obs.conditions.loc[name, "bitrate"]) if rated else None
-        streams = float(plain(mine["streams"].iloc[0]) or 1) if "streams" in mine else 1.0
+        streams = float(plain(own["streams"].iloc[0]) or 1) if "streams" in own else 1.0
         rows.append(
             {
                 "path": paths[str(name)],

@@ -125,8 +125,8 @@ def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None =
     if about is not None and about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
     declared: Any = (runs.attrs.get("experiment") or {}).get("contrasts") or ()
-    found = [Contrast.model_validate(c) for c in declared]
-    return [c for c in found if about in (None, factor_of(c)) and metric in (None, c.metric)]
+    every = [Contrast.model_validate(c) for c in declared]
+    return [c for c in every if about in (None, factor_of(c)) and metric in (None, c.metric)]
 
 
 def effect(ratio: float, outward: int = 0, *, times: bool = False) -> str:
@@ -180,13 +180,13 @@ def interval_words(n: Iterable[int], confidence: float = 0.95, deployments: int 
         return f"its {100 * confidence:g} % interval (Student's t over the medians of {deployments} deployments)"
     counts = sorted(set(n))
     few = [k for k in counts if k > 1 and 1 - 0.5 ** (k - 1) < confidence]
-    whole = [k for k in counts if k > 1 and k not in few]
+    enough = [k for k in counts if k > 1 and k not in few]
     usual = f"its {100 * confidence:g} % interval by order statistics"
     if not few:
-        return usual if whole else "no interval (one run each)"
+        return usual if enough else "no interval (one run each)"
     sure = list(dict.fromkeys(f"{100 * (1 - 0.5 ** (k - 1)):.3g} %" for k in (few[0], few[-1])))
     range_words = f"the range of the runs, which covers the median with {' to '.join(sure)} confidence"
-    return f"{usual}, or, below {whole[0]} runs, {range_words}" if whole else range_words
+    return f"{usual}, or, below {enough[0]} runs, {range_words}" if enough else range_words
 
 
 def metric_label(metric: str) -> str:

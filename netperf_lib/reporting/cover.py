@@ -16,7 +16,7 @@ from ..hosts import SOURCES, source
 from ..metrics import plural
 from ..questions.claims import HOLDS, claims
 from ..questions.lead import conclude
-from ..questions.runs import given, status_counts
+from ..questions.runs import present, status_counts
 from ..questions.words import headline, shortened
 from .blocks import Shown, markup
 
@@ -176,12 +176,12 @@ def provenance(runs: pd.DataFrame) -> Shown:
     ]
     data += _spent(runs, experiment, kept)
     failures = [
-        [str(r.run_id), str(r.excluded if given(r.excluded) else r.error or r.status)]
+        [str(r.run_id), str(r.excluded if present(r.excluded) else r.error or r.status)]
         for r in runs.filter(["run_id", "status", "error", "excluded"]).itertuples()
-        if r.status != "ok" or given(getattr(r, "excluded", None))
+        if r.status != "ok" or present(getattr(r, "excluded", None))
     ]
     tools = sorted(
-        {f"{t} {v}" if given(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
+        {f"{t} {v}" if present(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
     )
     known = [
         ["tools", _some(tools, 8)],

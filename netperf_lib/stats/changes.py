@@ -133,7 +133,7 @@ def _told(x: Floats, edges: list[int]) -> list[Change]:
         for a, c, b in zip(bounds, edges, bounds[2:], strict=False)
     ]
     step = [math.log(float(np.median(right) / np.median(left))) for left, right in beside]
-    told, i = [], 0
+    changes, i = [], 0
     while i < len(edges):
         back = i + 1 < len(edges) and abs(step[i] + step[i + 1]) < AGAIN * abs(step[i])
         if back:
@@ -141,11 +141,11 @@ def _told(x: Floats, edges: list[int]) -> list[Change]:
             if abs(math.log(level[i + 2] / level[i])) > AGAIN * abs(step[i]):  # a wave as well
                 sides = [beside[i][0], beside[i + 1][1]]
             around = float(np.median(np.concatenate(sides)))
-            told.append(Change(edges[i], edges[i + 1], around, level[i + 1]))
+            changes.append(Change(edges[i], edges[i + 1], around, level[i + 1]))
         else:
-            told.append(Change(edges[i], None, level[i], level[i + 1]))
+            changes.append(Change(edges[i], None, level[i], level[i + 1]))
         i += 2 if back else 1
-    return told
+    return changes
 
 
 def _left(y: Floats, edges: list[int]) -> Floats:

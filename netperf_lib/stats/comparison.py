@@ -157,24 +157,24 @@ class Comparison(Result):
         if math.isnan(self.ratio):
             return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
         ends = f"{spread(self.low, self.high)}, {percent(self.confidence)}" if self._bounded else "no interval"
-        found = f"{direction(self.ratio)} in these runs ({ends}){tail}"
+        effect = f"{direction(self.ratio)} in these runs ({ends}){tail}"
         reason = f": {self.reason}" if self.reason else ""
-        return f"{a} against {b}: {self.quantity} {found}; {self.verdict}{reason}"
+        return f"{a} against {b}: {self.quantity} {effect}; {self.verdict}{reason}"
 
     def _of_threshold(self, tail: str) -> str:
-        a, wanted = self.names
+        a, condition = self.names
         unit, limit = unit_of(self.metric), self.threshold or math.nan
         # shares of the threshold; those of zero are stored as a very small one
         middle, low, high = (
             value_words(v * limit if v > 1e-4 else 0.0, unit) for v in (self.ratio, self.low, self.high)
         )
         if self.settled:
-            kept = "" if self.verdict == "better" else "not "
+            negation = "" if self.verdict == "better" else "not "
             bound = f"at most {high}" if self.high < 1 else f"at least {low}"
-            return f"{a}: {self.quantity} {kept}{wanted} ({middle}, {bound}){tail}"
+            return f"{a}: {self.quantity} {negation}{condition} ({middle}, {bound}){tail}"
         sure = f" at {percent(self.confidence)}" if self.verdict in ("no verdict", "exploratory") else ""
         ends = f"between {low} and {high}{sure}" if self._bounded else "no interval"
-        text = f"{a}: {self.quantity} {wanted}? {self.verdict} ({middle}, {ends}){tail}"
+        text = f"{a}: {self.quantity} {condition}? {self.verdict} ({middle}, {ends}){tail}"
         return f"{text}; {self.reason}" if self.reason else text
 
     @property
@@ -321,12 +321,12 @@ class Family(Sequence[Comparison]):
 
     def about(self, sayings: Callable[[Comparison], Iterable[str]]) -> list[str]:
         """Statements about the contrasts, each once, with the contrasts concerned."""
-        found: dict[str, list[str]] = {}
+        labels: dict[str, list[str]] = {}
         for c in self:
-            for said in filter(None, sayings(c)):
-                found.setdefault(said, []).append(c.label)
-        every = len(self)
-        return [f"{'; '.join(of) if len(of) < every or every == 1 else 'all'}: {said}" for said, of in found.items()]
+            for saying in filter(None, sayings(c)):
+                labels.setdefault(saying, []).append(c.label)
+        n = len(self)
+        return [f"{'; '.join(of) if len(of) < n or n == 1 else 'all'}: {saying}" for saying, of in labels.items()]
 
     def __repr__(self) -> str:
         lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}", *(f"  {c.words}" for c in self)]

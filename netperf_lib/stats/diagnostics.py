@@ -139,7 +139,7 @@ def diagnose(
     x, place = x[ok], None if place is None else place[ok]
     n = x.size
     varied = n >= 6 and bool((x != x[0]).any())
-    found: list[str] = []
+    warnings: list[str] = []
     p_lag = p_trend = slope = p_order = None
     modes = False
     if varied:
@@ -150,15 +150,15 @@ def diagnose(
         _, low, high, _ = median_interval(x[None, :])
         modes = not low[0] <= hodges_lehmann(x) <= high[0]
         if p_lag < alarm:
-            found.append(f"neighbouring runs resemble each other (p = {p_lag:.2g})")
+            warnings.append(f"neighbouring runs resemble each other (p = {p_lag:.2g})")
         if p_trend < alarm:
-            found.append(f"the level {'rises' if slope > 0 else 'falls'} from run to run (p = {p_trend:.2g})")
+            warnings.append(f"the level {'rises' if slope > 0 else 'falls'} from run to run (p = {p_trend:.2g})")
         if modes:
-            found.append("more than one mode, or a strong skew (the median's interval excludes Hodges-Lehmann's)")
+            warnings.append("more than one mode, or a strong skew (the median's interval excludes Hodges-Lehmann's)")
         if place is not None and np.isfinite(place).all() and (np.diff(place) <= 0).any() and np.ptp(place) > 0:
             p_order = correlated_p(place, x)
             if p_order < alarm:
-                found.append(f"the place in the round matters (p = {p_order:.2g})")
+                warnings.append(f"the place in the round matters (p = {p_order:.2g})")
     return Diagnosis(
         lag1_p=p_lag,
         trend_p=p_trend,
@@ -170,5 +170,5 @@ def diagnose(
         method=f"lag-1 rank permutation, rank correlation with time and order; each at p < {alarm:.2g}"
         if varied
         else "fewer than 6 runs, or all alike: nothing can be tested",
-        warnings=tuple(found),
+        warnings=tuple(warnings),
     )

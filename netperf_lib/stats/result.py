@@ -149,8 +149,8 @@ def percent(share: float) -> str:
 def rounded(size: float, digits: int, outward: int = 0) -> str:
     """Write a number with `digits` decimals: the nearest, or never above (outward −1) or below it (1)."""
     scaled = size * 10**digits
-    whole = round(scaled) if not outward else math.floor(scaled + 1e-9) if outward < 0 else math.ceil(scaled - 1e-9)
-    return f"{whole / 10**digits:,.{digits}f}"
+    units = round(scaled) if not outward else math.floor(scaled + 1e-9) if outward < 0 else math.ceil(scaled - 1e-9)
+    return f"{units / 10**digits:,.{digits}f}"
 
 
 def size_words(ratio: float, outward: int = 0, *, times: bool = False) -> str:

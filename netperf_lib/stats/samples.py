@@ -523,7 +523,7 @@ def _least(data: _Data, alpha: float, family: int, design: Design) -> int:
 
 def _failures(data: _Data) -> list[str]:
     """What failed, on which side, and whether one side failed more often than chance allows."""
-    found = []
+    remarks = []
     a, b = data.failed
     names = data.of_sample.about.get("names", ("A", "B"))
     n = data.scheduled
@@ -532,13 +532,13 @@ def _failures(data: _Data) -> list[str]:
         if data.of_sample.b is not None:
             text += f", {names[1]} in {b}"
             text += ": one side fails more often than the other" if data.excess[1].size else ""
-        found.append(text)
+        remarks.append(text)
     if data.absent:
-        found.append(f"{plural(data.absent, 'round')} of {n} without a run on either side")
+        remarks.append(f"{plural(data.absent, 'round')} of {n} without a run on either side")
     dropped = n - data.d.size
     if data.unblocked is None and not data.hourly and dropped > data.absent:  # else it is said above
-        found.append(f"{plural(dropped, 'round')} of {n} dropped: a value is missing")
-    return found
+        remarks.append(f"{plural(dropped, 'round')} of {n} dropped: a value is missing")
+    return remarks
 
 
 def _unseen(data: _Data, placings: int) -> tuple[str, int] | None:

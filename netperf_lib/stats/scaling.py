@@ -46,7 +46,7 @@ class Streams(Result):
     @property
     def words(self) -> str:
         """The result in a few sentences."""
-        said = (
+        text = (
             f"{plural(self.enough, 'stream')} reach{'es' if self.enough == 1 else ''} {percent(self.share)} of the "
             f"best throughput ({value_words(self.levels[self.best].median, 'bps')} with {self.best})"
             if self.enough is not None
@@ -54,11 +54,11 @@ class Streams(Result):
         )
         if self.advertised is not None:
             a = self.advertised
-            said += (
+            text += (
                 f"; {percent(a.median)} of the advertised bandwidth ({percent(a.low)} to {percent(a.high)}, "
                 f"{percent(a.confidence)})"
             )
-        return said
+        return text
 
     def to_frame(self) -> pd.DataFrame:
         """Return a tidy table: one row per number of streams."""
@@ -136,21 +136,21 @@ def streams(
         raise StatsError("no throughput at any number of streams")
     if (data <= 0).any(axis=None):
         raise StatsError("throughput must be above zero; a failed run is a missing value")
-    whole = data.dropna()
-    dropped = len(data) - len(whole)
+    complete = data.dropna()
+    dropped = len(data) - len(complete)
     warnings = [f"{plural(dropped, 'round')} left out: a number of streams is missing"] if dropped else []
     counts = [int(c) for c in data.columns]
-    rates = whole.to_numpy(dtype=float)
+    rates = complete.to_numpy(dtype=float)
     enough, reason = None, ""
     need = rounds_required(2 * alpha, max(1, len(counts) - 1))
     best = int(np.argmax(data.median().to_numpy()))
-    if len(whole) >= need:
+    if len(complete) >= need:
         place, best = saturation(rates, share, alpha)
         enough = None if place is None else counts[place]
         if enough is None:
-            reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(whole), 'round')}"
+            reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(complete), 'round')}"
     else:
-        reason = f"{plural(len(whole), 'whole round')}, at least {need} are needed ({need - len(whole)} more)"
+        reason = f"{plural(len(complete), 'whole round')}, at least {need} are needed ({need - len(complete)} more)"
     if enough is not None and counts[best] == max(counts) and enough == max(counts) and len(counts) > 1:
         warnings.append(f"the best is the largest number measured ({max(counts)}): more streams may still be faster")
     levels = {k: level(data[k].to_numpy(), metric=metric) for k in counts}
@@ -162,7 +162,7 @@ def streams(
         levels=levels,
         advertised=advertised,
         reason=reason,
-        n=len(whole),
+        n=len(complete),
         confidence=1 - alpha,
         method="one-sided signed-rank bounds against every other number of streams, by round",
         assumptions=("rounds are independent blocks", "all numbers of streams are measured in every round"),

@@ -176,7 +176,7 @@ def warmup(
 
 def _moving(data: pd.DataFrame, cut_s: float, conditions: int) -> dict[str, float]:
     """Conditions whose runs still rise or fall after the cut: the second half of each against its first."""
-    found = {}
+    moving = {}
     since = data["start_s"] - data.groupby("run_id")["start_s"].transform("min")
     for condition, part in data[since >= cut_s - 1e-6].groupby("condition", sort=False):
         change = []
@@ -191,17 +191,17 @@ def _moving(data: pd.DataFrame, cut_s: float, conditions: int) -> dict[str, floa
         # few runs cannot reach a small p: then all must move alike
         alarm = max(0.01 / conditions, 2.0 ** (1 - len(change)))
         if abs(by) > 0.01 and float(scipy.stats.wilcoxon(change).pvalue) <= alarm + 1e-12:
-            found[str(condition)] = by
-    return found
+            moving[str(condition)] = by
+    return moving
 
 
-def kept(intervals: pd.DataFrame) -> pd.DataFrame:
+def usable(intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals with a throughput, without those that the tool itself omitted."""
-    found = intervals[intervals["throughput_bps"].notna()]
-    return found[~found["omitted"].fillna(False).astype(bool)] if "omitted" in found else found
+    measured = intervals[intervals["throughput_bps"].notna()]
+    return measured[~measured["omitted"].fillna(False).astype(bool)] if "omitted" in measured else measured
 
 
-def whole(intervals: pd.DataFrame) -> pd.DataFrame:
+def totals(intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals that add up to the data of a run: the sums that its tool reported, else those of its streams."""
     if "stream" not in intervals:
         return intervals
@@ -214,7 +214,7 @@ def _sums(intervals: pd.DataFrame) -> pd.DataFrame:
     missing = {"run_id", "start_s", "throughput_bps"} - set(intervals.columns)
     if missing:
         raise StatsError(f"the table of intervals has no column {', '.join(sorted(missing))}")
-    data = whole(kept(intervals))
+    data = totals(usable(intervals))
     if data.empty:
         raise StatsError("the table of intervals holds no throughput_bps")
     ends = data["end_s"] if "end_s" in data else data["start_s"] + 1.0

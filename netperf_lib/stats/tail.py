@@ -144,13 +144,13 @@ def name_of(percentile: float) -> str:
 Run = npt.ArrayLike | Sequence[Percentile]
 
 
-def _points(run: Run, wanted: Sequence[float]) -> list[tuple[float, int | None]]:
+def _points(run: Run, levels: Sequence[float]) -> list[tuple[float, int | None]]:
     """Value and observations beyond it, of each percentile of a run; NaN if the run does not say."""
-    told: Iterable[Any] = run if isinstance(run, Sequence) and run and isinstance(run[0], Percentile) else ()
-    known = {q.percentile: q for q in told}
+    stated: Iterable[Any] = run if isinstance(run, Sequence) and run and isinstance(run[0], Percentile) else ()
+    known = {q.percentile: q for q in stated}
     if not known:
-        known = {q.percentile: q for q in percentiles(np.asarray(run, dtype=np.float32), wanted)}
-    return [(known[p].latency_us, known[p].beyond) if p in known else (math.nan, None) for p in wanted]
+        known = {q.percentile: q for q in percentiles(np.asarray(run, dtype=np.float32), levels)}
+    return [(known[p].latency_us, known[p].beyond) if p in known else (math.nan, None) for p in levels]
 
 
 def tails(
@@ -180,25 +180,25 @@ def tails(
     StatsError
         Sides of different length, or latencies that cannot be read.
     """
-    wanted = tuple(float(p) for p in percentiles)
-    left, right = ([_points(run, wanted) for run in side] for side in (a, b))
+    levels = tuple(float(p) for p in percentiles)
+    left, right = ([_points(run, levels) for run in side] for side in (a, b))
     what = about.get("quantity", "latency")
     made, fewest = [], []
-    for i, p in enumerate(wanted):
-        told: About = {**about, "quantity": f"{what} ({name_of(p)})"}
+    for i, p in enumerate(levels):
+        names: About = {**about, "quantity": f"{what} ({name_of(p)})"}
         sides = [[run[i][0] for run in side] for side in (left, right)]
-        made.append(compare_samples(*sides, margin=margin, alpha=alpha, family=len(wanted), better="lower", **told))
+        made.append(compare_samples(*sides, margin=margin, alpha=alpha, family=len(levels), better="lower", **names))
         counts = [run[i][1] for side in (left, right) for run in side]
         known = [k for k in counts if k is not None]
         fewest.append(min(known) if known else None)
     warnings = [
         f"{name_of(p)}: a run has only {plural(k, 'observation')} beyond it, fewer than {FEW}"
-        for p, k in zip(wanted, fewest, strict=True)
+        for p, k in zip(levels, fewest, strict=True)
         if k is not None and k < FEW
     ]
     return Quantiles(
         comparisons=tuple(made),
-        percentiles=wanted,
+        percentiles=levels,
         beyond=tuple(fewest),
         n=min((c.n for c in made), default=0),
         confidence=min((c.confidence for c in made), default=0.0),

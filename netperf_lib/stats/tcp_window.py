@@ -139,27 +139,27 @@ class Buffers(Result):
     @property
     def words(self) -> str:
         """The result in a few sentences."""
-        said = []
+        parts = []
         if self.eta:
             e = self.eta
-            said.append(
+            parts.append(
                 f"{percent(e.median)} of a buffer is in flight ({percent(e.low)} to {percent(e.high)}, "
                 f"{percent(e.confidence)})"
             )
         else:
-            said.append("no buffer size limits the throughput")
+            parts.append("no buffer size limits the throughput")
         if self.cap:
             low, high = (value_words(v, "bps") for v in (self.cap.low, self.cap.high))
-            said.append(f"larger buffers stop helping at {value_words(self.cap.median, 'bps')} ({low} to {high})")
+            parts.append(f"larger buffers stop helping at {value_words(self.cap.median, 'bps')} ({low} to {high})")
         else:
-            said.append("the largest buffer still limits")
+            parts.append("the largest buffer still limits")
         margin = next((c.margin for c in self.fits.values()), 0.1)
         if self.equivalent:
-            said.append(f"the model agrees with the data within {percent(margin)} at every buffer size")
+            parts.append(f"the model agrees with the data within {percent(margin)} at every buffer size")
         else:
             off = [format_value(k, "bytes") for k, c in self.fits.items() if c.verdict != "equivalent"]
-            said.append(f"the model is not shown to agree with the data at {', '.join(off)}")
-        return "; ".join(said)
+            parts.append(f"the model is not shown to agree with the data at {', '.join(off)}")
+        return "; ".join(parts)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a tidy table: one row per buffer size, measured against predicted."""
@@ -227,18 +227,18 @@ def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = ALPHA) ->
     data = usable[list(columns)].rename(columns=columns).apply(pd.to_numeric).astype(float)
     data["block"] = usable.groupby(keys, sort=True).ngroup()
     data["streams"] = usable["streams"].astype(float).fillna(1.0) if "streams" in usable else 1.0
-    whole = data.dropna()
-    whole = whole[(whole[["window", "rate", "rtt"]] > 0).all(axis=1)]
-    dropped = len(data) - len(whole)
-    sizes = np.unique(whole["window"].to_numpy())
+    complete = data.dropna()
+    complete = complete[(complete[["window", "rate", "rtt"]] > 0).all(axis=1)]
+    dropped = len(data) - len(complete)
+    sizes = np.unique(complete["window"].to_numpy())
     if sizes.size < 2:
         raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes.size}")
-    x = np.log((8e6 * whole["window"] * whole["streams"] / whole["rtt"]).to_numpy())
-    y = np.log(whole["rate"].to_numpy())
-    blocks = whole["block"].to_numpy()
+    x = np.log((8e6 * complete["window"] * complete["streams"] / complete["rtt"]).to_numpy())
+    y = np.log(complete["rate"].to_numpy())
+    blocks = complete["block"].to_numpy()
     rounds = np.unique(blocks)
     fitted = np.array([window_fit(x[blocks == b], y[blocks == b]) for b in rounds])
-    fits = _held_out(x, y, blocks, rounds, whole["window"].to_numpy(), fitted, margin, alpha)
+    fits = _held_out(x, y, blocks, rounds, complete["window"].to_numpy(), fitted, margin, alpha)
     # a limit counts when most rounds show it
     eta, cap = (
         level(np.exp(column[np.isfinite(column)])) if np.isfinite(column).mean() > 0.5 else None
@@ -248,7 +248,7 @@ def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = ALPHA) ->
         eta=eta,
         cap=cap,
         fits=fits,
-        rtt_us=float(whole["rtt"].median()),
+        rtt_us=float(complete["rtt"].median()),
         equivalent=all(c.verdict == "equivalent" for c in fits.values()),
         n=rounds.size,
         confidence=min(v.confidence for v in (eta, cap) if v is not None),

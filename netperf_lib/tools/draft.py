@@ -41,7 +41,7 @@ class Draft:
 
     def run(self, status: Status = "ok", error: str | Damaged | None = None) -> ParsedRun:
         """Return the run; only a complete run has metrics and percentiles."""
-        whole = status == "ok"
+        complete = status == "ok"
         return ParsedRun(
             tool=self.tool,
             status=status,
@@ -50,11 +50,11 @@ class Draft:
             error=None if error is None else str(error),
             contradictory=isinstance(error, Contradictory),
             warnings=tuple(dict.fromkeys(self.warnings)),
-            metrics={k: _exact(k, v) for k, v in self.metrics.items() if v is not None} if whole else {},
+            metrics={k: _exact(k, v) for k, v in self.metrics.items() if v is not None} if complete else {},
             parameters={k: v for k, v in self.parameters.items() if v is not None},
             intervals=self.intervals if status != "failed" else {},
-            percentiles=self.percentiles if whole else (),
-            percentile_basis=self.basis if whole and self.percentiles else None,
+            percentiles=self.percentiles if complete else (),
+            percentile_basis=self.basis if complete and self.percentiles else None,
             line=self.line,
         )
 
@@ -79,22 +79,22 @@ def added(counts: Iterable[float | None]) -> float | None:
     return None if None in known or not known else sum(n for n in known if n is not None)
 
 
-def add_cpu_costs(found: dict[str, float] | dict[str, float | None]) -> None:
+def add_cpu_costs(metrics: dict[str, float] | dict[str, float | None]) -> None:
     """Add the CPU time per Gbit of both directions; for tools whose CPU share is that of one core."""
     ways = ("throughput", "throughput_reverse")
-    rate = sum(found.get(f"{way}_bps") or found.get(f"{way}_sent_bps") or 0.0 for way in ways)
+    rate = sum(metrics.get(f"{way}_bps") or metrics.get(f"{way}_sent_bps") or 0.0 for way in ways)
     for side in ("client", "server"):
-        if rate and (share := found.get(f"cpu_{side}_ratio")):
-            found[f"cpu_{side}_per_gbit_s"] = share * 1e9 / rate
+        if rate and (share := metrics.get(f"cpu_{side}_ratio")):
+            metrics[f"cpu_{side}_per_gbit_s"] = share * 1e9 / rate
 
 
 def first_or_starts(starts: Iterable[int], *others: int | None) -> Iterator[int]:
     """Yield where runs start: at `starts`, and at the first of the `others` unless a run starts before it."""
-    found = sorted(starts)
+    ordered = sorted(starts)
     other = min((o for o in others if o is not None), default=None)
-    if other is not None and not (found and found[0] <= other):
+    if other is not None and not (ordered and ordered[0] <= other):
         yield other
-    yield from found
+    yield from ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Figure:
 
 def interval_columns(start_s: list[float], end_s: list[float], **columns: Any) -> Columns:
     """Return the table of intervals (`ParsedRun.intervals`); a single value is for all rows, a missing one None."""
-    given = {"stream": -1, "direction": "forward", "omitted": False} | columns
+    filled = {"stream": -1, "direction": "forward", "omitted": False} | columns
     names = "stream direction start_s end_s omitted throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split()
-    given |= {"start_s": start_s, "end_s": end_s}
-    return {n: v if isinstance(v := given.get(n), list) else [v] * len(start_s) for n in names} if start_s else {}
+    filled |= {"start_s": start_s, "end_s": end_s}
+    return {n: v if isinstance(v := filled.get(n), list) else [v] * len(start_s) for n in names} if start_s else {}

@@ -26,15 +26,15 @@ def embedded(text: str) -> list[tuple[int, str]]:
         return [(1, log) for log in _logs(_DECODER.decode(text))]
     except (ValueError, RecursionError):
         pass
-    found: list[tuple[int, str]] = []
+    logs: list[tuple[int, str]] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            found += ((number, log) for log in _logs(_DECODER.decode(line)))
+            logs += ((number, log) for log in _logs(_DECODER.decode(line)))
         except (ValueError, RecursionError):
             return []  # not one value per line either
-    return found
+    return logs
 
 
 def _logs(value: Any) -> Iterator[str]:

@@ -50,12 +50,12 @@ def read(text: str) -> list[ParsedRun]:
     version = m[1] if (m := re.match(r"(?:.*-P.*\n)?lagscope (\d+\.\d+\S*)\n", text)) else None
     starts = [m.start() for m in _STATISTICS.finditer(text)]
     if not starts:
-        said = re.search(r"\bERR : (.*)", text)
-        error = said[1].strip() if said else "no statistics: the log ends before them"
+        complaint = re.search(r"\bERR : (.*)", text)
+        error = complaint[1].strip() if complaint else "no statistics: the log ends before them"
         return [Draft(NAME, version=version).run("failed", error)]
-    asked = _COMMAND.match(text) is not None
-    lines = [1 + asked, *(1 + text.count("\n", 0, start) for start in starts[1:])]
-    fill = partial(_statistics, asked=asked, mixed=_goes_back(text))
+    command = _COMMAND.match(text) is not None
+    lines = [1 + command, *(1 + text.count("\n", 0, start) for start in starts[1:])]
+    fill = partial(_statistics, command=command, mixed=_goes_back(text))
     return [
         drafted(Draft(NAME, line, version), fill, text[start:end])
         for line, (start, end) in zip(lines, pairwise([*starts, len(text)]), strict=True)
@@ -68,8 +68,8 @@ def _goes_back(text: str) -> bool:
     return any(0 < before - after < 12 * 3600 for before, after in pairwise(times))
 
 
-def _statistics(run: Draft, text: str, *, asked: bool, mixed: bool) -> None:
-    """Read the statistics of one target; `asked`: the command requested percentiles."""
+def _statistics(run: Draft, text: str, *, command: bool, mixed: bool) -> None:
+    """Read the statistics of one target; `command`: the command requested percentiles."""
     if mixed:
         raise Contradictory("the times of the lines go backwards: lines of two processes")
     pings, figures = _PINGS.search(text), _FIGURES.search(text)
@@ -86,7 +86,7 @@ def _statistics(run: Draft, text: str, *, asked: bool, mixed: bool) -> None:
     m = _TABLE.search(text)
     if not m:
         histogram(run, text, mean, n)
-        if asked or "Dumping latency frequency table" in text or any(map(_POINT.fullmatch, text.split("\n"))):
+        if command or "Dumping latency frequency table" in text or any(map(_POINT.fullmatch, text.split("\n"))):
             run.warnings.append("no percentiles: their table, or its head, is missing")
         return
     points: list[Percentile] = []

@@ -31,22 +31,22 @@ def read(text: str) -> list[ParsedRun]:
 
 
 def _fill(run: Draft, text: str) -> None:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     each: set[tuple[float, float]] = set()  # events per second and per iteration
     for row in text.split("\n")[:40]:
-        if (m := _LINE.fullmatch(row)) and m[1] not in found:
-            found[m[1]] = m[2]
+        if (m := _LINE.fullmatch(row)) and m[1] not in fields:
+            fields[m[1]] = m[2]
             if m[3] and m[2].isdecimal():
                 each.add((float(m[2]), float(m[3])))
         if m and m[1] == _LAST:
             break
-    told = found.get("Latency(usec)", "missing: the log ends before its result")
-    if not re.fullmatch(r"\d+\.\d\d", told):
-        raise Damaged(f"'Latency(usec)' is not a latency with two decimals: {told}")
-    mean = float(told)
+    latency = fields.get("Latency(usec)", "missing: the log ends before its result")
+    if not re.fullmatch(r"\d+\.\d\d", latency):
+        raise Damaged(f"'Latency(usec)' is not a latency with two decimals: {latency}")
+    mean = float(latency)
     if mean == 0:
         raise Damaged("the latency is 0.00: nothing was measured")
-    protocol, size, count = (found.get(k, "") for k in ("Protocol", "MsgSize(byte)", "Iterations"))
+    protocol, size, count = (fields.get(k, "") for k in ("Protocol", "MsgSize(byte)", "Iterations"))
     run.parameters = {
         "protocol": protocol.lower() if protocol in ("TCP", "UDP") else None,
         "message_bytes": int(size) if size.isdecimal() else None,

@@ -64,13 +64,13 @@ def checked(request: Request, tests: Sequence[str], known: Iterable[Option]) -> 
     return dict(request.options)
 
 
-def arguments(known: Iterable[Option], given: Mapping[str, Any]) -> list[str]:
-    """Return the tool's own flags for the options that are `given`, in the order of their declaration."""
-    found: list[str] = []
+def arguments(known: Iterable[Option], values: Mapping[str, Any]) -> list[str]:
+    """Return the tool's own flags for the options that have `values`, in the order of their declaration."""
+    words: list[str] = []
     for option in known:
-        if option.flag and (value := given.get(option.name)) is not None and value is not False:
-            found += [option.flag] if value is True else [option.flag, str(value)]
-    return found
+        if option.flag and (value := values.get(option.name)) is not None and value is not False:
+            words += [option.flag] if value is True else [option.flag, str(value)]
+    return words
 
 
 def levels(request: Request, *, streams: str = "", buffer: str = "", message: str = "") -> list[str]:

@@ -42,18 +42,18 @@ class Peer:
     def read(self, text: str) -> list[ParsedRun]:
         """Read every document of a file."""
         try:
-            found = _documents(text)
+            documents = _documents(text)
         except ValueError as error:
             return [ParsedRun(tool=self.NAME, status="failed", error=f"the JSON is damaged or cut ({error})")]
-        return self.documents(found)
+        return self.documents(documents)
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
     try:
-        whole = json.loads(text)
+        document = json.loads(text)
     except ValueError:
-        whole = [json.loads(line) for line in text.splitlines() if line.strip()]
-    return [d for d in (whole if isinstance(whole, list) else [whole]) if isinstance(d, dict)]
+        document = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [d for d in (document if isinstance(document, list) else [document]) if isinstance(d, dict)]
 
 
 def _number(value: object) -> float | None:
@@ -68,8 +68,8 @@ def _run(
     version: str | None = None,
     *warnings: str,
 ) -> ParsedRun:
-    given = {k: v for k, v in parameters.items() if isinstance(v, str | int | float) and v != ""}
-    draft = Draft(tool, 1, version, test, dict(metrics), given, list(warnings))
+    known = {k: v for k, v in parameters.items() if isinstance(v, str | int | float) and v != ""}
+    draft = Draft(tool, 1, version, test, dict(metrics), known, list(warnings))
     if all(v is None for v in metrics.values()):
         return draft.run("failed", "none of its figures is a known metric")
     return draft.run()
@@ -174,8 +174,8 @@ def _perfkit(documents: list[dict[str, Any]]) -> list[ParsedRun]:
                 parameters["started_utc"] = datetime.fromtimestamp(stamp, UTC).isoformat()
             runs.append((key, {"test": test} | parameters, {}))
         runs[-1][2][metric] = value * factor
-    said = "; ".join(f"{count} of {name}" for name, count in sorted(unread.items()))
-    notes = [f"samples without a counterpart here are not read: {said}"] if said else []
+    omitted = "; ".join(f"{count} of {name}" for name, count in sorted(unread.items()))
+    notes = [f"samples without a counterpart here are not read: {omitted}"] if omitted else []
     return [
         _run("perfkit", str(p.pop("test")), metrics, p, None, *(notes if i == 0 else ()))
         for i, (_, p, metrics) in enumerate(runs)

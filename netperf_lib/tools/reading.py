@@ -102,17 +102,17 @@ def _runs(text: str, *, own: bool = False) -> list[ParsedRun]:
         counted = start
         segment = text[start:end]
         for module in modules:
-            found = module.read(segment)
-            if not found:
+            parsed = module.read(segment)
+            if not parsed:
                 continue
-            found = [_placed(r, None, line) for r in found]
+            parsed = [_placed(r, None, line) for r in parsed]
             # Only in a document (JSON, XML) can a second print be told from a second run with equal figures.
             body = segment.strip()
-            if body[0] in "{<" and body in seen and found[0].status != "failed":
+            if body[0] in "{<" and body in seen and parsed[0].status != "failed":
                 _warn(runs, seen[body], f"printed a second time in line {line}; counted once")
             else:
                 seen.setdefault(body, len(runs))
-                runs += found
+                runs += parsed
             break
     return runs
 
@@ -126,11 +126,11 @@ def _each(logs: list[tuple[int, str]]) -> list[ParsedRun]:
             _warn(runs, seen[log], "printed a second time; counted once")
             continue
         try:
-            found = parse(log)
+            parsed = parse(log)
         except ParseError:
             continue  # some other text
         seen[log] = len(runs)
-        runs += [replace(r, line=line) for r in found if r.tool != "unknown"]
+        runs += [replace(r, line=line) for r in parsed if r.tool != "unknown"]
     return runs
 
 

@@ -87,11 +87,11 @@ def cleaned(text: str) -> list[Voice]:
             text = text.replace(entity, character)
     stamps: dict[int, str] = {}
     text = _without_times(_without_items(text), stamps)
-    found = []
+    voices = []
     for part, lines in _by_name(text):
         inner = {i: stamps[n - 1] for i, n in enumerate(lines) if n - 1 in stamps} if lines else stamps
-        found.append(Voice(_plain(_without_times(part, inner)), lines, inner))
-    return found
+        voices.append(Voice(_plain(_without_times(part, inner)), lines, inner))
+    return voices
 
 
 def without_colours(text: str) -> str:
@@ -118,11 +118,11 @@ def _from_docker(text: str) -> str:
     for line in text.splitlines():
         try:
             record = json.loads(line)
-            said, time = record["log"], record.get("time", "")
+            message, time = record["log"], record.get("time", "")
         except (ValueError, KeyError, TypeError, AttributeError):
             return text
         stamp = f"{time} " if re.fullmatch(_ISO, str(time)) else ""
-        lines.append(stamp + str(said).rstrip("\n"))
+        lines.append(stamp + str(message).rstrip("\n"))
     return "\n".join(lines) + "\n"
 
 
@@ -175,11 +175,11 @@ def _without_times(text: str, stamps: dict[int, str]) -> str:
 
 def _taken(pattern: re.Pattern[str], text: str, stamps: dict[int, str], least: float) -> str:
     """Return the text without the matches, which go to `stamps`; the same text if too few lines match."""
-    found = list(pattern.finditer(text))
-    if len(found) < least:
+    matches = list(pattern.finditer(text))
+    if len(matches) < least:
         return text
     line, counted = 0, 0
-    for m in found:
+    for m in matches:
         line += text.count("\n", counted, m.start())
         counted = m.start()
         if m[1]:

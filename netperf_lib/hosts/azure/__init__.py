@@ -218,15 +218,15 @@ def up(
 
 def _same(store: State, number: int, place: Topology) -> bool:
     """Whether everything declared is up; AzureError if some of it would have to change."""
-    there, wanted = store.parts(number), place.parts()
+    there, requested = store.parts(number), place.parts()
     # removed pairs leave their VMs idle; a VM whose declaration changed cannot be changed in place
-    if changed := [name for name, part in wanted.items() if there.get(name, part) != part]:
+    if changed := [name for name, part in requested.items() if there.get(name, part) != part]:
         names = dict.fromkeys(name.partition(" ")[2] for name in changed)
         raise AzureError(
             f"the declaration of {', '.join(names)} changed since deployment {number} was placed: "
             "run `npl down`, then `npl up`"
         )
-    return wanted.keys() <= there.keys()
+    return requested.keys() <= there.keys()
 
 
 def _let_caller_in(options: Options, store: State, number: int, az: Runs, say: Say) -> None:
@@ -257,10 +257,10 @@ def _still_there(az: Runs, store: State, number: int) -> bool:
             return False
         listed = find(az, "vm", "list", "--resource-group", group, "--show-details") or ()
         power = {vm["name"]: vm.get("powerState") for vm in listed}
-        wanted = record.get("vms", ())
-        if not set(wanted) <= set(power):
+        names = record.get("vms", ())
+        if not set(names) <= set(power):
             return False
-        if stopped := [f"{n} ({power[n]})" for n in wanted if power[n] not in (None, "VM running")]:
+        if stopped := [f"{n} ({power[n]})" for n in names if power[n] not in (None, "VM running")]:
             raise AzureError(
                 f"{record['name']} is stopped: {', '.join(stopped)}. A restart may place them elsewhere: run "
                 "`npl down`, then `npl up`"

@@ -282,8 +282,8 @@ def _quota(az: Runs, options: Options, topology: Topology, findings: Preflight) 
             counted.append(f"{need['cores']} vCPUs in {region}")
         if addresses := topology.public_addresses(options.management).count(region):
             names = ("publicipaddresses", "standardskupublicipaddresses", "ipv4standardskupublicipaddresses")
-            wanted = Counter(dict.fromkeys(names, addresses))
-            _free(az("network", "list-usages", "--location", region), wanted, region, "public addresses", findings)
+            needed = Counter(dict.fromkeys(names, addresses))
+            _free(az("network", "list-usages", "--location", region), needed, region, "public addresses", findings)
             counted.append(f"{addresses} public addresses in {region}")
     return f"{', '.join(counted)} are free" if counted else "nothing to count"
 
@@ -349,7 +349,7 @@ def _existing(az: Runs, options: Options, topology: Topology, findings: Prefligh
     circuit = options.expressroute_circuit if any(g.kind == "ExpressRoute" for g in topology.gateways) else None
     bastion = f"{options.bastion}?api-version=2023-09-01" if options.bastion else ""
     subnets = [n.subnet_id for n in topology.networks if n.subnet_id]
-    wanted = [
+    resources = [
         *((f"existing subnet {s}", "network vnet subnet show --ids", s) for s in subnets),
         (f"hub {options.hub}", "network vnet show --ids", options.hub or ""),
         (f"resource group {options.resource_group}", "group show --name", options.resource_group or ""),
@@ -358,7 +358,7 @@ def _existing(az: Runs, options: Options, topology: Topology, findings: Prefligh
     ]
     if bastion and "bastion" not in {extension["name"] for extension in az("extension", "list")}:
         findings.problems.append("az cannot open tunnels through a bastion: run `az extension add --name bastion`")
-    for what, command, where in wanted:
+    for what, command, where in resources:
         shown = find(az, *command.split(), where) if where else {}
         if shown is None:
             findings.problems.append(f"{what} does not exist: correct the id in hosts.options")
@@ -368,7 +368,7 @@ def _existing(az: Runs, options: Options, topology: Topology, findings: Prefligh
             findings.problems.append(
                 f"{what} has native client support off: `az network bastion update --enable-tunneling`"
             )
-    return ", ".join(what for what, _, where in wanted if where) or "nothing that exists already"
+    return ", ".join(what for what, _, where in resources if where) or "nothing that exists already"
 
 
 def _needed_providers(options: Options) -> list[str]:

@@ -185,8 +185,8 @@ class Options(_Declared):
 
     @field_validator("allow_from")
     @classmethod
-    def _narrow(cls, given: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        for text in given or ():
+    def _narrow(cls, ranges: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for text in ranges or ():
             try:
                 network = ipaddress.ip_network(text, strict=False)
             except ValueError:
@@ -199,7 +199,7 @@ class Options(_Declared):
                 raise ValueError(
                     f"{text!r} would open port 22 to {network.num_addresses} addresses; give only your own"
                 )
-        return given
+        return ranges
 
     @field_validator("address_space")
     @classmethod

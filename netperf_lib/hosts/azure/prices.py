@@ -220,8 +220,8 @@ def _listed(options: Options, where: Mapping[str, str], unit: str, meter: str, n
     Meters that are not asked for by region are listed for several: those of region `near` count, or else the general
     ones, rather than those of an edge site or of a government's cloud.
     """
-    wanted = " and ".join(f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items())
-    query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": wanted})
+    condition = " and ".join(f"{k} eq '{v}'" for k, v in {**where, "priceType": "Consumption"}.items())
+    query = urllib.parse.urlencode({"currencyCode": f"'{options.currency}'", "$filter": condition})
     url: str | None = f"{options.prices_url}?{query}"
     items: list[dict[str, Any]] = []
     while url:

@@ -140,31 +140,31 @@ def facts_of(vm: Placed) -> dict[str, Any]:
 def cloud_proofs(requested: Vm | None, vm: Placed, mbps: float | None = None) -> list[Proof]:
     """Proofs from the cloud's description; without `requested`, facts only, since nothing was requested."""
 
-    def claim(text: str, shown: Any, wanted: Any, evidence: str) -> Proof:
-        return Proof(text, None if shown is None else requested is None or shown == wanted, evidence, factor=True)
+    def claim(text: str, shown: Any, target: Any, evidence: str) -> Proof:
+        return Proof(text, None if shown is None else requested is None or shown == target, evidence, factor=True)
 
-    wanted = requested or vm
-    out = [claim(f"region {wanted.region}", vm.region, wanted.region, f"Azure: {vm.region}")]
-    if wanted.zone:
+    target = requested or vm
+    out = [claim(f"region {target.region}", vm.region, target.region, f"Azure: {vm.region}")]
+    if target.zone:
         evidence = f"logical {vm.zone}, physical {vm.zone_physical or 'unknown'}"
-        out.append(claim(f"zone {wanted.zone}", vm.zone, wanted.zone, evidence))
+        out.append(claim(f"zone {target.zone}", vm.zone, target.zone, evidence))
         known = bool(vm.zone_physical) or None
         out.append(Proof("physical zone", known, vm.zone_physical or "not in the list of regions"))
-    out.append(claim(f"VM size {wanted.size}", vm.size, wanted.size, f"Azure: {vm.size}"))
+    out.append(claim(f"VM size {target.size}", vm.size, target.size, f"Azure: {vm.size}"))
     declared = f"{mbps:g} Mbit/s, as declared" if mbps else "not declared (hosts.options.bandwidth_mbps)"
     out.append(Proof("advertised bandwidth", None if mbps is None else True, declared))
     out.append(Proof("image", bool(vm.image) or None, vm.image or ""))
     if vm.accelerated is not None:
-        word, shown = ("on" if state else "off" for state in (wanted.accelerated, vm.accelerated))
+        word, shown = ("on" if state else "off" for state in (target.accelerated, vm.accelerated))
         text = f"accelerated networking {word} on the interface"
-        out.append(claim(text, vm.accelerated, wanted.accelerated, f"Azure: {shown}"))
-    if wanted.balancer:
-        text = f"behind the load balancer of {wanted.balancer}"
-        out.append(claim(text, vm.balancer, wanted.balancer, f"Azure: {vm.balancer or 'none'}"))
-    if wanted.ppg:
-        out.append(claim(f"member of {wanted.ppg}", vm.ppg or "", wanted.ppg, f"Azure: {vm.ppg or 'none'}"))
+        out.append(claim(text, vm.accelerated, target.accelerated, f"Azure: {shown}"))
+    if target.balancer:
+        text = f"behind the load balancer of {target.balancer}"
+        out.append(claim(text, vm.balancer, target.balancer, f"Azure: {vm.balancer or 'none'}"))
+    if target.ppg:
+        out.append(claim(f"member of {target.ppg}", vm.ppg or "", target.ppg, f"Azure: {vm.ppg or 'none'}"))
         holds = {"aligned": True, "unknown": None}.get(vm.colocation.rsplit("/", 1)[-1].lower(), False)
-        out.append(Proof(f"{wanted.ppg} keeps its members together", holds, f"colocation {vm.colocation}", factor=True))
+        out.append(Proof(f"{target.ppg} keeps its members together", holds, f"colocation {vm.colocation}", factor=True))
     elif requested is not None:
         out.append(claim("in no proximity placement group", vm.ppg or "", "", f"Azure: {vm.ppg or 'none'}"))
     return out
@@ -217,14 +217,14 @@ def routes(az: Runs, group: str, topology: Topology, hosts: tuple[Host, ...], pr
             except AzError as failure:
                 tables[client] = failure.code
         table = tables[client]
-        wanted = PLACED[placement].next_hops
-        claim = f"{client} reaches {server} by {' or '.join(wanted)}"
+        hops = PLACED[placement].next_hops
+        claim = f"{client} reaches {server} by {' or '.join(hops)}"
         if isinstance(table, str):
             out.append(Proof(claim, None, f"effective routes unknown ({table})"))
             continue
         block, hop, via = _route(table, data[server])
         evidence = f"effective route {block} by {hop}{f' {via}' if via else ''}"
-        out.append(Proof(claim, hop in wanted if hop else None, evidence, factor=True))
+        out.append(Proof(claim, hop in hops if hop else None, evidence, factor=True))
     return tuple(out)
 
 

@@ -171,10 +171,10 @@ class _Wishes:
 
     def __init__(self, experiment: Experiment, host: str) -> None:
         self.experiment, self.host = experiment, host
-        self.wanted: dict[str, tuple[Any, str]] = {}
+        self.requests: dict[str, tuple[Any, str]] = {}
 
     def want(self, what: str, value: Any, who: str) -> None:
-        before = self.wanted.setdefault(what, (value, who))
+        before = self.requests.setdefault(what, (value, who))
         if before[0] != value:
             raise ExperimentError(
                 f"{self.experiment.name}: host {self.host!r} should have {what} {_word(before[0])} ({before[1]}) and "
@@ -182,7 +182,7 @@ class _Wishes:
             )
 
     def get(self, what: str, default: Any) -> Any:
-        return self.wanted[what][0] if what in self.wanted else default
+        return self.requests[what][0] if what in self.requests else default
 
 
 def _word(value: Any) -> str:
@@ -437,13 +437,13 @@ def _networks(
         if name in out:
             names = ", ".join(f"{v.name} in {v.region}" for v in vms)
             raise ExperimentError(f"{experiment.name}: hosts of one virtual network are in two regions ({names})")
-        given = existing.get(name, "")
+        subnet = existing.get(name, "")
         out[name] = Network(
             name=name,
             region=region,
-            subnet_id=given,
-            prefix="" if given else str(blocks[i]),
-            nat=(nat or name in behind_nat) and not given,
+            subnet_id=subnet,
+            prefix="" if subnet else str(blocks[i]),
+            nat=(nat or name in behind_nat) and not subnet,
             routes=(("0.0.0.0/0", options.next_hop),) if options.way_out == "next-hop" and options.next_hop else (),
         )
     return out

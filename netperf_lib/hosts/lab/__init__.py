@@ -73,8 +73,8 @@ def up(experiment: Experiment, *, number: int = 1, state: Path, workload: Worklo
     options = read_options(experiment, Options)
     folder = state.absolute()
     if running := _settled(folder):
-        pid, asked, deployment = running
-        if (asked, deployment.deployment_id) == (options, f"lab-{number}"):
+        pid, previous, deployment = running
+        if (previous, deployment.deployment_id) == (options, f"lab-{number}"):
             if folder not in _started:
                 _joined.add(folder)
             return deployment
@@ -169,12 +169,12 @@ def shell(host: str, folder: Path | None = None, command: tuple[str, ...] = ()) 
         where = (folder or default_folder()).absolute()
         raise LabError(f"no lab is running in {where}: start one with 'npl lab up' in another terminal")
     try:
-        found = running.deployment.host(host)
+        target = running.deployment.host(host)
     except KeyError as error:
         raise UsageError(str(error.args[0])) from None
     # ssh joins its arguments with spaces: several words stay one command line only if they are quoted
     words = (shlex.join(command),) if len(command) > 1 else command
-    return subprocess.run(ssh_command(found, *words), check=False).returncode
+    return subprocess.run(ssh_command(target, *words), check=False).returncode
 
 
 def stop(folder: Path | None = None) -> bool:
@@ -206,12 +206,12 @@ def _check_folder(folder: Path) -> None:
             "choose another folder"
         )
     if not _is_lab(folder):
-        found = [name for name in (*supervisor.FILES, "hosts") if os.path.lexists(folder / name)]
+        present = [name for name in (*supervisor.FILES, "hosts") if os.path.lexists(folder / name)]
         place = folder / "lock"
         if os.path.lexists(place) and not (place.is_file() and place.stat().st_size == 0):
-            found.append("lock")
-        if found:
-            raise LabError(f"{folder} is not a lab's folder and holds {', '.join(found)}: choose another folder")
+            present.append("lock")
+        if present:
+            raise LabError(f"{folder} is not a lab's folder and holds {', '.join(present)}: choose another folder")
 
 
 def _supervisor_of(folder: Path) -> int | None:
@@ -261,10 +261,10 @@ def _supervisor(options: Options, *arguments: str) -> subprocess.Popen[str]:
             process.kill()
             trouble = process.stderr.read().strip().splitlines() or ["no message"]
             raise LabError(f"the lab's supervisor died at startup: {trouble[-1]}")
-        said = json.loads(line)
-        if "error" in said:
+        reply = json.loads(line)
+        if "error" in reply:
             process.wait()
-            raise LabError(said["error"])
+            raise LabError(reply["error"])
     except BaseException:
         process.kill()
         process.wait()

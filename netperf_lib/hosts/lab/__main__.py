@@ -69,9 +69,9 @@ def _options() -> Options:
     return Options.model_validate_json(sys.stdin.read())
 
 
-def _say(answer: int, **said: str) -> None:
+def _say(answer: int, **message: str) -> None:
     with os.fdopen(answer, "w") as file:
-        json.dump(said, file)
+        json.dump(message, file)
         file.write("\n")
 
 

@@ -59,7 +59,7 @@ def describe(supervisor: Supervisor, number: int) -> Deployment:
         )
         for h in options.hosts
     )
-    shared = [w for told in supervisor.warnings.values() for w in told if any(f"{p} {SHARED}" in w for p in SCRATCH)]
+    shared = [w for host in supervisor.warnings.values() for w in host if any(f"{p} {SHARED}" in w for p in SCRATCH)]
     return Deployment(
         deployment_id=f"lab-{number}",
         source="lab",
@@ -88,9 +88,9 @@ def _floor(calibration: Calibration | None, shortest_us: float) -> Proof:
 
 
 def _delay(first: str, reached: Reached) -> Proof:
-    asked, low, measured, high = (format_value(v, "us") for v in (reached.asked_us, *reached.quartiles_us))
+    requested, low, measured, high = (format_value(v, "us") for v in (reached.asked_us, *reached.quartiles_us))
     return Proof(
-        f"one way between {first} and {reached.host} takes {asked}",
+        f"one way between {first} and {reached.host} takes {requested}",
         abs(reached.quartiles_us[1] - reached.asked_us) <= TOLERANCE * reached.asked_us,
         f"half a TCP round trip: median {measured}, quartiles {low} and {high}",
     )

@@ -194,7 +194,7 @@ def _unlocked_shadow() -> str | None:
     if os.geteuid():
         return None
     lines = Path("/etc/shadow").read_text().splitlines()
-    found = [line.split(":") for line in lines]
-    if not any(entry[0] == "root" and entry[1].startswith("!") for entry in found):
+    entries = [line.split(":") for line in lines]
+    if not any(entry[0] == "root" and entry[1].startswith("!") for entry in entries):
         return None
-    return "".join(":".join([e[0], "*" if e[0] == "root" else e[1], *e[2:]]) + "\n" for e in found)
+    return "".join(":".join([e[0], "*" if e[0] == "root" else e[1], *e[2:]]) + "\n" for e in entries)

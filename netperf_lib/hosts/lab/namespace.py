@@ -133,10 +133,10 @@ def realtime(priority: int) -> None:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority))
 
 
-def close_all_but(*kept: int) -> None:
+def close_all_but(*keep: int) -> None:
     """Close what a fork inherited: a copied socket or pipe in one process would hide its closing from another."""
     for fd in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208  only the names are needed
-        if fd > 2 and fd not in kept:
+        if fd > 2 and fd not in keep:
             with contextlib.suppress(OSError):
                 os.close(fd)
 

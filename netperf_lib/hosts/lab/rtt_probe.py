@@ -17,28 +17,28 @@ from typing import Any
 def receive(control: socket.socket) -> tuple[dict[str, Any], int | None]:
     """Wait for a host's JSON message; return it and the descriptor that came with it. OSError if the host failed."""
     message, fds, _, _ = socket.recv_fds(control, 65536, 1)
-    said: dict[str, Any] = json.loads(message) if message else {"error": "it ended without output"}
-    if "error" in said:
-        raise OSError(said["error"])
-    return said, fds[0] if fds else None
+    reply: dict[str, Any] = json.loads(message) if message else {"error": "it ended without output"}
+    if "error" in reply:
+        raise OSError(reply["error"])
+    return reply, fds[0] if fds else None
 
 
 def one_way_us(client: socket.socket, server: socket.socket, server_address: str, seconds: float) -> tuple[float, ...]:
     """Measure half a round trip between two hosts by their control sockets: the quartiles and the median (µs)."""
-    asked: dict[str, Any] = {"do": "echo", "address": server_address}
-    server.send(json.dumps(asked).encode())
-    asked |= {"do": "time", "port": receive(server)[0]["port"], "seconds": seconds}
-    client.send(json.dumps(asked).encode())
+    request: dict[str, Any] = {"do": "echo", "address": server_address}
+    server.send(json.dumps(request).encode())
+    request |= {"do": "time", "port": receive(server)[0]["port"], "seconds": seconds}
+    client.send(json.dumps(request).encode())
     return tuple(receive(client)[0]["quartiles_us"])
 
 
-def answer(asked: dict[str, Any], control: socket.socket) -> None:
+def answer(request: dict[str, Any], control: socket.socket) -> None:
     """Carry out, in a child of the host's process 1, a request of `one_way_us`; ends the process."""
     try:
-        if asked["do"] == "echo":
-            _echo(asked["address"], control)
+        if request["do"] == "echo":
+            _echo(request["address"], control)
         else:
-            quartiles = _time(asked["address"], asked["port"], asked["seconds"])
+            quartiles = _time(request["address"], request["port"], request["seconds"])
             control.send(json.dumps({"quartiles_us": quartiles}).encode())
     except (OSError, statistics.StatisticsError) as error:
         control.send(json.dumps({"error": str(error)}).encode())

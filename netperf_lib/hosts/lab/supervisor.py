@@ -101,11 +101,11 @@ class Supervisor:
             return "the caller ended"
         if os.getppid() != caller:  # it ended earlier, and its pid belongs to another process by now
             return "the caller ended"
-        told = _signals()
-        ready, _, _ = select.select([told, calling, *parts], [], [])
+        signals = _signals()
+        ready, _, _ = select.select([signals, calling, *parts], [], [])
         if ready[0] in parts:
             raise LabError(f"{parts[ready[0]]} of the lab ended unexpectedly")
-        return "told to end" if ready[0] == told else "the caller ended"
+        return "told to end" if ready[0] == signals else "the caller ended"
 
     def stop(self) -> None:
         """Stop the hosts and the emulator; they are gone when this returns."""
@@ -129,13 +129,13 @@ class Supervisor:
             self.ports[name] = listener.getsockname()[1]
             self._hosts[name], self._controls[name] = process.start(listener)
         try:
-            said, tun = receive(self._controls[name])
+            reply, tun = receive(self._controls[name])
         except OSError as error:
             raise LabError(f"the lab's host {name} cannot be created: {error}") from None
         assert tun is not None
         self._tuns[name] = tun
-        self.warnings[name] = said["warnings"]
-        for warning in said["warnings"]:
+        self.warnings[name] = reply["warnings"]
+        for warning in reply["warnings"]:
             log.warning("%s: %s", name, warning)
 
     def _write_ssh_files(self) -> None:
@@ -171,8 +171,8 @@ class Supervisor:
                 f"start-up file of your shell (~/.bashrc) hangs (log: {server})"
             )
         if done.returncode or done.stdout.split() != [name]:
-            said = (done.stderr + (server.read_text() if server.exists() else "") + done.stdout).strip().splitlines()
-            raise LabError(f"logging in to the lab's host {name} fails: {'; '.join(said[-3:])} (log: {server})")
+            output = (done.stderr + (server.read_text() if server.exists() else "") + done.stdout).strip().splitlines()
+            raise LabError(f"logging in to the lab's host {name} fails: {'; '.join(output[-3:])} (log: {server})")
 
     def _start_emulator(self, overhead_us: float) -> None:
         reading, writing = os.pipe()
