@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..experiment.factors import FACTORS, factor, plain, sort_levels
 from ..experiment.model import Contrast
-from ..experiment.placements import FAR_PLACES, USUAL
+from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN
 from ..metrics import metric as metric_of
 from .judging import Pair, judge_pairs
@@ -154,7 +154,8 @@ class Measure:
     def is_far(self, condition: str) -> bool:
         """Whether a path leads to another region: it is compared with the direct way there."""
         one, two = (self.fact(condition, f"{side}_region") for side in ("client", "server"))
-        return bool(one != two) and self.fact(condition, "placement") not in FAR_PLACES
+        placement = self.fact(condition, "placement")
+        return placement in GATEWAYS if one is None is two else bool(one != two) and placement not in FAR_PLACES
 
     def find(self, side: dict[str, Any]) -> str | None:
         """The one condition that a side of a contrast names; None if there are several or none."""
@@ -190,7 +191,9 @@ def by_rule(measures: Sequence[Measure], margin: float = MARGIN) -> list[Contras
             for placement in sort_levels("placement", m.levels["placement"]) if on_hosts else [None]:
                 main = [c for c in m.names if m.at(c, "placement") == placement] if on_hosts else m.main(name)
                 for g in m.other_factors(name):
-                    held = [c for c in main if m.at(c, g) == m.ordinary(g)]
+                    most = name == "gateway_sku" and g == "streams"  # a gateway limits what many streams carry
+                    level = max((m.at(c, g) for c in main), default=1) if most else m.ordinary(g)
+                    held = [c for c in main if m.at(c, g) == level]
                     main = held if len({m.at(c, name) for c in held}) > 1 else main
                 contrasts += _against_the_ordinary(m, name, main, margin)
     return contrasts

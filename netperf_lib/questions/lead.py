@@ -567,7 +567,10 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
     if good and name in DO:
         where = f" {good[0].where} {joined(x.slice for x in good)}" if same and good[0].slice else ""
         return DO[name] + where
-    return f"use it where {better} counts" if good else "" if bad else "no cost found"
+    if good:
+        large = any(x.size > math.log1p(x.margin) for x in good)
+        return f"use it where {better} counts" if large else ""
+    return "" if bad else "no cost found"
 
 
 def _contradictions(name: str, some: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
