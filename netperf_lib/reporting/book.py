@@ -68,6 +68,9 @@ def combine(books: Mapping[str, Any]) -> Any:
             for cell in words[:1]:
                 cell.source = ""
         else:
+            if not any(_shows(c, "verdicts") for c in cells):  # its headline repeats none of the front
+                for output in _outputs(cells, "cover"):
+                    _say(output, output.data[MIME]["headline"])
             if judged:
                 own = any(_shows(c, "verdicts") and not _contrasts(_blocks([c], "verdicts")) <= told for c in cells)
                 left = ("cover", "findings" if own else "verdicts")
