@@ -56,6 +56,7 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
         f"There is no {DEFAULT} yet, so this page shows the recorded experiment that comes with netperf_lib. "
         "`make report` measures one here; the notebook's parameter `experiment` names another folder."
     )
+    print(notice)  # a page that a person opens has no cover, on which a report says it
     return recorded(), notice
 
 

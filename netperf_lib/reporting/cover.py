@@ -209,11 +209,12 @@ def provenance(runs: pd.DataFrame) -> Shown:
         "Raw logs are kept unchanged; the notebooks make tables, figures and words from them, and anyone can execute "
         "them again."
     )
+    title = "How this report was made"
     return Shown(
         "provenance",
-        html=markup("provenance", text, groups),
+        html=markup("provenance", title, text, groups),
         text=text,
-        title="How this report was made",
+        title=title,
         groups=groups,
         words=text,
     )
