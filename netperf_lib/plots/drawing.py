@@ -124,6 +124,7 @@ class Draws:
                 options |= more
                 if col is None:
                     shown = self.look(data, metric, by, where=where, pool=pool)
+                    notice = notice or _notice(shown)
                     drawn = function(self.make(shown) if isinstance(shown, Observations) else shown, ax=ax, **options)
                     figure: Any = drawn.figure
                 else:
@@ -160,7 +161,8 @@ def _notice(data: Any) -> str | None:
     """What must be said wherever these data are shown."""
     tables = (data, getattr(data, "runs", None), getattr(data, "table", None))
     known = (getattr(table, "attrs", {}).get("notice") for table in tables if isinstance(table, pd.DataFrame))
-    notice = next(filter(None, known), None) or getattr(data, "notice", None)
+    first = data[0] if isinstance(data, list | tuple) and data else data
+    notice = next(filter(None, known), None) or getattr(first, "notice", None)
     return notice if isinstance(notice, str) else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -251,7 +251,8 @@ def tail_shift(
     if len(names) > 1:
         with contextlib.suppress(NothingToReport):
             rows = details(obs, "percentiles" if percentiles is None else percentiles)
-            return _shift(rows, names[0], names[1], margin)
+            quantiles = _shift(rows, names[0], names[1], margin)
+            return replace(quantiles, notice=obs.table.attrs.get("notice"))
     return None
 
 
@@ -460,12 +461,14 @@ class Counts:
     causes: Table
 
     @property
-    def incomplete(self) -> Table:
-        """The rows of the table in which an observation failed or is missing."""
+    def incomplete(self) -> Table | Words:
+        """The rows of the table in which an observation failed or is missing; a sentence if there is none."""
         from .tables import Table
 
         t: Any = self.table
         rows = t[(t["failed"] > 0) | (t["missing"] > 0)]
+        if rows.empty:
+            return Words("Every condition is complete in every round that was measured.")
         return Table.of(rows, "Conditions that are not complete in every round.")
 
 

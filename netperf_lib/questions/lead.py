@@ -639,7 +639,7 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
     with_figures = False
     for m in (m for m in p.measures if name in m.factors):
         main = _shown_conditions(p, m, name, findings)
-        if not main or (name not in ("placement", PAIR) and len({m.at(c, name) for c in main}) == 1):
+        if not main or (name != "placement" and len({m.at(c, name) for c in main}) == 1):
             continue
         decided = [x for x in findings if x.measure is m and x.kind != "same"]
         if len(main) == 2 and name not in ("placement", PAIR) and decided:

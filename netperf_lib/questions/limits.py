@@ -70,6 +70,8 @@ class Held:
     rtt_us : tuple of float or None
         Round-trip time when idle, under load, and what of the rise waits in the queue at the sender: medians over the
         runs, µs. None without samples.
+    notice : str or None
+        What must be said wherever these data are shown.
     """
 
     condition: str
@@ -84,6 +86,7 @@ class Held:
     times: Mapping[str, float]
     roofs: Mapping[str, float]
     rtt_us: tuple[float, float, float] | None
+    notice: str | None = None
 
     @property
     def delay(self) -> str:
@@ -305,6 +308,7 @@ def of_conditions(obs: Observations, runs: pd.DataFrame) -> dict[str, Held]:
             times=_times(every),
             roofs=roofs(e) if (e := evidence_of(row, rtt_idle_us=idle(row))) else {},
             rtt_us=_delays(every),
+            notice=obs.table.attrs.get("notice"),
         )
     return held
 

@@ -102,11 +102,14 @@ class Quantiles(Result):
     percentiles : tuple of float
     beyond : tuple of int or None
         Fewest observations beyond each percentile in any run; None if the logs do not say.
+    notice : str, optional
+        What must be said wherever these data are shown.
     """
 
     comparisons: tuple[Comparison, ...]
     percentiles: tuple[float, ...]
     beyond: tuple[int | None, ...]
+    notice: str | None = None
 
     @property
     def flagged(self) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,10 @@ from netperf_lib.reporting.html import inlined
 from netperf_lib.reporting.summary import Summary
 from netperf_lib.stats.result import difference, spread
 
+from ..conftest import REPO
 from . import made
+
+RECORDED = REPO / "data" / "recorded"
 
 
 def luminance(colour: str) -> float:
@@ -196,6 +200,24 @@ def test_a_figure_carries_the_notice_of_its_data(doubted: Any) -> None:
     for figure in (drawn.figure, forest.figure):
         assert "Emulated hosts: network namespaces<" in figure.svg()
         assert figure.get_supxlabel() == "Emulated hosts: network namespaces"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "draw"),
+    [
+        ("lab-full", lambda path: npl.plots.shift(npl.questions.tail_shift(path, metric="latency_oneway_p99_us"))),
+        ("lab-full", lambda path: npl.plots.roofs(npl.limits(path))),
+        ("lab-full", lambda path: npl.plots.levels(path, "throughput_bps")),
+        ("paths", lambda path: npl.plots.share(path, "throughput_bps", advertised_bps=8e9)),
+        ("zones", lambda path: npl.plots.matrix(path, "latency_oneway_us")),
+        ("datagrams", lambda path: npl.plots.lost_by_rate(path)),
+    ],
+    ids=["shift", "roofs", "levels", "share", "matrix", "lost_by_rate"],
+)
+def test_a_figure_of_a_folder_or_of_an_answer_carries_the_notice(experiment: str, draw: Callable[[Path], Any]) -> None:
+    drawn = draw(RECORDED / experiment)
+    assert not drawn.drawn.empty
+    assert drawn.figure.get_supxlabel().startswith(("Emulated hosts", "Synthetic data"))
 
 
 @pytest.mark.parametrize(("ratio", "better"), [(0.7, True), (1.5, False), (9.0, False)])
