@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from itertools import count
 
 from ..experiment.factors import factor
 
@@ -11,6 +13,8 @@ PLACES = ("#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#8a7f00", "#cc
 OTHERS = ("#332288", "#aa4499", "#117733", "#882255", "#44aa99", "#999933", "#cc6677", "#661100")
 """Paul Tol's muted colours, for whatever is no placement."""
 MARKERS = "osD^v<>p*hPX"
+MOST = 24
+"""Of more conditions than this some share a colour, and differ in their markers."""
 SHADES = (0.0, 0.45, -0.45, 0.65, -0.7, 0.25, -0.25)
 """How conditions of one placement differ: mixed with white, or, below 0, with black."""
 
@@ -19,7 +23,7 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Give each condition a colour and a marker.
 
     A placement has the same colour everywhere, and its conditions are shades of it; what is no placement has one of
-    other colours, in its order.
+    other colours. Both follow from the name alone, so that every figure agrees, unless two names would look the same.
 
     Parameters
     ----------
@@ -37,18 +41,27 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     True
     """
     places = factor("placement").order
-    heads = [name.split(", ")[0] for name in names]
-    others = list(dict.fromkeys(head for head in heads if head not in places))
-    count: dict[str, int] = {}
-    styles = {}
-    for name, head in zip(names, heads, strict=True):
+    styles: dict[str, tuple[str, str]] = {}
+    for name in names:
+        head, _, rest = name.partition(", ")
         known = head in places
-        rank = places.index(head) if known else others.index(head)
-        number = count[head] = count.get(head, -1) + 1
         palette = PLACES if known else OTHERS
-        colour = _shade(palette[rank % len(palette)], SHADES[number % len(SHADES)])
-        styles[name] = (colour, MARKERS[(rank + 3 * number) % len(MARKERS)])
+        rank = places.index(head) if known else zlib.crc32(name.encode())
+        number = zlib.crc32(rest.encode()) if known and rest else 0
+        used = {colour for colour, _ in styles.values()} if not known and len(styles) < MOST else set()
+        for step in count():
+            style = _style(palette, rank + (not known) * step, number + (step if known else step // len(palette)))
+            if style not in styles.values() and style[0] not in used:
+                break
+        styles[name] = style
     return styles
+
+
+def _style(palette: Sequence[str], rank: int, number: int) -> tuple[str, str]:
+    """A colour of the palette and a marker; other numbers are other shades and markers, and 0 is the colour itself."""
+    shades = len(SHADES) - 1
+    shade = SHADES[1 + number % shades] if number else SHADES[0]
+    return _shade(palette[rank % len(palette)], shade), MARKERS[(rank + number // shades) % len(MARKERS)]
 
 
 def _shade(colour: str, share: float) -> str:

@@ -191,6 +191,22 @@ def test_a_condition_has_one_colour_in_every_figure() -> None:
     assert not {c for c, _ in many.values()} & {c for c, _ in colours(["1 stream", "16 streams"]).values()}
 
 
+@pytest.mark.parametrize("experiment", ["lab-full", "paths", "zones"])
+@pytest.mark.parametrize("metric", ["latency_oneway_us", "throughput_bps"])
+def test_a_condition_looks_the_same_alone_and_among_all(experiment: str, metric: str) -> None:
+    names = [str(name) for name in npl.observe(RECORDED / experiment, metric).conditions.index]
+    looks = colours(names)
+    assert len(set(looks.values())) == len(names)
+    if experiment != "zones":  # placements; the colours of other names are few, and one that is taken is not repeated
+        assert {name: colours([name])[name] for name in names} == looks
+
+
+def test_levels_of_a_label_have_different_colours() -> None:
+    names = [f"site {number}" for number in range(20)]
+    assert len({colour for colour, _ in colours(names).values()}) == 20
+    assert len(set(colours([f"site {number}" for number in range(60)]).values())) == 60
+
+
 def test_a_figure_carries_the_notice_of_its_data(doubted: Any) -> None:
     noticed = doubted.copy()
     noticed.attrs = {**doubted.attrs, "notice": "Emulated hosts: network namespaces; nothing of a real cloud."}
