@@ -42,7 +42,7 @@ ALIKE = 1.03
 """Levels within this ratio are said together, with one figure."""
 FEW = 6
 """Conditions whose figures are listed where no factor has a sentence."""
-MANY = 12
+LISTED = 12
 """Of more levels than this a sentence has the range."""
 OBVIOUS = 10.0
 """A difference of this size needs no sentence: the figures say it."""
@@ -403,7 +403,7 @@ def _value(m: Measure, values: Sequence[float], condition: str) -> str:
 
 def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *, ladder: bool = False) -> str:
     """``ppg 39.7 µs, same-zone and cross-zone 57, cross-region 9.85 ms``: a unit is said where it changes."""
-    if len(conditions) > MANY:
+    if len(conditions) > LISTED:
         ranked = sorted(conditions, key=lambda row: m.value(row[1]))
         span = _value(m, [m.value(c) for _, c in (ranked[0], ranked[-1])], ranked[0][1])
         return f"{span} on {len(ranked):,} levels (lowest {ranked[0][0]}, highest {ranked[-1][0]})"
