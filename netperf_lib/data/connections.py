@@ -178,19 +178,20 @@ def evidence(sender: str, receiver: str, *, duration_s: float = 10.0, omit_s: fl
         columns |= {"limit_rtt_us": 1e3 * median(column("rtt")), "limit_rtt_min_us": 1e3 * min(column("minrtt"))}
     if column("snd_wnd"):
         columns["limit_window_bytes"] = max(column("snd_wnd"))
-    queues = [s.queue_bytes for s in samples["sender"] if s.queue_bytes is not None and since <= s.at_s <= until]
-    if queues:
+    during = [s for s in samples["sender"] if since <= s.at_s <= until]
+    if queues := [s.queue_bytes for s in during if s.queue_bytes is not None]:
         columns["limit_queue_bytes"] = median(queues)
     if theirs := [f for series in received for t, f in series if t >= since]:
         columns["limit_receive_buffer_bytes"] = max((f["buffer"] for f in theirs if "buffer" in f), default=None)
         columns["limit_unread_bytes"] = median(f["unread"] for f in theirs)
-    for side, some in samples.items():
-        for names, shares in (
-            (("on", "waiting"), _processor(some, since, until)),
-            (("core", "softirq"), _core(some, since, until)),
-        ):
-            columns |= {f"limit_{side}_{k}_ratio": v for k, v in zip(names, shares or (None, None), strict=True)}
-    return columns
+    return columns | {k: v for side, some in samples.items() for k, v in _shares(side, some, since, until).items()}
+
+
+def _shares(side: str, samples: Sequence[SocketSample], since: float, until: float) -> dict[str, Any]:
+    on, waiting = _processor(samples, since, until) or (None, None)
+    core, softirq = _core(samples, since, until) or (None, None)
+    shares = {"on": on, "waiting": waiting, "core": core, "softirq": softirq}
+    return {f"limit_{side}_{name}_ratio": share for name, share in shares.items()}
 
 
 def of_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:

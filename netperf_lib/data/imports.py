@@ -213,8 +213,7 @@ def understand(
     read_path = None if pattern is None else _path_reader(pattern)
     problems: list[str] = []
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
-    used: set[str] = set()
-    logged: list[LoggedRun] = []
+    used, logged = set[str](), list[LoggedRun]()
     for name, path in named:
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
@@ -224,12 +223,10 @@ def understand(
         except ParseError as error:
             problems.append(str(error))
             continue
-        of_path: dict[str, Any] = {}
-        if read_path is not None:
-            if matched := read_path(name) or read_path(path.as_posix()):
-                of_path = matched.groupdict()
-            else:
-                problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}")
+        matched = None if read_path is None else read_path(name) or read_path(path.as_posix())
+        of_path: dict[str, Any] = matched.groupdict() if matched else {}
+        if read_path is not None and not matched:
+            problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}")
         rows = [] if table is None else _rows_of(table, name, path)
         used |= {where for where, _ in rows}
         if table is not None and not rows:
@@ -238,20 +235,22 @@ def understand(
             matching = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
             if len(matching) > 1:
                 problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
-            cells: dict[str, tuple[str, Any]] = {k: ("the path", v) for k, v in of_path.items()}
-            for where, row in matching[:1]:
-                cells |= {k: (where, v) for k, v in row.items() if k not in (FILE, RUN)}
             end = max(run.line, after.line - 1) if after else None
-            logged.append(_logged(path, name, index, end, run, cells, problems))
+            logged.append(_logged(path, name, index, end, run, _cells(of_path, matching), problems))
     if table is not None:
         problems += [f"{w}: {r[FILE]!r} matches no log" for w, r in table.rows if w not in used and FILE in r]
-        problems += [
-            f"{w}: the cell {FILE!r} is empty; name a log or a pattern" for w, r in table.rows if FILE not in r
-        ]
+        empty = f"the cell {FILE!r} is empty; name a log or a pattern"
+        problems += [f"{w}: {empty}" for w, r in table.rows if FILE not in r]
     if not named and not problems:
         problems.append(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
     _refuse(problems)
     return _with_warnings(logged)
+
+
+def _cells(of_path: Mapping[str, Any], rows: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, tuple[str, Any]]:
+    """The labels of a run with where each is from: the first of the rows goes before the path."""
+    cells = {k: ("the path", v) for k, v in of_path.items()}
+    return cells | {k: (where, v) for where, row in rows[:1] for k, v in row.items() if k not in (FILE, RUN)}
 
 
 def _logged(

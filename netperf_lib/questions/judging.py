@@ -105,24 +105,28 @@ def judge(
     '264 runs ok, 0 failed, 0 excluded'
     """
     pairs = [as_contrast(c) for c in contrasts]
-    source = Observed.of(data, rounds)
-    if source.runs.empty:
-        raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
-    if design is None:
-        design = "sequential" if "sequential" in set(source.runs.get("design", ())) else "fixed"
-    warnings: tuple[str, ...] = ()
-    late = source.late()
-    if design == "fixed" and late.any():
-        count = len(source.runs.loc[late, ["deployment", "round"]].drop_duplicates())
-        source = replace(source, runs=source.runs[~late].reset_index(drop=True))
-        late_words = f"{plural(count, 'round')} beyond the {source.planned} planned are not used"
-        warnings = (f"{late_words}: to add rounds until contrasts are settled, use a sequential design",)
+    source, design, warnings = _used(Observed.of(data, rounds), design)
     every = _Every(source)
     samples = [_declared(every, c, declared, paired) for c, declared in pairs]
     ok, failed, excluded = status_counts(source.runs)
     return judge_samples(
         samples, alpha=alpha, design=design, ok=ok, failed=failed, excluded=excluded, warnings=warnings
     )
+
+
+def _used(source: Observed, design: Design | None) -> tuple[Observed, Design, tuple[str, ...]]:
+    """The runs that count by their design, that design, and a warning if others were left out."""
+    if source.runs.empty:
+        raise StatsError("the table of runs is empty: nothing was measured, or nothing was ingested")
+    if design is None:
+        design = "sequential" if "sequential" in set(source.runs.get("design", ())) else "fixed"
+    late = source.late()
+    if design != "fixed" or not late.any():
+        return source, design, ()
+    count = len(source.runs.loc[late, ["deployment", "round"]].drop_duplicates())
+    source = replace(source, runs=source.runs[~late].reset_index(drop=True))
+    words = f"{plural(count, 'round')} beyond the {source.planned} planned are not used"
+    return source, design, (f"{words}: to add rounds until contrasts are settled, use a sequential design",)
 
 
 def judge_pairs(chosen: Sequence[Pair], alpha: float = ALPHA, *, declared: bool = True) -> Family:

@@ -283,16 +283,9 @@ def levels(
     states = Counter(zip(obs.table["condition"], obs.table["state"], strict=True))
     rows = []
     for name in obs.conditions.index:
-        x = groups[name][obs.metric].to_numpy(float) if name in groups else np.array([])
-        row: dict[str, Any] = {"n": len(x)}
-        if len(x):
-            one = level_of(groups[name], obs.metric, confidence)
-            row["median"] = one.median
-            if len(x) > 1:
-                bounds = {"low": one.low, "high": one.high, "smallest": x.min(), "largest": x.max()}
-                row |= bounds | {"confidence": one.confidence}
+        row: dict[str, Any] = _level_row(groups[name], obs.metric, confidence) if name in groups else {"n": 0}
         limit = obs.facts["advertised_bps"].get(name) if "advertised_bps" in obs.facts else None
-        if obs.metric.startswith("throughput") and isinstance(limit, float) and len(x):
+        if obs.metric.startswith("throughput") and isinstance(limit, float) and row["n"]:
             row["share_of_limit"] = row["median"] / limit
         rows.append(row | {state: states[name, state] for state in ("failed", "missing")})
     heads = "n median low high smallest largest confidence share_of_limit failed missing".split()
@@ -305,6 +298,16 @@ def levels(
         "notice": obs.table.attrs.get("notice"),
     }
     return table
+
+
+def _level_row(group: pd.DataFrame, metric: str, confidence: float) -> dict[str, Any]:
+    x = group[metric].to_numpy(float)
+    level = level_of(group, metric, confidence)
+    row: dict[str, Any] = {"n": len(x), "median": level.median}
+    if len(x) > 1:
+        row |= {"low": level.low, "high": level.high, "smallest": x.min(), "largest": x.max()}
+        row["confidence"] = level.confidence
+    return row
 
 
 def level_of(rows: pd.DataFrame, metric: str, confidence: float = 0.95) -> Level:

@@ -63,27 +63,9 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     rows = []
     groups = dict(iter(obs.table.groupby("condition", sort=False, observed=True)))
     for name in filter(groups.__contains__, obs.conditions.index):
-        group = groups[name]
-        complete = group[group["state"] == "ok"]
-        if complete.empty:
-            continue
-        own = by_id.loc[complete["run_id"]]
-        values = {key: own[c].median() if c in own else None for key, c in _BESIDE.items()}
         rate = read_rate(obs.conditions.loc[name, "bitrate"]) if rated else None
-        streams = float(plain(own["streams"].iloc[0]) or 1) if "streams" in own else 1.0
-        rows.append(
-            {
-                "path": paths[str(name)],
-                "asked_bps": rate * streams if rate else values["sent"],
-                "runs": len(complete),
-                "failed": int((group["state"] == "failed").sum()),
-                "sent_bps": values["sent"],
-                "received_bps": values["received"],
-                "lost_ratio": complete["value"].median(),
-                "lost_most_ratio": complete["value"].max(),
-                "jitter_us": values["jitter"],
-            }
-        )
+        if (groups[name]["state"] == "ok").any():
+            rows.append({"path": paths[str(name)], **_row_of(groups[name], by_id, rate)})
     table = pd.DataFrame(rows).astype({"asked_bps": float, "lost_ratio": float, "lost_most_ratio": float})
     table = table.sort_values(["path", "asked_bps"], kind="stable", ignore_index=True)
     table.attrs["notice"] = runs.attrs.get("notice")  # stands in the figure
@@ -93,6 +75,23 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
 def has_rates(runs: pd.DataFrame) -> bool:
     """Whether datagrams were counted at several rates."""
     return {"lost_ratio", "bitrate"} <= set(runs) and len(set(runs.loc[runs["lost_ratio"].notna(), "bitrate"])) > 1
+
+
+def _row_of(group: pd.DataFrame, runs: pd.DataFrame, rate: float | None) -> dict[str, Any]:
+    complete = group[group["state"] == "ok"]
+    own = runs.loc[complete["run_id"]]
+    values = {key: own[c].median() if c in own else None for key, c in _BESIDE.items()}
+    streams = float(plain(own["streams"].iloc[0]) or 1) if "streams" in own else 1.0
+    return {
+        "asked_bps": rate * streams if rate else values["sent"],
+        "runs": len(complete),
+        "failed": int((group["state"] == "failed").sum()),
+        "sent_bps": values["sent"],
+        "received_bps": values["received"],
+        "lost_ratio": complete["value"].median(),
+        "lost_most_ratio": complete["value"].max(),
+        "jitter_us": values["jitter"],
+    }
 
 
 def datagrams_words(table: pd.DataFrame, loss: float = CARRIED) -> Headline:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +38,11 @@ class Diagnosis(Result):
         The interval of the median excludes the Hodges-Lehmann estimate.
     """
 
-    lag1_p: float | None
-    trend_p: float | None
-    trend_per_run: float | None
-    order_p: float | None
-    several_modes: bool
+    lag1_p: float | None = None
+    trend_p: float | None = None
+    trend_per_run: float | None = None
+    order_p: float | None = None
+    several_modes: bool = False
 
     @property
     def clean(self) -> bool:
@@ -139,36 +140,37 @@ def diagnose(
     x, place = x[ok], None if place is None else place[ok]
     n = x.size
     varied = n >= 6 and bool((x != x[0]).any())
-    warnings: list[str] = []
-    p_lag = p_trend = slope = p_order = None
-    modes = False
-    if varied:
-        p_lag = float(lag1_p(x[None, :])[0])
-        p_trend = correlated_p(np.arange(float(n)), x)
-        centre = float(np.median(x))
-        slope = _slope(x) / (abs(centre) or 1.0)
-        _, low, high, _ = median_interval(x[None, :])
-        modes = not low[0] <= hodges_lehmann(x) <= high[0]
-        if p_lag < alarm:
-            warnings.append(f"neighbouring runs resemble each other (p = {p_lag:.2g})")
-        if p_trend < alarm:
-            warnings.append(f"the level {'rises' if slope > 0 else 'falls'} from run to run (p = {p_trend:.2g})")
-        if modes:
-            warnings.append("more than one mode, or a strong skew (the median's interval excludes Hodges-Lehmann's)")
-        if place is not None and np.isfinite(place).all() and (np.diff(place) <= 0).any() and np.ptp(place) > 0:
-            p_order = correlated_p(place, x)
-            if p_order < alarm:
-                warnings.append(f"the place in the round matters (p = {p_order:.2g})")
+    if not varied:
+        method = "fewer than 6 runs, or all alike: nothing can be tested"
+        return Diagnosis(n=n, confidence=1 - alarm, method=method)
+    method = f"lag-1 rank permutation, rank correlation with time and order; each at p < {alarm:.2g}"
+    return _tested(x, place, alarm, n=n, confidence=1 - alarm, method=method)
+
+
+def _tested(x: Floats, place: Floats | None, alarm: float, **fields: Any) -> Diagnosis:
+    warnings = []
+    p_lag = float(lag1_p(x[None, :])[0])
+    if p_lag < alarm:
+        warnings.append(f"neighbouring runs resemble each other (p = {p_lag:.2g})")
+    p_trend = correlated_p(np.arange(float(x.size)), x)
+    slope = _slope(x) / (abs(float(np.median(x))) or 1.0)
+    if p_trend < alarm:
+        warnings.append(f"the level {'rises' if slope > 0 else 'falls'} from run to run (p = {p_trend:.2g})")
+    _, low, high, _ = median_interval(x[None, :])
+    modes = not low[0] <= hodges_lehmann(x) <= high[0]
+    if modes:
+        warnings.append("more than one mode, or a strong skew (the median's interval excludes Hodges-Lehmann's)")
+    p_order = None
+    if place is not None and np.isfinite(place).all() and (np.diff(place) <= 0).any() and np.ptp(place) > 0:
+        p_order = correlated_p(place, x)
+        if p_order < alarm:
+            warnings.append(f"the place in the round matters (p = {p_order:.2g})")
     return Diagnosis(
         lag1_p=p_lag,
         trend_p=p_trend,
         trend_per_run=slope,
         order_p=p_order,
         several_modes=modes,
-        n=n,
-        confidence=1 - alarm,
-        method=f"lag-1 rank permutation, rank correlation with time and order; each at p < {alarm:.2g}"
-        if varied
-        else "fewer than 6 runs, or all alike: nothing can be tested",
         warnings=tuple(warnings),
+        **fields,
     )

@@ -639,28 +639,25 @@ def compare_samples(
         raise StatsError(f"family must be the number of contrasts that share alpha, 1 or more; got {family!r}")
     if better not in ("higher", "lower", None):
         raise StatsError(f"better must be 'higher', 'lower' or None; got {better!r}")
+    x, y = _sides(a, b, paired)
+    words: dict[str, Any] = {"names": ("A", "B"), "metric": "", "quantity": "value", "scope": "", **about}
+    declared, step = words.pop("declared", True), half_step(x) + half_step(y)
+    sample = Sample(a=x, b=y, margin=margin, better=better, paired=paired, declared=declared, step=step, about=words)
+    # Bonferroni: the share of this contrast alone
+    [c] = judge_samples([sample], alpha=alpha / family)
+    shared = f" for a family of {family} contrasts" if family > 1 else ""
+    reason = c.reason.replace(" are needed (", f" are needed{shared} (") if shared else c.reason
+    return dataclasses.replace(c, alpha=alpha, family=int(family), reason=reason)
+
+
+def _sides(a: npt.ArrayLike, b: npt.ArrayLike, paired: bool) -> tuple[Floats, Floats]:
     x, y = numbers(a, "a"), numbers(b, "b")
     if paired and x.size != y.size:
         raise StatsError(
             f"a holds {plural(x.size, 'value')} and b {y.size}: paired values belong to the same rounds; "
             "give both in round order with NaN where a round is missing, or pass paired=False"
         )
-    words: dict[str, Any] = {"names": ("A", "B"), "metric": "", "quantity": "value", "scope": "", **about}
-    sample = Sample(
-        a=x,
-        b=y,
-        margin=margin,
-        better=better,
-        paired=paired,
-        declared=words.pop("declared", True),
-        step=half_step(x) + half_step(y),
-        about=words,
-    )
-    # Bonferroni: the share of this contrast alone
-    [c] = judge_samples([sample], alpha=alpha / family)
-    shared = f" for a family of {family} contrasts" if family > 1 else ""
-    reason = c.reason.replace(" are needed (", f" are needed{shared} (") if shared else c.reason
-    return dataclasses.replace(c, alpha=alpha, family=int(family), reason=reason)
+    return x, y
 
 
 def merged(values: Floats, cell: Numbers, part: Numbers, group: Numbers) -> Floats:

@@ -122,45 +122,23 @@ def streams(
     >>> npl.stats.streams({1: [1e9] * 8, 2: [1.9e9] * 8, 4: [2e9] * 8}).enough
     4
     """
-    import pandas as pd
-
     check_share(share, "share")
     check_share(alpha, "alpha", below=0.25)
-    data = (throughput if isinstance(throughput, pd.DataFrame) else pd.DataFrame(dict(throughput))).astype(float)
-    try:
-        data.columns = pd.Index([int(c) for c in data.columns])
-    except (TypeError, ValueError):
-        raise StatsError(f"columns must be numbers of streams; got {list(data.columns)!r}") from None
-    data = data.sort_index(axis=1)
-    if data.empty:
-        raise StatsError("no throughput at any number of streams")
-    if (data <= 0).any(axis=None):
-        raise StatsError("throughput must be above zero; a failed run is a missing value")
+    data = _by_streams(throughput)
     complete = data.dropna()
     dropped = len(data) - len(complete)
     warnings = [f"{plural(dropped, 'round')} left out: a number of streams is missing"] if dropped else []
     counts = [int(c) for c in data.columns]
-    rates = complete.to_numpy(dtype=float)
-    enough, reason = None, ""
-    need = rounds_required(2 * alpha, max(1, len(counts) - 1))
-    best = int(np.argmax(data.median().to_numpy()))
-    if len(complete) >= need:
-        place, best = saturation(rates, share, alpha)
-        enough = None if place is None else counts[place]
-        if enough is None:
-            reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(complete), 'round')}"
-    else:
-        reason = f"{plural(len(complete), 'whole round')}, at least {need} are needed ({need - len(complete)} more)"
+    place, best, reason = _enough(data, share, alpha)
+    enough = None if place is None else counts[place]
     if enough is not None and counts[best] == max(counts) and enough == max(counts) and len(counts) > 1:
         warnings.append(f"the best is the largest number measured ({max(counts)}): more streams may still be faster")
-    levels = {k: level(data[k].to_numpy(), metric=metric) for k in counts}
-    advertised = level(data[counts[best]].to_numpy() / advertised_bps) if advertised_bps else None
     return Streams(
         enough=enough,
         best=counts[best],
         share=share,
-        levels=levels,
-        advertised=advertised,
+        levels={k: level(data[k].to_numpy(), metric=metric) for k in counts},
+        advertised=level(data[counts[best]].to_numpy() / advertised_bps) if advertised_bps else None,
         reason=reason,
         n=len(complete),
         confidence=1 - alpha,
@@ -168,3 +146,31 @@ def streams(
         assumptions=("rounds are independent blocks", "all numbers of streams are measured in every round"),
         warnings=tuple(warnings),
     )
+
+
+def _enough(data: pd.DataFrame, share: float, alpha: float) -> tuple[int | None, int, str]:
+    """Return the places of the number of streams that is enough and of the best, and why none is enough."""
+    rates = data.dropna().to_numpy(dtype=float)
+    need = rounds_required(2 * alpha, max(1, rates.shape[1] - 1))
+    if len(rates) < need:
+        reason = f"{plural(len(rates), 'whole round')}, at least {need} are needed ({need - len(rates)} more)"
+        return None, int(np.argmax(data.median().to_numpy())), reason
+    place, best = saturation(rates, share, alpha)
+    reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(rates), 'round')}"
+    return place, best, reason if place is None else ""
+
+
+def _by_streams(throughput: pd.DataFrame | Mapping[int, Sequence[float]]) -> pd.DataFrame:
+    """Return the throughput with its numbers of streams in order."""
+    import pandas as pd
+
+    data = (throughput if isinstance(throughput, pd.DataFrame) else pd.DataFrame(dict(throughput))).astype(float)
+    try:
+        data.columns = pd.Index([int(c) for c in data.columns])
+    except (TypeError, ValueError):
+        raise StatsError(f"columns must be numbers of streams; got {list(data.columns)!r}") from None
+    if data.empty:
+        raise StatsError("no throughput at any number of streams")
+    if (data <= 0).any(axis=None):
+        raise StatsError("throughput must be above zero; a failed run is a missing value")
+    return data.sort_index(axis=1)

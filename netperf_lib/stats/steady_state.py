@@ -126,32 +126,16 @@ def warmup(
     -----
     `mser` on the mean curve of each condition.
     """
-    data = _sums(intervals)
-    if conditions is not None:
-        data["condition"] = data["run_id"].map(conditions)
-    elif "condition" in intervals:
-        data["condition"] = data["run_id"].map(dict(zip(intervals["run_id"], intervals["condition"], strict=True)))
-    else:
-        data["condition"] = "all runs"
-    unknown = data["condition"].isna()
-    warnings = []
-    if unknown.any():
-        warnings.append(f"{plural(int(data.loc[unknown, 'run_id'].nunique()), 'run')} without a condition left out")
-        data = data[~unknown]
-    if data.empty:
-        raise StatsError("no interval belongs to a condition: nothing to find the warm-up in")
+    data, warnings = _by_condition(intervals, conditions)
     cuts: dict[str, float] = {}
     lengths = []
     single = False
     for condition, part in data.groupby("condition", sort=False):
-        curve = part.groupby(part["start_s"].round(3), sort=True)["value"].agg(["mean", "size"])
-        # the last interval is often short, and only some runs have it
-        curve = curve[curve["size"] >= curve["size"].max() / 2]
-        starts = curve.index.to_numpy(dtype=float)
+        starts, means = _curve(part)
         # a run of a single interval is as long as that interval
         step = float(np.median(np.diff(starts))) if starts.size > 1 else round(float(part["length_s"].median()), 2)
         single |= starts.size < 2
-        cut = mser(curve["mean"].to_numpy(dtype=float))
+        cut = mser(means)
         cuts[str(condition)] = float(starts[cut] - starts[0]) if cut else 0.0
         lengths.append(float(starts[-1] - starts[0] + step))
     measured, duration = max(cuts.values()), min(lengths)
@@ -172,6 +156,30 @@ def warmup(
         assumptions=("runs of a condition warm up alike", "the second half of a run is steady"),
         warnings=tuple(warnings),
     )
+
+
+def _by_condition(intervals: pd.DataFrame, conditions: Any) -> tuple[pd.DataFrame, list[str]]:
+    """Sums of the intervals with the condition of each, and a warning if runs have none."""
+    data = _sums(intervals)
+    if conditions is not None:
+        data["condition"] = data["run_id"].map(conditions)
+    elif "condition" in intervals:
+        data["condition"] = data["run_id"].map(dict(zip(intervals["run_id"], intervals["condition"], strict=True)))
+    else:
+        data["condition"] = "all runs"
+    unknown = data["condition"].isna()
+    if unknown.all():
+        raise StatsError("no interval belongs to a condition: nothing to find the warm-up in")
+    lost = plural(int(data.loc[unknown, "run_id"].nunique()), "run")
+    return data[~unknown], [f"{lost} without a condition left out"] if unknown.any() else []
+
+
+def _curve(part: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Starts of the intervals of a condition, and the mean of its runs in each."""
+    curve = part.groupby(part["start_s"].round(3), sort=True)["value"].agg(["mean", "size"])
+    # the last interval is often short, and only some runs have it
+    curve = curve[curve["size"] >= curve["size"].max() / 2]
+    return curve.index.to_numpy(dtype=float), curve["mean"].to_numpy(dtype=float)
 
 
 def _moving(data: pd.DataFrame, cut_s: float, conditions: int) -> dict[str, float]:

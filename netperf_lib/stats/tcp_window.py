@@ -215,18 +215,7 @@ def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = ALPHA) ->
     eta and cap are fitted in each round and then given as levels over the rounds: a fit over all runs at once would
     take runs of one round as independent.
     """
-    import pandas as pd
-
-    columns = {"tcp_buffer_bytes": "window", "throughput_bps": "rate", "rtt_loaded_us": "rtt"}
-    if missing := [c for c in columns if c not in runs]:
-        raise StatsError(f"the table has no column {', '.join(missing)}")
-    keys = [c for c in ("deployment", "round") if c in runs]
-    if not keys:
-        raise StatsError("the table needs a column round: the model is fitted in each round")
-    usable = runs if "status" not in runs else runs[runs["status"] == "ok"]
-    data = usable[list(columns)].rename(columns=columns).apply(pd.to_numeric).astype(float)
-    data["block"] = usable.groupby(keys, sort=True).ngroup()
-    data["streams"] = usable["streams"].astype(float).fillna(1.0) if "streams" in usable else 1.0
+    data = _windows(runs)
     complete = data.dropna()
     complete = complete[(complete[["window", "rate", "rtt"]] > 0).all(axis=1)]
     dropped = len(data) - len(complete)
@@ -256,6 +245,23 @@ def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = ALPHA) ->
         assumptions=("rounds are independent blocks", "the round-trip time is the one under load"),
         warnings=(f"{plural(dropped, 'run')} left out: buffer, throughput or RTT is missing",) if dropped else (),
     )
+
+
+def _windows(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return window, rate, round-trip time, streams and block of each run that is ok."""
+    import pandas as pd
+
+    columns = {"tcp_buffer_bytes": "window", "throughput_bps": "rate", "rtt_loaded_us": "rtt"}
+    if missing := [c for c in columns if c not in runs]:
+        raise StatsError(f"the table has no column {', '.join(missing)}")
+    keys = [c for c in ("deployment", "round") if c in runs]
+    if not keys:
+        raise StatsError("the table needs a column round: the model is fitted in each round")
+    usable = runs if "status" not in runs else runs[runs["status"] == "ok"]
+    data: pd.DataFrame = usable[list(columns)].rename(columns=columns).apply(pd.to_numeric).astype(float)
+    data["block"] = usable.groupby(keys, sort=True).ngroup()
+    data["streams"] = usable["streams"].astype(float).fillna(1.0) if "streams" in usable else 1.0
+    return data
 
 
 def _held_out(

@@ -216,12 +216,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
     test = run.test or ""
     if lacking := _lacking(test, seen):
         raise Damaged(f"the log is cut or damaged: {lacking}")
-    # figures of a test with the other number of directions; one direction has a sender and a receiver
-    bandwidth = test.endswith("_bw")
-    others = r"(?:loc|rem)_cpus_used" if bandwidth else r"(?:send|recv)_(?:cpus_used|cost)"
-    if bandwidth and not seen & {"send_cpus_used", "recv_cpus_used"}:  # --unify_nodes: named by their ends
-        others = "(?!)"
-    if _ONE_WAY.fullmatch(test) and (foreign := next((k for k in seen if re.match(others, k)), None)):
+    if foreign := _other_direction(test, seen):
         raise Contradictory(f"{_FOREIGN}: {foreign}")
     if wrong := _contradiction(figures):
         raise Contradictory(CONTRADICTION + wrong)
@@ -230,6 +225,15 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
         run.warnings.append(f"lines are missing: {', '.join(gone)}")
     elif -1 not in columns and width > max(map(len, seen)):
         run.warnings.append("lines are missing: the names are aligned with a longer one")
+
+
+def _other_direction(test: str, seen: set[str]) -> str | None:
+    """Return a figure of a test with the other number of directions; one direction has a sender and a receiver."""
+    bandwidth = test.endswith("_bw")
+    others = r"(?:loc|rem)_cpus_used" if bandwidth else r"(?:send|recv)_(?:cpus_used|cost)"
+    if bandwidth and not seen & {"send_cpus_used", "recv_cpus_used"}:  # --unify_nodes: named by their ends
+        others = "(?!)"
+    return next((k for k in seen if re.match(others, k)), None) if _ONE_WAY.fullmatch(test) else None
 
 
 _PARTNERS = {"loc": "rem", "rem": "loc", "send": "recv", "recv": "send", "bytes": "msgs", "msgs": "bytes"}

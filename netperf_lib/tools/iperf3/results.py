@@ -163,19 +163,15 @@ def _metrics(
     if "sum_sent" not in end and "sum_received" not in end and "sum" not in end:
         return {}, []
     serving = "accepted_connection" in start
-    linux = str(start.get("system_info")).startswith("Linux")
     for suffix, word in (("", ""), ("_bidir_reverse", "_reverse")) if both else (("", ""),):
         # With --bidir the client's own streams are the first ones; `sender` marks them, as seen from this end.
         forward = (word == "") != serving
         one_way = [s for s in streams if not both or record(s, "sender", "udp").get("sender") in (None, forward)]
         sent, received = as_dict(end.get(f"sum_sent{suffix}")), as_dict(end.get(f"sum_received{suffix}"))
         if bool(sent) != bool(received):
-            raise Contradictory(
-                f"one of sum_sent{suffix} and sum_received{suffix} is missing, which contradicts the other"
-            )
-        overall = as_dict(end.get(f"sum{suffix}"))
-        senders = [record(s, "sender", "udp") for s in one_way]
-        receivers = [record(s, "receiver") for s in one_way]
+            names = f"sum_sent{suffix} and sum_received{suffix}"
+            raise Contradictory(f"one of {names} is missing, which contradicts the other")
+        overall, senders = as_dict(end.get(f"sum{suffix}")), [record(s, "sender", "udp") for s in one_way]
         if udp and serving and bool(test.get("reverse")) != bool(word):
             # a server that sends is not told what was lost, and prints 0
             if packets := count(overall.get("packets")):
@@ -191,7 +187,7 @@ def _metrics(
                     sent = overall
                     warnings.append("this version prints no receiver's throughput for UDP")
         _rates(metrics, sent, senders, word, "sent")
-        length = _rates(metrics, received, receivers if not udp else [], word, "received")
+        length = _rates(metrics, received, [] if udp else [record(s, "receiver") for s in one_way], word, "received")
         if length is not None and not word:
             metrics["duration_measured_s"] = length
         if received and not number(received.get("bytes")) and not (serving and bool(test.get("reverse")) != bool(word)):
@@ -199,24 +195,27 @@ def _metrics(
         if not udp and not received:
             raise Contradictory("the result has no sum_received, although the test is over")
         if metrics.get(f"throughput{word}_sent_bps") is not None:
-            resent = count(sent.get("retransmits"))
-            each = [count(r.get("retransmits")) for r in senders]
+            resent = _retransmits(sent, senders)
             if resent is not None:
-                if added(each) not in (None, resent):
-                    counts = f"{resent} in sum, {each} in the streams"
-                    raise Contradictory(f"the retransmits contradict each other: {counts}")
                 metrics[f"retransmits{word}_count"] = resent
-            elif test.get("protocol") == "TCP" and any(e is not None for e in each):
+            elif test.get("protocol") == "TCP" and any(count(r.get("retransmits")) is not None for r in senders):
                 warnings.append(f"sum_sent{suffix} has no retransmits, but its streams have")
         # With --bidir the local kernel knows only the data sent from this end.
         if not word and not (both and serving):
-            metrics |= intervals.path(senders, linux=linux)
+            metrics |= intervals.path(senders, linux=str(start.get("system_info")).startswith("Linux"))
     if serving or "connecting_to" in start:
         _cpu(metrics, warnings, as_dict(end.get("cpu_utilization_percent")), serving="server" if serving else "client")
     elif "cpu_utilization_percent" in end:
         warnings.append("the log does not say from which end it is: the CPU times are left out")
     add_cpu_costs(metrics)
     return metrics, warnings
+
+
+def _retransmits(sent: dict[str, Any], senders: list[dict[str, Any]]) -> int | None:
+    resent, each = count(sent.get("retransmits")), [count(r.get("retransmits")) for r in senders]
+    if resent is not None and added(each) not in (None, resent):
+        raise Contradictory(f"the retransmits contradict each other: {resent} in sum, {each} in the streams")
+    return resent
 
 
 def _rates(

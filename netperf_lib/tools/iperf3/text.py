@@ -329,19 +329,7 @@ def _metrics(log: _Log) -> dict[str, float]:
             counts = [len(side.streams) for side in both.values() if side is not None and side.streams]
             if not log.serving and len(set(counts)) > 1:
                 raise Damaged("a row of the result is missing: sender and receiver differ in their streams")
-        for r, rate, size in (
-            (sent, f"throughput{word}_sent_bps", f"sent{word}_bytes"),
-            (received, f"throughput{word}_bps", f"transferred{word}_bytes"),
-        ):
-            if r is None:
-                continue
-            if not r.rate_bps and not r.size_bytes:
-                if r is received and not log.serving:
-                    raise Damaged("the receiver's figures are missing from the result")
-                if r is received and any(i.row.size_bytes for i in log.intervals):
-                    log.warnings.append("the total is given as 0 bytes: the throughput is left out")
-                continue
-            metrics[rate], metrics[size] = r.rate_bps, r.size_bytes
+        _rates(log, metrics, sent, received, word)
         if not gaps:
             _check_bytes(log, direction, sent if log.serving == (direction == "reverse") else received)
         if not word and (r := received or sent) is not None:
@@ -367,6 +355,21 @@ def _metrics(log: _Log) -> dict[str, float]:
             metrics["cpu_server_ratio" if log.serving == (end == "local") else "cpu_client_ratio"] = share
     add_cpu_costs(metrics)
     return metrics
+
+
+def _rates(log: _Log, metrics: dict[str, float], sent: Row | None, received: Row | None, word: str) -> None:
+    for r, rate, size in (
+        (sent, f"throughput{word}_sent_bps", f"sent{word}_bytes"),
+        (received, f"throughput{word}_bps", f"transferred{word}_bytes"),
+    ):
+        if r is None:
+            continue
+        if r.rate_bps or r.size_bytes:
+            metrics[rate], metrics[size] = r.rate_bps, r.size_bytes
+        elif r is received and not log.serving:
+            raise Damaged("the receiver's figures are missing from the result")
+        elif r is received and any(i.row.size_bytes for i in log.intervals):
+            log.warnings.append("the total is given as 0 bytes: the throughput is left out")
 
 
 def _gaps(log: _Log) -> bool:
