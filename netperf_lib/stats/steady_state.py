@@ -203,7 +203,7 @@ def _moving(data: pd.DataFrame, cut_s: float, conditions: int) -> dict[str, floa
     return moving
 
 
-def usable(intervals: pd.DataFrame) -> pd.DataFrame:
+def measured_intervals(intervals: pd.DataFrame) -> pd.DataFrame:
     """Intervals with a throughput, without those that the tool itself omitted."""
     measured = intervals[intervals["throughput_bps"].notna()]
     return measured[~measured["omitted"].fillna(False).astype(bool)] if "omitted" in measured else measured
@@ -222,7 +222,7 @@ def _sums(intervals: pd.DataFrame) -> pd.DataFrame:
     missing = {"run_id", "start_s", "throughput_bps"} - set(intervals.columns)
     if missing:
         raise StatsError(f"the table of intervals has no column {', '.join(sorted(missing))}")
-    data = totals(usable(intervals))
+    data = totals(measured_intervals(intervals))
     if data.empty:
         raise StatsError("the table of intervals holds no throughput_bps")
     ends = data["end_s"] if "end_s" in data else data["start_s"] + 1.0
