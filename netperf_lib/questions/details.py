@@ -15,7 +15,7 @@ from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, diagnose, streams, tails, warmup
 from ..stats.result import quantity
-from ..stats.steady_state import totals, usable
+from ..stats.steady_state import measured_intervals, totals
 from ..tools.parsed import Percentile
 from .history import ask_history
 from .observe import Data, Observations, details, ladders, level_names, levels, observe, observed
@@ -173,7 +173,7 @@ def interval_rows(data: Data, intervals: pd.DataFrame) -> pd.DataFrame:
     tables = []
     for metric in [m for m in headline_metrics(data) if m.startswith("throughput")]:
         with contextlib.suppress(NothingToReport):
-            tables.append(details(observe(data, metric), usable(intervals)))
+            tables.append(details(observe(data, metric), measured_intervals(intervals)))
     return tables[0] if len(tables) == 1 else pd.concat(tables) if tables else intervals.head(0)
 
 
@@ -573,7 +573,7 @@ def stability(obs: Observations, intervals: pd.DataFrame) -> Table:
 
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
     caption = "Within the runs: variation of the intervals, slowest interval against the mean, streams."
-    joined = usable(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
+    joined = measured_intervals(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
     if joined.empty:
         return Table.of(pd.DataFrame(columns=heads), caption)
     single = joined[joined["stream"] != -1]
