@@ -16,7 +16,7 @@ from ..questions.colours import colours
 from ..questions.details import is_details
 from ..questions.observe import Observations, details, level_of, observe
 from ..questions.words import interval_words
-from ..stats.steady_state import totals, usable
+from ..stats.steady_state import measured_intervals, totals
 from .drawing import Draws, plot
 from .figure import (
     DOT,
@@ -246,7 +246,9 @@ def intervals(
     --------
     >>> axes = npl.plots.intervals(exp, by="streams", where={"placement": "cross-region"})
     """
-    table = usable(data if isinstance(data, pd.DataFrame) else details(data, "intervals" if table is None else table))
+    table = measured_intervals(
+        data if isinstance(data, pd.DataFrame) else details(data, "intervals" if table is None else table)
+    )
     if not len(table):
         raise NothingToReport("no tool reported intervals of these runs")
     measures = ["throughput_bps", "retransmits_count"]
