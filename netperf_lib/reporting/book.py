@@ -61,12 +61,7 @@ def combine(books: Mapping[str, Any]) -> Any:
             unasked[_heading(cells) or name] = book.metadata["netperf"]["nothing"]
             continue
         if name == FIRST:
-            # the opening of a report is no chapter: its headings move up, and its question is the cover's subtitle
-            words = [c for c in cells if c.cell_type == "markdown"]
-            for cell in words[1:]:
-                cell.source = re.sub(r"(?m)^##", "#", cell.source)
-            for cell in words[:1]:
-                cell.source = ""
+            _open(cells)
         else:
             if not any(_shows(c, "verdicts") for c in cells):  # its headline repeats none of the front
                 for output in _outputs(cells, "cover"):
@@ -95,6 +90,15 @@ def combine(books: Mapping[str, Any]) -> Any:
     whole.metadata["title"] = title or "Network performance"
     whole.metadata["netperf"] = {"parameters": parameters, "chapters": True, "unasked": unasked}
     return whole
+
+
+def _open(cells: Sequence[Any]) -> None:
+    """Make the first notebook the opening, which is no chapter: its headings move up, its question is the subtitle."""
+    first, *others = [c for c in cells if c.cell_type == "markdown"] or [None]
+    if first is not None:
+        first.source = ""
+    for cell in others:
+        cell.source = re.sub(r"(?m)^##", "#", cell.source)
 
 
 def _outputs(cells: Iterable[Any], kind: str) -> list[Any]:

@@ -155,6 +155,23 @@ def _spent(runs: pd.DataFrame, experiment: dict[str, Any], plan: dict[str, Any])
     return [["cost of the hosts", f"about {amount:.2f} {currency}, by the price list"]]
 
 
+def _machines(runs: pd.DataFrame) -> list[list[str]]:
+    """Tools, kernels, drivers and hosts of the runs, and the software that made the report."""
+    tools = sorted(
+        {f"{t} {v}" if present(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
+    )
+    known = [
+        ["tools", _some(tools, 8)],
+        ["kernels", _some(_levels(runs, "kernel"))],
+        ["congestion control", _some(_levels(runs, "congestion_control"))],
+        ["network drivers", _some(_levels(runs, "nic_driver"))],
+        ["hosts", _some(_levels(runs, "client", "server"), 16)],
+    ]
+    software = ", ".join(f"{p} {_version(p)}" for p in SOFTWARE)
+    known.append(["software", f"Python {platform.python_version()}, {software}"])
+    return [row for row in known if row[1] != "–"]
+
+
 def provenance(runs: pd.DataFrame) -> Shown:
     """Show how the report was made: data, hosts and the proof of their placement, tools, seed, versions, hashes."""
     experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
@@ -180,25 +197,12 @@ def provenance(runs: pd.DataFrame) -> Shown:
         for r in runs.filter(["run_id", "status", "error", "excluded"]).itertuples()
         if r.status != "ok" or present(getattr(r, "excluded", None))
     ]
-    tools = sorted(
-        {f"{t} {v}" if present(v) else str(t) for t, v in zip(runs["tool"], runs["tool_version"], strict=True)}
-    )
-    known = [
-        ["tools", _some(tools, 8)],
-        ["kernels", _some(_levels(runs, "kernel"))],
-        ["congestion control", _some(_levels(runs, "congestion_control"))],
-        ["network drivers", _some(_levels(runs, "nic_driver"))],
-        ["hosts", _some(_levels(runs, "client", "server"), 16)],
-    ]
-    machines = [row for row in known if row[1] != "–"]
     shown = [
         [f"{where}: {what}", holds + (f" ({shows})" if shows else "")] for where, what, holds, shows in claims(runs)
     ]
-    software = ", ".join(f"{p} {_version(p)}" for p in SOFTWARE)
-    machines.append(["software", f"Python {platform.python_version()}, {software}"])
     groups: list[dict[str, Any]] = [
         {"title": "data", "rows": data},
-        {"title": "machines and tools", "rows": machines},
+        {"title": "machines and tools", "rows": _machines(runs)},
         {"title": PROOFS, "rows": shown or [["none", "the source of the hosts recorded no proof"]]},
         *([{"title": "runs that do not count", "rows": failures}] if failures else []),
     ]

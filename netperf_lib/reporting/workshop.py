@@ -574,10 +574,8 @@ def start(
     measured = usual_experiment(experiment)
     lay_out(desk, measured)
     say(f"The lessons are in {desk}; they look at {measured}")
-    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={desk}"]
-    command += [] if browser else ["--no-browser"]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command.append("--allow-root")
+    shown = [] if browser else ["--no-browser"]
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={desk}", *shown, *_as_root()]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     held = _hold_lab(say) if lab else None
     try:
@@ -594,6 +592,11 @@ def start(
             from ..hosts import lab as source
 
             source.stop(held)
+
+
+def _as_root() -> list[str]:
+    """What JupyterLab must be told where it is started by root."""
+    return ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

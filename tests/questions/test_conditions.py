@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 import netperf_lib as npl
+from netperf_lib.questions.observe import describe
 
 
 def test_tcp_and_udp_are_never_one_condition(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_tcp_and_udp_are_never_one_condition(tmp_path: Path) -> None:
 def test_one_run_of_each_condition_is_not_called_runs() -> None:
     runs = npl.load(npl.recorded())
     obs = npl.observe(runs[runs["round"] == 1], "latency_oneway_us", where={"tool": "qperf"})
-    assert " 1 complete run each" in npl.questions.describe(obs)
+    assert " 1 complete run each" in describe(obs)
 
 
 def test_an_ordinary_level_and_one_that_is_not_known_are_two_conditions() -> None:
