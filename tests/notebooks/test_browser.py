@@ -117,7 +117,11 @@ def test_run_all_works_as_committed(desk: Any, lab: str, name: str) -> None:
     else:
         # nothing was measured in this checkout, and the first thing to read says so
         page.get_by_text("shows the recorded experiment").first.wait_for(timeout=540_000)
-        page.get_by_text("SHA-256", exact=False).first.wait_for(state="attached", timeout=540_000)
+        page.wait_for_function(
+            """() => window.jupyterapp.shell.currentWidget.content.widgets.every(
+                cell => cell.model.type !== 'code' || cell.model.executionCount)""",
+            timeout=540_000,
+        )
     kept(page, name.replace("/", "-"))
     assert "Traceback" not in page.inner_text("body")
     page.close()
