@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -45,6 +46,15 @@ class Class:
             return json.load(answer)
 
 
+def _listens(port: int) -> bool:
+    """JupyterLab writes down its address before it listens there."""
+    try:
+        socket.create_connection(("localhost", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
 @pytest.fixture(scope="module")
 def started(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
     home = tmp_path_factory.mktemp("class")
@@ -68,7 +78,7 @@ def started(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     try:
         for _ in range(600):
             found = list(runtime.glob("jpserver-*.json"))
-            if found and found[0].stat().st_size:
+            if found and found[0].stat().st_size and _listens(json.loads(found[0].read_text())["port"]):
                 break
             assert process.poll() is None, process.communicate()[0]
             time.sleep(0.2)
