@@ -23,6 +23,8 @@ from netperf_lib.hosts import lab
 
 pytestmark = pytest.mark.usefixtures("lab_runs")
 
+BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 67108864", "net.ipv4.tcp_wmem": "4096 16384 67108864"}
+TUNED = [{"name": "tuned", "sysctls": BUFFERS}, {"name": "tuned-far", "region": "region-2", "sysctls": BUFFERS}]
 SMALL = {
     "hosts": [{"name": "client"}, {"name": "ppg"}],
     "calibrate": False,
@@ -48,9 +50,10 @@ def run(deployment, host, command):
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory):
-    """The default lab, calibrated, with the servers of the tools running."""
+    """The default lab and two hosts with settings of their own, calibrated, with the servers of the tools running."""
     state = tmp_path_factory.mktemp("lab")
-    made = lab.up(experiment(), state=state)
+    hosts = [host.model_dump() for host in lab.Options().hosts] + TUNED
+    made = lab.up(experiment(hosts=hosts), state=state)
     try:
         for host in made.hosts[1:]:
             run(
@@ -65,7 +68,7 @@ def deployment(tmp_path_factory):
 
 def test_hosts_are_separate_machines(deployment):
     names = [h.name for h in deployment.hosts]
-    assert names == ["client", "ppg", "zone", "xzone", "region", "plain", "zone-64m", "region-64m"]
+    assert names == ["client", "ppg", "zone", "xzone", "region", "plain", "tuned", "tuned-far"]
     assert all(h.owned for h in deployment.hosts)
     assert run(deployment, "region", "hostname; touch /tmp/mine; ls /tmp").split() == ["region", "mine"]
     assert run(deployment, "region", "cd; pwd; touch notes; ls -A").split() == ["/run/home", "notes"]
@@ -75,10 +78,10 @@ def test_hosts_are_separate_machines(deployment):
     (own,) = (p for p in deployment.proofs if "of its own" in p.claim)
     assert own.holds
     assert run(deployment, "client", "ls /tmp; getent hosts region | cut -d' ' -f1").split() == ["10.10.0.8"]
+    assert "67108864" in run(deployment, "tuned", "cat /proc/sys/net/ipv4/tcp_wmem")
+    assert "67108864" not in run(deployment, "zone", "cat /proc/sys/net/ipv4/tcp_wmem")
     # only its own processes: the first one, sshd's, and those of the command
     assert int(run(deployment, "client", "ls -d /proc/[0-9]* | wc -l")) < 12
-    assert "67108864" in run(deployment, "zone-64m", "cat /proc/sys/net/ipv4/tcp_wmem")
-    assert "67108864" not in run(deployment, "zone", "cat /proc/sys/net/ipv4/tcp_wmem")
 
 
 def test_it_says_what_it_is_and_how_well_it_does_it(deployment):
@@ -130,7 +133,7 @@ def test_a_stream_over_distance_is_limited_by_its_window(deployment):
     for _ in range(4):  # a busy machine can only slow things down
         for name, client, server, arguments in (
             ("one", "client", "region", ""),
-            ("tuned", "zone-64m", "region-64m", ""),
+            ("tuned", "tuned", "tuned-far", ""),
             ("many", "client", "region", "-P 16"),
         ):
             best[name] = max(best[name], bps(deployment, client, server, f"-O 1 {arguments}"))

@@ -38,7 +38,8 @@ def experiment(
         trials = list(_trials(declared))
         random.shuffle(trials)
         for order, (pair, test, streams) in enumerate(trials):
-            run_id = f"d01-r{number:03d}-{test['tool']}-{pair['server']}-{streams}-a1"
+            tuned = f"-{pair['tcp_buffer_bytes']}" if pair["tcp_buffer_bytes"] else ""
+            run_id = f"d01-r{number:03d}-{test['tool']}-{pair['server']}-{streams}{tuned}-a1"
             at = pd.Timestamp("2026-11-20T09:00Z") + pd.Timedelta(seconds=60 * number + 3 * order)
             row = _row(declared, pair, test, streams) | {
                 "run_id": run_id,
@@ -80,7 +81,8 @@ def _trials(declared: dict[str, Any]) -> Any:
         for test in declared["tests"]:
             if pair["placement"] in (test.get("placements") or [pair["placement"]]):
                 for streams in test.get("streams", [1]):
-                    yield pair, test, streams
+                    for buffers in test.get("tcp_buffer_bytes", [None]):
+                        yield pair | {"tcp_buffer_bytes": buffers}, test, streams
 
 
 def _row(declared: dict[str, Any], pair: dict[str, Any], test: dict[str, Any], streams: int) -> dict[str, Any]:
@@ -95,7 +97,7 @@ def _row(declared: dict[str, Any], pair: dict[str, Any], test: dict[str, Any], s
         "server": pair["server"],
         "accelerated": pair["accelerated"],
         "streams": streams,
-        "tcp_buffer_bytes": pair.get("tcp_buffer_bytes"),
+        "tcp_buffer_bytes": pair["tcp_buffer_bytes"],
         "tool": test["tool"],
         "test": test["test"],
         "duration_s": float(test["duration_s"]),
@@ -135,7 +137,7 @@ def _metrics(pair: dict[str, Any], test: dict[str, Any], streams: int, noise: fl
             "latency_oneway_p999_us": p99 * 2.2,
             "latency_oneway_max_us": p99 * 5,
         }
-    window = pair.get("tcp_buffer_bytes") or 2_000_000
+    window = pair["tcp_buffer_bytes"] or 2_000_000
     top = 2.4e9 if pair["placement"] == "cross-region" else 8e9
     got = min(top, streams * window * 8 / (2 * one_way * 1e-6)) * noise
     return {

@@ -65,9 +65,6 @@ class Link(_Strict):
     """Share of packets lost at random. Even 1e-4 on a long link cripples a single TCP stream."""
 
 
-_BIG_BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 67108864", "net.ipv4.tcp_wmem": "4096 16384 67108864"}
-
-
 def _default_hosts() -> tuple[LabHost, ...]:
     return (
         LabHost(name="client", ppg="ppg-1"),
@@ -76,8 +73,6 @@ def _default_hosts() -> tuple[LabHost, ...]:
         LabHost(name="xzone", zone="2"),
         LabHost(name="region", region="region-2"),
         LabHost(name="plain", accelerated=False, extra_delay_us=780, extra_jitter_us=200),
-        LabHost(name="zone-64m", sysctls=_BIG_BUFFERS),
-        LabHost(name="region-64m", region="region-2", sysctls=_BIG_BUFFERS),
     )
 
 
