@@ -20,9 +20,9 @@ from ..errors import StoreError, UsageError
 from ..experiment.factors import FACTORS
 from ..metrics import METRICS
 from ..tools import READERS
-from .files import plain_file, sha256_of
+from .files import sha256_of
 from .ingest import ingest
-from .layout import RECORD, RECORDS, Store, digest_of, imported_records, packed_records, read_record
+from .layout import RECORD, RECORDS, RawFolder, Store, digest_of, packed_records
 from .load import load
 
 _ROLES = (
@@ -177,10 +177,9 @@ def anonymous_copy(store: Store, root: Path, hidden: Iterable[str] = ()) -> tupl
     for number, deployment in store.deployments().items():
         hosts = [_unreachable(host) for host in deployment["hosts"]]
         copy._write_json(f"hosts/deployment-{number:02d}.json", ins.value({**deployment, "hosts": hosts}))
-    for name in store.folders():
-        new = ins.text(name)
-        with store.raw(name) as place, copy.new_run(new, durable=False) as folder:
-            _copy_folder(place, folder, copy, ins)
+    for raw, _ in store.raw_folders(store.places()):
+        with copy.new_run(ins.text(raw.name), durable=False) as folder:
+            _copy_folder(raw, folder, copy, ins)
     for run_id, cause in store.exclusions().items():
         copy.exclude(ins.text(run_id), ins.text(cause))
     ingest(copy.location)
@@ -208,10 +207,15 @@ def _collect(store: Store, ins: StandIns) -> None:
             _collect_host(host, ins)
         for side in ("client", "server"):
             ins.name("host", (run.record.get("trial") or {}).get(side))
-    for name in store.folders():
-        with store.raw(name) as place:
-            for file in sorted(place.iterdir()):
-                _collect_text(plain_file(place, file.name).read_bytes(), ins)
+    for raw, _ in store.raw_folders(store.places()):
+        try:
+            if raw.change:
+                raise ValueError(raw.change)
+            for place in [raw.path / RECORD, *(raw.file(name, raw.record) for name in sorted(raw.record["files"]))]:
+                _collect_text(place.read_bytes(), ins)
+        except (OSError, ValueError) as error:
+            wrong = f"{store.url}/raw/{raw.name}: {error}"
+            raise StoreError(f"{wrong}; only an experiment that is as it was measured is copied") from None
 
 
 def _collect_host(host: Mapping[str, Any], ins: StandIns) -> None:
@@ -258,14 +262,14 @@ def _copy_plan(store: Store, copy: Store, ins: StandIns) -> None:
     copy._write_json("plan.json", plan)
 
 
-def _copy_folder(place: Path, folder: Path, copy: Store, ins: StandIns) -> None:
+def _copy_folder(raw: RawFolder, folder: Path, copy: Store, ins: StandIns) -> None:
     """Write the files and the record of a folder."""
-    before = read_record((place / RECORD).read_bytes())
+    before = raw.record
     for name in before["files"]:
         if name != RECORDS:
-            (folder / name).write_bytes(ins.data((place / name).read_bytes()))
+            (folder / name).write_bytes(ins.data(raw.file(name, before).read_bytes()))
     if RECORDS in before["files"]:
-        records = [_copied(record, ins) for record in imported_records((place / RECORDS).read_bytes()).values()]
+        records = [_copied(record, ins) for record in raw.records.values()]
         for record in records:
             record["declaration"] = copy.freeze() or None
             record["files"] = {name: sha256_of(folder / name) for name in record["files"]}

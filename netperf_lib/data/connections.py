@@ -8,15 +8,16 @@ are cumulative: only differences after slow start count.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .layout import RawFolder
 
 SAMPLES = "-connections.gz"
 """End of the name of a file of samples, after ``client`` or ``server``."""
@@ -194,10 +195,10 @@ def _shares(side: str, samples: Sequence[SocketSample], since: float, until: flo
     return {f"limit_{side}_{name}_ratio": share for name, share in shares.items()}
 
 
-def of_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+def of_record(folder: RawFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of evidence of a run from the files in its folder and its record; what is absent is left out.
 
-    Only the files that the record names are read; ValueError if one was changed after it was measured.
+    Only files that are as the record describes them are read; ValueError for another one.
     """
     trial = record["trial"]
     options = {**trial, **(trial.get("options") or {})}
@@ -208,9 +209,7 @@ def of_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
         name = f"{host}{SAMPLES}"
         data = b""
         if name in record["files"]:
-            data = (folder / name).read_bytes()
-            if hashlib.sha256(data).hexdigest() != record["files"][name]:
-                raise ValueError(f"{name} was changed after it was measured")
+            data = folder.file(name, record).read_bytes()
         # a stream that was cut short, as after a crash, keeps what came before
         texts[host] = zlib.decompressobj(wbits=31).decompress(data).decode("utf-8", "replace")
     columns = _buffers(record, *hosts)

@@ -597,7 +597,7 @@ def _store(store: Store, new: Sequence[tuple[str, LoggedRun]]) -> None:
         return
     frozen, order = store.freeze() or None, len(store.run_ids())
     digest = hashlib.blake2s("".join(run_id for run_id, _ in new).encode(), digest_size=6).hexdigest()
-    with store.new_run(f"{IMPORT}{digest}", durable=False) as folder:
+    with store.new_run(f"{IMPORT}{digest}") as folder:
         digests = {path: sha256_of(path) for path in {run.path for _, run in new}}
         names = {path: f"client-{digest[:16]}.out" for path, digest in digests.items()}
         for path, log in names.items():
@@ -610,7 +610,6 @@ def _store(store: Store, new: Sequence[tuple[str, LoggedRun]]) -> None:
         )
         (folder / RECORDS).write_bytes(packed_records(records))
         store.write_record(folder, {})
-    os.sync()  # once for all logs
 
 
 def are_logs(place: Location) -> bool:

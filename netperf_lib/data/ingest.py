@@ -22,7 +22,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from importlib.util import resolve_name
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,8 @@ from ..errors import ParseError, StoreError
 from ..metrics import METRICS, plural
 from ..tools.parsed import ParsedRun
 from . import connections, logs
-from .files import Location, explained, plain_file, sha256_of
-from .layout import RECORD, RECORDS, Store, block_of, read_record, stores
+from .files import Location, explained
+from .layout import RECORD, RawFolder, Store, block_of, stores
 from .tables import SCHEMA_VERSION, SCHEMAS, PartWriter, TableName, detail, run_row, runs_table
 from .workers import Workers, run_all
 
@@ -304,7 +303,6 @@ def _remove_others(tables: Tables) -> None:
 def make_part(store: Store, into: Store, block: str, places: Mapping[str, str]) -> str:
     """Read the runs of a block, given with their folders, and write its part of every table; return the generation."""
     files, name = into.files, f"{block}{_SUFFIX}"
-    digests = store.digests(block)
     rows: list[dict[str, Any]] = []
     seen: dict[str, str] = {}
     with ExitStack() as stack:
@@ -312,7 +310,7 @@ def make_part(store: Store, into: Store, block: str, places: Mapping[str, str]) 
             table: stack.enter_context(PartWriter(table, partial(files.new_file, f"tables/{table}/{name}")))
             for table in DETAIL
         }
-        for row, parsed, refused in read_runs(store, places, digests):
+        for row, parsed, refused in read_runs(store, places):
             run_id = row["run_id"]
             seen[run_id] = "!" * refused + row["raw_sha256"][:_SHORT]
             rows.append(row)
@@ -347,66 +345,50 @@ def _name_missing(rows: Sequence[dict[str, Any]]) -> None:
             row["error"] = f"{row['error']}; missing: {', '.join(m for m in lacking if row.get(m) is None)}"
 
 
-def read_runs(
-    store: Store, places: Mapping[str, str], digests: Mapping[str, set[str]]
-) -> Iterator[tuple[dict[str, Any], list[ParsedRun], bool]]:
+def read_runs(store: Store, places: Mapping[str, str]) -> Iterator[tuple[dict[str, Any], list[ParsedRun], bool]]:
     """Read raw runs, given with their folders: the row of each, what its logs say, and whether it was refused.
 
     Only files named in the record are read, and only if unchanged since they were measured. A run whose record or logs
     were damaged or changed gets a row that says so, without figures.
     """
-    for folder, inside in groupby(sorted(places, key=lambda run_id: (places[run_id], run_id)), key=places.__getitem__):
-        with store.raw(folder) as place:
-            data, problem = _record_of(place, digests.get(folder))
-            for run_id in inside:
-                row, parsed, refused = _read_run(store, run_id, place, data, problem)
-                row |= {"experiment": store.experiment, "run_id": run_id, "reader_version": reader_version()}
-                row |= {"raw_path": f"raw/{folder}", "raw_sha256": hashlib.sha256(data).hexdigest()}
-                yield row, parsed, refused
+    for raw, run_ids in store.raw_folders(places):
+        data = b""
+        with suppress(FileNotFoundError, ValueError):
+            data = raw.data
+        same = {"experiment": store.experiment, "reader_version": reader_version(), "raw_path": f"raw/{raw.name}"}
+        same["raw_sha256"] = hashlib.sha256(data).hexdigest()
+        for run_id in run_ids:
+            row, parsed, refused = _read_run(raw, run_id)
+            yield row | same | {"run_id": run_id}, parsed, refused
 
 
-def _record_of(place: Path, digests: set[str] | None) -> tuple[bytes, str | None]:
-    """Return the record in a folder of ``raw/``, and why it must not be read, if so."""
-    try:
-        data = plain_file(place, RECORD).read_bytes()
-    except (FileNotFoundError, ValueError) as error:
-        return b"", str(error)
-    changed = digests is not None and hashlib.sha256(data).hexdigest() not in digests
-    return data, f"{RECORD} was changed after it was measured" if changed else None
-
-
-def _read_run(
-    store: Store, run_id: str, place: Path, data: bytes, problem: str | None
-) -> tuple[dict[str, Any], list[ParsedRun], bool]:
+def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedRun], bool]:
     parsed: list[ParsedRun] = []
     try:
-        if problem:
-            raise ValueError(problem)
-        record = read_record(data)
-        if RECORDS in record["files"]:
-            _as_measured(place, RECORDS, record["files"])
-            record = store.imported(place.name)[run_id]
+        if raw.change:
+            raise ValueError(raw.change)
+        record = raw.records[run_id]
         files = record["files"]
         unread = None
         number = (record.get("log") or {}).get("run")  # an imported log may hold several runs
         for name in sorted(n for n in files if n.startswith("client") and n.endswith(".out")):
             server = name.replace("client", "server", 1)
-            paths = [_as_measured(place, end, files) for end in (name, server) if end in files]
+            paths = [raw.file(end, record) for end in (name, server) if end in files]
             try:
                 if number is None:
-                    parsed += logs.parse_ends(paths[0], paths[-1] if len(paths) > 1 else place / "no-server", own=True)
+                    parsed += logs.parse_ends(*paths, own=True)
                 else:
                     parsed += _imported(paths[0], files[name])[number : number + 1]
             except ParseError as e:
-                unread = str(e).replace(str(place), f"raw/{place.name}")
+                unread = str(e).replace(str(raw.path), f"raw/{raw.name}")
         row = run_row(record, parsed, unread)
         if any(row.get(name) is not None for name in RATES):
-            row |= connections.of_record(place, record)
+            row |= connections.of_record(raw, record)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
             raise
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        return _refused(run_id, f"raw/{place.name}: the record or a log is damaged ({why})"), [], True
+        return _refused(run_id, f"raw/{raw.name}: the record or a log is damaged ({why})"), [], True
     return row, parsed, False
 
 
@@ -417,21 +399,13 @@ _LOGS: dict[str, list[ParsedRun]] = {}
 def _imported(place: Path, digest: str) -> list[ParsedRun]:
     """Read a log that several runs share once."""
     if digest not in _LOGS:
-        runs = logs.parse_ends(place, place.with_name("no-server"))
+        runs = logs.parse_ends(place)
         if len(runs) < 2:
             return runs
         if len(_LOGS) >= _MOST_LOGS:
             del _LOGS[next(iter(_LOGS))]
         _LOGS[digest] = runs
     return _LOGS[digest]
-
-
-def _as_measured(place: Path, name: str, files: Mapping[str, str]) -> Path:
-    """Return the path of a file that is unchanged since it was measured; ValueError otherwise."""
-    path = plain_file(place, name)
-    if sha256_of(path) != files[name]:
-        raise ValueError(f"{name} was changed after it was measured")
-    return path
 
 
 def _refused(run_id: str, why: str) -> dict[str, Any]:

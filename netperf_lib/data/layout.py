@@ -28,10 +28,10 @@ import socket
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -42,7 +42,19 @@ import yaml
 from ..errors import StoreError, visible
 from ..experiment.model import Contrast, Deployment, Experiment
 from .bundle import opened
-from .files import Folder, Location, RemoteFolder, explained, folder, is_alive, is_url, sha256_of, split, status_of
+from .files import (
+    Folder,
+    Location,
+    RemoteFolder,
+    explained,
+    folder,
+    is_alive,
+    is_url,
+    plain_file,
+    sha256_of,
+    split,
+    status_of,
+)
 
 RECORD = "run.json"
 """The file that makes a run complete."""
@@ -91,6 +103,57 @@ class Declaration:
     """SHA-256 of the frozen contrasts; every run.json carries it."""
     added: tuple[tuple[str | None, Contrast], ...] = ()
     """Contrasts declared after the first run, each with the time at which this was noticed."""
+
+
+@dataclass
+class RawFolder:
+    """A folder of ``raw/``: that of a run, or of logs that were imported together.
+
+    Anybody may have written it: only plain files are read, and only as its record describes them.
+    """
+
+    name: str
+    path: Path
+    """Where it is on this machine."""
+    digests: set[str] | None = None
+    """What the SHA-256 of its record may be; None if that is not known."""
+    _files: dict[str, Path] = field(default_factory=dict)
+
+    @cached_property
+    def data(self) -> bytes:
+        """Its run.json; FileNotFoundError, or ValueError for a link."""
+        return plain_file(self.path, RECORD).read_bytes()
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """Its run.json as a document; ValueError if it is none."""
+        return read_record(self.data)
+
+    @cached_property
+    def records(self) -> Mapping[str, dict[str, Any]]:
+        """Records of its runs by their ids; an import keeps those of all its runs in one file."""
+        if RECORDS not in self.record["files"]:
+            return {self.name: self.record}
+        return imported_records(self.file(RECORDS, self.record).read_bytes())
+
+    @property
+    def change(self) -> str | None:
+        """What is wrong with its record: it is not the one that was written when the folder appeared."""
+        if self.digests is None or hashlib.sha256(self.data).hexdigest() in self.digests:
+            return None
+        return f"{RECORD} was changed after it was measured (its digest differs)"
+
+    def file(self, name: str, record: Mapping[str, Any]) -> Path:
+        """Return a file that is as a record describes it; ValueError if not, FileNotFoundError if there is none."""
+        expected = record["files"][name]
+        if name not in self._files:  # many runs share a log
+            path = plain_file(self.path, name)
+            if (actual := sha256_of(path)) != expected:
+                raise ValueError(
+                    f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {str(expected)[:12]}…)"
+                )
+            self._files[name] = path
+        return self._files[name]
 
 
 def block_of(run_id: str) -> str:
@@ -483,24 +546,36 @@ class Store:
         added = {"schema": RECORD_SCHEMA, "declaration": self.freeze() or None, "files": files}
         (folder / RECORD).write_bytes(orjson.dumps({**record, **added}))
 
-    def digests(self, block: str | None = None) -> dict[str, set[str]]:
+    def digests(self, *blocks: str) -> dict[str, set[str]]:
         """Return the digests of the record in each folder of ``raw/``, as stored when it appeared.
 
-        All, or those of a block and of imports, which may have runs in any. A collector that was killed at that moment
-        leaves a digest that belongs to no folder.
+        All, or those of some blocks and of imports, which may have runs in any. A collector that was killed at that
+        moment leaves a digest that belongs to no folder.
         """
         digests: dict[str, set[str]] = {}
-        files = (f"{block}.sha256", f"{block_of(IMPORT)}.sha256")
-        names = [f"digests/{n}" for n in self.files.sizes("digests") if block is None or n in files]
+        files = [f"{block}.sha256" for block in (*blocks, block_of(IMPORT))]
+        names = [f"digests/{n}" for n in self.files.sizes("digests") if not blocks or n in files]
         for data in self.files.each(self.files.read, names):
             for line in data.decode("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  raw/")
                 digests.setdefault(name.partition("/")[0], set()).add(digest)
         return digests
 
-    def raw(self, name: str) -> AbstractContextManager[Path]:
-        """A local path for reading a folder of ``raw/``, for the duration of the block."""
-        return self.files.local(f"raw/{name}")
+    @contextmanager
+    def raw(self, name: str, digests: set[str] | None = None) -> Iterator[RawFolder]:
+        """A folder of ``raw/`` for reading, on this machine for the duration of the block."""
+        with self.files.local(f"raw/{name}") as path:
+            yield RawFolder(name, path, digests)
+
+    def raw_folders(self, places: Mapping[str, str]) -> Iterator[tuple[RawFolder, list[str]]]:
+        """Open one after another the folders of these runs, given as `places` returns them; each with its runs."""
+        digests = self.digests(*{block_of(run_id) for run_id in places})
+        inside: dict[str, list[str]] = {}
+        for run_id in sorted(places):
+            inside.setdefault(places[run_id], []).append(run_id)
+        for name in sorted(inside):
+            with self.raw(name, digests.get(name)) as raw:
+                yield raw, inside[name]
 
     def folders(self, *, warn: bool = False) -> list[str]:
         """Names of the complete folders in ``raw/``, one for a run or an import; `warn` about anything else there."""
@@ -544,13 +619,14 @@ class Store:
     def runs(self) -> Iterator[RunState]:
         """Every complete run, without reading its logs."""
         places = self.places()
+        imports = {name: self.imported(name) for name in set(places.values()) - set(places)}
         run_ids = list(places)
         for start in range(0, len(run_ids), _AT_ONCE):
             some = run_ids[start : start + _AT_ONCE]
             own = [run_id for run_id in some if places[run_id] == run_id]
             records = dict(zip(own, self.files.each(self.run, own), strict=True))
             for run_id in some:
-                record = records.get(run_id) or self.imported(places[run_id])[run_id]
+                record = records.get(run_id) or imports[places[run_id]][run_id]
                 try:
                     attempt, status = int(record["attempt"]), str(record["status"])
                 except (KeyError, TypeError, ValueError) as error:

@@ -149,7 +149,7 @@ _RECEIVED = (
 ).split()
 
 
-def parse_ends(client: Path, server: Path, *, own: bool = False) -> list[ParsedRun]:
+def parse_ends(client: Path, server: Path | None = None, *, own: bool = False) -> list[ParsedRun]:
     """Read the log of a client, and what arrived from that of its server if the client cannot know it.
 
     iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log
@@ -157,7 +157,7 @@ def parse_ends(client: Path, server: Path, *, own: bool = False) -> list[ParsedR
     """
     runs = parse(client, own=own)
     lacking = [i for i, run in enumerate(runs) if run.status == "ok" and _knows_only_sent(run)]
-    if len(lacking) == 1 and server.exists():
+    if len(lacking) == 1 and server is not None:
         runs[lacking[0]] = _with_received(runs[lacking[0]], server, own=own)
     return runs
 

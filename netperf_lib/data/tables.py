@@ -243,9 +243,14 @@ def runs_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     A value that does not fit the type of its column becomes null, with a warning in the row.
     """
     schema = SCHEMAS["runs"]
-    labels = sorted({name for row in rows for name in dimensions(row)} - set(schema.names))
+    present = {name for row in rows for name, value in row.items() if value is not None}
+    labels = sorted(set(dimensions({name for row in rows for name in row})) - set(schema.names))
     arrays = {name: _array(name, pa.string(), rows) for name in labels}
-    arrays |= {f.name: _array(f.name, f.type, rows) for f in schema if f.name != "warnings"}
+    arrays |= {
+        f.name: _array(f.name, f.type, rows) if f.name in present else pa.nulls(len(rows), f.type)
+        for f in schema
+        if f.name != "warnings"
+    }
     arrays["warnings"] = _array("warnings", schema.field("warnings").type, rows)  # those of the others are among them
     return pa.table({name: arrays[name] for name in [*schema.names, *labels]})
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from ..errors import NetperfError, StoreError, UsageError
 from ..experiment.model import Experiment
 from ..experiment.schedule import RULE, schedule
 from .bundle import ROOT
-from .files import Location, explained, plain_file, sha256_of
+from .files import Location, explained
 from .ingest import DETAIL, OnProgress, Part, Tables, make_part
-from .layout import IMPORT, RECORD, Declaration, Store, read_record, stores, trial_of
+from .layout import IMPORT, RECORD, Declaration, RawFolder, Store, stores, trial_of
 from .tables import SCHEMAS
 from .workers import Workers, run_all
 
@@ -146,10 +144,9 @@ def _imports(store: Store, names: Sequence[str], digests: Mapping[str, set[str]]
     """Folders of imported logs whose files have problems, and these."""
     problems: dict[str, list[str]] = {}
     for name in names:
-        with store.raw(name) as place:
-            _, wrong = _record_of(place, digests.get(name))
-        if wrong:
-            problems[name] = [f"{store.url}/raw/{name}: {problem}" for problem in wrong]
+        with store.raw(name, digests.get(name)) as raw:
+            if wrong := [*_raw(raw)]:
+                problems[name] = [f"{store.url}/raw/{name}: {problem}" for problem in wrong]
     return problems
 
 
@@ -256,44 +253,46 @@ def _verify_block(
 ) -> list[str]:
     """Problems of these runs, given with their folders, and, if they are in the tables, of the block's parts."""
     problems: list[str] = []
-    digests = store.digests(block)
     frozen: str | None = None
     placed: Mapping[int, Mapping[str, Any]] = {}
     with _collecting([]):
         frozen = store.declaration().digest
     with _collecting([]):
         placed = store.deployments()
-    for run_id, folder in runs.items():
-        wrong: list[str] = []
-        record: Mapping[str, Any] | None
-        if folder == run_id:
-            with store.raw(folder) as place:
-                record, wrong = _record_of(place, digests.get(run_id))
-        else:
-            record = store.imported(folder)[run_id]
-        with _collecting(wrong, RECORD):
-            if record is not None:
-                wrong += _record(run_id, record, frozen, trials.get(trial_of(run_id)), placed, seed)
-        problems += [f"{store.url}/raw/{run_id}: {w}" for w in wrong]
+    for raw, run_ids in store.raw_folders(runs):
+        wrong = [] if raw.name.startswith(IMPORT) else [*_raw(raw)]
+        for run_id in run_ids:
+            with _collecting([] if wrong else wrong, RECORD):
+                wrong += _record(run_id, raw.records[run_id], frozen, trials.get(trial_of(run_id)), placed, seed)
+            problems += [f"{store.url}/raw/{run_id}: {w}" for w in wrong]
+            wrong = []
     return problems + ([] if problems or not ingested else _tables(store, block, runs))
 
 
-def _record_of(place: Path, digests: set[str] | None) -> tuple[dict[str, Any] | None, list[str]]:
-    """The record in a folder of ``raw/``, and the problems of its files."""
+def _raw(raw: RawFolder) -> Iterator[str]:
+    """Problems of the record and the files in a folder of ``raw/``."""
     try:
-        data = plain_file(place, RECORD).read_bytes()
-        record = read_record(data)
+        files = raw.record.get("files")
     except (OSError, ValueError) as error:
-        return None, [f"{RECORD} cannot be read ({error})"]
-    return record, [*_digest(data, record, digests), *_files(place, record.get("files"))]
-
-
-def _digest(data: bytes, record: Mapping[str, Any], digests: set[str] | None) -> Iterator[str]:
-    if digests is None:
-        if record.get("schema") != 1:  # version 0.1 kept no digests
-            yield f"{RECORD} has no digest: the run was added, or its digest removed"
-    elif hashlib.sha256(data).hexdigest() not in digests:
-        yield f"{RECORD} was changed after it was measured (its digest differs)"
+        yield f"{RECORD} cannot be read ({error})"
+        return
+    if raw.digests is None and raw.record.get("schema") != 1:  # version 0.1 kept no digests
+        yield f"{RECORD} has no digest: the run was added, or its digest removed"
+    if raw.change:
+        yield raw.change
+    if not isinstance(files, Mapping):
+        yield f"{RECORD}: files are damaged"
+        return
+    for name in files:
+        try:
+            raw.file(name, raw.record)
+        except OSError:
+            yield f"{name} is missing"
+        except ValueError as error:
+            yield str(error)
+    for file in sorted(raw.path.iterdir()):
+        if file.name != RECORD and file.name not in files:
+            yield f"{file.name} was added after it was measured; it is not read"
 
 
 def _record(
@@ -331,26 +330,6 @@ def _record(
         known = hosts.get(host.get("name")) if isinstance(host, Mapping) else None
         if known and (differ := [k for k in _PLACED if host.get(k) != known.get(k)]):
             yield f"{RECORD} and the deployment's file differ in {', '.join(differ)} of the {side}"
-
-
-def _files(place: Path, files: Any) -> Iterator[str]:
-    """Problems of the files of a raw run."""
-    if not isinstance(files, Mapping):
-        yield f"{RECORD}: files are damaged"
-        return
-    for name, digest in files.items():
-        try:
-            actual = sha256_of(plain_file(place, name))
-        except OSError:
-            yield f"{name} is missing"
-        except ValueError as error:
-            yield str(error)
-        else:
-            if actual != digest:
-                yield f"{name} was changed after it was measured (SHA-256 {actual[:12]}…, was {str(digest)[:12]}…)"
-    for file in sorted(place.iterdir()):
-        if file.name != RECORD and file.name not in files:
-            yield f"{file.name} was added after it was measured; it is not read"
 
 
 def _foreign(tables: Tables, digests: Mapping[str, set[str]]) -> Iterator[str]:

@@ -239,9 +239,9 @@ def _logs(exp: Results, ids: Sequence[str]) -> Iterator[str]:
     for run_id in ids:
         place = places.get(run_id, run_id)
         try:
-            record = exp.store.imported(place)[run_id] if place != run_id else {}
             with exp.store.raw(place) as folder:
-                log = plain_file(folder, next(iter(record.get("files", ["client.out"]))))
+                record = folder.records[run_id]
+                log = plain_file(folder.path, "client.out" if place == run_id else next(iter(record["files"])))
                 lines = (record.get("log") or {}).get("lines")
                 yield _part(log, lines[0], lines[1], share) if lines else _cut(log, share)
         except (OSError, ValueError, KeyError, TypeError, StoreError):  # whatever a folder of others holds

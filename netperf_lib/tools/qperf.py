@@ -90,9 +90,11 @@ def read(text: str) -> list[ParsedRun]:
     printed: set[str] = set()  # figures in the lines of any of the tests, damaged ones too
     if headers and _VERBOSE.search(text[: headers[0].end()]):
         printed.add("message_rate_per_s")
+    line, at = 1, 0
     for m, end in zip(headers, [*(h.start() for h in headers[1:]), len(text)], strict=True):
         group = next(g for g in ("known", "other", "bad") if m[g])
-        draft = Draft(NAME, text.count("\n", 0, m.start(group)) + 1, test=m[group])
+        line, at = line + text.count("\n", at, m.start(group)), m.start(group)
+        draft = Draft(NAME, line, test=m[group])
         rest = text[m.end() : end]
         if m["known"] == "conf":
             version = re.search(r"loc_qperf[ \t]*=[ \t]+(\d+(?:\.\d+)+)[ \t]*\n", rest)

@@ -439,9 +439,9 @@ def test_a_log_of_many_runs_is_stored_and_read_once(tmp_path: Path, monkeypatch:
     reads: list[Path] = []
     real = logs.parse_ends
 
-    def counted(client: Path, server: Path) -> list[ParsedRun]:
+    def counted(client: Path) -> list[ParsedRun]:
         reads.append(client)
-        return real(client, server)
+        return real(client)
 
     flushed: list[int] = []
     flush = os.fsync

@@ -122,7 +122,7 @@ def test_ten_clicks(browser: Any, file: Path, recorded: Any, tmp_path: Path) -> 
     run_id = page.locator(".log p").first.inner_text()
     assert run_id in tip
     with recorded.store.raw(run_id) as folder:
-        raw = Path(folder, "client.out").read_text("utf-8")
+        raw = Path(folder.path, "client.out").read_text("utf-8")
     assert page.locator(".log pre").text_content()[:200] == raw[:200]
     # the view travels: in the address, and in a file that is saved from it
     rows = view.rows()
