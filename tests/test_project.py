@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import json
 import os
@@ -109,6 +110,15 @@ def test_no_path_of_a_machine_in_the_project() -> None:
             and file not in ("tests/test_project.py", "tests/data/test_bundle.py")  # what is hidden there is made up
         ):
             assert not re.search(r"(?<![\w.])/(root|work|home/\w+)/", place.read_text("utf-8")), file
+
+
+def test_no_pattern_is_possessive() -> None:
+    """Python before 3.11.5 matches `(?:…)*+` and `(?>…)` wrongly (python/cpython#106052), and 3.11.2 is our floor."""
+    for file in sorted((REPO / "netperf_lib").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="re")), args=[ast.Constant(value=str(pattern)), *_]):
+                    assert not re.search(r"(?<!\\)[*+?}]\+|\(\?>", re.sub(r"\[[^]]*\]", "x", pattern)), (file, pattern)
 
 
 @pytest.fixture(scope="module")

@@ -13,16 +13,16 @@ import numpy as np
 from ..draft import CONTRADICTION
 from ..parsed import Columns, ParsedRun
 
-_ROWS = re.compile(r"(?:\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}(?:\n|\Z))*+")
-_PAIRS = re.compile(r"(?:\d+\.\d{9}, \d+\.\d{9}(?:\n|\Z))*+")
-"""Rows before 3.0: times sent and received."""
+_NO_ROW = re.compile(r"^(?!\d+, \d+\.\d{9}, \d+\.\d{9}, -?\d+\.\d{3}$)", re.MULTILINE)
+_NO_PAIR = re.compile(r"^(?!\d+\.\d{9}, \d+\.\d{9}$)", re.MULTILINE)
+"""A line that is no row of before 3.0: times sent and received."""
 
 
 def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     """Add the packets, up to the first line that is not one; the run is complete if all observations are there."""
     halves = 1 if run.percentile_basis == "rtt" else 2
-    table = _table(text, _ROWS, 4)
-    pairs = _table(text, _PAIRS, 2) if not len(table) else table[:0]
+    table = _table(text, _NO_ROW, 4)
+    pairs = _table(text, _NO_PAIR, 2) if not len(table) else table[:0]
     if len(pairs):
         table = np.column_stack((np.arange(len(pairs)), pairs, np.diff(pairs) * (1e6 / halves)))
     good = _readable(*table.T, halves=halves)
@@ -43,10 +43,11 @@ def with_rows(run: ParsedRun, text: str, line: int) -> ParsedRun:
     return replace(sampled, status="partial", error=error, metrics={}, percentiles=(), percentile_basis=None)
 
 
-def _table(text: str, rows: re.Pattern[str], columns: int) -> Any:
-    """Return the figures of the rows at the start of a text."""
-    match = rows.match(text)
-    return np.fromstring(match[0].replace(",", "") if match else "", sep=" ").reshape(-1, columns)
+def _table(text: str, no_row: re.Pattern[str], columns: int) -> Any:
+    """Return the figures of the rows at the start of a text, which end at its first line that is none."""
+    match = no_row.search(text)
+    rows = text[: match.start()] if match else text
+    return np.fromstring(rows.replace(",", ""), sep=" ").reshape(-1, columns)
 
 
 def _contradiction(run: ParsedRun, table: Any) -> str | None:
