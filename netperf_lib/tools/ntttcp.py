@@ -46,6 +46,8 @@ def read(text: str) -> list[ParsedRun]:
 
 
 def _fill(run: Draft, text: str) -> None:
+    if text.count(_TOTALS) > 1:
+        raise Contradictory("totals of several tests, possibly of two processes: pass one test per log")
     if re.match(r"\s*<ntttcp", text):
         _document(run, _xml(text))
     elif re.match(r"\s*\{", text):
@@ -172,14 +174,12 @@ _VALUES = {
 def _linux(run: Draft, text: str) -> None:
     run.version = m[1] if (m := re.search(r"NTTTCP for Linux (\S+)", text)) else None
     role = r"connections (?:created|tested)|\bsender: |^\*\*\* sender role|\bntttcp .*-s"
-    run.test = "sender" if re.search(role, text, re.MULTILINE) else "receiver"
+    run.test = "sender" if re.search(role, text.partition(_TOTALS)[0], re.MULTILINE) else "receiver"
     if complaint := re.search(r"\bERR : (.*)", text):
         raise Damaged(complaint[1].strip())
     if _TOTALS not in text:
         shown = "Real-time throughput" in text  # rates without times
         raise Damaged("the log ends before its totals", "partial" if shown else "failed")
-    if text.count(_TOTALS) > 1:
-        raise Contradictory("totals of several tests, possibly of two processes: pass one test per log")
     if not run.version and run.test == "receiver":
         raise Damaged("the log does not tell whether it is the sender's or the receiver's")
     figures: dict[str, str] = {}

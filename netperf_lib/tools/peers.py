@@ -99,7 +99,7 @@ def _flent(document: Mapping[str, Any]) -> ParsedRun:
         "rtt_us": _mean(pings[:first], 1e3),
         "rtt_loaded_us": _mean(pings[first : last + 1], 1e3),
     }
-    flows = [n for n in series if re.fullmatch(r"TCP upload(?: \w+)?", n) and n.split()[-1] not in ("sum", "avg")]
+    flows = [n for n in series if re.fullmatch(r"TCP upload(?:::\d+| (?!sum|avg)\w+)?", n)]
     parameters = {
         "server": meta.get("HOST"),
         "client": meta.get("LOCAL_HOST"),
@@ -226,7 +226,7 @@ def _k8s(document: Mapping[str, Any]) -> ParsedRun:
     metrics: dict[str, float | None] = {}
     if profile.endswith("STREAM"):
         metrics["throughput_bps"] = None if throughput is None else throughput * 1e6
-    else:
+    elif profile.endswith("RR"):
         metrics["transaction_rate_per_s"] = throughput
         metrics["rtt_p99_us"] = latency
     if profile == "TCP_STREAM":

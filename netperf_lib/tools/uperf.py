@@ -100,6 +100,7 @@ def _fill(run: Draft, text: str) -> None:
     best = max((m for m in (*moved.values(), total) if m), key=lambda row: row.size.value, default=None)
     if best and best.size.value:
         run.metrics = best.metrics()
+        run.warnings += [] if total else ["the line Total is missing: the log may be cut"]
         return
     raw = [(float(t) / 1000, name, int(size), int(n)) for t, name, size, n in _RAW.findall(text)]
     if not raw:

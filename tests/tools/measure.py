@@ -71,6 +71,8 @@ def every(seed: int, lines: int | None = None, only: str = "") -> tuple[set[tupl
     wrong: set[tuple[str, str]] = set()
     tried: Counter[str] = Counter()
     logs = {p: p.read_bytes() for p in sorted(LOGS.glob("*/*")) if not p.name.endswith(".expected.json")}
+    # written by hand, many tests in one file and with what is printed only on request: nobody can tell what is gone
+    logs = {p: data for p, data in logs.items() if not p.name.startswith("forms-")}
     truth = {p: read(data) for p, data in logs.items()}
     for p, data in logs.items():
         if not any(r.status == "ok" for r in truth[p]) or (only and p.name != only):

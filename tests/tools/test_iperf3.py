@@ -257,3 +257,17 @@ def test_counts_of_the_receiver_that_its_bytes_contradict_are_damage(change: dic
     [run] = tools.parse(json.dumps(document))
     assert run.status == "partial"
     assert "packets contradict" in str(run.error)
+
+
+def test_intervals_that_lack_bytes_cost_no_run_where_both_ends_agree() -> None:
+    """Threads of 3.16 and later count at the same time: seen at 90 Gbit/s, where the intervals lacked 5 %."""
+    head = "Connecting to host 10.0.0.2, port 5201\n[  5] local 10.0.0.1 port 4 connected to 10.0.0.2 port 5201\n"
+    head += "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n"
+    rows = [f"[  5]  {i:2}.00-{i + 1}.00  sec  9.50 GBytes  81.6 Gbits/sec    0   1.00 MBytes\n" for i in range(10)]
+    result = "- - - - -\n[ ID] Interval           Transfer     Bitrate         Retr\n"
+    result += "[  5]   0.00-10.00  sec   107 GBytes  91.9 Gbits/sec    0             sender\n"
+    for received, status in (("  107 GBytes  91.9", "ok"), ("95.0 GBytes  81.6", "partial")):
+        end = f"[  5]   0.00-10.00  sec  {received} Gbits/sec                  receiver\n\niperf Done.\n"
+        (run,) = tools.parse(head + "".join(rows) + result + end)
+        assert run.status == status
+        assert "contradicts the bytes of its intervals" in (run.error or run.warnings[0])

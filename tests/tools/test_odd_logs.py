@@ -954,3 +954,43 @@ def test_a_damaged_unit_or_figure_is_no_crash(log: str, old: str, new: str) -> N
     text = (LOGS / "iperf2" / log).read_text()
     assert old in text
     assert "ok" not in {run.status for run in tools.parse(text.replace(old, new, 1))}
+
+
+IPERF2_BOTH_WAYS = """\
+------------------------------------------------------------
+Server listening on TCP port 5001
+TCP window size: 85.3 KByte (default)
+------------------------------------------------------------
+------------------------------------------------------------
+Client connecting to 10.0.0.2, TCP port 5001
+TCP window size: 85.3 KByte (default)
+------------------------------------------------------------
+recvack failed: Resource temporarily unavailable
+[  3] local 10.0.0.1 port 51862 connected with 10.0.0.2 port 5001 (server version is old)
+[  5] local 10.0.0.1 port 5001 connected with 10.0.0.2 port 48256
+[ ID] Interval       Transfer     Bandwidth
+"""
+
+
+@pytest.mark.parametrize(("end", "status"), [(10.6, "ok"), (15.0, "partial")])
+def test_a_test_of_iperf2_ends_a_little_later_than_its_intervals(end: float, status: str) -> None:
+    """A server that does not say its version, and last intervals that are not printed, cost no run; a stall does."""
+    steps = [
+        f"[  {n}] {i / 2:4.1f}-{i / 2 + 0.5:4.1f} sec   640 KBytes  10.5 Mbits/sec\n" for i in range(20) for n in (3, 5)
+    ]
+    size = f"12.6 MBytes  {105.7 / end:.3g} Mbits/sec\n"
+    (run,) = tools.parse(
+        IPERF2_BOTH_WAYS + "".join(steps) + f"[  3]  0.0-{end} sec  {size}[  5]  0.0-{end} sec  {size}"
+    )
+    assert run.status == status, run.error
+    if status == "ok":
+        assert run.metrics["throughput_sent_bps"] == pytest.approx(105.7e6 / end, rel=0.01)
+        assert run.warnings[0] == "recvack failed: Resource temporarily unavailable"
+        assert run.warnings[1] == "the last intervals are missing: they end at 10 s, and the test after 10.6 s"
+
+
+def test_an_interval_without_datagrams_has_no_share_of_lost_ones() -> None:
+    row = "20260130181857,10.0.0.27,37566,10.0.0.1,5001,3,"
+    text = f"{row}0.0-1.0,8820,70560,2.205,0,6,0.000,0\n{row}1.0-2.0,0,0,43.656,0,0,-nan,0\n"
+    (run,) = tools.parse(f"{text}{row}0.0-2.0,8820,35280,2.205,0,6,0.000,0\n")
+    assert (run.status, run.metrics["throughput_bps"], run.metrics["packets_count"]) == ("ok", 35280, 6)

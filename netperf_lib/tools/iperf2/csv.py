@@ -22,7 +22,7 @@ _LINE = re.compile(
 )
 _FIGURES = re.compile(
     r"(?P<bytes>-?\d+),(?P<bps>-?\d+)"
-    r"(?:,(?P<jitter>-?\d+\.\d+),(?P<lost>-?\d+),(?P<packets>-?\d+),(?P<percent>-?\d+\.\d+),(?P<disorder>-?\d+))?\s*$"
+    r"(?:,(?P<jitter>-?\d+\.\d+),(?P<lost>-?\d+),(?P<packets>-?\d+),(?P<percent>-?\d+\.\d+|-?nan),(?P<disorder>-?\d+))?\s*$"
 )
 
 

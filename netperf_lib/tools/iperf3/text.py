@@ -331,7 +331,8 @@ def _metrics(log: _Log) -> dict[str, float]:
                 raise Damaged("a row of the result is missing: sender and receiver differ in their streams")
         _rates(log, metrics, sent, received, word)
         if not gaps:
-            _check_bytes(log, direction, sent if log.serving == (direction == "reverse") else received)
+            ends = (sent, received) if log.serving == (direction == "reverse") else (received, sent)
+            _check_bytes(log, direction, *ends)
         if not word and (r := received or sent) is not None:
             metrics["duration_measured_s"] = r.length_s
         count = log.details[sent.index].get("retransmits") if sent is not None else None
@@ -392,8 +393,11 @@ def _gaps(log: _Log) -> bool:
     return False
 
 
-def _check_bytes(log: _Log, direction: str, total: Row | None) -> None:
-    """Compare this end's result with its intervals: killed by a signal, iperf3 may print a wrong duration."""
+def _check_bytes(log: _Log, direction: str, total: Row | None, other: Row | None) -> None:
+    """Compare this end's result with its intervals: killed by a signal, iperf3 may print a wrong duration.
+
+    Since 3.16 threads count at the same time, and intervals lack some bytes: two ends that agree are right.
+    """
     intervals = [i for i in log.intervals if i.direction == direction and not i.omitted]
     rows = [i.row for i in intervals if i.stream == -1] or [i.row for i in intervals]
     if total is None or not rows or not total.length_s or not total.size_bytes:
@@ -401,7 +405,10 @@ def _check_bytes(log: _Log, direction: str, total: Row | None) -> None:
     covered = max(r.end_s for r in rows) - min(r.start_s for r in rows)
     size, most = sum(r.size_bytes for r in rows), 0.03 + 0.06 / total.length_s
     if abs(covered - total.length_s) < 0.05 and abs(size - total.size_bytes) > most * max(size, total.size_bytes):
-        raise Contradictory(f"the result contradicts the bytes of its intervals: {total.text.strip()!r}")
+        error = f"the result contradicts the bytes of its intervals: {total.text.strip()!r}"
+        if other is None or abs(other.size_bytes - total.size_bytes) > 0.01 * total.size_bytes:
+            raise Contradictory(error)
+        log.warnings.append(error)
 
 
 def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | None) -> None:

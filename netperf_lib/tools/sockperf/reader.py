@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 
 from ..alternatives import alternatives
@@ -264,8 +264,7 @@ def _latencies(
         Percentile(p, v, None if n is None else beyond_of(p, n)) for p, v in sorted(percentiles.items())
     )
     metrics = {"valid": "duration_measured_s", "losses": "lost_count"}
-    if any(name.startswith("percentile") and name.endswith("000") for name in lines):
-        # since 2.8 these are printed for any number of observations
+    if _since_2_8(lines):  # these are printed for any number of observations
         least = 25.0 if n and n >= 4 else 50.0
         metrics |= {f"percentile {p:.3f}": f"{run.basis}_{_NAMES[p]}_us" for p in _NAMES if p != 95.0 and p >= least}
     if "summary" in lines or "full_rtt" in run.parameters:
@@ -275,6 +274,11 @@ def _latencies(
             raise Damaged("the log does not tell whether its latencies are round trips or half round trips")
         run.warnings.append("the lines before the percentiles are missing, so half round trips are assumed")
     return metrics
+
+
+def _since_2_8(lines: Collection[str]) -> bool:
+    """Return whether percentiles have three decimals; with two, there is none of 99.999."""
+    return any(re.fullmatch(r"percentile \d+\.\d{3}", name) for name in lines)
 
 
 def _figures(lines: Mapping[str, tuple[str, ...]]) -> dict[str, Figure]:
@@ -334,7 +338,7 @@ def _latency_mode(figures: Mapping[str, Figure], parameters: Mapping[str, str | 
 
 def _lost(groups: Mapping[str, tuple[str, ...]], percentiles: Mapping[float, float]) -> str | None:
     """Say which lines are missing between others; None if none are, even if the log begins late or ends early."""
-    printed = [p for p in _NAMES if p != 95.0]
+    printed = [p for p in _NAMES if p != 95.0 and (p != 99.999 or _since_2_8(groups))]
     lines: list[str | float] = ["average", "losses", "observations", "max", *printed, "min"]
     there = [name in groups or name in percentiles for name in lines]
     if not {"average", "observations"} & groups.keys():
