@@ -384,14 +384,13 @@ def compare(
     """
     from .questions import gate, words
     from .questions import lines as shown
-    from .questions.before_after import BeforeAfter
     from .questions.compare import compare as compare_conditions
     from .questions.lead import conclude
     from .reporting import answer
     from .stats import Family
 
     factors = by.split(",") if by else []
-    result: Family | BeforeAfter | answer.Answer
+    result: Family | answer.Answer
     lead: Sequence[str] = ()
     held: Sequence[tuple[str, str]] = ()
     if after is not None:
@@ -402,12 +401,10 @@ def compare(
         result, paragraph = conclude(folder, **options)
         lead, held = paragraph.lines, paragraph.held
     family = result.verdicts if isinstance(result, answer.Answer) else result
-    family = family if isinstance(family, Family) else family.family
     if junit is not None:
         junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
-        summary = shown.counts(c.verdict for c in family)
-        document = {"summary": summary, "lead": list(lead), "held_back_by": held, **result.to_dict()}
+        document = {"summary": family.summary, "lead": list(lead), "held_back_by": held, **result.to_dict()}
         _echo(json.dumps(document, indent=2, default=str))
     elif as_csv:
         from .questions.export import as_cells
@@ -418,10 +415,9 @@ def compare(
         if lead:
             _echo("\n\n".join(map(words.as_markdown, lead)) if as_markdown else shown.paragraph(lead), nl=True)
             _echo()
-        if isinstance(result, BeforeAfter):
-            rows, heads, notes = shown.lines(result), ("before", "after"), result.notes
-        else:
-            rows, heads, notes = shown.lines(family, held), ("baseline", "condition"), [*family.warnings, family.note]
+        two = after is not None
+        rows, heads = shown.lines(family, held, two=two), ("before", "after") if two else ("baseline", "condition")
+        notes = [*family.warnings, family.note]
         if isinstance(result, answer.Answer):
             _echo(shown.levels_text(result.levels.reset_index(), result.metric) + "\n")
         _echo(write(rows, heads, notes=list(filter(None, notes))))

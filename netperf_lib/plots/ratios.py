@@ -50,16 +50,11 @@ def _compared(data: Any) -> bool:
 
 
 @Draws(drawable=_compared, make=compare, arrange=_declared)
-def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+def forest(family: Iterable[Comparison], *, ax: Axes | None = None) -> Axes:
     """Ratios with their intervals, against the margin within which conditions count as equivalent.
 
     What `netperf_lib.compare` gives can be drawn, too. Of an experiment, the comparisons are those that it declares;
     with a metric, those between the levels of `by`.
-
-    Parameters
-    ----------
-    names : sequence of str, optional
-        What to call the contrasts.
 
     Examples
     --------
@@ -68,7 +63,8 @@ def forest(family: Iterable[Comparison], *, names: Sequence[str] | None = None, 
     every = list(family)
     if not every:
         raise NothingToReport("no contrast was declared, and there is nothing to compare")
-    shown = [(c, names[i] if names else c.label) for i, c in enumerate(every)]
+    several = len({c.metric for c in every}) > 1 == len({c.names for c in every})  # else the names tell them apart
+    shown = [(c, f"{c.label}: {c.quantity}" if several else c.label) for c in every]
     finite = [c for c in every if 0 < c.ratio < math.inf]
     margins = sorted({c.margin for c in every})
     band = " or ".join(f"{100 * m:.3g} %" for m in margins)

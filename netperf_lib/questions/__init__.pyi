@@ -1,6 +1,7 @@
 # Names that people type, and where they are; `__init__.py` imports them when they are first used.
 
 from .claims import proofs as proofs
+from .compare import compared_table as compared_table
 from .contents import Page as Page
 from .contents import pages as pages
 from .details import Counts as Counts

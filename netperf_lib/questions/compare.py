@@ -15,18 +15,22 @@ from ..errors import UsageError
 from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, plain
 from ..experiment.model import Contrast
-from ..metrics import ALPHA, MARGIN, METRICS
+from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value
+from ..metrics import metric as metric_of
 from ..stats import Comparison, Family
-from ..stats.samples import Design
-from .before_after import BeforeAfter, before_after
+from ..stats.result import unit_of
+from ..stats.samples import UNPAIRED, Design
 from .judging import Pair, as_contrast, judge, judge_pairs, side_words
-from .observe import Data, Observations, Observed, nearest, observe
-from .runs import read_data, table_of
+from .observe import MEASUREMENT, Data, Observations, Observed, level_names, nearest, observe
+from .runs import ok_runs, present, read_data, table_of
 from .words import contrasts as declared_contrasts
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .tables import Table
+
+_TIME = "runs are not paired, and time separates the sides, so a difference may have other causes than what was changed"
 _ENDS = tuple({f"client{what}", f"server{what}"} for what in ("", "_zone", "_region", "_vm_size"))
 
 
@@ -45,8 +49,9 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
     factors = {*obs.asked, name}
     factors |= {f for ends in _ENDS if ends & factors for f in ends}  # the two ends of a pair are one factor
     rest = [f for f in obs.by if f not in factors]
-    # of a label null means that there is none
+    # of a label null means that there is none; the same in two measurements is no other label
     labels = [f for f in rest if factor(f).null == "none" and (f == "gateway_sku" or f not in FACTORS)]
+    labels = [] if name == MEASUREMENT else labels
 
     def alike(a: str, b: str) -> bool:
         one, two = (conditions.loc[c] for c in (a, b))
@@ -74,7 +79,7 @@ def compare(
     margin: float | None = None,
     alpha: float | None = None,
     **options: Any,
-) -> Family | BeforeAfter:
+) -> Family:
     """Compare the conditions of one experiment, or two experiments condition by condition.
 
     Parameters
@@ -105,8 +110,9 @@ def compare(
 
     Returns
     -------
-    Family or BeforeAfter
-        The comparisons of one experiment, or a row for each condition of two.
+    Family
+        The comparisons of one experiment; of two the side after against the side before, for each metric and condition
+        that both have. These are not paired: `Family.warnings` say so, and what else differs between the sides.
 
     Raises
     ------
@@ -125,15 +131,10 @@ def compare(
     if after is not None:
         others = where if where_after is None else where_after
         names = (_name(data, where), _name(after, others))
-        return before_after(
-            runs_of(data, where, pattern),
-            runs_of(_existing(after), others, pattern),
-            names=names if names[0] != names[1] else (f"{names[0]} (before)", f"{names[1]} (after)"),
-            metrics=None if metric is None else [metric],
-            by=[by] if isinstance(by, str) else by,
-            margin=MARGIN if margin is None else margin,
-            alpha=ALPHA if alpha is None else alpha,
-        )
+        names = names if names[0] != names[1] else (f"{names[0]} (before)", f"{names[1]} (after)")
+        tables = (runs_of(data, where, pattern), runs_of(_existing(after), others, pattern))
+        sides = dict(zip(names, tables, strict=True))
+        return between(sides, metric, (by,) if isinstance(by, str) else by or (), margin, alpha)
     results = read_data(data, pattern)
     if by is not None or isinstance(results, Observations):
         return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
@@ -288,6 +289,112 @@ def _by(
     notes = tuple(obs.notes)
     notice = None if runs is None else runs.attrs.get("notice")
     return replace(family, warnings=(*family.warnings, *notes), notice=notice)
+
+
+def between(
+    sides: Mapping[str, pd.DataFrame],
+    metric: str | None = None,
+    by: Sequence[str] = (),
+    margin: float | None = None,
+    alpha: float | None = None,
+) -> Family:
+    """Compare two measurements, condition by condition; `compare` has the parameters.
+
+    The measurement is the factor that is asked about. What has no level in common on the two sides was changed with
+    it, and splits nothing. Raises UsageError if a side has no run, or there is no such metric or factor.
+    """
+    for name, side in sides.items():
+        if side.empty:
+            raise UsageError(f"{name}: there are no runs to compare")
+    (before, one), (after, two) = sides.items()
+    both = dimensions([str(c) for c in one if c in two])
+    if unknown := [f for f in by if f not in both]:
+        raise UsageError(f"{unknown[0]!r} is not a factor of both sides; {nearest(unknown[0], both)}")
+    changed = {} if by else _changed(one, two)
+    varying = [f for f in by if len(_levels(one, f) | _levels(two, f)) > 1]
+    pool = list(changed)
+    every = [observe(sides, m, (MEASUREMENT, *varying), pool=pool) for m in _common(one, two, metric)]
+    every = [replace(obs, asked=(MEASUREMENT,)) for obs in every]
+    size = MARGIN if margin is None else margin
+    chosen = [Pair(obs, a, b, size) for obs in every for a, b in pairs(obs, before)]
+    family = judge_pairs(chosen, ALPHA if alpha is None else alpha)
+    notes = [f"{after} against {before}: {_TIME}{_when(one, two)}"]
+    notes += [f"changed: {name}: {a} before, {b} after" for name, (a, b) in changed.items()]
+    compared = {_words(p.obs)[p.a] for p in chosen}
+    for name in sides:
+        named = ((obs, obs.conditions[MEASUREMENT] == name) for obs in every)
+        words = (_words(obs)[str(c)] for obs, here in named for c in obs.conditions.index[here])
+        alone = [w for w in dict.fromkeys(words) if w not in compared]
+        notes += [f"only in {name}: {'; '.join(alone)}"] if alone else []
+    comparisons = (replace(c, warnings=tuple(w for w in c.warnings if w != UNPAIRED)) for c in family)
+    return replace(
+        family,
+        comparisons=tuple(comparisons),
+        experiment=f"{after} against {before}",
+        warnings=(*notes, *family.warnings),
+        notice=next(filter(None, (side.attrs.get("notice") for side in (two, one))), None),
+    )
+
+
+def _common(before: pd.DataFrame, after: pd.DataFrame, metric: str | None) -> list[str]:
+    """The metrics that both sides measured; the sender's throughput where no receiver's is known."""
+    if metric is not None:
+        metric_of(metric)  # an unknown one is an error with the nearest names
+    sides = [ok_runs(side) for side in (before, after)]
+    names = [m for m in (COMPARED if metric is None else [metric]) if all(m in s and s[m].notna().any() for s in sides)]
+    return [m for m in names if m != "throughput_sent_bps" or m == metric or "throughput_bps" not in names]
+
+
+def _words(obs: Observations) -> dict[str, str]:
+    """What to call each condition, whatever the measurement."""
+    return level_names(obs, [f for f in obs.by if f != MEASUREMENT])
+
+
+def _changed(before: pd.DataFrame, after: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """Factors that have no level in common on the two sides, with the levels of both in words."""
+    changed: dict[str, tuple[str, str]] = {}
+    for name in dimensions(dict.fromkeys(map(str, [*before, *after]))):
+        levels = [_levels(side, name) for side in (before, after)]
+        if not levels[0] & levels[1] and name not in ("client", "server"):
+            one, two = (", ".join(sorted(factor(name).level_words(v) for v in side)) for side in levels)
+            changed[name] = (one, two)
+    return changed
+
+
+def _levels(side: pd.DataFrame, name: str) -> set[Any]:
+    return {plain(v) for v in side[name].unique()} if name in side else {None}
+
+
+def _when(*sides: pd.DataFrame) -> str:
+    """The days on which the sides began, in words; empty where one is not known."""
+    starts = [side["started_utc"].min() if "started_utc" in side else None for side in sides]
+    if not all(map(present, starts)):
+        return ""
+    one, two = (f"{start:%-d %B %Y}" for start in starts)
+    return f" ({one} and {two})" if one != two else f" (both on {one})"
+
+
+def compared_table(family: Family) -> Table:
+    """The comparisons as a table for a page: condition, metric, both medians, their ratio, verdict.
+
+    Examples
+    --------
+    >>> change = npl.compare("data/recorded/before", "data/recorded/after")
+    >>> npl.questions.compared_table(change).columns.to_list()[2:4]
+    ['before', 'after']
+    """
+    import pandas as pd
+
+    from .tables import Table
+
+    rows = []
+    for c in family:
+        after, before = (format_value(v, unit_of(c.metric)) for v in c.medians)
+        rows.append((c.context or c.label, c.quantity, before, after, c.ratio_words, str(c.verdict)))
+    heads = {c.names[::-1] for c in family}
+    a, b = heads.pop() if len(heads) == 1 else ("baseline", "condition")
+    frame = pd.DataFrame(rows, columns=["condition", "metric", a, b, f"{b} / {a}", "verdict"])
+    return Table.of(frame, "Median of each side, their ratio with its interval, and the verdict.")
 
 
 def _declared(

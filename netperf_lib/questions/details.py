@@ -15,7 +15,6 @@ from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, diagnose, streams, tails, warmup
 from ..stats.result import quantity
-from ..stats.steady_state import measured_intervals, totals
 from ..tools.parsed import Percentile
 from .history import ask_history
 from .observe import Data, Observations, details, ladders, level_names, levels, observe, observed
@@ -124,9 +123,8 @@ def saturation(
     for name, rows in ladders(obs, "streams").items():
         wide = rows.pivot_table(index=["unit", "round"], columns="streams", values=obs.metric, aggfunc="median")
         with contextlib.suppress(StatsError):
-            curves[name] = streams(
-                wide.set_axis(wide.columns.astype(int), axis=1), share=share, advertised_bps=advertised_bps
-            )
+            rates = {int(k): wide[k].to_numpy(float) for k in wide.columns}
+            curves[name] = streams(rates, share=share, advertised_bps=advertised_bps)
     return curves
 
 
@@ -177,6 +175,18 @@ def interval_rows(data: Data, intervals: pd.DataFrame) -> pd.DataFrame:
     return tables[0] if len(tables) == 1 else pd.concat(tables) if tables else intervals.head(0)
 
 
+def measured_intervals(intervals: pd.DataFrame) -> pd.DataFrame:
+    """Intervals with a throughput, without those that the tool itself omitted."""
+    measured = intervals[intervals["throughput_bps"].notna()]
+    return measured[~measured["omitted"].fillna(False).astype(bool)] if "omitted" in measured else measured
+
+
+def totals(intervals: pd.DataFrame) -> pd.DataFrame:
+    """Intervals that add up to the data of a run: the sums that its tool reported, else those of its streams."""
+    total = intervals["stream"] == -1
+    return intervals[total | ~intervals["run_id"].isin(intervals.loc[total, "run_id"])]
+
+
 @dataclass(frozen=True, slots=True)
 class Warmup:
     """The cut of the warm-up, None if none was found, and the sentence about it."""
@@ -195,12 +205,15 @@ def warmup_of(intervals: pd.DataFrame) -> Warmup:
     >>> npl.questions.warmup_of(npl.questions.interval_rows(exp, exp.intervals)).seen
     True
     """
-    if not len(intervals):
+    rows = totals(measured_intervals(intervals))
+    if not len(rows):
         return Warmup(None, Words("No tool reported intervals."))
-    try:
-        start = warmup(intervals, extra_s=0)
-    except StatsError as error:
-        return Warmup(None, Words(f"The warm-up is not known: {error}."))
+    by_run = rows.groupby(["condition", "run_id"], sort=False, observed=True)
+    curves: dict[str, list[Any]] = {}
+    for (condition, _), run in by_run:
+        seconds = run.groupby("start_s").agg({"end_s": "max", "throughput_bps": "sum"}).reset_index()
+        curves.setdefault(str(condition), []).append(seconds.to_numpy(float))
+    start = warmup(curves, extra_s=0)
     seen = bool(start.moving) or max(start.cuts.values(), default=0) > 0
     return Warmup(None if start.flagged else start.cut_s, Words(f"{start.words[:1].upper()}{start.words[1:]}."), seen)
 
@@ -313,9 +326,8 @@ def ask_windows(data: Data, target_gbps: float, *, eta: float | None = None) -> 
     runs, words = obs.runs, _default_buffer(obs.runs)
     if DEFAULT in runs:
         runs["tcp_buffer_bytes"] = runs["tcp_buffer_bytes"].fillna(runs[DEFAULT])
-    others = [f for f in obs.by if f != "tcp_buffer_bytes"]
-    paths = level_names(obs, others) if others else {}
-    runs = runs.assign(path=[paths.get(str(c), "this path") for c in runs["condition"]])
+    paths = level_names(obs, [f for f in obs.by if f != "tcp_buffer_bytes"])
+    runs = runs.assign(path=runs["condition"].astype(str).map(paths))
     fit, model = _window_model(runs[runs["rtt_loaded_us"].notna() & runs["tcp_buffer_bytes"].notna()])
     used = eta or (fit.eta.median if fit and fit.eta else 0.5)
     # a buffer beyond the need fills a queue, which makes the round trip longer: the shortest one counts
@@ -356,8 +368,10 @@ def _window_model(runs: pd.DataFrame) -> tuple[Buffers | None, str]:
         return None, "The model of the window is not fitted: it needs two buffer sizes with a round-trip time."
     path = sizes.idxmax()
     try:
-        fit = buffers(runs[runs["path"] == path])
-    except (StatsError, ValueError) as error:
+        some = runs[runs["path"] == path]
+        rounds = some.groupby(["deployment", "round"], dropna=False).ngroup()
+        fit = buffers(some["tcp_buffer_bytes"], some["throughput_bps"], some["rtt_loaded_us"], rounds)
+    except StatsError as error:
         return None, f"The model of the window is not fitted: {error}."
     return fit, f"On {path}: {fit.words}."
 

@@ -7,7 +7,6 @@ from xml.etree import ElementTree as ET
 
 from ..errors import NetperfError, visible
 from ..stats import Family
-from .lines import counts
 
 FAIL_ON = ("worse", "inconclusive", "no verdict")
 """Verdicts that a gate may refuse."""
@@ -33,7 +32,7 @@ def check(family: Family, fail_on: Collection[str]) -> str:
         raise GateError(f"gate: {refused[0].verdict}: {refused[0].words}{rest}")
     if all(c.verdict in ("no verdict", "exploratory") for c in family):
         raise GateError(f"gate: no comparison has a verdict; the first: {family[0].words}")
-    return f"gate: passed, none is {' or '.join(fail_on)}; {counts(family.verdicts)}"
+    return f"gate: passed, none is {' or '.join(fail_on)}; {family.summary}"
 
 
 def junit(family: Family, fail_on: Collection[str] = ("worse",)) -> str:

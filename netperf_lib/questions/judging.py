@@ -161,9 +161,10 @@ def differing(pair: Pair) -> list[str]:
 def side_words(pair: Pair) -> dict[str, Any]:
     """What the sides are called, and what they share."""
     obs, differ = pair.obs, differing(pair)
-    names = level_names(obs, differ)
+    names = obs.conditions[MEASUREMENT] if differ == [MEASUREMENT] else level_names(obs, differ)
     shared = [f for f in obs.by if f not in differ]
-    return {"names": (names[pair.a], names[pair.b]), "context": level_names(obs, shared)[pair.a] if shared else ""}
+    context = level_names(obs, shared)[pair.a] if shared or MEASUREMENT in differ else ""
+    return {"names": (names[pair.a], names[pair.b]), "context": context}
 
 
 def as_contrast(c: Contrast | Mapping[str, Any]) -> tuple[Contrast, bool]:

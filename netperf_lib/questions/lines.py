@@ -6,26 +6,26 @@ import math
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..metrics import METRICS, format_value
+from ..stats.comparison import UNDECIDED as WORDS
+from ..stats.comparison import counts
 from ..stats.result import quantity
 from .words import as_markdown, effect
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..stats import Comparison, Family, Level
-    from .before_after import BeforeAfter
+    from ..stats import Family
 
 WIDTH = 80
 _ALIKE = 3
 """Lines that share a group get a heading of their own from this number on."""
 ORDER = ("worse", "better", "inconclusive", "no verdict", "exploratory", "equivalent")
 """Verdicts in the order of the lines."""
-WORDS = {"inconclusive": "not decided", "no verdict": "not decided"}
 _INDENT = "  "
 
 
@@ -54,36 +54,27 @@ class Line:
         return ", ".join(filter(None, [self.group, self.name]))
 
 
-def lines(result: Family | BeforeAfter, held: Sequence[tuple[str, str]] = ()) -> list[Line]:
-    """The comparisons of an experiment, or of two measurements, in their order.
+def lines(family: Family, held: Sequence[tuple[str, str]] = (), *, two: bool = False) -> list[Line]:
+    """The comparisons in their order.
 
-    `held` is what holds the condition and its baseline back, for each comparison.
+    `held` is what holds the condition and its baseline back, for each comparison. `two`: of two measurements, whose
+    names are the heads of the columns.
     """
-    from .before_after import BeforeAfter
-
     rows = []
-    if isinstance(result, BeforeAfter):
-        for row in result:
-            group, _, name = row.condition.partition(", ")
-            before, after = (_level(side, row.metric) for side in (row.before, row.after))
-            n = row.before.n, row.after.n
-            runs = str(n[0]) if n[0] == n[1] else f"{n[0]}+{n[1]}"
-            rows.append(_line(name, group, row.comparison, before, after, runs))
-    else:
-        for i, c in enumerate(result):
-            unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-            after, before = (format_value(v, unit) for v in c.medians)
-            before = format_value(c.threshold, unit) if c.threshold is not None else before
-            causes = " / ".join(dict.fromkeys(filter(None, reversed(held[i])))) if i < len(held) else ""
-            one = _line(" / ".join(c.names), c.context, c, before, after, str(c.n))
-            rows.append(replace(one, held=causes, warnings=c.warnings))
+    for i, c in enumerate(family):
+        unit = METRICS[c.metric].unit if c.metric in METRICS else ""
+        after, before = (format_value(v, unit) for v in c.medians)
+        before = format_value(c.threshold, unit) if c.threshold is not None else before
+        group, _, name = c.context.partition(", ") if two else (c.context, "", " / ".join(c.names))
+        interval = _span(c.low, c.high) if math.isfinite(c.high) and c.low > 0 else ""
+        causes = " / ".join(dict.fromkeys(filter(None, reversed(held[i])))) if i < len(held) else ""
+        rows.append(
+            Line(
+                name, group, c.metric, before, after, effect(c.ratio), interval, str(c.verdict), str(c.n), c.reason,
+                causes, c.warnings,
+            )
+        )  # fmt: skip
     return rows
-
-
-def _line(name: str, group: str, c: Comparison, before: str, after: str, n: str) -> Line:
-    bounded = math.isfinite(c.high) and c.low > 0
-    interval = _span(c.low, c.high) if bounded else ""
-    return Line(name, group, c.metric, before, after, effect(c.ratio), interval, str(c.verdict), n, c.reason)
 
 
 def _span(low: float, high: float) -> str:
@@ -91,23 +82,6 @@ def _span(low: float, high: float) -> str:
     if low > 0.5 and high < 2:
         return f"{math.floor(100 * (low - 1)):+d} to {math.ceil(100 * (high - 1)):+d} %".replace("-", "−")
     return f"{effect(low, -1, times=True)} to {effect(high, 1, times=True)}"
-
-
-def _level(level: Level, metric: str) -> str:
-    """``726 Mbit/s ±3%``: the farther end of the interval."""
-    value = format_value(level.median, METRICS[metric].unit)
-    if level.n < 2 or not level.median > 0:
-        return value
-    half = 100 * max(level.high - level.median, level.median - level.low) / level.median
-    return f"{value} ±{half:.0f}%"
-
-
-def counts(verdicts: Iterable[str]) -> str:
-    """``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``."""
-    every = Counter(WORDS.get(v, v) for v in map(str, verdicts))
-    shown = ", ".join(f"{every[v]} {v}" for v in ("worse", "better", "equivalent", "not decided"))
-    exploratory = f", {n} exploratory" if (n := every["exploratory"]) else ""
-    return f"{every.total()} compared: {shown}{exploratory}"
 
 
 def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:

@@ -346,7 +346,7 @@ def ladders(obs: Observations, name: str) -> dict[str, pd.DataFrame]:
     Only combinations in which the factor varies; raises NothingToReport if there is none.
     """
     others = [f for f in obs.by if f != name]
-    words = level_names(obs, others) if others else dict.fromkeys(map(str, obs.conditions.index), "all runs")
+    words = level_names(obs, others)
     rows = obs.complete
     rows[name] = rows["condition"].astype(object).map(obs.conditions[name]) if name in obs.by else None
     rows["condition"] = rows["condition"].astype(object).map(words)
@@ -358,8 +358,7 @@ def ladders(obs: Observations, name: str) -> dict[str, pd.DataFrame]:
 
 def levels_by(obs: Observations, name: str) -> dict[str, Observations]:
     """The observations at each level of a factor, by the level in words."""
-    rest = [f for f in obs.by if f != name]
-    words = level_names(obs, rest) if rest else dict.fromkeys(map(str, obs.conditions.index), "all runs")
+    words = level_names(obs, [f for f in obs.by if f != name])
     column = obs.conditions[name].map(plain)
     parts = {level_words(name, level): column.index[column.map(repr) == repr(level)] for level in dict.fromkeys(column)}
     return {level: obs.only({str(c): words[str(c)] for c in rows}) for level, rows in parts.items()}
@@ -810,7 +809,14 @@ def _label(name: str) -> str:
 
 
 def level_names(obs: Observations, names: Sequence[str]) -> dict[str, str]:
-    """What to call each condition by the levels of these factors alone; made once for `obs`."""
+    """What to call each condition by the levels of these factors alone; made once for `obs`.
+
+    Without a factor all have one name: their placement, where it is known.
+    """
+    if not names:
+        places = set(map(plain, obs.facts["placement"])) if "placement" in obs.facts else {None}
+        place = places.pop() if len(places) == 1 else None
+        return dict.fromkeys(map(str, obs.conditions.index), "all runs" if place in (None, SEVERAL) else str(place))
     if (known := obs._words.get(tuple(names))) is not None:
         return known
     unique = obs.conditions[list(names)].drop_duplicates()

@@ -12,7 +12,7 @@ from ..data.shipped import shipped
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor
 from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
-from ..stats.steady_state import totals
+from .details import totals
 from .families import Measure
 from .observe import Data, levels
 from .words import Headline, Words

@@ -57,8 +57,7 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
     rated = has_rates(runs)
     source = data if isinstance(data, Observations) else runs
     obs = observe(source, "lost_ratio", "bitrate" if rated else (), where=where, pool=pool)
-    others = [name for name in obs.by if name != "bitrate"]
-    paths = level_names(obs, others) if others else dict.fromkeys(map(str, obs.conditions.index), "all runs")
+    paths = level_names(obs, [name for name in obs.by if name != "bitrate"])
     by_id = runs.set_index("run_id")
     rows = []
     groups = dict(iter(obs.table.groupby("condition", sort=False, observed=True)))

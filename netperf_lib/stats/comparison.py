@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -39,6 +40,17 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "inconclusive"
     EXPLORATORY = "exploratory"
     NONE = "no verdict"
+
+
+UNDECIDED = {"inconclusive": "not decided", "no verdict": "not decided"}
+
+
+def counts(verdicts: Iterable[str]) -> str:
+    """How many there are of each: ``22 compared: 0 worse, 0 better, 17 equivalent, 5 not decided``."""
+    every = Counter(UNDECIDED.get(v, v) for v in map(str, verdicts))
+    shown = ", ".join(f"{every[v]} {v}" for v in ("worse", "better", "equivalent", "not decided"))
+    exploratory = f", {n} exploratory" if (n := every["exploratory"]) else ""
+    return f"{every.total()} compared: {shown}{exploratory}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -218,13 +230,10 @@ class Comparison(Result):
             f"{self.estimand or 'typical ratio'}; {self.method}{slow}{other}"
         )
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a table of one row, as `Family.to_frame` gives it."""
-        return Family(comparisons=(self,), alpha=self.alpha, declared=int(self.declared)).to_frame()
-
 
 _COLUMNS = (
-    "metric contrast verdict ratio low high confidence n unit scope words reason warnings a b more_rounds margin"
+    "metric contrast verdict ratio low high confidence n unit scope words reason warnings a b median_a median_b "
+    "more_rounds margin"
 ).split()
 
 
@@ -273,6 +282,11 @@ class Family(Sequence[Comparison]):
         return tuple(c.verdict for c in self)
 
     @property
+    def summary(self) -> str:
+        """How many comparisons have each verdict, in words."""
+        return counts(self.verdicts)
+
+    @property
     def counts(self) -> str:
         """How many runs were used, in words."""
         return f"{plural(self.ok, 'run')} ok, {self.failed} failed, {self.excluded} excluded"
@@ -286,9 +300,11 @@ class Family(Sequence[Comparison]):
         """Return a tidy table: one row per contrast."""
         import pandas as pd
 
-        names = [f.name for f in dataclasses.fields(Comparison) if f.name not in ("names", "assumptions")]
+        apart = ("names", "medians", "assumptions")
+        names = [f.name for f in dataclasses.fields(Comparison) if f.name not in apart]
         rows = [
-            {"contrast": c.label, "a": c.names[0], "b": c.names[1]}
+            {"contrast": c.label, **dict(zip("ab", c.names, strict=True))}
+            | dict(zip(("median_a", "median_b"), c.medians, strict=True))
             | {name: getattr(c, name) for name in names}
             | {"verdict": str(c.verdict), "warnings": "; ".join(c.warnings), "words": c.words}
             for c in self
@@ -331,21 +347,6 @@ class Family(Sequence[Comparison]):
     def __repr__(self) -> str:
         lines = [f"Family of {plural(len(self), 'contrast')}: {self.note}", *(f"  {c.words}" for c in self)]
         return "\n".join([*lines, *(f"  ! {note}" for note in self.notes)])
-
-    def __rich__(self) -> Any:
-        """Return the table for the terminal."""
-        from rich.markup import escape
-        from rich.table import Table
-
-        colour = {"better": "green", "worse": "red", "equivalent": "cyan"}
-        table = Table("verdict", "in words", "ratio (interval)", caption=self.note, caption_justify="left")
-        for c in self:
-            style = colour.get(c.verdict, "yellow")
-            table.add_row(f"[{style}]{c.verdict}[/]", escape(c.words), escape(c.ratio_words))
-        for note in self.notes:
-            table.add_section()
-            table.add_row("", escape(f"! {note}"), "")
-        return table
 
     def _repr_html_(self) -> str:
         assumed = dict.fromkeys(a for c in self for a in c.assumptions)

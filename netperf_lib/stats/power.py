@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,6 @@ from .comparison import Family, Verdict
 from .intervals import rank_cap, rounds_required
 from .rank_tests import signed_rank_cut
 from .result import Floats, Shown, check_share, percent
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _EFFICIENCY = 3 / math.pi
 """Signed ranks against means on normal data (Hodges and Lehmann, Ann. Math. Statist. 27 (1956) 324-335)."""
@@ -219,11 +215,6 @@ class Progress(Shown):
         if self.stop:
             return f"stop: {state}"
         return f"continue: {state}; about {plural(self.more_rounds, 'more round')}"
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row per contrast, with its verdict so far and its state."""
-        states = {i: name for name in ("settled", "futile", "open") for i in getattr(self, name)}
-        return self.family.to_frame().assign(state=[states[i] for i in range(len(self.family))])
 
 
 def until_decided(family: Family, *, rounds_left: int, width: float | None = None) -> Progress:

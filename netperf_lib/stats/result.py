@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,11 @@ import numpy.typing as npt
 from ..errors import StatsError
 from ..metrics import METRICS, format_value
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 Floats = npt.NDArray[np.float64]
 
 
 class Shown:
-    """A finding in words, and its form as a table, as JSON, and as a cell of a notebook."""
+    """A finding in words, as JSON, and as a cell of a notebook."""
 
     __slots__ = ()
     warnings: tuple[str, ...] = ()
@@ -40,23 +37,14 @@ class Shown:
         """Every field and the words, as JSON types; values that are not finite are None."""
         return {f.name: plain(getattr(self, f.name)) for f in fields(cast(Any, self))} | {"words": self.words}
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table; of a single statement, one row."""
-        import pandas as pd
-
-        return pd.DataFrame([{k: v for k, v in self.to_dict().items() if not isinstance(v, dict | list)}])
-
     def __repr__(self) -> str:
         notes = "".join(f"\n  ! {w}" for w in self.warnings)
         return f"{type(self).__name__}: {self.words}" + (f"\n  {self.basis}" if self.basis else "") + notes
 
     def _repr_html_(self) -> str:
-        table = self.to_frame()
-        rows = table.to_html(index=False, float_format="{:.4g}".format, na_rep="–") if len(table) > 1 else ""
         notes = "".join(f"<li>{escape(w)}</li>" for w in self.warnings)
-        return f"<p><strong>{escape(self.words)}</strong><br><small>{escape(self.basis)}</small></p>{rows}" + (
-            f"<ul>{notes}</ul>" if notes else ""
-        )
+        words = f"<strong>{escape(self.words)}</strong><br><small>{escape(self.basis)}</small>"
+        return f"<p>{words}</p>" + (f"<ul>{notes}</ul>" if notes else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

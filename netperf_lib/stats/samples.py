@@ -51,6 +51,7 @@ ZERO = 100.0
 PLACINGS = 22
 """Placings needed without a far one: if one in ten lands elsewhere, that is then missed in a tenth of the cases."""
 FAR_PLACING = math.log(1.25)
+UNPAIRED = "unblocked: any drift between the two sides' measurements is part of the difference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,7 +416,7 @@ def _comparison(
     if data.units == 1 and data.d.size >= 6 and lag1_p(data.d[None, :])[0] < max(0.01 / size, 4e-4):
         warnings.append(f"neighbouring {unit}s resemble each other: another hour may differ from those measured")
     if data.unblocked is not None:
-        warnings.append("unblocked: any drift between the two sides' measurements is part of the difference")
+        warnings.append(UNPAIRED)
     if not s.declared:
         reason = reason if verdict == Verdict.NONE and s.good is not None else ""
         verdict, more = Verdict.NONE if not n else Verdict.EXPLORATORY, 0

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import StatsError
 from ..metrics import ALPHA, plural
 from .intervals import Rounds, rounds_required
 from .median_ci import Level, level
-from .result import Floats, Result, check_share, percent, value_words
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .result import Floats, Result, check_share, numbers, percent, value_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -60,13 +57,6 @@ class Streams(Result):
             )
         return text
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row per number of streams."""
-        import pandas as pd
-
-        rows = [(k, v.median, v.low, v.high, v.n, v.confidence) for k, v in self.levels.items()]
-        return pd.DataFrame(rows, columns=["streams", "median", "low", "high", "n", "confidence"])
-
 
 def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, int]:
     """Index of the smallest level shown to reach `share` of every other one, and of the one with the highest median.
@@ -89,7 +79,7 @@ def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, i
 
 
 def streams(
-    throughput: pd.DataFrame | Mapping[int, Sequence[float]],
+    throughput: Mapping[int, npt.ArrayLike],
     *,
     share: float = 0.95,
     alpha: float = ALPHA,
@@ -100,9 +90,8 @@ def streams(
 
     Parameters
     ----------
-    throughput : DataFrame or mapping, shape (rounds, levels)
-        Bits per second by round; columns (or keys) are numbers of streams. Rounds with a missing level are left out
-        and counted.
+    throughput : mapping of int to array_like, shape (rounds,)
+        Number of streams to bits per second by round. Rounds with a missing level (NaN) are left out and counted.
     share : float, default 0.95
         Share of the best that is enough.
     alpha : float, default 0.05
@@ -115,7 +104,7 @@ def streams(
     Raises
     ------
     StatsError
-        No number of streams, or values that are not a throughput.
+        No number of streams, numbers of rounds that differ, or values that are not a throughput.
 
     Examples
     --------
@@ -124,53 +113,36 @@ def streams(
     """
     check_share(share, "share")
     check_share(alpha, "alpha", below=0.25)
-    data = _by_streams(throughput)
-    complete = data.dropna()
-    dropped = len(data) - len(complete)
+    counts = sorted(throughput)
+    columns = [numbers(throughput[k], f"throughput of {plural(k, 'stream')}") for k in counts]
+    if len({x.size for x in columns}) != 1 or not columns[0].size:
+        raise StatsError("give a throughput for each round at every number of streams; NaN where it is missing")
+    rates = np.column_stack(columns)
+    if (rates <= 0).any():
+        raise StatsError("throughput must be above zero; a failed run is a missing value")
+    complete = rates[np.isfinite(rates).all(axis=1)]
+    dropped = len(rates) - len(complete)
     warnings = [f"{plural(dropped, 'round')} left out: a number of streams is missing"] if dropped else []
-    counts = [int(c) for c in data.columns]
-    place, best, reason = _enough(data, share, alpha)
-    enough = None if place is None else counts[place]
-    if enough is not None and counts[best] == max(counts) and enough == max(counts) and len(counts) > 1:
-        warnings.append(f"the best is the largest number measured ({max(counts)}): more streams may still be faster")
+    need, enough = rounds_required(2 * alpha, max(1, len(counts) - 1)), None
+    best = counts[int(np.argmax(np.nanmedian(rates, axis=0)))]
+    reason = f"{plural(len(complete), 'whole round')}, at least {need} are needed ({need - len(complete)} more)"
+    if len(complete) >= need:
+        place, top = saturation(complete, share, alpha)
+        best, enough = counts[top], None if place is None else counts[place]
+        reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(complete), 'round')}"
+    if enough == best == max(counts) and len(counts) > 1:
+        warnings.append(f"the best is the largest number measured ({best}): more streams may still be faster")
+    levels = {k: level(x, metric=metric) for k, x in zip(counts, columns, strict=True)}
     return Streams(
         enough=enough,
-        best=counts[best],
+        best=best,
         share=share,
-        levels={k: level(data[k].to_numpy(), metric=metric) for k in counts},
-        advertised=level(data[counts[best]].to_numpy() / advertised_bps) if advertised_bps else None,
-        reason=reason,
+        levels=levels,
+        advertised=level(columns[counts.index(best)] / advertised_bps) if advertised_bps else None,
+        reason="" if enough is not None else reason,
         n=len(complete),
         confidence=1 - alpha,
         method="one-sided signed-rank bounds against every other number of streams, by round",
         assumptions=("rounds are independent blocks", "all numbers of streams are measured in every round"),
         warnings=tuple(warnings),
     )
-
-
-def _enough(data: pd.DataFrame, share: float, alpha: float) -> tuple[int | None, int, str]:
-    """Return the places of the number of streams that is enough and of the best, and why none is enough."""
-    rates = data.dropna().to_numpy(dtype=float)
-    need = rounds_required(2 * alpha, max(1, rates.shape[1] - 1))
-    if len(rates) < need:
-        reason = f"{plural(len(rates), 'whole round')}, at least {need} are needed ({need - len(rates)} more)"
-        return None, int(np.argmax(data.median().to_numpy())), reason
-    place, best = saturation(rates, share, alpha)
-    reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(rates), 'round')}"
-    return place, best, reason if place is None else ""
-
-
-def _by_streams(throughput: pd.DataFrame | Mapping[int, Sequence[float]]) -> pd.DataFrame:
-    """Return the throughput with its numbers of streams in order."""
-    import pandas as pd
-
-    data = (throughput if isinstance(throughput, pd.DataFrame) else pd.DataFrame(dict(throughput))).astype(float)
-    try:
-        data.columns = pd.Index([int(c) for c in data.columns])
-    except (TypeError, ValueError):
-        raise StatsError(f"columns must be numbers of streams; got {list(data.columns)!r}") from None
-    if data.empty:
-        raise StatsError("no throughput at any number of streams")
-    if (data <= 0).any(axis=None):
-        raise StatsError("throughput must be above zero; a failed run is a missing value")
-    return data.sort_index(axis=1)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
 from ..errors import StatsError
 from ..metrics import plural
 from .result import Floats, Result, percent
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -67,14 +64,6 @@ class Warmup(Result):
         """What the statement rests on, in a line."""
         return f"{plural(self.n, 'run')}, {self.method}"
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row per condition, with the start of its steady part and its later change."""
-        import pandas as pd
-
-        return pd.DataFrame(
-            [{"condition": k, "steady_from_s": v, "change": self.moving.get(k)} for k, v in self.cuts.items()]
-        )
-
 
 def mser(curve: Floats) -> int:
     """How many points to leave out at the start of a curve of even steps, at most half of them.
@@ -96,12 +85,7 @@ def mser(curve: Floats) -> int:
     return int(np.flatnonzero(error <= 2 * error.min())[0])
 
 
-def warmup(
-    intervals: pd.DataFrame,
-    conditions: Mapping[str, Any] | pd.Series[Any] | None = None,
-    *,
-    extra_s: float = 2.0,
-) -> Warmup:
+def warmup(curves: Mapping[str, Sequence[npt.ArrayLike]], *, extra_s: float = 2.0) -> Warmup:
     """Find one common cut for the start of all runs.
 
     Two conditions with the same plateau and different ramps differ falsely when the ramp is left in, and when each is
@@ -109,126 +93,87 @@ def warmup(
 
     Parameters
     ----------
-    intervals : DataFrame
-        The table of intervals: `run_id`, `start_s`, `throughput_bps`; `stream` -1 (the sum) is used where there is one,
-        and the streams are added up where there is not.
-    conditions : mapping or Series, optional
-        run_id to the name of its condition; default: the column `condition`, or all runs are of one condition.
+    curves : mapping of str to sequence of array_like, shape (intervals, 3)
+        Condition to its runs; the rows of a run are its intervals in time order: start and end in seconds, and the
+        value, such as the throughput.
     extra_s : float
         Seconds beyond the longest warm-up, where there is one.
 
     Raises
     ------
     StatsError
-        The table lacks a column, or has no value.
+        There is no value, or a run that is not such an array.
 
     Notes
     -----
     `mser` on the mean curve of each condition.
+
+    Examples
+    --------
+    >>> run = [[t, t + 1, 1e9 if t > 2 else 4e8] for t in range(20)]
+    >>> npl.stats.warmup({"ppg": [run] * 6}, extra_s=0).cut_s
+    3.0
     """
-    data, warnings = _by_condition(intervals, conditions)
+    runs = {name: [_run(run) for run in every] for name, every in curves.items() if len(every)}
+    if not runs:
+        raise StatsError("no run has a value: nothing to find the warm-up in")
     cuts: dict[str, float] = {}
     lengths = []
     single = False
-    for condition, part in data.groupby("condition", sort=False):
-        starts, means = _curve(part)
+    for condition, every in runs.items():
+        starts, means = _curve(every)
         # a run of a single interval is as long as that interval
-        step = float(np.median(np.diff(starts))) if starts.size > 1 else round(float(part["length_s"].median()), 2)
+        first = float(np.median([run[0, 1] - run[0, 0] for run in every]))
+        step = float(np.median(np.diff(starts))) if starts.size > 1 else round(first, 2)
         single |= starts.size < 2
         cut = mser(means)
-        cuts[str(condition)] = float(starts[cut] - starts[0]) if cut else 0.0
+        cuts[condition] = float(starts[cut] - starts[0]) if cut else 0.0
         lengths.append(float(starts[-1] - starts[0] + step))
     measured, duration = max(cuts.values()), min(lengths)
     # as far beyond a warm-up as requested, while half of the run is left
     cut_s = max(measured, min(measured + extra_s, duration / 2)) if measured else 0.0
-    moving = _moving(data, cut_s, len(cuts))
-    if measured >= duration / 2:
-        warnings.append("the cut reaches half the run")
+    moving = {name: by for name, every in runs.items() if (by := _moving(every, cut_s, len(runs)))}
     return Warmup(
         cut_s=cut_s,
         cuts=cuts,
         duration_s=duration,
         flagged=measured >= duration / 2 or bool(moving) or single,
         moving=moving,
-        n=int(data["run_id"].nunique()),
+        n=sum(map(len, runs.values())),
         confidence=0.0,
         method=f"MSER on the mean curve of each condition, the longest and {extra_s:g} s more",
         assumptions=("runs of a condition warm up alike", "the second half of a run is steady"),
-        warnings=tuple(warnings),
+        warnings=("the cut reaches half the run",) if measured >= duration / 2 else (),
     )
 
 
-def _by_condition(intervals: pd.DataFrame, conditions: Any) -> tuple[pd.DataFrame, list[str]]:
-    """Sums of the intervals with the condition of each, and a warning if runs have none."""
-    data = _sums(intervals)
-    if conditions is not None:
-        data["condition"] = data["run_id"].map(conditions)
-    elif "condition" in intervals:
-        data["condition"] = data["run_id"].map(dict(zip(intervals["run_id"], intervals["condition"], strict=True)))
-    else:
-        data["condition"] = "all runs"
-    unknown = data["condition"].isna()
-    if unknown.all():
-        raise StatsError("no interval belongs to a condition: nothing to find the warm-up in")
-    lost = plural(int(data.loc[unknown, "run_id"].nunique()), "run")
-    return data[~unknown], [f"{lost} without a condition left out"] if unknown.any() else []
+def _run(rows: npt.ArrayLike) -> Floats:
+    run = np.asarray(rows, dtype=float)
+    if run.ndim != 2 or run.shape[1] != 3 or not len(run) or not np.isfinite(run).all():
+        raise StatsError(f"a run is an array of intervals (start, end, value), all numbers; got shape {run.shape}")
+    return run
 
 
-def _curve(part: pd.DataFrame) -> tuple[Floats, Floats]:
+def _curve(every: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Starts of the intervals of a condition, and the mean of its runs in each."""
-    curve = part.groupby(part["start_s"].round(3), sort=True)["value"].agg(["mean", "size"])
+    rows = np.concatenate(every)
+    starts, which, size = np.unique(rows[:, 0].round(3), return_inverse=True, return_counts=True)
     # the last interval is often short, and only some runs have it
-    curve = curve[curve["size"] >= curve["size"].max() / 2]
-    return curve.index.to_numpy(dtype=float), curve["mean"].to_numpy(dtype=float)
+    usual = size >= size.max() / 2
+    return starts[usual], (np.bincount(which, weights=rows[:, 2]) / size)[usual]
 
 
-def _moving(data: pd.DataFrame, cut_s: float, conditions: int) -> dict[str, float]:
-    """Conditions whose runs still rise or fall after the cut: the second half of each against its first."""
-    moving = {}
-    since = data["start_s"] - data.groupby("run_id")["start_s"].transform("min")
-    for condition, part in data[since >= cut_s - 1e-6].groupby("condition", sort=False):
-        change = []
-        for _, run in part.groupby("run_id", sort=False):
-            v = run["value"].to_numpy(dtype=float)
-            half = v.size // 2
-            if half and (v > 0).all():
-                change.append(math.log(v[half:].mean() / v[:half].mean()))
-        if len(change) < 6 or not any(change):
-            continue
-        by = math.expm1(float(np.median(change)))
-        # few runs cannot reach a small p: then all must move alike
-        alarm = max(0.01 / conditions, 2.0 ** (1 - len(change)))
-        if abs(by) > 0.01 and float(scipy.stats.wilcoxon(change).pvalue) <= alarm + 1e-12:
-            moving[str(condition)] = by
-    return moving
-
-
-def measured_intervals(intervals: pd.DataFrame) -> pd.DataFrame:
-    """Intervals with a throughput, without those that the tool itself omitted."""
-    measured = intervals[intervals["throughput_bps"].notna()]
-    return measured[~measured["omitted"].fillna(False).astype(bool)] if "omitted" in measured else measured
-
-
-def totals(intervals: pd.DataFrame) -> pd.DataFrame:
-    """Intervals that add up to the data of a run: the sums that its tool reported, else those of its streams."""
-    if "stream" not in intervals:
-        return intervals
-    total = intervals["stream"] == -1
-    return intervals[total | ~intervals["run_id"].isin(intervals.loc[total, "run_id"])]
-
-
-def _sums(intervals: pd.DataFrame) -> pd.DataFrame:
-    """One row per run and interval: the sum of all streams, without what the tool itself omitted."""
-    missing = {"run_id", "start_s", "throughput_bps"} - set(intervals.columns)
-    if missing:
-        raise StatsError(f"the table of intervals has no column {', '.join(sorted(missing))}")
-    data = totals(measured_intervals(intervals))
-    if data.empty:
-        raise StatsError("the table of intervals holds no throughput_bps")
-    ends = data["end_s"] if "end_s" in data else data["start_s"] + 1.0
-    data = data.assign(length_s=(ends - data["start_s"]).astype(float), start_s=data["start_s"].astype(float))
-    keys = ["run_id", "start_s"]
-    data = data.groupby(keys, sort=True, as_index=False).agg(
-        value=("throughput_bps", "sum"), length_s=("length_s", "max")
-    )
-    return data.assign(value=data["value"].astype(float))
+def _moving(every: Sequence[Floats], cut_s: float, conditions: int) -> float:
+    """By how much the runs still rise or fall after the cut: the second half of each against its first; 0 for not."""
+    change = []
+    for run in every:
+        v = run[run[:, 0] - run[0, 0] >= cut_s - 1e-6, 2]
+        half = v.size // 2
+        if half and (v > 0).all():
+            change.append(math.log(v[half:].mean() / v[:half].mean()))
+    if len(change) < 6 or not any(change):
+        return 0.0
+    by = math.expm1(float(np.median(change)))
+    # few runs cannot reach a small p: then all must move alike
+    alarm = max(0.01 / conditions, 2.0 ** (1 - len(change)))
+    return by if abs(by) > 0.01 and float(scipy.stats.wilcoxon(change).pvalue) <= alarm + 1e-12 else 0.0

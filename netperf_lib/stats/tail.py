@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,6 @@ from ..tools.parsed import Percentile
 from .comparison import About, Comparison
 from .result import Result
 from .samples import compare_samples
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FEW = 10
 """A percentile with fewer packets beyond it is not yet a property of the network."""
@@ -123,17 +120,6 @@ class Quantiles(Result):
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self.comparisons)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row per percentile."""
-        import pandas as pd
-
-        rows = [
-            (p, c.verdict, c.ratio, c.low, c.high, c.n, k, p in self.flagged, c.words)
-            for p, k, c in zip(self.percentiles, self.beyond, self.comparisons, strict=True)
-        ]
-        heads = ["percentile", "verdict", "ratio", "low", "high", "n", "beyond", "flagged", "words"]
-        return pd.DataFrame(rows, columns=heads)
 
 
 def name_of(percentile: float) -> str:

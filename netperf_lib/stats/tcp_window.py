@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,8 @@ from ..errors import StatsError
 from ..metrics import ALPHA, format_value, plural
 from .comparison import Comparison
 from .median_ci import Level, level
-from .result import Floats, Result, Shown, percent, value_words
+from .result import Floats, Result, Shown, numbers, percent, value_words
 from .samples import compare_samples
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _PAGE = 4096
 _LARGEST = 2**31 - 1
@@ -161,13 +158,6 @@ class Buffers(Result):
             parts.append(f"the model is not shown to agree with the data at {', '.join(off)}")
         return "; ".join(parts)
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a tidy table: one row per buffer size, measured against predicted."""
-        import pandas as pd
-
-        rows = [(k, c.ratio, c.low, c.high, c.n, c.verdict, c.words) for k, c in self.fits.items()]
-        return pd.DataFrame(rows, columns=["buffer_bytes", "ratio", "low", "high", "n", "verdict", "words"])
-
 
 def window_fit(x: Floats, y: Floats) -> tuple[float, float]:
     """Fit y = min(cap, eta + x), all logs: the best of all splits into points limited by the window and by the cap.
@@ -192,14 +182,27 @@ def window_fit(x: Floats, y: Floats) -> tuple[float, float]:
     return best[1], best[2]
 
 
-def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = ALPHA) -> Buffers:
+def buffers(
+    windows: npt.ArrayLike,
+    throughput: npt.ArrayLike,
+    rtt_us: npt.ArrayLike,
+    rounds: npt.ArrayLike,
+    *,
+    streams: npt.ArrayLike = 1,
+    margin: float = 0.1,
+    alpha: float = ALPHA,
+) -> Buffers:
     """Compare the bandwidth-delay product model with measured throughput.
 
     Parameters
     ----------
-    runs : DataFrame
-        One row per run: `tcp_buffer_bytes`, `throughput_bps`, `rtt_loaded_us` and (`deployment`, `round`); several
-        buffer sizes in each round. Where there is a column `streams`, the windows of a run's streams add up.
+    windows, throughput, rtt_us : array_like, shape (runs,)
+        Buffer size of each run in bytes, its throughput in bits per second, and its round-trip time under load in
+        microseconds. Runs that lack one of them are left out and counted.
+    rounds : array_like of int, shape (runs,)
+        Round of each run; with several buffer sizes in each.
+    streams : array_like, shape (runs,), default 1
+        Parallel streams, whose windows add up.
     margin : float, default 0.1
         The model agrees with the data when measured / predicted is equivalent to 1 within this margin.
     alpha : float, default 0.05
@@ -208,60 +211,51 @@ def buffers(runs: pd.DataFrame, *, margin: float = 0.1, alpha: float = ALPHA) ->
     Raises
     ------
     StatsError
-        A column is missing, or fewer than two buffer sizes have values.
+        Arrays of different length, or fewer than two buffer sizes with values.
 
     Notes
     -----
     eta and cap are fitted in each round and then given as levels over the rounds: a fit over all runs at once would
     take runs of one round as independent.
+
+    Examples
+    --------
+    >>> sizes, rounds = np.tile([2**20, 2**22, 2**24], 8), np.repeat(np.arange(8), 3)
+    >>> rates = np.minimum(1e9, 0.5 * sizes * 8 / 0.02)
+    >>> npl.stats.buffers(sizes, rates, np.full(24, 20_000), rounds).eta.median
+    0.5
     """
-    data = _windows(runs)
-    complete = data.dropna()
-    complete = complete[(complete[["window", "rate", "rtt"]] > 0).all(axis=1)]
-    dropped = len(data) - len(complete)
-    sizes = np.unique(complete["window"].to_numpy())
+    columns = [numbers(v, w) for v, w in ((windows, "windows"), (throughput, "throughput"), (rtt_us, "rtt_us"))]
+    every = np.asarray(rounds)
+    if len({*(x.size for x in columns), every.size}) > 1:
+        raise StatsError("windows, throughput, rtt_us and rounds must have one value per run")
+    many = np.broadcast_to(np.asarray(streams, dtype=float), every.shape)
+    ok = np.logical_and.reduce([np.isfinite(x) & (x > 0) for x in columns])
+    size, rate, rtt, block = (x[ok] for x in (*columns, every))
+    sizes, numbers_of_rounds = np.unique(size), np.unique(block)
     if sizes.size < 2:
         raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes.size}")
-    x = np.log((8e6 * complete["window"] * complete["streams"] / complete["rtt"]).to_numpy())
-    y = np.log(complete["rate"].to_numpy())
-    blocks = complete["block"].to_numpy()
-    rounds = np.unique(blocks)
-    fitted = np.array([window_fit(x[blocks == b], y[blocks == b]) for b in rounds])
-    fits = _held_out(x, y, blocks, rounds, complete["window"].to_numpy(), fitted, margin, alpha)
+    x, y = np.log(8e6 * size * many[ok] / rtt), np.log(rate)
+    fitted = np.array([window_fit(x[block == b], y[block == b]) for b in numbers_of_rounds])
+    fits = _held_out(x, y, block, numbers_of_rounds, size, fitted, margin, alpha)
     # a limit counts when most rounds show it
     eta, cap = (
         level(np.exp(column[np.isfinite(column)])) if np.isfinite(column).mean() > 0.5 else None
         for column in (fitted[:, 0], fitted[:, 1])
     )
+    dropped = int((~ok).sum())
     return Buffers(
         eta=eta,
         cap=cap,
         fits=fits,
-        rtt_us=float(complete["rtt"].median()),
+        rtt_us=float(np.median(rtt)),
         equivalent=all(c.verdict == "equivalent" for c in fits.values()),
-        n=rounds.size,
+        n=numbers_of_rounds.size,
         confidence=min(v.confidence for v in (eta, cap) if v is not None),
         method="bandwidth-delay product fitted by round; each round predicted from the others",
         assumptions=("rounds are independent blocks", "the round-trip time is the one under load"),
         warnings=(f"{plural(dropped, 'run')} left out: buffer, throughput or RTT is missing",) if dropped else (),
     )
-
-
-def _windows(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return window, rate, round-trip time, streams and block of each run that is ok."""
-    import pandas as pd
-
-    columns = {"tcp_buffer_bytes": "window", "throughput_bps": "rate", "rtt_loaded_us": "rtt"}
-    if missing := [c for c in columns if c not in runs]:
-        raise StatsError(f"the table has no column {', '.join(missing)}")
-    keys = [c for c in ("deployment", "round") if c in runs]
-    if not keys:
-        raise StatsError("the table needs a column round: the model is fitted in each round")
-    usable = runs if "status" not in runs else runs[runs["status"] == "ok"]
-    data: pd.DataFrame = usable[list(columns)].rename(columns=columns).apply(pd.to_numeric).astype(float)
-    data["block"] = usable.groupby(keys, sort=True).ngroup()
-    data["streams"] = usable["streams"].astype(float).fillna(1.0) if "streams" in usable else 1.0
-    return data
 
 
 def _held_out(

@@ -19,7 +19,6 @@ import netperf_lib as npl
 from netperf_lib.data import files, logs
 from netperf_lib.data.imports import import_logs, labels_template, overview, understand, usable
 from netperf_lib.errors import StoreError, UsageError
-from netperf_lib.questions.before_after import BeforeAfter
 from netperf_lib.questions.compare import compare
 from netperf_lib.reporting import explorer
 from netperf_lib.tools.parsed import ParsedRun
@@ -412,13 +411,12 @@ def test_a_folder_of_logs_goes_to_a_pdf_in_one_command(
 def test_raw_logs_are_compared_without_an_import(tmp_path: Path) -> None:
     before, after = own_logs(tmp_path / "before"), own_logs(tmp_path / "after", 1.3)
     found = compare(str(before), str(after), pattern=OWN, margin=0.1)
-    assert isinstance(found, BeforeAfter)
-    assert {r.condition: str(r.comparison.verdict) for r in found} == {
+    assert {c.context: str(c.verdict) for c in found} == {
         "rack far": "equivalent",
         "rack near": "worse",
     }
     kept = import_logs(before, pattern=OWN, into=tmp_path / "kept")
-    assert "1 worse" in compare(kept, after, pattern=OWN, margin=0.1).words
+    assert "1 worse" in compare(kept, after, pattern=OWN, margin=0.1).summary
     assert sorted(p.name for p in tmp_path.iterdir()) == ["after", "before", "kept"]
     both = compare(before, by="rack", metric="latency_oneway_us", pattern=OWN)
     assert {c.verdict for c in both} == {"exploratory"}

@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -20,8 +21,7 @@ from netperf_lib.data.load import Results, read
 from netperf_lib.errors import UsageError
 from netperf_lib.metrics import format_value
 from netperf_lib.questions import gate
-from netperf_lib.questions.before_after import BeforeAfter, before_after
-from netperf_lib.questions.compare import compare
+from netperf_lib.questions.compare import between, compare
 from netperf_lib.questions.export import export
 from netperf_lib.questions.judging import judge
 from netperf_lib.questions.lines import lines, markdown, text
@@ -43,17 +43,20 @@ def runs(seed: int, *, scale: float = 1.0, rounds: int = 12, **fixed: object) ->
     return pd.DataFrame(rows)
 
 
-def verdicts(found: BeforeAfter) -> dict[str, str]:
-    return {row.condition: str(row.comparison.verdict) for row in found}
+def before_after(before: pd.DataFrame, after: pd.DataFrame, **options: Any) -> Family:
+    return between({"before": before, "after": after}, **options)
+
+
+def verdicts(found: Family) -> dict[str, str]:
+    return {c.context: str(c.verdict) for c in found}
 
 
 def test_what_changed_and_what_did_not() -> None:
     found = before_after(runs(1), runs(2, scale=1.3), margin=0.1)
     assert verdicts(found) == {"ppg": "worse", "same-zone": "equivalent"}
-    row = found.rows[0]
-    assert row.before.median == pytest.approx(40, rel=0.03)
-    assert row.after.median == pytest.approx(52, rel=0.03)
-    assert row.comparison.low <= 1.3 <= row.comparison.high
+    assert found[0].names == ("after", "before")
+    assert found[0].medians == (pytest.approx(52, rel=0.03), pytest.approx(40, rel=0.03))
+    assert found[0].low <= 1.3 <= found[0].high
     assert "better" in verdicts(before_after(runs(1, scale=1.3), runs(2), margin=0.1)).values()
 
 
@@ -69,27 +72,44 @@ def test_rounds_of_the_two_sides_are_not_paired() -> None:
     for side in (a, b):
         side["latency_oneway_us"] *= drift
     found = before_after(a, b)
-    assert all(row.comparison.high / row.comparison.low > 1.1 for row in found)
+    assert all(c.high / c.low > 1.1 for c in found)
     assert any("not paired" in note for note in found.notes)
 
 
 def test_what_only_one_side_has_is_listed() -> None:
     b = runs(2)
     found = before_after(runs(1), b[b["placement"] == "ppg"])
-    assert [row.condition for row in found] == ["ppg"]
-    assert found.only == (("same-zone",), ())
+    assert [c.context for c in found] == ["ppg"]
+    assert "only in before: same-zone" in found.warnings
 
 
 def test_a_factor_without_a_common_level_is_what_was_changed() -> None:
     found = before_after(runs(1, tcp_buffer_bytes=1 << 20), runs(2, tcp_buffer_bytes=1 << 26))
     assert set(verdicts(found)) == {"ppg", "same-zone"}
-    assert found.changed["tcp_buffer_bytes"] == ("1 MiB TCP buffer", "64 MiB TCP buffer")
+    assert "changed: tcp_buffer_bytes: 1 MiB TCP buffer before, 64 MiB TCP buffer after" in found.warnings
 
 
 def test_one_run_a_side_has_a_value_and_no_verdict() -> None:
     found = before_after(runs(1, rounds=1), runs(2, rounds=1))
     assert set(verdicts(found).values()) == {"no verdict"}
     assert "1 run" in repr(found)
+
+
+def test_the_days_of_both_sides_are_named_where_they_are_known() -> None:
+    first, later = (pd.Timestamp(f"2026-{month}-02", tz="UTC") for month in ("05", "06"))
+    a, b = runs(1).assign(started_utc=first), runs(2).assign(started_utc=later)
+    assert "(2 May 2026 and 2 June 2026)" in before_after(a, b).warnings[0]
+    assert "(both on 2 May 2026)" in before_after(a, b.assign(started_utc=first)).warnings[0]
+
+
+def test_the_senders_throughput_stands_in_where_no_receivers_is_known() -> None:
+    sent = [runs(seed).rename(columns={"latency_oneway_us": "throughput_sent_bps"}) for seed in (1, 2)]
+    assert {c.metric for c in before_after(*sent)} == {"throughput_sent_bps"}
+    both = [side.assign(throughput_bps=side["throughput_sent_bps"]) for side in sent]
+    assert {c.metric for c in before_after(*both)} == {"throughput_bps"}
+    assert {c.metric for c in before_after(*both, metric="throughput_sent_bps")} == {"throughput_sent_bps"}
+    with pytest.raises(UsageError, match="did you mean throughput_bps"):
+        before_after(*both, metric="throughput")
 
 
 def test_runs_without_rounds_are_each_on_their_own() -> None:
@@ -108,8 +128,7 @@ def test_nothing_to_compare() -> None:
 def test_slices_of_one_experiment() -> None:
     both = pd.concat([runs(1), runs(2, scale=1.3).assign(deployment=2)])
     found = compare(both, both, where={"deployment": "1"}, where_after={"deployment": "2"})
-    assert isinstance(found, BeforeAfter)
-    assert found.names == ("runs (deployment=1)", "runs (deployment=2)")
+    assert found[0].names == ("runs (deployment=2)", "runs (deployment=1)")
     assert verdicts(found)["ppg"] == "worse"
 
 
@@ -130,20 +149,20 @@ def test_thirty_comparisons_fit_on_a_page_of_80_columns() -> None:
         sides.append(pd.concat(parts, ignore_index=True))
     changed = before_after(*sides, margin=0.1)
     assert len(changed) == 30
-    out = text(lines(changed), notes=changed.notes).splitlines()
+    out = text(lines(changed, two=True), notes=changed.notes).splitlines()
     assert out[0] == "30 compared: 3 worse, 0 better, 27 equivalent, 0 not decided"
     assert len(out) <= 60
     assert max(map(len, out)) <= 80
     verdicts = [line.split()[-1] for line in out if line.endswith(("worse", "equivalent"))]
     assert len(verdicts) == 30
     assert out.index(next(x for x in out if x.endswith("worse"))) < 6
-    table = markdown(lines(changed))
+    table = markdown(lines(changed, two=True))
     assert table.startswith(f"**{out[0]}**")
     assert table.count("\n|") == 32
 
 
 def test_what_is_not_decided_says_its_interval_and_how_many_rounds_would_do() -> None:
-    out = text(lines(before_after(runs(1), runs(2), margin=0.001)))
+    out = text(lines(before_after(runs(1), runs(2), margin=0.001), two=True))
     assert "2 not decided" in out.splitlines()[0]
     assert re.search(r"[+−]?\d+ to [+−]?\d+ %  ~ ", out)
     assert "~: not decided" in out
@@ -159,26 +178,26 @@ def test_everything_for_a_machine_is_json() -> None:
 
 
 def test_a_gate_opens_only_on_verdicts_that_pass() -> None:
-    slower = before_after(runs(1), runs(2, scale=1.3), margin=0.1).family
-    gate.check(before_after(runs(1), runs(2), margin=0.2).family, ["worse"])
+    slower = before_after(runs(1), runs(2, scale=1.3), margin=0.1)
+    gate.check(before_after(runs(1), runs(2), margin=0.2), ["worse"])
     with pytest.raises(gate.GateError, match="ppg"):
         gate.check(slower, ["worse"])
     with pytest.raises(gate.GateError):  # a gate that saw nothing
-        gate.check(before_after(runs(1, protocol="tcp"), runs(2, protocol="udp"), by=["protocol"]).family, ["worse"])
+        gate.check(before_after(runs(1, protocol="tcp"), runs(2, protocol="udp"), by=["protocol"]), ["worse"])
     with pytest.raises(gate.GateError):
-        gate.check(before_after(runs(1, rounds=1), runs(2, rounds=1)).family, ["worse"])
+        gate.check(before_after(runs(1, rounds=1), runs(2, rounds=1)), ["worse"])
 
 
 def test_junit_has_a_case_for_each_comparison() -> None:
-    suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2, scale=1.3), margin=0.1).family, ["worse"]))
+    suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2, scale=1.3), margin=0.1), ["worse"]))
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [case.find("failure") is not None for case in suite.iter("testcase")] == [True, False]
-    suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2), margin=0.001).family))
+    suite = ET.fromstring(gate.junit(before_after(runs(1), runs(2), margin=0.001)))
     assert (suite.get("tests"), suite.get("skipped")) == ("2", "2")  # not decided is not passed
 
 
 def test_a_gate_that_opens_says_what_was_decided() -> None:
-    message = gate.check(before_after(runs(1), runs(2), margin=0.2).family, ["worse"])
+    message = gate.check(before_after(runs(1), runs(2), margin=0.2), ["worse"])
     assert message == "gate: passed, none is worse; 2 compared: 0 worse, 0 better, 2 equivalent, 0 not decided"
 
 

@@ -204,7 +204,7 @@ def test_how_far_runs_of_a_condition_differ() -> None:
 def test_how_many_streams_are_enough() -> None:
     ladder = [runs({"ppg": rate}).assign(streams=k) for k, rate in ((1, 1e9), (2, 2e9), (4, 4e9), (8, 4e9))]
     table = pd.concat([t.assign(run_id=t["run_id"] + f"-{i}") for i, t in enumerate(ladder)], ignore_index=True)
-    assert q.saturation(table)["all runs"].words.startswith("4 streams")
+    assert q.saturation(table)["ppg"].words.startswith("4 streams")
     assert (q.places(table), q.places(runs({"ppg": 1e9, "cross-zone": 1e9}))) == (None, ["ppg", "cross-zone"])
 
 
@@ -226,6 +226,8 @@ def test_a_warm_up_is_found_or_said_to_be_unknown() -> None:
     slow = {0: lambda t: 0.3 if t < 2 else 1.0 + 0.01 * (-1) ** t}
     rows = q.interval_rows(table, intervals(table, 20, streams=slow))
     assert q.warmup_of(rows).cut_s == 2
+    halves = pd.concat([rows.assign(stream=s, throughput_bps=rows["throughput_bps"] / 2) for s in (0, 1)])
+    assert q.warmup_of(halves).cut_s == 2  # streams are added up where their sum is missing
     assert q.warmup_of(rows.iloc[:0]).words == "No tool reported intervals."
     assert q.interval_rows(table.assign(throughput_bps=None), intervals(table)).empty
 
@@ -273,7 +275,7 @@ def test_the_buffer_that_a_path_needs() -> None:
     assert windows.fit.eta is not None
     assert windows.fit.eta.median == pytest.approx(0.5, rel=0.02)
     assert windows.needs["buffer"].tolist() == [pytest.approx(windows.needs["buffer"][0])]
-    assert "For 1 Gbit/s over this path" in windows.settings
+    assert "For 1 Gbit/s over ppg" in windows.settings
     few = q.ask_windows(parts[0].drop(columns="tcp_buffer_bytes").assign(tcp_buffer_bytes=None), 1.0, eta=0.5)
     assert few.fit is None
     assert "needs two buffer sizes" in few.words

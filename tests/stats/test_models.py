@@ -121,12 +121,11 @@ def test_the_shift_function_finds_where_two_distributions_differ():
     a, b = latencies(4), latencies(5)
     a = [np.where(rng.random(x.size) < 0.03, 3 * x, x) for x in a]  # every 33rd packet is held up
     points = (1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-    frame = stats.tails(a, b, percentiles=points, margin=0.1).to_frame()
-    assert len(frame) == 11
-    verdicts = dict(zip(frame["percentile"], frame["verdict"], strict=True))
+    found = stats.tails(a, b, percentiles=points, margin=0.1)
+    verdicts = dict(zip(found.percentiles, (c.verdict for c in found), strict=True))
     assert verdicts[50] == "equivalent"
     assert verdicts[99] == "worse"
-    assert bool(frame.loc[frame["percentile"] == 99.99, "flagged"].iloc[0])
+    assert 99.99 in found.flagged
 
 
 def test_percentiles_take_batches_and_refuse_what_is_no_latency():
@@ -143,19 +142,15 @@ def test_percentiles_take_batches_and_refuse_what_is_no_latency():
 # --- warm-up --------------------------------------------------------------------------------------------------------
 
 
-def curves(ramps: dict[str, float], length: int = 40, runs: int = 10, seed: int = 0) -> pd.DataFrame:
+def curves(ramps: dict[str, float], length: int = 40, runs: int = 10, seed: int = 0) -> dict[str, list[np.ndarray]]:
     rng = default_rng(seed)
     t = np.arange(length)
-    rows = []
-    for name, ramp in ramps.items():
-        for r in range(runs):
-            rate = 1e9 * (1 - np.exp(-(t + 0.5) / ramp)) * np.exp(planted.seconds(rng, (length,)))
-            rows += [
-                {"run_id": f"{name}{r}", "condition": name, "stream": -1, "start_s": float(i), "end_s": i + 1.0}
-                | {"throughput_bps": v, "omitted": False}
-                for i, v in zip(t, rate, strict=True)
-            ]
-    return pd.DataFrame(rows)
+
+    def run(ramp: float) -> np.ndarray:
+        rate = 1e9 * (1 - np.exp(-(t + 0.5) / ramp)) * np.exp(planted.seconds(rng, (length,)))
+        return np.column_stack([t, t + 1.0, rate])
+
+    return {name: [run(ramp) for _ in range(runs)] for name, ramp in ramps.items()}
 
 
 def test_one_common_cut_for_all_conditions():
@@ -164,8 +159,6 @@ def test_one_common_cut_for_all_conditions():
     assert found.cuts["short"] < found.cuts["long"]
     assert found.cut_s == found.cuts["long"] + 2
     assert not found.flagged
-    assert stats.warmup(data.drop(columns="condition"), {r: r[:-1] for r in data["run_id"]}).cuts == found.cuts
-    assert found.to_frame().set_index("condition")["steady_from_s"].to_dict() == found.cuts
 
 
 def test_runs_that_never_become_steady_are_flagged():
@@ -187,23 +180,16 @@ def test_what_is_said_of_a_warm_up_is_what_was_measured(extra_s: float) -> None:
     assert f"warm-up takes {ramp.cuts['long']:g} s" in ramp.words
 
 
-def test_streams_are_added_up_where_their_sum_is_missing():
-    data = curves({"a": 0.2}, runs=2)
-    halves = pd.concat([data.assign(stream=s, throughput_bps=data["throughput_bps"] / 2) for s in (0, 1)])
-    assert stats.warmup(halves, dict.fromkeys(data["run_id"], "a")).cuts == stats.warmup(data).cuts
-
-
 def test_the_cut_of_a_curve_without_noise_is_exact():
     assert mser(np.array([0.0] * 5 + [1.0] * 25)) == 5
     assert mser(np.ones(10)) == 0
 
 
 def test_intervals_that_cannot_be_used_are_refused():
-    data = curves({"a": 0.2}, runs=1)
-    with pytest.raises(StatsError, match="no column start_s"):
-        stats.warmup(data.drop(columns="start_s"))
-    with pytest.raises(StatsError, match="holds no throughput_bps"):
-        stats.warmup(data.assign(throughput_bps=None))
+    with pytest.raises(StatsError, match="no run has a value"):
+        stats.warmup({"a": []})
+    with pytest.raises(StatsError, match="start, end, value"):
+        stats.warmup({"a": [[[0.0, 1.0]]]})
 
 
 # --- streams --------------------------------------------------------------------------------------------------------
@@ -211,12 +197,12 @@ def test_intervals_that_cannot_be_used_are_refused():
 COUNTS = np.array([1, 2, 4, 8, 16, 32, 64])
 
 
-def scaling(rounds: int = 12, seed: int = 0, **law: float) -> pd.DataFrame:
+def scaling(rounds: int = 12, seed: int = 0, **law: float) -> dict[int, np.ndarray]:
     rng = default_rng(seed)
     rates = planted.law(COUNTS, **law) * np.exp(
         planted.drift(rng, 1, rounds).T + 0.02 * rng.standard_normal((rounds, 7))
     )
-    return pd.DataFrame(rates, columns=COUNTS)
+    return dict(zip(COUNTS.tolist(), rates.T, strict=True))
 
 
 def test_how_many_streams_are_enough():
@@ -224,47 +210,50 @@ def test_how_many_streams_are_enough():
     assert found.enough == 16  # 16 streams carry 3.77 Gbit/s, 32 the most, 3.90
     assert 0.3 < found.advertised.low < found.advertised.high < 0.5
     assert "16 streams reach 95 % of the best throughput" in found.words
-    assert list(found.to_frame()["streams"]) == list(COUNTS)
+    assert list(found.levels) == list(COUNTS)
 
 
 def test_the_largest_number_may_not_be_the_best():
     rates = 1e9 * COUNTS * np.exp(0.001 * default_rng(1).standard_normal((10, 7)))
-    found = stats.streams(pd.DataFrame(rates, columns=COUNTS))
+    found = stats.streams(dict(zip(COUNTS.tolist(), rates.T, strict=True)))
     assert found.enough == 64
     assert any("may still be faster" in w for w in found.warnings)
 
 
 def test_few_rounds_of_streams_are_refused_and_missing_ones_counted():
     data = scaling(8)
-    data.iloc[2, 3] = np.nan
+    data[8][2] = np.nan
     found = stats.streams(data)
     assert (found.n, found.enough is not None) == (7, True)
-    data.iloc[4, 3] = np.nan
+    data[8][4] = np.nan
     found = stats.streams(data)
     assert found.enough is None
     assert "6 whole rounds, at least 7 are needed (1 more)" in found.words
     with pytest.raises(StatsError, match="above zero"):
         stats.streams({1: [0.0] * 8, 2: [1.0] * 8})
-    with pytest.raises(StatsError, match="numbers of streams"):
-        stats.streams(pd.DataFrame({"one": [1.0]}))
+    with pytest.raises(StatsError, match="for each round at every number of streams"):
+        stats.streams({1: [1e9, 1e9], 2: [1e9]})
 
 
 # --- buffers --------------------------------------------------------------------------------------------------------
 
 
-def paths(rounds: int = 12, seed: int = 0, eta: float = 0.48, cap: float = 3e9, odd: float = 1.0) -> pd.DataFrame:
+def paths(
+    rounds: int = 12, seed: int = 0, eta: float = 0.48, cap: float = 3e9, odd: float = 1.0, sizes: int = 6
+) -> tuple[np.ndarray, ...]:
+    """Window, throughput, round-trip time and round of each run."""
     rng = default_rng(seed)
     rows = []
     for r in range(rounds):
-        for size in 2 ** np.arange(16, 28, 2):
+        for size in 2 ** np.arange(16, 16 + 2 * sizes, 2):
             rtt = 30_000 * np.exp(0.02 * rng.standard_normal())
             rate = min(cap, eta * 8e6 * size / rtt) * np.exp(0.02 * rng.standard_normal())
-            rows.append((r, size, rtt, rate * (odd if size == 2**20 else 1)))
-    return pd.DataFrame(rows, columns=["round", "tcp_buffer_bytes", "rtt_loaded_us", "throughput_bps"])
+            rows.append((size, rate * (odd if size == 2**20 else 1), rtt, r))
+    return tuple(np.array(rows).T)
 
 
 def test_the_buffer_model_finds_what_was_planted():
-    found = stats.buffers(paths(seed=2))
+    found = stats.buffers(*paths(seed=2))
     assert found.eta.low < 0.48 < found.eta.high
     assert found.cap.low < 3e9 < found.cap.high
     assert found.equivalent
@@ -275,21 +264,21 @@ def test_the_buffer_model_finds_what_was_planted():
 
 
 def test_a_model_that_does_not_fit_is_not_called_equivalent():
-    found = stats.buffers(paths(odd=0.6))
+    found = stats.buffers(*paths(odd=0.6))
     assert not found.equivalent
     assert "not shown to agree with the data at 1 MiB" in found.words
 
 
 def test_a_limit_that_was_not_reached_is_not_claimed():
-    assert stats.buffers(paths(cap=1e15)).cap is None
-    assert stats.buffers(paths(cap=1e6)).eta is None
+    assert stats.buffers(*paths(cap=1e15)).cap is None
+    assert stats.buffers(*paths(cap=1e6)).eta is None
 
 
 def test_buffers_that_cannot_be_judged_are_refused():
-    with pytest.raises(StatsError, match="no column rtt_loaded_us"):
-        stats.buffers(paths().drop(columns="rtt_loaded_us"))
+    with pytest.raises(StatsError, match="one value per run"):
+        stats.buffers([1e6, 2e6], [1e9], [1e4], [1])
     with pytest.raises(StatsError, match="two buffer sizes"):
-        stats.buffers(paths().query("tcp_buffer_bytes == 65536"))
+        stats.buffers(*paths(sizes=1))
     with pytest.raises(StatsError, match="several streams"):
         stats.buffer_needed(400e9, 200_000)
     with pytest.raises(StatsError, match="rtt_us must be above zero"):
@@ -404,14 +393,14 @@ def test_clean_series_that_are_looked_at_together_raise_no_alarm():
     assert np.mean([not all(report) for report in together]) <= 0.1
 
 
-def test_every_result_shows_itself_as_a_table_as_json_and_in_a_notebook():
+def test_every_result_shows_itself_as_json_and_in_a_notebook():
     runs = measured(12)
     results = [
         stats.level([1.0, 2.0, 3.0]),
         stats.diagnose(np.arange(12.0)),
         stats.warmup(curves({"short": 0.2, "long": 3.0}, runs=2)),
         stats.streams(scaling(12)),
-        stats.buffers(paths()),
+        stats.buffers(*paths()),
         stats.buffer_needed(1e9, 1000),
         stats.rounds_needed(0.02, difference=0.2),
         stats.until_decided(looked(runs), rounds_left=3),
@@ -420,8 +409,6 @@ def test_every_result_shows_itself_as_a_table_as_json_and_in_a_notebook():
         stats.tails(latencies(1), latencies(2)),
     ]
     for found in results:
-        frame = found.to_frame()
-        assert len(frame)
         assert json.loads(json.dumps(found.to_dict(), allow_nan=False))
         assert found.words.splitlines()[0] in repr(found)
         assert "<" in found._repr_html_()
@@ -440,9 +427,7 @@ def test_diagnosis_of_ties_and_short_series_does_not_crash(values):
 
 
 def test_runs_of_one_interval_are_as_long_as_it() -> None:
-    ends = {"short": [1.0], "long": [1.0, 2.0]}
-    rows = [(f"{c}-{r}", c, e - 1, e, 1e9) for c, e_s in ends.items() for r in range(6) for e in e_s]
-    table = pd.DataFrame(rows, columns=["run_id", "condition", "start_s", "end_s", "throughput_bps"])
-    found = stats.warmup(table)
+    second = [0.0, 1.0, 1e9]
+    found = stats.warmup({"short": [[second]] * 6, "long": [[second, [1.0, 2.0, 1e9]]] * 6})
     assert found.duration_s == 1.0
     assert found.words.startswith("the runs (1 s) are too short")
