@@ -3,7 +3,7 @@
 ``import netperf_lib as npl; exp = npl.read("results/lab")``
 
 About twenty names do the work; the rest is in `npl.stats` (arrays), `npl.plots`, `npl.questions`,
-`npl.hosts`, `npl.fleet` (many experiments) and `npl.workshop`.
+`npl.hosts` and `npl.workshop`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,13 @@ from .errors import unknown
 
 __version__ = "0.1.0"
 
-# Parts that lie inside of another part.
-_INSIDE = {"fleet": "questions.fleet", "workshop": "reporting.workshop"}
-
 # `__init__.pyi` says where each name is. It is imported when first used, so that the command line answers at once.
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _INSIDE:
-        return import_module(f".{_INSIDE[name]}", __name__)
+    if name == "workshop":  # it lies inside of another part
+        return import_module(".reporting.workshop", __name__)
     if name in __all__:
         return _attribute(name)
     raise unknown(__name__, name, __all__)

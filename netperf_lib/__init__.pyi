@@ -21,7 +21,6 @@ from .pipeline import down as down
 from .pipeline import plan as plan
 from .pipeline import run as run
 from .pipeline import up as up
-from .questions import fleet as fleet
 from .questions.compare import compare as compare
 from .questions.export import export as export
 from .questions.limits import limits as limits

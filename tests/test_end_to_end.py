@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import netperf_lib as npl
+from netperf_lib.data.attached import attached
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import LabError
 from netperf_lib.hosts.lab.requirements import check
@@ -81,7 +82,7 @@ def test_every_trial_became_a_run_with_its_raw_logs(measured: Store) -> None:
     good = runs[runs["status"] == "ok"]
     assert good.groupby("placement")["round"].nunique().to_dict() == dict.fromkeys([p for _, p, _ in SERVERS], 8)
     assert (good["latency_oneway_us"] > 0).all()
-    assert "Emulated" in runs.attrs["notice"]
+    assert "Emulated" in (attached(runs).notice or "")
     for run_id in runs["run_id"]:
         held = {p.name for p in (measured.path / "raw" / run_id).iterdir()}
         assert {"run.json", "client.out", "client.err", "server.out", "server.err"} <= held

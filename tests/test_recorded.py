@@ -12,6 +12,7 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.attached import attached
 from netperf_lib.data.layout import Store
 from netperf_lib.hosts.lab.topology import Options
 
@@ -49,7 +50,7 @@ def test_its_tables_say_what_its_raw_logs_say(recorded: Path) -> None:
 
 
 def test_it_is_labelled_as_an_emulation(recorded: Path) -> None:
-    assert "Emulated hosts" in npl.load(recorded).attrs["notice"]
+    assert "Emulated hosts" in attached(npl.load(recorded)).notice
 
 
 def test_its_verdicts_do_not_contradict_the_delays_that_the_lab_was_given(recorded: Path) -> None:

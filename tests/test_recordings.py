@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.attached import attached
 from netperf_lib.questions.lead import opening
 
 from .recordings import FOLDER, NOTICE, write
@@ -30,7 +31,7 @@ def test_they_are_made_again_to_the_value(tmp_path: Path) -> None:
 def test_each_is_small_labelled_and_has_its_answer(name: str) -> None:
     folder = FOLDER / name
     assert sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) < 300_000
-    assert npl.load(folder).attrs["notice"] == NOTICE
+    assert attached(npl.load(folder)).notice == NOTICE
     assert ANSWERS[name] in str(opening(folder))
 
 

@@ -32,6 +32,7 @@ from ..metrics import metric, plural, to_bytes
 from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import logs
+from .attached import attach
 from .bundle import is_bundle
 from .files import Location, is_url, sha256_of
 from .layout import IMPORT, RECORD_SCHEMA, RECORDS, Store, experiments, new_record, packed_records
@@ -627,7 +628,7 @@ def read_logs(files: Location | Iterable[Location], *, pattern: str | None = Non
         record = _record("logs", f"{run.name}:{run.index + 1}", run, order)
         rows.append(run_row(record, [run.parsed], None))
     frame = data_frame(runs_table(rows))
-    frame.attrs["notice"] = NOTICE
+    attach(frame, notice=NOTICE)
     return frame
 
 

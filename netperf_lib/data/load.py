@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +17,7 @@ from ..errors import CONTROL, StoreError, UsageError, visible
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
 from ..metrics import METRICS, PAGES
+from .attached import attach, attached, joined
 from .bundle import opened
 from .files import Location, explained, folder
 from .ingest import Part, Tables, current
@@ -114,8 +115,7 @@ class Results:
     @property
     def notice(self) -> str | None:
         """What must be said wherever these data are shown."""
-        notice: str | None = self.runs.attrs.get("notice")
-        return notice
+        return attached(self.runs).notice
 
     def __repr__(self) -> str:
         counts = self.runs["status"].value_counts().to_dict()
@@ -168,8 +168,7 @@ class Fleet:
     @property
     def notice(self) -> str | None:
         """What must be said wherever these data are shown."""
-        notice: str | None = self.runs.attrs.get("notice")
-        return notice
+        return attached(self.runs).notice
 
     def __repr__(self) -> str:
         return f"<{self.path}: {len(self)} experiments: {', '.join(e.name for e in self)}>"
@@ -212,7 +211,7 @@ def read(location: Location) -> Results | Fleet:
 def _noticed(frame: pd.DataFrame, notice: str | None) -> pd.DataFrame:
     """Put a notice before the one that belongs to the data."""
     if notice:
-        frame.attrs["notice"] = " ".join(filter(None, (notice, frame.attrs.get("notice"))))
+        attach(frame, notice=" ".join(filter(None, (notice, attached(frame).notice))))
     return frame
 
 
@@ -230,9 +229,8 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``.attrs`` holds the declared ``experiment``, the ``path`` and the ``notice`` that must accompany the data. For
-        several experiments, ``experiment`` is the first one's, ``path`` a list, ``notice`` all notices. See `read` for
-        an object that does not lose them.
+        What was declared, and the notice that must accompany the data, are attached to it (of several experiments the
+        first one's declaration and all notices); `read` gives an object that does not lose them.
 
     Raises
     ------
@@ -248,23 +246,7 @@ def load(path: Places, table: TableName = "runs") -> pd.DataFrame:
         place, notice = located(path)
         return _noticed(_frame(Store.at(place), table), notice)
     frames = [_frame(store, table) for store in stores(path)]
-    attrs = [frame.attrs for frame in frames]
-    for frame in frames:
-        frame.attrs = {}
-    frame_of_all = pd.concat(frames, ignore_index=True)
-    frame_of_all.attrs = dict(attrs[0])
-    if len(attrs) > 1:
-        notices = dict.fromkeys(a["notice"] for a in attrs if a.get("notice"))
-        frame_of_all.attrs["looked"] = any(a.get("looked") for a in attrs)
-        frame_of_all.attrs |= {"path": [a["path"] for a in attrs], "notice": " ".join(notices) or None}
-    return frame_of_all
-
-
-class Shared(dict[str, Any]):
-    """A document that tables share: pandas copies everything attached to a table in each operation on it."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+    return joined(frames)
 
 
 def _frame(store: Store, table: TableName) -> pd.DataFrame:
@@ -284,15 +266,16 @@ def _frame(store: Store, table: TableName) -> pd.DataFrame:
         if table == "runs":
             frame = frame.sort_values(_ORDER, ignore_index=True)
             notices = sorted(frame["notice"].dropna().unique())
-            frame.attrs["notice"] = " ".join(notices) or None
-            frame.attrs["looked"] = bool((store.read_plan() or {}).get("looked"))
-            frame.attrs["failed_claims"] = tuple(Shared(c) for c in store.claims() if c["holds"] is False)
+            attach(
+                frame,
+                notice=" ".join(notices) or None,
+                looked=bool((store.read_plan() or {}).get("looked")),
+                failed_claims=tuple(c for c in store.claims() if c["holds"] is False),
+            )
         declared = store.declaration()
         if table == "runs":
             declared = _untouched(declared, frame)
-        frame.attrs["experiment"] = Shared(declared.experiment.model_dump(mode="json"))
-        frame.attrs["added"] = len(declared.added)
-        frame.attrs["path"] = store.url
+        attach(frame, declared=declared.experiment.model_dump(mode="json"), added=len(declared.added), path=store.url)
     return frame
 
 

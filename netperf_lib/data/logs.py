@@ -302,12 +302,11 @@ def load_published() -> pd.DataFrame:
     """Load figures published by others, one per row, each with the condition it was measured under.
 
     Columns: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed, `raw_log`
-    (where it was published; relative to `published`), `note`. ``.attrs["path"]`` is the folder.
+    (where it was published; relative to `published`), `note`.
     """
     import pandas as pd
 
     figures = pd.read_csv(published() / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
     figures = figures.replace("", None).astype({"streams": "Int64"})
     figures["accelerated"] = figures["accelerated"].map({"on": True, "off": False}).astype("boolean")
-    figures.attrs["path"] = str(published())
     return figures

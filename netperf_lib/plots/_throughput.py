@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from ..data.attached import attached
 from ..errors import NothingToReport
 from ..metrics import format_value
 from ..questions.colours import colours
@@ -194,7 +195,7 @@ def share(data: Observations | pd.DataFrame, *, advertised_bps: float | None = N
     names = [str(n) for n in levels["condition"]]
     rows: Any = list(levels.itertuples())
     summary = "; ".join(f"{n} {100 * m / advertised_bps:.0f} %" for n, m in zip(names, levels["median"], strict=True))
-    words = interval_words((int(n) for n in levels["n"]), deployments=levels.attrs.get("deployments", 1))
+    words = interval_words((int(n) for n in levels["n"]), deployments=attached(levels).deployments)
     caption = (
         f"Median throughput as a share of the advertised bandwidth of {format_value(advertised_bps, 'bps')}, with "
         f"{words}. n = {each(levels['n'])} per condition."

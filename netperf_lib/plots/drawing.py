@@ -11,9 +11,9 @@ from typing import Any, Protocol, overload
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
+from ..data.attached import attached
 from ..errors import NothingToReport
 from ..metrics import metric as metric_of
 from ..questions.observe import Observations, levels_by, observed
@@ -160,7 +160,7 @@ def _document(draw: Any, function: Callable[..., Axes]) -> None:
 def _notice(data: Any) -> str | None:
     """What must be said wherever these data are shown."""
     tables = (data, getattr(data, "runs", None), getattr(data, "table", None))
-    known = (getattr(table, "attrs", {}).get("notice") for table in tables if isinstance(table, pd.DataFrame))
+    known = (attached(table).notice for table in tables)
     first = data[0] if isinstance(data, list | tuple) and data else data
     notice = next(filter(None, known), None) or getattr(first, "notice", None)
     return notice if isinstance(notice, str) else None

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
+from ..data.attached import attach, attached
 from ..errors import NothingToReport
 from ..experiment.factors import sort_levels
 from ..metrics import format_value
@@ -43,7 +44,7 @@ def _named(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
     """A table of levels need not know its metric."""
     if is_levels(data) and metric is not None:
         data = data.copy(deep=False)
-        data.attrs |= {"metric": metric}
+        attach(data, metric=metric)
     return data, metric, {}
 
 
@@ -58,14 +59,14 @@ def levels(data: Observations | pd.DataFrame, *, ax: Axes | None = None) -> Axes
     >>> axes = npl.plots.levels(exp, "latency_oneway_us", by="placement")
     """
     table = levels_of(data)
-    metric: str = table.attrs["metric"]
+    metric = attached(table).metric or ""
     info = metric_of(metric)
     names = [str(n) for n in table["condition"]]
     groups = [str(s) for s in table["source"]] if "source" in table else names
     painted = colours(list(dict.fromkeys(groups)))
     if table.empty:
         raise NothingToReport(f"there is no value of {info.label[0].lower()}{info.label[1:]}")
-    counts, deployments = [int(n) for n in table["n"]], table.attrs.get("deployments", 1)
+    counts, deployments = [int(n) for n in table["n"]], attached(table).deployments
     caption = (
         f"{info.label}: median of the runs"
         + (f" and {interval_words(counts, deployments=deployments)}" if max(counts) > 1 else "")
@@ -127,7 +128,7 @@ def matrix(obs: Observations, *, intervals: bool = False, ax: Axes | None = None
         if intervals and not (pd.isna(row.low) or pd.isna(row.high)):
             texts[place] += "\n" + " … ".join(format_value(float(v), info.unit) for v in (row.low, row.high))
     alt = listed({f"{a} to {b}": row.median for (a, b), row in cells.items()}, info.unit)
-    counts, deployments = [int(n) for n in table["n"]], table.attrs.get("deployments", 1)
+    counts, deployments = [int(n) for n in table["n"]], attached(table).deployments
     caption = (
         f"{info.label} by client (row) and server (column): median of the runs"
         + (f", and below it {interval_words(counts, deployments=deployments)}" if intervals else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..data.attached import attached
 from ..data.layout import Store
 from ..errors import StoreError
 from .runs import table_of
@@ -25,10 +26,17 @@ def claims(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
 
 def stored(runs: pd.DataFrame) -> list[dict[str, Any]]:
     """Claims about the hosts as they are stored; a table made by hand has none."""
+    store = store_of(runs)
+    return store.claims() if store else []
+
+
+def store_of(runs: pd.DataFrame) -> Store | None:
+    """The experiment that a table of runs comes from; None for a table made by hand."""
+    folder = attached(runs).folder
     try:
-        return Store.at(runs.attrs["path"]).claims()
-    except (KeyError, StoreError):
-        return []
+        return Store.at(folder) if folder else None
+    except StoreError:
+        return None
 
 
 def proofs(data: HasRuns | pd.DataFrame) -> Table | Words:

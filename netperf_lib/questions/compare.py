@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from ..data.attached import attached
 from ..data.imports import are_logs
 from ..data.load import Results
 from ..errors import UsageError
@@ -191,11 +192,11 @@ def compare_declared(
     judge : The function that this one calls.
     """
     data = read_data(data)
-    source, attrs = Observed.of(data), getattr(table_of(data), "attrs", {})
-    experiment: Mapping[str, Any] = attrs.get("experiment") or {}
+    source, about = Observed.of(data), attached(table_of(data))
+    experiment = about.declared
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
     alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)
-    looked = attrs.get("looked") if looked is None else looked
+    looked = about.looked if looked is None else looked
     warnings: list[str] = []
     if contrasts is not None:
         chosen = [as_contrast(c) for c in contrasts]
@@ -224,14 +225,14 @@ def compare_declared(
     exploratory = ({**c.model_dump(), "declared": False} for c in extra)
     judged = judge(source, [*family.values(), *exploratory], alpha=alpha, design=design, paired=paired)
     position = {id(c): i for i, c in enumerate([*family.values(), *extra])}
-    claims = attrs.get("failed_claims") or ()
+    claims = about.failed_claims
     return replace(
         judged,
         comparisons=tuple(_with_claims(judged[position[id(c)]], claims) for c in shown),
         declared=len(family),
         experiment=str(experiment.get("name") or ""),
         warnings=(*warnings, *judged.warnings),
-        notice=attrs.get("notice"),
+        notice=about.notice,
     )
 
 
@@ -287,7 +288,7 @@ def _by(
         ]
         family = replace(judged, comparisons=tuple(every), warnings=(*judged.warnings, *family.warnings))
     notes = tuple(obs.notes)
-    notice = None if runs is None else runs.attrs.get("notice")
+    notice = attached(runs).notice
     return replace(family, warnings=(*family.warnings, *notes), notice=notice)
 
 
@@ -332,7 +333,7 @@ def between(
         comparisons=tuple(comparisons),
         experiment=f"{after} against {before}",
         warnings=(*notes, *family.warnings),
-        notice=next(filter(None, (side.attrs.get("notice") for side in (two, one))), None),
+        notice=next(filter(None, (attached(side).notice for side in (two, one))), None),
     )
 
 

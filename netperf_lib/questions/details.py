@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from ..data.attached import attached
 from ..errors import NothingToReport, StatsError
 from ..experiment.factors import FACTORS, factor, plain
 from ..experiment.placements import PLACES
@@ -265,7 +266,7 @@ def tail_shift(
         with contextlib.suppress(NothingToReport):
             rows = details(obs, "percentiles" if percentiles is None else percentiles)
             quantiles = _shift(rows, names[0], names[1], margin)
-            return replace(quantiles, notice=obs.table.attrs.get("notice"))
+            return replace(quantiles, notice=attached(obs.table).notice)
     return None
 
 

@@ -81,5 +81,4 @@ def series(
     if values.empty:
         raise StatsError(f"no run of {metric} has a start time")
     daily: pd.Series[float] = values.resample(every).median().dropna()
-    daily.attrs = {"metric": metric, "every": every}
     return daily

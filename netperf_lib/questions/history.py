@@ -15,7 +15,6 @@ from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Changes, Trend, changes, trend
 from ..stats.result import size_words
-from .fleet import series
 from .observe import Data, observed
 from .runs import headline_metrics
 from .words import Headline, Words
@@ -231,7 +230,8 @@ def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, An
     days = (chosen["started_utc"].max() - chosen["started_utc"].min()).total_seconds() / 86_400
     every, period = next(((e, w) for e, w, least in PERIODS if days >= least), ("min", "minute"))
     names = [str(c) for c in chosen["condition"].cat.categories if (chosen["condition"] == c).any()]
-    levels = {name: series(chosen[chosen["condition"] == name], metric, every=every) for name in names}
+    by_time = chosen.set_index("started_utc")
+    levels = {n: by_time.loc[by_time["condition"] == n, metric].resample(every).median().dropna() for n in names}
     trends, points, waves = {}, {}, {}
     for name, values in levels.items():
         if len(values) < 10 or (values <= 0).any():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ..data.attached import attached
 from ..experiment.factors import plain, read_rate
 from ..experiment.placements import GATEWAYS
 from ..metrics import format_value, plural
@@ -308,7 +309,7 @@ def of_conditions(obs: Observations, runs: pd.DataFrame) -> dict[str, Held]:
             times=_times(every),
             roofs=roofs(e) if (e := evidence_of(row, rtt_idle_us=idle(row))) else {},
             rtt_us=_delays(every),
-            notice=obs.table.attrs.get("notice"),
+            notice=attached(obs.table).notice,
         )
     return held
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..data.attached import attach, attached, joined
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level_words, plain
 from ..metrics import METRICS, plural
@@ -55,8 +56,6 @@ POOLS = {
     "pairs": ("client", "server", "client_zone", "server_zone", "client_zone_physical", "server_zone_physical"),
 }
 """Names for several factors that are pooled together."""
-SHOWN = ("notice", "path")
-"""What of the attributes of a table of runs its observations keep: what must be said, and where the data are."""
 SEVERAL = "(several)"
 """Stands in `Observations.facts` for a factor that varies within a condition."""
 
@@ -292,11 +291,7 @@ def levels(
     table = pd.DataFrame(rows, index=obs.conditions.index).reindex(columns=heads)
     table = pd.concat([obs.conditions, table], axis=1)
     table = Table.of(table, metric=obs.metric)
-    table.attrs |= {
-        "metric": obs.metric,
-        "deployments": obs.table["unit"].nunique(),
-        "notice": obs.table.attrs.get("notice"),
-    }
+    attach(table, deployments=obs.table["unit"].nunique(), notice=attached(obs.table).notice)
     return table
 
 
@@ -372,7 +367,7 @@ def details(obs: Observations, table: pd.DataFrame | TableName) -> pd.DataFrame:
     if isinstance(table, str):
         from ..data.load import load
 
-        if not (path := obs.table.attrs.get("path")):
+        if not (path := attached(obs.table).path):
             raise UsageError(f"these runs do not say where their {table} are: give that table too")
         table = load(path, table)
     rows = table.merge(obs.runs[["run_id", "condition", "deployment", "round"]], on="run_id", how="inner")
@@ -423,21 +418,19 @@ class Observed:
         if isinstance(data, Mapping):
             parts = {str(name): cls.of(one) for name, one in data.items()}
             frames = [one.runs.assign(**{MEASUREMENT: name, "experiment": name}) for name, one in parts.items()]
-            return cls(pd.concat(frames, ignore_index=True), next(iter(parts.values())).declared)
+            return cls(joined(frames), next(iter(parts.values())).declared)
         data = read_data(data)
         runs: Any = table_of(data)
         if isinstance(runs, Sequence):
-            return cls(pd.concat([cls.of(one).runs for one in runs], ignore_index=True), {})
+            return cls(joined([cls.of(one).runs for one in runs]), {})
         if not isinstance(runs, pd.DataFrame):
             kind = type(data).__name__
             raise UsageError(f"expected an experiment, its table of runs, a folder, or several of these; got {kind}")
-        declared: Mapping[str, Any] = runs.attrs.get("experiment") or {}
+        declared = attached(runs).declared
         # a table that was cut by hand, and logs that were imported, miss nothing that was planned
         complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
         planned = int(declared.get("rounds") or 0) if complete and rounds is None else rounds or 0
-        runs = runs.reset_index(drop=True)
-        runs.attrs = {k: v for k, v in runs.attrs.items() if k in SHOWN}  # pandas copies them at each step
-        return cls(runs, declared, planned)
+        return cls(runs.reset_index(drop=True), declared, planned)
 
     def late(self) -> npt.NDArray[np.bool_]:
         """Which runs belong to rounds beyond those planned."""

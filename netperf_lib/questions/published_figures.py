@@ -6,6 +6,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from ..data.attached import attached
 from ..data.imports import understand
 from ..data.logs import load_published
 from ..data.shipped import shipped
@@ -90,7 +91,7 @@ def published_beside(runs: pd.DataFrame, metric: str | None = None) -> Table:
     from .tables import Table
 
     rows = []
-    if ((runs.attrs.get("experiment") or {}).get("hosts") or {}).get("source") == "lab":
+    if (attached(runs).declared.get("hosts") or {}).get("source") == "lab":
         runs = runs.iloc[:0]  # nothing of a real cloud is to be expected of it
     figures = load_published()
     for name, ours in METRICS.items():

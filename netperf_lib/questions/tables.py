@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..data.attached import attach, attached
 from ..metrics import METRICS, format_value, plural
 from .words import MIME, Words
 
@@ -60,15 +61,15 @@ class Table(pd.DataFrame):
             Columns to show, and their headings; default all.
         """
         table = cls(frame)
-        table.attrs = {**frame.attrs, "shown": {"caption": caption, "metric": metric, "columns": columns}}
+        attach(table, caption=caption, metric=metric, columns=columns)
         return table
 
     def content(self) -> dict[str, Any]:
         """Return what the report typesets: caption, columns, and rows as text."""
-        how = self.attrs["shown"]
-        caption, metric = how["caption"], how["metric"]
+        how = attached(self)
+        caption, metric = how.caption, how.metric
         frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(columns=str)
-        names = dict(how["columns"] or {str(c): _heading(str(c)) for c in frame if frame[c].notna().any()})
+        names = dict(how.columns or {str(c): _heading(str(c)) for c in frame if frame[c].notna().any()})
         plain = frame[list(names)]
         if metric is not None and len(plain) > 1 and caption:
             same = [

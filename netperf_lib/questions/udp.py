@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..data.attached import attach, attached
 from ..errors import NothingToReport
 from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
@@ -67,7 +68,7 @@ def datagrams(data: Data, *, where: Mapping[str, Any] | None = None, pool: str |
             rows.append({"path": paths[str(name)], **_row_of(groups[name], by_id, rate)})
     table = pd.DataFrame(rows).astype({"asked_bps": float, "lost_ratio": float, "lost_most_ratio": float})
     table = table.sort_values(["path", "asked_bps"], kind="stable", ignore_index=True)
-    table.attrs["notice"] = runs.attrs.get("notice")  # stands in the figure
+    attach(table, notice=attached(runs).notice)  # stands in the figure
     return table
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from ..data.attached import attached
 from ..errors import NothingToReport, UsageError, visible
 from ..experiment.model import Contrast
 from ..metrics import format_value
@@ -124,7 +125,7 @@ def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None =
     """
     if about is not None and about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
-    declared: Any = (runs.attrs.get("experiment") or {}).get("contrasts") or ()
+    declared = attached(runs).declared.get("contrasts") or ()
     every = [Contrast.model_validate(c) for c in declared]
     return [c for c in every if about in (None, factor_of(c)) and metric in (None, c.metric)]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..data.attached import attached
 from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor, plain
 from ..experiment.model import Contrast
@@ -128,7 +129,7 @@ class Answer:
     def published(self) -> Table:
         """Return what others published of these conditions beside what was measured here."""
         rows = published_beside(self.runs, self.metric)
-        caption = rows.attrs["shown"]["caption"]
+        caption = attached(rows).caption
         frame = rows.drop(columns="metric")
         here = frame["condition"].isin(list(map(str, self.observations.conditions.index)))
         return Table.of(frame[here] if here.any() else frame, caption)

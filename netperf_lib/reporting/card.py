@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..data.attached import attached
 from ..errors import NothingToReport, UsageError
 from ..metrics import METRICS, format_value, plural
 from ..questions.colours import colours
@@ -93,7 +94,7 @@ def draw(obs: Observations, c: Comparison, *, question: str | None = None, todo:
 
     asked = question or f"{c.label}: {c.quantity}?"
     sentence = f"{c.words}."
-    notice, root = obs.table.attrs.get("notice"), root_of(obs.table)
+    notice, root = attached(obs.table).notice, root_of(obs.table)
     colour = VERDICTS.get(c.verdict, MUTE)
     shown = f"{c.verdict.upper()}   {effect(c.ratio)}   ({span(c)}; {100 * c.confidence:.4g} %)"
     with mpl.rc_context(STYLE):

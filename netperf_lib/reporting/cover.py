@@ -6,15 +6,15 @@ import hashlib
 import importlib.metadata
 import platform
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..data.layout import Store
-from ..errors import StoreError, UsageError
+from ..data.attached import attached
+from ..errors import UsageError
 from ..hosts import SOURCES, source
 from ..metrics import plural
-from ..questions.claims import HOLDS, claims
+from ..questions.claims import HOLDS, claims, store_of
 from ..questions.lead import conclude
 from ..questions.runs import present, status_counts
 from ..questions.words import headline, shortened
@@ -59,8 +59,7 @@ def cover(
     kicker : str
         The line above the title.
     """
-    experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
-    notice: str | None = runs.attrs.get("notice")
+    experiment, notice = attached(runs).declared, attached(runs).notice
     ok, failed, excluded = status_counts(runs)
     started = runs["started_utc"].dropna()
     first: Any = started.min() if len(started) else None
@@ -69,7 +68,7 @@ def cover(
     if first is not None:
         one_day = first.date() == last.date()
         measured = f"{first:%d %B %Y}" if one_day else f"{first:%d %b} – {last:%d %b %Y}"
-    added = runs.attrs.get("added") or 0
+    added = attached(runs).added
     names = _levels(runs, "experiment")
     name = f"{len(names)} experiments" if len(names) > 1 else str(experiment.get("name") or _some(names))
     sizes = _levels(runs, "client_vm_size", "server_vm_size")
@@ -122,10 +121,8 @@ PROOFS = "proofs of placement"
 
 def root_of(runs: pd.DataFrame) -> str | None:
     """The digest that ties this page to a folder, for `npl verify --root`; a table made by hand has none."""
-    try:
-        return Store.at(runs.attrs["path"]).root_digest()
-    except (KeyError, StoreError):
-        return None
+    store = store_of(runs)
+    return store.root_digest() if store else None
 
 
 def _proven(claimed: list[tuple[str, str, str, str]]) -> str:
@@ -137,13 +134,14 @@ def _proven(claimed: list[tuple[str, str, str, str]]) -> str:
     return f"{count[HOLDS[True]]} of {len(claimed)} claims proven" + (f"; {', '.join(flagged)}" if flagged else "")
 
 
-def _spent(runs: pd.DataFrame, experiment: dict[str, Any], plan: dict[str, Any]) -> list[list[str]]:
+def _spent(runs: pd.DataFrame, experiment: Mapping[str, Any], plan: dict[str, Any]) -> list[list[str]]:
     """What the hosts did cost, by the prices that were planned with, and per answered question."""
     declared = experiment.get("hosts") or {}
     if declared.get("source") not in SOURCES or not plan.get("trials"):
         return []
     done = min(1.0, len(runs) / len(plan["trials"]))
-    amount = source(declared["source"]).spent(state=Store.at(runs.attrs["path"]).path / "hosts", done=done)
+    store = store_of(runs)
+    amount = source(declared["source"]).spent(state=store.path / "hosts", done=done) if store else None
     if amount is None:
         return []
     currency = (declared.get("options") or {}).get("currency", "USD")
@@ -174,11 +172,10 @@ def _machines(runs: pd.DataFrame) -> list[list[str]]:
 
 def provenance(runs: pd.DataFrame) -> Shown:
     """Show how the report was made: data, hosts and the proof of their placement, tools, seed, versions, hashes."""
-    experiment: dict[str, Any] = runs.attrs.get("experiment") or {}
+    experiment = attached(runs).declared
     ok, failed, excluded = status_counts(runs)
-    kept: dict[str, Any] = {}
-    with suppress(KeyError, StoreError):  # a table that was made by hand has no folder
-        kept = Store.at(runs.attrs["path"]).read_plan() or {}
+    store = store_of(runs)
+    kept: dict[str, Any] = (store.read_plan() if store else None) or {}
     hashes = "\n".join(sorted(f"{i} {h}" for i, h in zip(runs["run_id"], runs["raw_sha256"], strict=True)))
     started = runs["started_utc"].dropna()
     data = [

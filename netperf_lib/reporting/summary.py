@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..data.attached import attached
 from ..data.load import Results, load
 from ..metrics import plural
 from ..questions.claims import stored
@@ -110,7 +111,7 @@ class Summary:
             )
         if assumed := dict.fromkeys(a for c in family for a in c.assumptions):
             lines.append(f"- Assumed: {'; '.join(assumed)}.")
-        if added := runs.attrs.get("added"):
+        if added := attached(runs).added:
             lines.append(
                 f"- {plural(added, 'contrast')} added after the first run: exploratory, an interval but no verdict."
             )

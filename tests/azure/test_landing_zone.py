@@ -17,6 +17,7 @@ import yaml
 
 import netperf_lib as npl
 from netperf_lib import hosts, pipeline
+from netperf_lib.data.attached import attach, attached
 from netperf_lib.errors import AzureError
 from netperf_lib.experiment import estimate
 from netperf_lib.experiment.model import Experiment
@@ -708,7 +709,7 @@ def test_the_last_page_of_a_report_says_what_it_did_cost(tmp_path: Path) -> None
     runs = npl.load(folder)
     before = str(provenance(runs))
     assert "cost of the hosts" not in before
-    runs.attrs["experiment"] = {**runs.attrs["experiment"], "hosts": {"source": "azure", "options": {}}}
+    attach(runs, declared={**attached(runs).declared, "hosts": {"source": "azure", "options": {}}})
     assert "cost of the hosts" not in str(provenance(runs)), "nothing was recorded"
     items = (
         prices.Item(name="vm", quantity=2, price=0.5),

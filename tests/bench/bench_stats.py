@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.random import default_rng
 
 from netperf_lib import stats
+from netperf_lib.data.attached import attach
 from netperf_lib.questions.compare import compare_declared
 
 
@@ -59,7 +60,7 @@ def family(conditions: int, contrasts: int, rounds: int = 30) -> pd.DataFrame:
     declared = [
         {"metric": "throughput_bps", "a": {"placement": f"p{i}"}, "b": {"placement": f"p{j}"}} for i, j in pairs
     ]
-    runs.attrs["experiment"] = {"name": "bench", "contrasts": declared, "alpha": 0.05}
+    attach(runs, declared={"name": "bench", "contrasts": declared, "alpha": 0.05})
     return runs
 
 

@@ -22,7 +22,7 @@ import netperf_lib as npl
 from netperf_lib import tools
 from netperf_lib.cli import npl as command
 from netperf_lib.data import logs
-from netperf_lib.data.logs import load_published, parse_ends, parse_files
+from netperf_lib.data.logs import load_published, parse_ends, parse_files, published
 from netperf_lib.errors import ParseError
 
 LOGS = Path(__file__).parents[1] / "logs"
@@ -105,7 +105,7 @@ SCALE = {"us": 1.0, "ms": 1e3, "Gbit/s": 1e9, "Mbit/s": 1e6}
 
 def test_published_logs_parse_to_the_printed_figures() -> None:
     figures = load_published()
-    folder = Path(figures.attrs["path"])
+    folder = published()
     checked = 0
     for _, row in figures[figures["raw_log"].notna()].iterrows():
         found = []
@@ -127,7 +127,7 @@ def test_published_logs_parse_to_the_printed_figures() -> None:
 
 def test_published_figures_load_whole() -> None:
     figures = load_published()
-    assert len(figures) == len((Path(figures.attrs["path"]) / "figures.tsv").read_text().splitlines()) - 1
+    assert len(figures) == len((published() / "figures.tsv").read_text().splitlines()) - 1
     assert {"source", "path", "accelerated", "streams", "tool", "metric", "value", "unit"} <= set(figures.columns)
     assert figures["accelerated"].notna().any()
 

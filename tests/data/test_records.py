@@ -24,6 +24,7 @@ import yaml
 import netperf_lib as npl
 from netperf_lib import pipeline
 from netperf_lib.data import files
+from netperf_lib.data.attached import attached
 from netperf_lib.data.bundle import pack
 from netperf_lib.data.layout import Store
 from netperf_lib.data.load import Fleet, Results
@@ -70,7 +71,7 @@ def test_a_contrast_declared_after_the_first_run_gets_no_verdict(place: Path) ->
     assert isinstance(exp, Results)
     assert exp.contrasts == before.contrasts
     assert exp.added == (FOUND_LATER,)
-    assert exp.runs.attrs["experiment"]["contrasts"] == [c.model_dump(mode="json") for c in before.contrasts]
+    assert attached(exp.runs).declared["contrasts"] == [c.model_dump(mode="json") for c in before.contrasts]
     assert {c.verdict for c in npl.compare(exp, contrasts=exp.added)} == {"exploratory"}
     assert npl.compare(exp).declared == len(before.contrasts)
     assert [c.verdict for c in npl.compare(exp)][-1] == "exploratory"
@@ -118,7 +119,7 @@ def test_contrasts_written_into_the_kept_files_get_no_verdict_either(place: Path
     assert isinstance(exp, Results)
     assert exp.contrasts == ()  # the runs were measured under others
     assert FOUND_LATER in exp.added
-    assert exp.runs.attrs["experiment"]["contrasts"] == []
+    assert attached(exp.runs).declared["contrasts"] == []
 
 
 def test_before_the_first_run_everything_may_change(tmp_path: Path, measured: Path) -> None:

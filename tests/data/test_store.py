@@ -18,6 +18,7 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data import ingest as ingest_module
+from netperf_lib.data.attached import attached
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import StoreError
 from netperf_lib.experiment.model import Experiment
@@ -103,7 +104,7 @@ def test_a_run_becomes_a_row_in_the_librarys_units(store: Store) -> None:
     assert bool(runs.loc[0, "accelerated"]) is True
     assert pd.isna(runs.loc[0, "throughput_bps"])  # missing is null, never zero
     assert runs.loc[0, "started_utc"] == pd.Timestamp("2026-01-02T03:04:05Z")
-    assert runs.attrs["experiment"]["name"] == "demo"
+    assert attached(runs).declared["name"] == "demo"
 
 
 def test_a_failed_run_keeps_its_place_and_reason_but_has_no_numbers(store: Store) -> None:
@@ -287,9 +288,9 @@ def test_several_experiments_load_as_one(tmp_path: Path) -> None:
 
 def test_that_rounds_were_stopped_by_looking_goes_with_the_table(store: Store) -> None:
     add(store, 1)
-    assert npl.load(store.path).attrs["looked"] is False
+    assert attached(npl.load(store.path)).looked is False
     store.write_plan({"seed": 1, "trials": [], "looked": True})
-    assert npl.load(store.path).attrs["looked"] is True
+    assert attached(npl.load(store.path)).looked is True
 
 
 def test_a_time_with_a_zone_is_kept_in_utc(store: Store) -> None:

@@ -31,6 +31,7 @@ from fsspec.implementations.local import LocalFileSystem
 import netperf_lib as npl
 from netperf_lib.data import files, layout
 from netperf_lib.data import ingest as ingest_module
+from netperf_lib.data.attached import attached
 from netperf_lib.data.files import folder
 from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
@@ -83,7 +84,7 @@ def test_what_was_planted_is_what_is_read(made: Path) -> None:
     runs = npl.load(npl.experiments(made))
     assert len(runs) == RUNS
     assert set(runs["status"]) == {"ok"}
-    assert "Synthetic" in runs.attrs["notice"]
+    assert "Synthetic" in (attached(runs).notice or "")
     latency = runs[runs["tool"] == "qperf"].groupby("placement")["latency_oneway_us"].median()
     for placement in ("ppg", "cross-region"):
         assert latency[placement] == pytest.approx(truth["latency_us"][placement], rel=0.3)

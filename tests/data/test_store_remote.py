@@ -18,6 +18,7 @@ from click.testing import CliRunner
 import netperf_lib as npl
 from netperf_lib import cli
 from netperf_lib.data import files, transfer
+from netperf_lib.data.attached import attached
 from netperf_lib.data.layout import Store
 from netperf_lib.data.transfer import pull, push
 from netperf_lib.errors import StoreError, UsageError
@@ -77,8 +78,8 @@ def test_the_same_verbs_give_the_same_tables(local: Path, root: str) -> None:
     assert npl.ingest(root) == 0
     for table in ("runs", "intervals", "percentiles", "samples"):
         here, there = npl.load(local / "fleet-0001", table), npl.load(f"{root}/fleet-0001", table)
-        assert here.attrs["experiment"] == there.attrs["experiment"]
-        assert there.attrs["path"] == f"{root}/fleet-0001"
+        assert attached(here).declared == attached(there).declared
+        assert attached(there).path == f"{root}/fleet-0001"
         here.attrs = there.attrs = {}
         pd.testing.assert_frame_equal(here, there)
     assert npl.verify(root) == []

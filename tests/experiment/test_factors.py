@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.attached import attach
 from netperf_lib.data.tables import run_row, runs_table
 from netperf_lib.errors import UsageError
 from netperf_lib.experiment.factors import (
@@ -79,7 +80,7 @@ def measured(declared: dict[str, Any]) -> pd.DataFrame:
         }
         rows.append(run_row(record, [parsed], None))
     runs = runs_table(rows).to_pandas()
-    runs.attrs["experiment"] = experiment.model_dump(mode="json")
+    attach(runs, declared=experiment.model_dump(mode="json"))
     return runs
 
 

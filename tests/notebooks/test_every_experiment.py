@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.load import Shared
+from netperf_lib.data.attached import attach, attached
 from netperf_lib.errors import NothingToReport, UsageError
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
@@ -72,8 +72,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 def changed(runs: Runs, change: Callable[[Runs], Runs], **declared: Any) -> Runs:
     found = change(runs.copy())
-    declared = runs.attrs["experiment"] | {"contrasts": []} | declared
-    found.attrs = dict(runs.attrs) | {"experiment": Shared(declared)}
+    found.attrs = runs.attrs
+    attach(found, declared={**attached(runs).declared, "contrasts": [], **declared})
     return found
 
 
@@ -134,7 +134,7 @@ def test_every_page_of_every_experiment(name: str, lab: Runs, monkeypatch: pytes
 
 
 def test_declared_contrasts_are_answered_on_the_pages(lab: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    declared = lab.attrs["experiment"]["contrasts"]
+    declared = attached(lab).declared["contrasts"]
     found = pages(lab, monkeypatch)
     texts = "\n".join(repr(o) for outputs in found.values() for o in outputs)
     assert declared
@@ -165,7 +165,7 @@ def zones(seed: int = 3) -> Runs:
     names = made.SCHEMAS["runs"].names
     runs = pd.DataFrame(rows).reindex(columns=names).astype({"latency_oneway_us": float})
     runs["raw_sha256"], runs["raw_path"] = "0", "raw"
-    runs.attrs = {"experiment": {"name": "zones", "contrasts": []}, "notice": None}
+    attach(runs, declared={"name": "zones", "contrasts": []}, notice=None)
     return runs
 
 
@@ -209,7 +209,7 @@ def test_a_long_experiment_has_a_page_over_time_with_its_change(monkeypatch: pyt
     first = zones().iloc[[0] * hours.size].reset_index(drop=True)
     first = first.assign(run_id=[f"r{h}" for h in hours], round=hours + 1, order=hours, started_utc=at, rtt_us=rtt)
     runs = first.assign(latency_oneway_us=np.nan, tool="sockperf", test="ping-pong", placement="ppg")
-    runs.attrs = {"experiment": {"name": "minutely", "contrasts": []}, "notice": None}
+    attach(runs, declared={"name": "minutely", "contrasts": []}, notice=None)
     found = pages(runs, monkeypatch, "time-rtt")
     h = npl.questions.ask_history(runs, "rtt_us")
     changes = [p for points in h.changes.values() for p in points]

@@ -21,6 +21,7 @@ from nbclient import NotebookClient
 from nbval.plugin import IPyNbCell, get_sanitize_patterns, nocolors
 
 import netperf_lib as npl
+from netperf_lib.data.attached import attached
 from netperf_lib.reporting import notebooks
 from netperf_lib.reporting.execute import parameters_of
 from netperf_lib.reporting.workshop import CHECKS, lay_out
@@ -149,7 +150,7 @@ def test_the_report_has_eight_pages_and_no_row_is_torn(reports: dict[str, Path])
 
 def test_page_one_answers_more_than_it_warns(reports: dict[str, Path]) -> None:
     (lead,), (answers,) = (blocks(reports["summary"].with_suffix(".ipynb"), kind) for kind in ("headline", "verdicts"))
-    warned = " ".join([npl.load(npl.recorded()).attrs["notice"], *answers["notes"]]).split()
+    warned = " ".join([attached(npl.load(npl.recorded())).notice, *answers["notes"]]).split()
     assert len(warned) < len(lead["text"].split())
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import netperf_lib as npl
 
-MODULES = (npl, npl.questions, npl.plots, npl.hosts, npl.fleet, npl.workshop, npl.stats)
+MODULES = (npl, npl.questions, npl.plots, npl.hosts, npl.workshop, npl.stats)
 FUNCTIONS = {
     f"{module.__name__}.{name}": value
     for module in MODULES

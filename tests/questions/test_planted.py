@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data.attached import attach
 from netperf_lib.errors import NothingToReport, UsageError
 from netperf_lib.questions.details import beside, levels_words
 from netperf_lib.questions.history import measurements, name_of
@@ -85,7 +86,7 @@ def test_own_levels_stand_below_published_ones() -> None:
 def test_emulated_hosts_do_not_stand_beside_published_figures() -> None:
     table = runs({"ppg": 7.55e9})
     assert len(q.published_beside(table.rename(columns={"throughput_bps": "throughput_sent_bps"}))) == 1
-    table.attrs["experiment"] = {"hosts": {"source": "lab"}}
+    attach(table, declared={"hosts": {"source": "lab"}})
     assert q.published_beside(table).empty
 
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netperf_lib as npl
+from netperf_lib.data.attached import attach
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.colours import colours
@@ -209,7 +210,7 @@ def test_levels_of_a_label_have_different_colours() -> None:
 
 def test_a_figure_carries_the_notice_of_its_data(doubted: Any) -> None:
     noticed = doubted.copy()
-    noticed.attrs = {**doubted.attrs, "notice": "Emulated hosts: network namespaces; nothing of a real cloud."}
+    attach(noticed, notice="Emulated hosts: network namespaces; nothing of a real cloud.")
     drawn = npl.plots.rounds(noticed, "latency_oneway_us")
     forest = npl.plots.forest(npl.compare(noticed))
     figure: Any
@@ -249,7 +250,7 @@ def test_the_forest_of_the_answers_is_turned_to_the_user(ratio: float, better: b
 def test_the_cover_counts_contrasts_that_were_added_later(doubted: Any) -> None:
     assert "added later" not in str(cover(doubted))
     late = doubted.copy()
-    late.attrs = {**doubted.attrs, "added": 2}
+    attach(late, added=2)
     assert "2 added later" in str(cover(late))
     lead = Lead((), npl.compare(doubted), (), declared=True)
     assert "2 contrasts added after the first run" in Summary(lead, late).caveats

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 import netperf_lib as npl
+from netperf_lib.data.attached import attach, attached
 from netperf_lib.errors import UsageError
 from netperf_lib.stats import Family
 
@@ -37,7 +38,7 @@ def table(rounds: int = 12, deployments: int = 1, seed: int = 0, contrasts=(PPG,
     runs["run_id"] = [f"run{i}" for i in range(len(runs))]
     runs["streams"] = pd.array([pd.NA] * len(runs), dtype="Int64")
     runs["accelerated"] = pd.array([True] * len(runs), dtype="boolean")
-    runs.attrs["experiment"] = {"name": "test", "alpha": 0.05, "contrasts": [dict(c) for c in contrasts]}
+    attach(runs, declared={"name": "test", "alpha": 0.05, "contrasts": [dict(c) for c in contrasts]})
     return runs
 
 
@@ -68,7 +69,7 @@ def test_the_order_of_the_contrasts_changes_nothing():
 def test_every_declared_contrast_counts_shown_or_not():
     runs = table()
     runs["rtt_us"] = runs["latency_oneway_us"] * 2
-    runs.attrs["experiment"]["contrasts"].append({**PPG, "metric": "rtt_us"})
+    attached(runs).declared["contrasts"].append({**PPG, "metric": "rtt_us"})
     family = npl.compare(runs, "rtt_us")
     assert len(family) == 1
     assert family.declared == 3
@@ -194,12 +195,12 @@ def test_one_slow_round_of_as_few_as_are_needed_hides_no_difference_of_many_time
 def test_claims_that_do_not_hold_are_told_once_beside_the_verdicts_that_rest_on_them():
     runs = table()
     slow = {"host": "host-ppg", "claim": "one way takes 40 µs", "evidence": "median 70 µs"}
-    runs.attrs["failed_claims"] = [slow]
+    attach(runs, failed_claims=[slow])
     ppg, cross_zone = npl.compare(runs)
     assert ppg.warnings[0] == "it rests on a claim that does not hold: one way takes 40 µs (median 70 µs)"
     assert not any("claim" in w for w in cross_zone.warnings)
     setup = [{"host": f"host-{p}", "claim": "set up as asked", "evidence": p} for p in LATENCY]
-    runs.attrs["failed_claims"] = [slow, *setup]
+    attach(runs, failed_claims=[slow, *setup])
     ppg, cross_zone = npl.compare(runs)
     assert [w for w in ppg.warnings if "claim" in w] == [
         "it rests on 2 claims that do not hold: one way takes 40 µs; set up as asked"
@@ -228,7 +229,7 @@ def test_rounds_that_were_stopped_on_the_width_get_wider_intervals():
     plain, looked = npl.compare(runs)[0], npl.compare(runs, looked=True)[0]
     assert looked.low < plain.low < plain.high < looked.high
     assert (plain.design, looked.design) == ("fixed", "sequential")
-    runs.attrs["looked"] = True
+    attach(runs, looked=True)
     assert npl.compare(runs)[0].low == looked.low
 
 
