@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 import netperf_lib as npl
-from netperf_lib.data.attached import attached
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import LabError
+from netperf_lib.experiment.attached import attached
 from netperf_lib.hosts.lab.requirements import check
 from netperf_lib.hosts.lab.topology import Options
 

@@ -12,8 +12,8 @@ import pypdf
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.attached import attached
 from netperf_lib.data.layout import Store
+from netperf_lib.experiment.attached import attached
 from netperf_lib.hosts.lab.topology import Options
 
 from .conftest import REPO

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.attached import attached
+from netperf_lib.experiment.attached import attached
 from netperf_lib.questions.lead import opening
 
 from .recordings import FOLDER, NOTICE, write

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, as_cell, pip_install, visible
+from ..experiment.attached import attach
 from ..experiment.factors import FACTORS, is_reserved
 from ..experiment.model import Contrast, Experiment
 from ..metrics import metric, plural, to_bytes
 from ..tools import READERS
 from ..tools.parsed import ParsedRun
 from . import logs
-from .attached import attach
 from .bundle import is_bundle
 from .files import Location, is_url, sha256_of
 from .layout import IMPORT, RECORD_SCHEMA, RECORDS, Store, experiments, new_record, packed_records

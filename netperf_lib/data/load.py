@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ..errors import CONTROL, StoreError, UsageError, visible
+from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import dimensions
 from ..experiment.model import Contrast, Experiment
 from ..metrics import METRICS, PAGES
-from .attached import attach, attached, joined
 from .bundle import opened
 from .files import Location, explained, folder
 from .ingest import Part, Tables, current

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from ..data.attached import attached
 from ..errors import NothingToReport
+from ..experiment.attached import attached
 from ..metrics import format_value
 from ..questions.colours import colours
 from ..questions.compare import runs_of

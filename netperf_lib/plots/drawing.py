@@ -13,8 +13,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..data.attached import attached
 from ..errors import NothingToReport
+from ..experiment.attached import attached
 from ..metrics import metric as metric_of
 from ..questions.observe import Observations, levels_by, observed
 from ..questions.runs import read_data

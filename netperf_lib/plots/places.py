@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
-from ..data.attached import attach, attached
 from ..errors import NothingToReport
+from ..experiment.attached import attach, attached
 from ..experiment.factors import sort_levels
 from ..metrics import format_value
 from ..metrics import metric as metric_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attached
 from ..data.layout import Store
 from ..errors import StoreError
+from ..experiment.attached import attached
 from .runs import table_of
 from .words import Words
 

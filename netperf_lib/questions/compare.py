@@ -9,10 +9,10 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attached
 from ..data.imports import are_logs
 from ..data.load import Results
 from ..errors import UsageError
+from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, plain
 from ..experiment.model import Contrast

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attached
 from ..errors import NothingToReport, StatsError
+from ..experiment.attached import attached
 from ..experiment.factors import FACTORS, factor, plain
 from ..experiment.placements import PLACES
 from ..metrics import format_value, plural

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attached
+from ..experiment.attached import attached
 from ..experiment.factors import plain, read_rate
 from ..experiment.placements import GATEWAYS
 from ..metrics import format_value, plural

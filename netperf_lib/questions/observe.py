@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..data.attached import attach, attached, joined
 from ..errors import NothingToReport, UsageError
+from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level_words, plain
 from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of

@@ -6,11 +6,11 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attached
 from ..data.imports import understand
 from ..data.logs import load_published
 from ..data.shipped import shipped
 from ..errors import NothingToReport, UsageError
+from ..experiment.attached import attached
 from ..experiment.factors import factor
 from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
 from .details import totals

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..data.attached import attach, attached
+from ..experiment.attached import attach, attached
 from ..metrics import METRICS, format_value, plural
 from .words import MIME, Words
 

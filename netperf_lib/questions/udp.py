@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attach, attached
 from ..errors import NothingToReport
+from ..experiment.attached import attach, attached
 from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
 from .compare import runs_of

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from ..data.attached import attached
 from ..errors import NothingToReport, UsageError, visible
+from ..experiment.attached import attached
 from ..experiment.model import Contrast
 from ..metrics import format_value
 from ..metrics import metric as metric_of

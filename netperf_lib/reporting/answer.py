@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attached
 from ..errors import NothingToReport, UsageError
+from ..experiment.attached import attached
 from ..experiment.factors import factor, plain
 from ..experiment.model import Contrast
 from ..experiment.placements import USUAL

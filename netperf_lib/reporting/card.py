@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attached
 from ..errors import NothingToReport, UsageError
+from ..experiment.attached import attached
 from ..metrics import METRICS, format_value, plural
 from ..questions.colours import colours
 from ..questions.lead import lead_paragraph

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attached
 from ..errors import UsageError
+from ..experiment.attached import attached
 from ..hosts import SOURCES, source
 from ..metrics import plural
 from ..questions.claims import HOLDS, claims, store_of

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..data.attached import attached
 from ..data.load import Results, load
+from ..experiment.attached import attached
 from ..metrics import plural
 from ..questions.claims import stored
 from ..questions.contents import pages

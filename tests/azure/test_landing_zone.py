@@ -17,9 +17,9 @@ import yaml
 
 import netperf_lib as npl
 from netperf_lib import hosts, pipeline
-from netperf_lib.data.attached import attach, attached
 from netperf_lib.errors import AzureError
 from netperf_lib.experiment import estimate
+from netperf_lib.experiment.attached import attach, attached
 from netperf_lib.experiment.model import Experiment
 from netperf_lib.experiment.schedule import schedule
 from netperf_lib.experiment.yaml import load_experiment

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.random import default_rng
 
 from netperf_lib import stats
-from netperf_lib.data.attached import attach
+from netperf_lib.experiment.attached import attach
 from netperf_lib.questions.compare import compare_declared
 
 

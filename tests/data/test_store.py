@@ -18,9 +18,9 @@ import pytest
 
 import netperf_lib as npl
 from netperf_lib.data import ingest as ingest_module
-from netperf_lib.data.attached import attached
 from netperf_lib.data.layout import Store
 from netperf_lib.errors import StoreError
+from netperf_lib.experiment.attached import attached
 from netperf_lib.experiment.model import Experiment
 
 EXPERIMENT = Experiment.model_validate(

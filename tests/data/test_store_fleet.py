@@ -31,12 +31,12 @@ from fsspec.implementations.local import LocalFileSystem
 import netperf_lib as npl
 from netperf_lib.data import files, layout
 from netperf_lib.data import ingest as ingest_module
-from netperf_lib.data.attached import attached
 from netperf_lib.data.files import folder
 from netperf_lib.data.layout import Store
 from netperf_lib.data.tables import GROUP_ROWS, PartWriter, detail
 from netperf_lib.data.workers import run_all
 from netperf_lib.errors import StoreError, UsageError
+from netperf_lib.experiment.attached import attached
 from netperf_lib.tools.parsed import ParsedRun
 
 from ..sshd import wait_until

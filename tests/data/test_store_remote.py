@@ -18,10 +18,10 @@ from click.testing import CliRunner
 import netperf_lib as npl
 from netperf_lib import cli
 from netperf_lib.data import files, transfer
-from netperf_lib.data.attached import attached
 from netperf_lib.data.layout import Store
 from netperf_lib.data.transfer import pull, push
 from netperf_lib.errors import StoreError, UsageError
+from netperf_lib.experiment.attached import attached
 from netperf_lib.pipeline import collect
 
 from ..azurite import azurite

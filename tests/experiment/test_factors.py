@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.attached import attach
 from netperf_lib.data.tables import run_row, runs_table
 from netperf_lib.errors import UsageError
+from netperf_lib.experiment.attached import attach
 from netperf_lib.experiment.factors import (
     FACTORS,
     dimensions,

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.attached import attach, attached
 from netperf_lib.errors import NothingToReport, UsageError
+from netperf_lib.experiment.attached import attach, attached
 from netperf_lib.metrics import METRICS
 from netperf_lib.reporting import notebooks
 from tests.conftest import REPO

@@ -21,7 +21,7 @@ from nbclient import NotebookClient
 from nbval.plugin import IPyNbCell, get_sanitize_patterns, nocolors
 
 import netperf_lib as npl
-from netperf_lib.data.attached import attached
+from netperf_lib.experiment.attached import attached
 from netperf_lib.reporting import notebooks
 from netperf_lib.reporting.execute import parameters_of
 from netperf_lib.reporting.workshop import CHECKS, lay_out

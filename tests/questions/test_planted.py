@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import netperf_lib as npl
-from netperf_lib.data.attached import attach
 from netperf_lib.errors import NothingToReport, UsageError
+from netperf_lib.experiment.attached import attach
 from netperf_lib.questions.details import beside, levels_words
 from netperf_lib.questions.history import measurements, name_of
 from netperf_lib.questions.pairs import has_pairs

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netperf_lib as npl
-from netperf_lib.data.attached import attach
 from netperf_lib.data.layout import Store
+from netperf_lib.experiment.attached import attach
 from netperf_lib.experiment.model import Deployment, Host, Proof
 from netperf_lib.questions.colours import colours
 from netperf_lib.questions.lead import Lead

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 import netperf_lib as npl
-from netperf_lib.data.attached import attach, attached
 from netperf_lib.errors import UsageError
+from netperf_lib.experiment.attached import attach, attached
 from netperf_lib.stats import Family
 
 LATENCY = {"ppg": 58.0, "same-zone": 84.0, "cross-zone": 190.0}
