@@ -16,7 +16,6 @@ import atexit
 import contextlib
 import gc
 import importlib
-import json
 import os
 import runpy
 import selectors
@@ -30,27 +29,31 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
+# Hundreds are started: each imports what Python has built in, and nothing else.
 CLIENT = """#!/bin/sh
 '''exec' "{python}" -IS "$0" "$@" # a path of Python may hold a space
 ' '''
-import array, json, os, signal, socket, struct, sys
+import posix, sys, _signal as signal, _socket as socket
 words = [*{words!r}, *sys.argv[1:]]
 server = socket.socket(socket.AF_UNIX)
 if words[:1] not in (["-m"], ["-c"]) or server.connect_ex({address!r}):
-    os.execv({real!r}, [{real!r}, *sys.argv[1:]])
-asked = json.dumps([words, os.getcwd(), dict(os.environ)]).encode()
-server.sendmsg([struct.pack("!I", len(asked))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))])
+    posix.execv({real!r}, [{real!r}, *sys.argv[1:]])
+variables = [name + b"=" + value for name, value in posix.environ.items()]
+parts = [str(len(words)).encode(), *(w.encode(errors="surrogateescape") for w in words), posix.getcwdb(), *variables]
+asked = b"\\0".join(parts)
+files = b"".join(n.to_bytes(4, sys.byteorder) for n in range(3))
+server.sendmsg([len(asked).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
 server.sendall(asked)
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda number, _: server.send(bytes([number])))
 answer = server.recv(4)
 if len(answer) < 4:
     sys.exit("the server of warm processes is gone")
-code = struct.unpack("!i", answer)[0]
+code = int.from_bytes(answer, "big", signed=True)
 if code < 0:
     signal.signal(-code, signal.SIG_DFL) if code != -9 else None
-    os.kill(os.getpid(), -code)
-os._exit(code)
+    posix.kill(posix.getpid(), -code)
+posix._exit(code)
 """
 
 
@@ -122,8 +125,9 @@ class Server:
             self.listener.close()
             asking.close()
             os.close(told)
-            words, folder, environment = json.loads(asked)
-            become(words, folder, environment, files.tolist())
+            number, *parts = map(os.fsdecode, asked.split(b"\0"))
+            words, (folder, *variables) = parts[: int(number)], parts[int(number) :]
+            become(words, folder, dict(v.split("=", 1) for v in variables), files.tolist())
             if self.learns:
                 atexit.register(tell, set(sys.modules), tells)
             else:

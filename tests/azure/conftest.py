@@ -23,7 +23,7 @@ from netperf_lib.hosts.azure.prices import Cost
 from ..warm import warm
 from .cloud import SUBSCRIPTION, Cloud
 from .direct import Clock, DirectAz
-from .emulator import Emulator, login, logout
+from .emulator import Emulator, login
 from .guard.sitecustomize import watch
 from .machines import Machines, possible, private_network
 from .rules import accelerated
@@ -145,9 +145,7 @@ class World:
         self.machines.follow()
         self.machines.silent.clear()
         self.machines.without_vf.clear()
-        configuration = self.folder / "emulator" / "az"
-        logout(configuration)
-        login(configuration)
+        login(self.folder / "emulator" / "az")
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Options that ask the emulator for prices and for the caller's address."""

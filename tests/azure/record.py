@@ -14,8 +14,11 @@ PRIVATE = (
     (re.compile(r"\b(?!10\.|127\.|169\.254\.)\d{1,3}(\.\d{1,3}){3}\b"), "192.0.2.…"),
     (re.compile(r"eyJ[\w-]{20,}(\.[\w-]+)*"), "eyJ…"),
     (re.compile(r"ssh-(ed25519|rsa) [\w+/=]+"), r"ssh-\1 …"),
+    (re.compile(r"\b[\w-]+(?=\.onmicrosoft\.com)"), "someone"),
+    # in a document that is quoted in another
+    (re.compile(r'(\\*"(?:tenantDisplayName|tenantDefaultDomain|displayName|sharedKey)\\*": \\*")[^"\\]*'), r"\1…"),
 )
-"""Ids, mail addresses, public addresses, tokens and keys are nobody's business."""
+"""Ids, mail addresses, public addresses, tokens, keys and names of companies are nobody's business."""
 
 
 def clean(text: str) -> str:
@@ -39,6 +42,8 @@ def main(real: str, into: str, *words: str) -> int:
     sys.stdout.write(done.stdout)
     sys.stderr.write(done.stderr)
     out = "" if "get-access-token" in words else done.stdout
+    if words[:2] == ("account", "show"):  # the subscription's name often is the company's
+        out = re.sub(r'("name": ")[^"]*', r"\1…", out)
     line = {"command": words, "exit_code": done.returncode, "stdout": out, "stderr": done.stderr}
     with Path(into).open("a", encoding="utf-8") as file:
         file.write(clean(json.dumps(line)) + "\n")

@@ -46,7 +46,7 @@ class Recording:
     def answer(self) -> Answer:
         """The same answer, to be given by the emulator; az does not wait before it tries again."""
         sent = {k.title(): v for k, v in self.headers.items() if k in ("content-type", "www-authenticate")}
-        sent |= {"Retry-After": "0"} if self.status == 429 or self.status >= 500 else {}
+        sent |= {"Retry-After": "0.01"} if self.status == 429 or self.status >= 500 else {}
         return Answer(self.status, self.body, sent)
 
     def fault(self, at: str, match: str, times: int, status: int | None = None) -> Fault:
@@ -78,8 +78,20 @@ def cited() -> dict[str, tuple[int, str]]:
     return {name: (int(status), sentence.replace("\\n", "\n")) for name, status, sentence, _ in rows}
 
 
-EXPIRED = {"error": "invalid_client", "error_description": "AADSTS7000222: the secret is expired. Trace ID: 1"}
-"""The token service's answer (learn.microsoft.com/entra/identity-platform/reference-error-codes)."""
+EXPIRED = {
+    "error": "invalid_client",
+    "error_description": (
+        "AADSTS7000222: The provided client secret keys are expired.\r\n"
+        "Trace ID: 00000000-0000-0000-0000-000000000001\r\n"
+        "Correlation ID: 00000000-0000-0000-0000-000000000002\r\nTimestamp: 2020-04-13 19:49:19Z"
+    ),
+    "error_codes": [7000222],
+    "timestamp": "2020-04-13 19:49:19Z",
+    "trace_id": "00000000-0000-0000-0000-000000000001",
+    "correlation_id": "00000000-0000-0000-0000-000000000002",
+}
+"""What the token service answered, with status 401 and other ids: a log in MicrosoftDocs/azure-docs (samples: MIT),
+articles/azure-arc/kubernetes/troubleshooting.md."""
 
 
 def fault(name: str, at: str = "request", match: str = ".", times: int = 1, **more: Any) -> Fault:

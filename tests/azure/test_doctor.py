@@ -123,19 +123,23 @@ def test_what_is_asked_ahead_is_what_the_checks_ask(az: DirectAz) -> None:
 def test_what_az_answers_is_recorded_without_ids(tmp_path: Path) -> None:
     real = tmp_path / "real"
     answer = {"id": f"/subscriptions/{SUBSCRIPTION}", "user": "me@example.com", "ip": "203.0.113.9", "net": "10.0.0.4"}
-    printed = json.dumps(answer)
-    real.write_text(f"#!/bin/sh\necho '{printed}'; echo 'ERROR: {SUBSCRIPTION}' >&2; exit 3\n", "utf-8")
+    answer |= {"name": "Contoso", "tenantDisplayName": "Contoso", "tenantDefaultDomain": "contoso.onmicrosoft.com"}
+    printed = json.dumps(answer, indent=2)
+    error = f"ERROR: {SUBSCRIPTION} of contoso.onmicrosoft.com"
+    real.write_text(f"#!/bin/sh\necho '{printed}'; echo '{error}' >&2; exit 3\n", "utf-8")
     real.chmod(0o755)
     record.program(tmp_path / "bin", str(real), tmp_path / "out.jsonl")
-    for words in (["group", "show", "--name", "g"], ["account", "get-access-token"]):
+    for words in (["account", "show"], ["account", "get-access-token"]):
         done = subprocess.run([tmp_path / "bin" / "az", *words], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (3, printed + "\n")
     first, second = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines())
-    assert first["command"] == ["group", "show", "--name", "g"]
+    assert first["command"] == ["account", "show"]
     assert json.loads(first["stdout"]) == {
-        "id": "/subscriptions/00000000-…", "user": "someone@…", "ip": "192.0.2.…", "net": "10.0.0.4"
+        "id": "/subscriptions/00000000-…", "user": "someone@…", "ip": "192.0.2.…", "net": "10.0.0.4",
+        "name": "…", "tenantDisplayName": "…", "tenantDefaultDomain": "…",
     }  # fmt: skip
-    assert (first["exit_code"], first["stderr"], second["stdout"]) == (3, "ERROR: 00000000-…\n", "")
+    stderr = "ERROR: 00000000-… of someone.onmicrosoft.com\n"
+    assert (first["exit_code"], first["stderr"], second["stdout"]) == (3, stderr, "")
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ The cases were recorded from az against a prototype of the emulator; what comes 
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -90,6 +91,9 @@ def test_every_recorded_failure_is_reproduced_or_cannot_happen() -> None:
 SEEN = [
     json.loads(line) for line in (Path(__file__).parent / "recorded_failures.jsonl").read_text("utf-8").splitlines()
 ]
+# What others were refused: code (or `az`: a text without one), deed, sentence, and the public page that shows it.
+with (Path(__file__).parent / "refusals.tsv").open(encoding="utf-8", newline="") as _file:
+    REFUSED = list(csv.DictReader(_file, delimiter="\t", quoting=csv.QUOTE_NONE))
 LOST = {
     # az prints the same few words for a page of 401, 429 and 503: these are all tried again, and a quota told by a 401
     # without its text can only be taken for a login
@@ -135,6 +139,47 @@ def test_what_azure_has_answered_is_read_as_what_it_means(seen: dict[str, str]) 
 )
 def test_a_vague_code_is_read_by_its_sentence(code: str, message: str, kind: str) -> None:
     assert error_of("az", {"code": code, "message": message}).kind == kind
+
+
+def printed(code: str, sentence: str) -> dict[str, AzError]:
+    """A refusal as az prints it for each kind of command, read again."""
+    if code == "az":
+        return {"as it is": read_failure("az", 1, f"ERROR: {sentence}\n")}
+    if code.startswith("AADSTS"):
+        return {"login": read_failure("az", 1, f"ERROR: {code}: {sentence} Trace ID: 1 Correlation ID: 2\n")}
+    error = {"code": code, "message": sentence}
+    invalid = '{"code": "InvalidTemplateDeployment", "message": "is not valid. See inner errors for details."}'
+    wrapped = {"code": "ResourceDeploymentFailure", "message": "terminal provisioning state", "details": [error]}
+    failed = {"provisioningState": "Failed", "statusCode": "Conflict", "statusMessage": {"error": wrapped}}
+    return {
+        "resource": read_failure("az", 1, f"ERROR: ({code}) {sentence}\nCode: {code}\nMessage: {sentence}\n"),
+        "rest": read_failure("az", 1, f"ERROR: Conflict({json.dumps({'error': error})})\n"),
+        "validate": read_failure("az", 1, f"ERROR: {invalid}\n\nInner Errors: \n{json.dumps(error)}\n"),
+        "deployment": groups._why(groups.Target(name="d1"), {}, [failed]),
+    }
+
+
+@pytest.mark.parametrize("refused", REFUSED, ids=lambda refused: f"{refused['code']}-{refused['deed']}")
+def test_what_azure_refused_others_has_the_deed_of_an_operator(refused: dict[str, str]) -> None:
+    for command, failure in printed(refused["code"], refused["sentence"]).items():
+        assert failure.deed == refused["deed"], f"{command}: {failure.kind}: {failure}"
+
+
+@pytest.mark.parametrize(
+    ("status", "deed"), [("BadRequest", "stop"), ("Conflict", "keep"), ("ServiceUnavailable", "retry")]
+)
+def test_of_a_code_that_is_not_known_the_status_decides(status: str, deed: str) -> None:
+    """A mistake is not kept running, and what may be anything is not thrown away."""
+    error = {"code": "Unheard", "message": "of"}
+    reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", status)
+    failed = {"provisioningState": "Failed", "statusCode": status, "statusMessage": {"error": error}}
+    quoted = {"code": status, "message": json.dumps({"error": error})}
+    for failure in (
+        read_failure("az", 1, f"ERROR: {reason}({json.dumps({'error': error})})\n"),
+        groups._why(groups.Target(name="d1"), {}, [failed]),
+        error_of("az", {"code": "DeploymentFailed", "message": "", "details": [quoted]}),
+    ):
+        assert (failure.code, failure.deed) == ("Unheard", deed)
 
 
 def test_the_login_that_az_asks_for_is_told_word_for_word() -> None:

@@ -33,10 +33,13 @@ LADDER = (
 )
 
 
-def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str, list[int]]:
+def whole_way(
+    declared: Experiment, folder: Path, before: str = "", python: str = sys.executable
+) -> tuple[str, list[int]]:
     """Run every step in `folder`; return what was printed, fit to be sent to others, and the exit codes.
 
-    The steps that remove are taken whatever came before. `before` is Python that runs before each.
+    The steps that remove are taken whatever came before. `before` is Python that runs before each step, `python` the
+    program that runs them.
     """
     document = declared.model_dump(mode="json", exclude_defaults=True)
     (folder / f"{declared.name}.yaml").write_text(yaml.safe_dump(document), "utf-8")
@@ -47,7 +50,7 @@ def whole_way(declared: Experiment, folder: Path, before: str = "") -> tuple[str
             continue
         path = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
         done = subprocess.run(
-            [sys.executable, "-c", f"{before}\nfrom netperf_lib.cli import main; main()", *words.split()[1:]],
+            [python, "-c", f"{before}\nfrom netperf_lib.cli import main; main()", *words.split()[1:]],
             cwd=folder, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "160"},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...errors import AzureError
 from .az import Clock, Runs, find
-from .failures import AzError, error_of
+from .failures import AzError, error_of, stood_for
 from .template import api_version
 
 RUNNING = {"accepted", "running", "creating", "created", "updating", "validating", "ready"}
@@ -269,7 +269,7 @@ def deploy(
         try:
             az("deployment", "group", "create", *target.deployment, *_files(template, parameters), "--no-wait")
         except AzError as failure:
-            if failure.code != "DeploymentActive":
+            if not failure.code.startswith("DeploymentActive"):
                 raise
     states: dict[str, str] = {}
     while True:
@@ -299,10 +299,12 @@ def deploy(
 
 def _why(target: Target, properties: Mapping[str, Any], operations: Iterable[Mapping[str, Any]]) -> AzError:
     """The root cause: the failed operations know more than the deployment itself."""
-    details = [properties.get("error") or {"code": "Unknown", "message": "no cause given"}]
+    details: list[Any] = [properties.get("error") or {"code": "Unknown", "message": "no cause given"}]
     for p in operations:
         message = p.get("statusMessage")
         if p["provisioningState"] == "Failed" and message:
             detail = json.loads(message) if isinstance(message, str) and message.startswith("{") else message
-            details += [detail.get("error", detail)] if isinstance(detail, dict) else []
+            if isinstance(detail, dict):
+                details += [{"code": code, "message": ""} for code, _ in stood_for(str(p.get("statusCode") or ""))]
+                details.append(detail.get("error", detail))
     return error_of(f"deployment of {target.name}", {"code": "DeploymentFailed", "message": "", "details": details})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+import tomllib
 from fnmatch import fnmatchcase
+from importlib import resources
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -15,20 +16,7 @@ Size = Annotated[str, Field(pattern=r"^(Standard|Basic)_[A-Za-z0-9_-]+$")]
 ResourceId = Annotated[str, Field(pattern=r"^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/.+$")]
 GatewaySku = Annotated[str, Field(pattern=r"^(VpnGw[1-5](AZ)?|ErGw[1-3]AZ|Standard|HighPerformance|UltraPerformance)$")]
 
-# sockperf is not packaged there: the first start builds it from a fixed commit
-_ENTERPRISE_9 = {"iperf": "2.1.6-*", "iperf3": "3.9-*", "qperf": "0.4.9-*"}
-# What each release ships, from packages.ubuntu.com, packages.debian.org, packages.fedoraproject.org (EPEL) and, for
-# iperf3 of Enterprise Linux 9, lists of installed packages. The upstream version is pinned, not the build: a security
-# rebuild of the same version replaces the one before in the archives, and measures the same.
-PINS: tuple[tuple[str, Mapping[str, str]], ...] = (
-    ("canonical:ubuntu-24_04-*", {"iperf": "2.1.9+*", "iperf3": "3.16-*", "qperf": "0.4.11-*", "sockperf": "3.7-*"}),
-    ("canonical:*-jammy:*", {"iperf": "2.1.5+*", "iperf3": "3.9-*", "qperf": "0.4.11-*", "sockperf": "3.7-*"}),
-    ("debian:debian-13*", {"iperf": "2.2.1+*", "iperf3": "3.18-*", "qperf": "0.4.11-*", "sockperf": "3.7-*"}),
-    ("debian:debian-12*", {"iperf": "2.1.8+*", "iperf3": "3.12-*", "qperf": "0.4.11-*", "sockperf": "3.7-*"}),
-    ("almalinux:almalinux-*:9*", _ENTERPRISE_9),
-    ("resf:rockylinux-*:9*", _ENTERPRISE_9),
-    ("redhat:rhel:9*", _ENTERPRISE_9),
-)
+PINS: dict[str, dict[str, str]] = tomllib.loads(resources.files(__package__).joinpath("pins.toml").read_text("utf-8"))
 """Beginning of publisher:offer:sku, in lower case, to package to version with a final ``*``."""
 WINDOWS = ("microsoftwindowsserver:*", "microsoftwindowsdesktop:*", "*:windows*", "microsoftsqlserver:*-ws20*")
 
@@ -268,5 +256,5 @@ class Options(_Declared):
         choice to the distribution. Empty for unknown releases.
         """
         image = self.image.lower()
-        known = next((pins for pattern, pins in PINS if fnmatchcase(image, f"{pattern}*")), {})
+        known = next((pins for pattern, pins in PINS.items() if fnmatchcase(image, f"{pattern}*")), {})
         return {p: v for p, v in {**known, **self.versions}.items() if v != "*"}

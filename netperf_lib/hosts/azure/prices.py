@@ -8,12 +8,14 @@ import json
 import os
 import re
 import time
+import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +28,7 @@ FRESH_S = 24 * 3600
 PLACE_S = {"vm": 15 * 60, "gateway": 60 * 60}
 """Time for creating and removing, which is also paid for."""
 MONTH_H = 730
-DISKS = {
-    "Standard_LRS": ("Standard HDD Managed Disks", "S4 LRS Disk"),
-    "StandardSSD_LRS": ("Standard SSD Managed Disks", "E4 LRS Disk"),
-    "Premium_LRS": ("Premium SSD Managed Disks", "P4 LRS Disk"),
-}
-"""Type of disk to product and meter of a 32 GiB disk, which the images here have."""
-EXPRESSROUTE = {"HighPerformance": "High Performance", "UltraPerformance": "Ultra High Performance"}
-"""SKU to the beginning of its meter's name, where they differ."""
-ZONE_1 = re.compile(
-    r"europe|france|germany|norway|sweden|switzerland|italy|poland|spain|uk|(?<!afric)(?<!brazil)us\d?$|canada"
-)
-ZONE_3 = re.compile(r"brazil|africa|uae|chile|mexico|qatar|israel")
+_TABLE: dict[str, Any] = tomllib.loads(resources.files(__package__).joinpath("prices.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,36 +147,17 @@ def cost(
     return Cost(hours=hours, currency=options.currency, items=tuple(items), unpriced=options.unpriced)
 
 
-METERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    # what to ask the list for, and the pattern of the meter's name; {} is the size or SKU
-    "vm": (".*", {"serviceName": "Virtual Machines", "armSkuName": "{}"}),
-    # the same SKU has a meter for connections beyond those included, at a fraction of the price
-    "Vpn": (r"{}( Gateway)?", {"serviceName": "VPN Gateway", "skuName": "{}"}),
-    "ExpressRoute": ("{} Gateway", {"serviceName": "ExpressRoute", "meterName": "{} Gateway"}),
-    "address": ("Standard IPv4 Static Public IP", {"serviceName": "Virtual Network", "productName": "IP Addresses"}),
-    "nat": ("Standard Gateway", {"serviceName": "NAT Gateway"}),
-    "balancer": ("Standard Included LB Rules and Outbound Rules", {"serviceName": "Load Balancer"}),
-}
-"""Kind of what is paid by the hour to its meter."""
-EVERYWHERE = ("nat", "balancer")
-"""Kinds whose meters are listed for all regions at once."""
-
-
 def _price(what: str, region: str, kind: str, options: Options) -> float | None:
     """Price of an hour."""
     for name in (f"{what} in {region}", what):
         if name in options.prices:
             return options.prices[name]
-    at = {} if kind in EVERYWHERE else {"armRegionName": region}
-    if kind == "disk":
-        product, meter = DISKS[options.disk]
-        at |= {"serviceName": "Storage", "productName": product, "meterName": meter}
-        months = _listed(options, at, "1/Month", meter)
-        return min(months) / MONTH_H if months else None
-    sku = EXPRESSROUTE.get(what, what)
-    meter, where = METERS[kind]
-    at |= {key: value.format(sku) for key, value in where.items()}
-    return min(_listed(options, at, "1 Hour", meter.format(re.escape(sku)), region), default=None)
+    meter = _TABLE["meters"][kind]
+    at = {} if meter.get("everywhere") else {"armRegionName": region}
+    sku = _TABLE["skus"].get(what, what)
+    at |= {key: value.format(sku) for key, value in meter["where"].items()}
+    listed = _listed(options, at, meter.get("unit", "1 Hour"), meter["name"].format(re.escape(sku)), region)
+    return min(listed) / (MONTH_H if "unit" in meter else 1) if listed else None
 
 
 def _transfer(path: str, here: str, there: str, options: Options) -> float | None:
@@ -211,7 +183,7 @@ def _transfer(path: str, here: str, there: str, options: Options) -> float | Non
 
 def zone_of(region: str) -> str:
     """Billing zone of a region, which determines the price of transfer between networks."""
-    return "Zone 3" if ZONE_3.search(region) else "Zone 1" if ZONE_1.search(region) else "Zone 2"
+    return next((zone for zone, regions in _TABLE["zones"].items() if re.search(regions, region)), "Zone 2")
 
 
 def _listed(options: Options, where: Mapping[str, str], unit: str, meter: str, near: str = "") -> list[float]:
