@@ -20,12 +20,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from .errors import NetperfError, ReportError, explain, visible
 from .verbs import Verbs
 
-out = Console()
-err = Console(stderr=True)
+out = Console(emoji=False)
+err = Console(stderr=True, emoji=False)
 
 
 def _share(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
@@ -115,11 +116,11 @@ def _progress(text: str) -> Iterator[Callable[..., None]]:
 
 
 def _table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(visible(title)) if title else None, title_justify="left")
     for name in rows[0] if rows else ():
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*("–" if v is None else escape(visible(str(v))) for v in row.values()))
+        table.add_row(*("–" if v is None else Text(visible(str(v))) for v in row.values()))
     return table
 
 
@@ -382,7 +383,7 @@ def compare(
 
     --by with one folder prints levels and ratios of a factor, as in the notebooks.
     """
-    from .questions import gate, words
+    from .questions import gate
     from .questions import lines as shown
     from .questions.compare import compare as compare_conditions
     from .questions.lead import conclude
@@ -413,7 +414,7 @@ def compare(
     else:
         write = shown.markdown if as_markdown else shown.text
         if lead:
-            _echo("\n\n".join(map(words.as_markdown, lead)) if as_markdown else shown.paragraph(lead), nl=True)
+            _echo("\n\n".join(map(shown.comment, lead)) if as_markdown else shown.paragraph(lead), nl=True)
             _echo()
         two = after is not None
         rows, heads = shown.lines(family, held, two=two), ("before", "after") if two else ("baseline", "condition")

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
 
 CONTROL = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ud800-\\udfff"
-    "\\ufeff\\ufff9-\\ufffb\\U000e0000-\\U000e007f]"
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f"
+    "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ud800-\\udfff\\ufeff\\uffa0\\ufff0-\\ufffb\\ufffe\\uffff"
+    "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e0fff]"
+    "|(?<![^\\x00-\\x7f])[\\u200c\\u200d\\ufe00-\\ufe0f](?!\\u20e3)|[\\u200c\\u200d](?![^\\x00-\\x7f])"
 )
 """Characters that a terminal acts on, or that nobody sees: controls (but tab and line feed), overrides of the direction
-of writing, invisible characters (but joiners), halves of surrogates."""
+of writing, halves of surrogates, and what Unicode calls ignorable (but joiners and selectors of a form, where they
+belong: after a letter of a script that has them, or in an emoji)."""
+_FORMULA, _SHOWN = (
+    re.compile(rf"(^|[;\t\n]){quote}(?=[ \xa0]*[=+\-@\uff0b\uff0d\uff1d\uff20])") for quote in ("", "'")
+)
 
 
 def visible(text: str) -> str:
@@ -30,15 +36,20 @@ def visible(text: str) -> str:
 def as_cell(text: str) -> str:
     """Text for a cell of a spreadsheet, which takes ``=…``, ``+…``, ``-…`` and ``@…`` for formulas and runs them.
 
-    An apostrophe before it says that it is text; control characters, which a workbook cannot hold, are left out.
+    An apostrophe before it says that it is text, also after what a spreadsheet may split a line of CSV at, whatever its
+    quotes; control characters, which a workbook cannot hold, are left out.
 
     Examples
     --------
-    >>> as_cell("=HYPERLINK(1)")
-    "'=HYPERLINK(1)"
+    >>> as_cell("=HYPERLINK(1)"), as_cell("x;=CMD()")
+    ("'=HYPERLINK(1)", "x;'=CMD()")
     """
-    text = CONTROL.sub("", text)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\n") else text
+    return _FORMULA.sub(r"\1'", CONTROL.sub("", text))
+
+
+def of_cell(text: str) -> str:
+    """The text that `as_cell` was given."""
+    return _SHOWN.sub(r"\1", text)
 
 
 def explain(error: Exception) -> str | None:

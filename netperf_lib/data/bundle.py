@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import re
 import shutil
 import tarfile
@@ -19,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import StoreError
-from .files import Location, sha256_of, state_folder
+from .files import Folder, Location, sha256_of, state_folder
 
 SUFFIX = ".npl.tar.gz"
 ROOT = "root.txt"
@@ -42,20 +41,15 @@ def is_bundle(place: Location) -> bool:
 
 def pack(folder: Path, name: str, root: str, target: Path, reports: Iterable[Path] = ()) -> Path:
     """Write the archive of an experiment's folder; the same folder gives the same bytes."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with (
-            draft.open("wb") as file,
-            gzip.GzipFile("", "wb", 6, file, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
-        ):
-            _add(archive, f"{name}/{ROOT}", f"{root}\n".encode())
-            for path in _members(folder, reports):
-                _add(archive, f"{name}/{path.relative_to(folder).as_posix()}", path.read_bytes())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with (
+        Folder(str(target.parent)).new_file(target.name) as draft,
+        draft.open("wb") as file,
+        gzip.GzipFile("", "wb", 6, file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        _add(archive, f"{name}/{ROOT}", f"{root}\n".encode())
+        for path in _members(folder, reports):
+            _add(archive, f"{name}/{path.relative_to(folder).as_posix()}", path.read_bytes())
     return target
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, as_cell, pip_install, visible
+from ..errors import CONTROL, NetperfError, ParseError, StoreError, UsageError, as_cell, of_cell, pip_install, visible
 from ..experiment.attached import attach
 from ..experiment.factors import FACTORS, is_reserved
 from ..experiment.model import Contrast, Experiment
@@ -122,9 +122,11 @@ class Labels:
             problems.append(
                 f"{source}: there is no column {FILE!r}; it names the log of a row, or a pattern such as a*"
             )
-        for name in names:
-            if name in (*COLUMNS, FILE, RUN):
+        for i, name in enumerate(names):
+            if name in (*COLUMNS, FILE, RUN) or not table.iloc[:, i].notna().any():
                 continue
+            if wrong := _wrong_text(name):
+                problems.append(f"{source}: column {name[:60]!a}: {wrong}")
             near = difflib.get_close_matches(name, [*COLUMNS, FILE, RUN], n=1, cutoff=_CLOSE)
             if is_reserved(name):
                 problems.append(f"{source}: column {name!r} is a name that the library uses itself; rename the label")
@@ -138,7 +140,7 @@ class Labels:
         self.rows: list[tuple[str, dict[str, Any]]] = []
         for number, cell in enumerate(cells, 2):  # the header is line 1
             row = {n: c for n, c in zip(names, cell.values(), strict=True) if c is not None and str(c).strip() != ""}
-            row |= {n: c[1:] for n, c in row.items() if isinstance(c, str) and c[:1] == "'" and as_cell(c[1:]) == c}
+            row = {n: of_cell(c) if isinstance(c, str) else c for n, c in row.items()}
             self.rows.append((f"{source}:{number}", row))
 
     @classmethod
@@ -402,12 +404,12 @@ def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
 def _typed(cells: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[str, Any]:
     typed: dict[str, Any] = {}
     for column, (where, value) in cells.items():
-        if not is_one_line(f"{column}{value}"):
-            problems.append(f"{where}: {column} is {str(value)!a}; remove the control characters")
+        if wrong := _wrong_text(str(value)):
+            problems.append(f"{where}: {column} is {str(value)[:60]!a}; {wrong}")
             continue
         try:
             typed[column] = _value(COLUMNS.get(column, "text"), value)
-        except ValueError:
+        except (ValueError, OverflowError):
             kinds = {"integer": "a whole number", "flag": "on or off", "time": "a time such as 2026-11-03T14:05:00Z"}
             what = kinds.get(COLUMNS[column], "a number")
             problems.append(f"{where}: {column} is {str(value)!r}; write {what}")
@@ -416,9 +418,19 @@ def _typed(cells: Mapping[str, tuple[str, Any]], problems: list[str]) -> dict[st
     return typed
 
 
+_LONGEST, _LARGEST = 200, 2**53
+
+
 def is_one_line(text: str) -> bool:
     """Whether a label or name holds only characters that can be shown, without breaks of lines."""
     return not CONTROL.search(text) and len(text.splitlines()) <= 1
+
+
+def _wrong_text(label: str) -> str | None:
+    """What to do about a label that cannot be shown."""
+    if not is_one_line(label):
+        return "remove the control characters"
+    return None if 0 < len(label) <= _LONGEST else f"write 1 to {_LONGEST} characters"
 
 
 def _value(kind: str, value: Any) -> Any:
@@ -430,18 +442,11 @@ def _value(kind: str, value: Any) -> Any:
     if kind in ("integer", "number", "bytes"):
         # a decimal comma; 12,500 may be twelve or twelve thousand, and is refused
         text = re.sub(r"^(0|\d+(?!,\d{3}\b)),(?=\d+\s*[A-Za-z]*$)", r"\1.", text)
-    if kind == "integer":
-        number = float(text)
-        if number != int(number):
+        factor = re.fullmatch(r"([0-9.]+)\s*([KMG]i?)?(?:B|bytes)?", text, re.IGNORECASE) if kind == "bytes" else None
+        number = to_bytes(float(factor[1]), factor[2] or "") if factor else float(text)
+        if not 0 <= number < _LARGEST or (kind == "integer" and number != int(number)):
             raise ValueError(text)
-        return int(number)
-    if kind == "number":
-        return float(text)
-    if kind == "bytes":
-        matched = re.fullmatch(r"([0-9.]+)\s*([KMG]i?)?(?:B|bytes)?", text, re.IGNORECASE)
-        if not matched:
-            raise ValueError(text)
-        return int(to_bytes(float(matched[1]), matched[2] or ""))
+        return number if kind == "number" else int(number)
     if kind == "time":
         return datetime.fromisoformat(text).isoformat()
     return text

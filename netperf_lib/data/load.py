@@ -289,7 +289,7 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
 def _visible(table: pa.Table) -> pa.Table:
     """Show the control characters of labels, which a folder of others may hold, wherever the table is shown."""
     for i, column in enumerate(table.schema):
-        if pa.types.is_string(column.type) and CONTROL.search("".join(table[i].unique().drop_null().to_pylist())):
+        if pa.types.is_string(column.type) and CONTROL.search("\n".join(table[i].unique().drop_null().to_pylist())):
             texts = [None if v is None else visible(v) for v in table[i].to_pylist()]
             table = table.set_column(i, column, pa.array(texts, column.type))
     return table

@@ -9,8 +9,10 @@ import time
 import rich.live
 import rich.progress
 from rich.console import Console, Group
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from ..errors import visible
 from ..experiment.estimate import clock
@@ -121,7 +123,7 @@ class LiveProgress(Progress):
 
     def started(self, trial: Trial) -> None:
         """Show which trial is running."""
-        self.progress.update(self.task, description=f"round {trial.round}: {condition(trial)}")
+        self.progress.update(self.task, description=escape(f"round {trial.round}: {condition(trial)}"))
 
     def ended(self, trial: Trial, run_id: str, error: str | None, parsed: ParsedRun | None, remaining_s: float) -> None:
         """Advance, and show the value measured."""
@@ -152,9 +154,9 @@ class LiveProgress(Progress):
                 shown = (values[-1], statistics.median(values), min(values), max(values))
                 last, middle, low, high = (format_value(v, METRICS[metric].unit) for v in shown)
                 between = f"{middle}  ({low} to {high})" if len(values) > 1 else middle
-                table.add_row(name, last, between, str(len(values)), failed)
+                table.add_row(Text(visible(name)), last, between, str(len(values)), failed)
             else:
-                table.add_row(name, "–", "–", "0", failed)
+                table.add_row(Text(visible(name)), "–", "–", "0", failed)
         return Group(table, self.progress)
 
 
@@ -179,7 +181,7 @@ def condition(trial: Trial) -> str:
 
 def make_progress(console: Console | None = None) -> Progress:
     """Return the appropriate display: live on a terminal, one line in a notebook, lines elsewhere."""
-    console = console or Console(stderr=True)
+    console = console or Console(stderr=True, emoji=False)
     if "JPY_PARENT_PID" in os.environ:  # set by the kernel, also for `!npl …`
         return NotebookProgress(console)
     return LiveProgress(console) if console.is_terminal else LineProgress(console)

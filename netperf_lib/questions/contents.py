@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -62,7 +64,9 @@ class Page:
     def key(self) -> str:
         """Name of its files: ``01-placement-throughput``."""
         values = (str(self.parameters[name]) for name in ("factor", "name", "metric") if name in self.parameters)
-        return "-".join([self.notebook, *(SHORT.get(part, part) for part in values)])
+        name = "-".join([self.notebook, *(SHORT.get(part, part) for part in values)])
+        plain = re.sub(r"[^\w.-]+", "-", name)[:50]  # a factor of the user may be called ../../x
+        return plain if plain == name else f"{plain}-{hashlib.blake2s(name.encode(), digest_size=4).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

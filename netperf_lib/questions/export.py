@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..data.files import Folder
 from ..data.load import Fleet, Results, read
 from ..errors import NothingToReport, UsageError, as_cell, pip_install
 from ..metrics import COMPARED
@@ -54,22 +55,18 @@ def export(
         tables["intervals"] = results.intervals
         if results.contrasts or results.added:
             tables["verdicts"] = compare(results).to_frame()
-    folder = Path(into)
-    folder.mkdir(parents=True, exist_ok=True)
+    cells = {table: as_cells(frame) for table, frame in tables.items()}
+    folder = Folder(os.fspath(into))  # a file is there when it is complete
     if to == "xlsx":
-        return [_workbook(folder / f"{name}.xlsx", tables)]
+        with folder.new_file(f"{name}.xlsx") as place:
+            _workbook(place, cells)
+        return [folder.path / f"{name}.xlsx"]
     if to not in ("csv", "parquet"):
         raise UsageError(f"unknown format {to!r} (known: csv, xlsx, parquet)")
-    places = []
-    for table, frame in tables.items():
-        place = folder / f"{name}-{table}.{to}"
-        flat = as_cells(frame)
-        if to == "csv":
-            flat.to_csv(place, index=False)
-        else:
-            flat.to_parquet(place, index=False)
-        places.append(place)
-    return places
+    for table, flat in cells.items():
+        with folder.new_file(f"{name}-{table}.{to}") as place:
+            flat.to_csv(place, index=False) if to == "csv" else flat.to_parquet(place, index=False)
+    return [folder.path / f"{name}-{table}.{to}" for table in cells]
 
 
 def _levels(data: Results | Fleet) -> pd.DataFrame:
@@ -105,17 +102,12 @@ def _text(value: Any) -> str:
     return "; ".join(map(str, value)) if isinstance(value, list | tuple) or hasattr(value, "tolist") else str(value)
 
 
-def _workbook(place: Path, tables: dict[str, pd.DataFrame]) -> Path:
+def _workbook(place: Path, tables: dict[str, pd.DataFrame]) -> None:
     import pandas as pd
 
-    part = place.with_name(f"{place.stem}.part.xlsx")  # a workbook is there when it is complete
     try:
-        with pd.ExcelWriter(part, engine="openpyxl") as writer:
-            for table, frame in tables.items():
-                as_cells(frame).to_excel(writer, sheet_name=table, index=False)
-        part.replace(place)
+        with place.open("wb") as file, pd.ExcelWriter(file, engine="openpyxl") as writer:
+            for table, flat in tables.items():
+                flat.to_excel(writer, sheet_name=table, index=False)
     except ModuleNotFoundError:
         raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or export to csv") from None
-    finally:
-        part.unlink(missing_ok=True)
-    return place

@@ -180,8 +180,13 @@ def _row(name: str, cells: Sequence[str], wide: int, widths: Sequence[int]) -> s
     return f"{_INDENT}{name.ljust(wide)}  {'  '.join(words)}".rstrip()
 
 
-def _one_line(text: str) -> str:
-    return as_markdown(" ".join(text.split()))
+def comment(text: str) -> str:
+    """One line of Markdown that shows a text as it is, and calls nobody where it is written into a pull request.
+
+    GitHub looks for @names and #numbers after it has read the Markdown, backslashes and all; only a blank without width
+    keeps them text.
+    """
+    return re.sub("[@#]", r"\g<0>&#8203;", as_markdown(" ".join(text.split())))
 
 
 def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:
@@ -195,7 +200,7 @@ def markdown(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"),
         verdict = " ".join([WORDS.get(r.verdict, r.verdict), *([f"[{', '.join(numbers)}]"] if numbers else [])])
         cells = [r.title, quantity(r.metric), r.before, r.after, _change(r), verdict]
         cells += [r.held] if held else []
-        table.append("| " + " | ".join(map(_one_line, cells)) + " |")
+        table.append("| " + " | ".join(map(comment, cells)) + " |")
     numbered = [f"[{number}] {note}" for note, number in footnotes.items()]
-    foot = [f"- {_one_line(note)}" for note in (*numbered, *notes)]
+    foot = [f"- {comment(note)}" for note in (*numbered, *notes)]
     return "\n".join([f"**{counts(r.verdict for r in rows)}**", "", *table, "", *foot]).rstrip()

@@ -25,6 +25,7 @@ from bs4 import BeautifulSoup
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings, strategies
 from markdown_it import MarkdownIt
+from rich.console import Console
 from wcwidth import wcwidth
 
 import netperf_lib as npl
@@ -32,9 +33,11 @@ from netperf_lib import cli
 from netperf_lib.cli import npl as command
 from netperf_lib.data.imports import is_one_line, labels_template, read_logs, understand
 from netperf_lib.data.layout import imported_records, packed_records
-from netperf_lib.errors import CONTROL, NetperfError, UsageError, as_cell, visible
+from netperf_lib.errors import CONTROL, NetperfError, UsageError, as_cell, of_cell, visible
 from netperf_lib.experiment.yaml import read_experiment
+from netperf_lib.measure.progress import LineProgress, LiveProgress
 from netperf_lib.questions import lines
+from netperf_lib.questions.contents import Page
 from netperf_lib.questions.export import as_cells
 from netperf_lib.questions.lead import lead_paragraph
 from netperf_lib.questions.tables import Table
@@ -437,7 +440,7 @@ def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], s
     assert len([t for t in table if t.type == "td_open"]) == 6 * len(rows)
     flat = as_cells(pd.DataFrame({"label": labels}))
     again = pd.read_csv(io.StringIO(flat.to_csv(index=False)), dtype=str, keep_default_na=False)["label"]
-    assert [cell.removeprefix("'") for cell in again] == [label.removeprefix("'") for label in labels]
+    assert [of_cell(cell) for cell in again] == [of_cell(label) for label in labels]
     book = io.BytesIO()
     flat.to_excel(book, index=False, engine="openpyxl")
     cells = [row[0] for row in openpyxl.load_workbook(book).active.iter_rows(min_row=2)]
@@ -455,3 +458,86 @@ def test_the_lead_paragraph_keeps_the_blanks_of_a_label() -> None:
     runs = npl.load(npl.recorded())
     runs["placement"] = runs["placement"].map(lambda level: f"a {level} b")
     assert "a ppg b" in "\n".join(lead_paragraph(runs).lines)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["x;=CMD()", "x;  =1", "a\t+1", "\t=1", " =1", "\uff1d1+1", "x;\uff0bcmd", "x\n-1", "x;@SUM(1)", "=1;=2"],
+    ids=ascii,
+)
+def test_no_separator_of_a_spreadsheet_begins_a_formula(cell: str) -> None:
+    """A spreadsheet set to another country splits lines of CSV at other characters than the comma."""
+    written = pd.DataFrame({"rack": [cell]}).pipe(as_cells).to_csv(index=False).splitlines()[1:]
+    for part in re.split("[;\t\n]", "\n".join(written)):
+        assert not re.match(r'\s*"?\s*[=+\-@\uff1d\uff0b\uff0d\uff20]', part), part
+    assert of_cell(as_cell(cell)) == cell
+    assert as_cell("a-b; c = d") == "a-b; c = d"
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["ppg\u3164", "ppg\u200d", "ppg\ufe0f", "p\u034fpg", "\u115fppg", "ppg\u2800", "ppg\U000e0100", "\u0645\u200d"],
+    ids=ascii,
+)
+def test_no_label_looks_like_another_by_what_nobody_sees(label: str) -> None:
+    assert not is_one_line(label)
+    assert label not in visible(label)
+    assert visible("\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e") == (
+        "\U0001f468\u200d\U0001f469 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e"  # where a script or an emoji has them
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("round", value) for value in ("inf", "1e400", "-inf", "1e30", "-1", "nan")),
+        *(("duration_s", value) for value in ("inf", "nan", "-1")),
+        *((name, "1e30") for name in ("deployment", "streams", "tcp_buffer_bytes", "bandwidth_mbps")),
+        ("rack", "x" * 201),
+        ("x" * 201, "rack"),
+        ("a\x1b[2Jb", "rack"),
+    ],
+    ids=lambda value: ascii(value)[:24],
+)
+def test_an_impossible_cell_is_refused_in_one_sentence(tmp_path: Path, column: str, value: str) -> None:
+    (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n")
+    labels = pd.DataFrame({"file": ["a.txt"], column: [value]})
+    with pytest.raises(UsageError, match=r"^labels(:2)?: .*(write|remove)") as caught:
+        npl.import_logs(tmp_path / "a.txt", labels=labels, into=tmp_path / "mine")
+    assert len(str(caught.value)) < 200
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_page_of_any_factor_has_a_file_in_the_folder_of_reports() -> None:
+    names = ["../../../x", "..", "a/b", "a-b", "x" * 200, "\U0001f680" * 200, "<img src=x>", "{x}", "a\\b", "team"]
+    keys = [Page("factor", {"factor": name, "metric": "latency_oneway_us"}).key for name in names]
+    assert len(set(keys)) == len(names)
+    for key in keys:
+        assert Path(key).name == key
+        assert len(f".{key}.ipynb".encode()) < 256
+    assert keys[-1] == "factor-team-latency"
+
+
+@pytest.mark.parametrize("text", ["@org/team", "fixes #12", "a@b.example", "x \\@user", "org/repo#3"])
+def test_a_label_in_a_pull_request_calls_nobody(compared: list[lines.Line], text: str) -> None:
+    """GitHub looks for names and numbers in what Markdown has become, so that a backslash does not help."""
+    shown = lines.markdown([replace(compared[0], name=text)], notes=[text])
+    rendered = BeautifulSoup(MarkdownIt("commonmark").enable("table").render(shown), "html.parser").get_text()
+    assert rendered.count(text[0]) >= 2
+    assert not re.search(r"@\w|#\d", rendered)
+    assert text in rendered.replace("\u200b", "")
+
+
+@pytest.mark.parametrize(
+    "text", [":smile: x", "[link=https://example.org]x[/link]", "[bold]x", "[/]", "x\\", "\x1b[2Jx"]
+)
+def test_a_word_on_a_terminal_is_no_markup(text: str) -> None:
+    console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system=None, emoji=False)
+    console.print(cli._table([{"name": text}], text))
+    LineProgress(console).say(text)
+    live = LiveProgress(console)
+    live.values, live.failed = {text: ("latency_oneway_us", [1.0])}, {f"{text} failed": 1}
+    console.print(live._drawn())
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert shown.count(visible(text)) == 5
+    assert "\x1b]8" not in shown
