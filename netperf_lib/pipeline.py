@@ -54,7 +54,7 @@ def plan(
     Examples
     --------
     >>> str(npl.plan("data/experiments/lab.yaml")).splitlines()[1]
-    '204 trials = 17 conditions × 12 rounds'
+    '180 trials = 15 conditions × 12 rounds'
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)

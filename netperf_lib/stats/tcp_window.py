@@ -222,7 +222,7 @@ def buffers(
     --------
     >>> sizes, rounds = np.tile([2**20, 2**22, 2**24], 8), np.repeat(np.arange(8), 3)
     >>> rates = np.minimum(1e9, 0.5 * sizes * 8 / 0.02)
-    >>> npl.stats.buffers(sizes, rates, np.full(24, 20_000), rounds).eta.median
+    >>> round(npl.stats.buffers(sizes, rates, np.full(24, 20_000), rounds).eta.median, 3)
     0.5
     """
     columns = [numbers(v, w) for v, w in ((windows, "windows"), (throughput, "throughput"), (rtt_us, "rtt_us"))]
