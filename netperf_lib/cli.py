@@ -612,6 +612,8 @@ def import_(
     declared = imports.read_contrasts(contrasts) if contrasts else None
     done = imports.import_logs(files, into=into, contrasts=declared, title=title, **options)
     _echo(f"{imports.usable(done.runs)} in {done.path}")
+    if done.notice != imports.NOTICE:
+        _echo(str(done.notice))
     if done.runs["status"].eq("ok").any():
         from .questions.lead import lead_paragraph
 

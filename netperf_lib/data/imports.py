@@ -193,8 +193,11 @@ def understand(
     *,
     labels: pd.DataFrame | Location | None = None,
     pattern: str | None = None,
+    left_out: list[str] | None = None,
 ) -> list[LoggedRun]:
     """Read logs and join their labels, in the order of the files.
+
+    A file of a folder that holds no run of a known tool, such as a readme, is left out; one that was named is refused.
 
     Parameters
     ----------
@@ -204,6 +207,8 @@ def understand(
         A row for a log or a pattern; see `Labels`.
     pattern : str, optional
         Structure of the end of a log's path, for example ``"{placement}/{tool}-P{streams}-r{round}.txt"``.
+    left_out : list, optional
+        The names of files that were left out are added to it.
 
     Raises
     ------
@@ -211,12 +216,13 @@ def understand(
         All problems found, one line each: a row that matches no log, a log that no row matches, two rows for one log, a
         label that contradicts the log, a value that cannot be read, a log without a run.
     """
+    left_out = [] if left_out is None else left_out
     table = None if labels is None else Labels.read(labels)
     skip = Path(os.fspath(labels)).resolve() if labels is not None and isinstance(labels, str | os.PathLike) else None
     read_path = None if pattern is None else _path_reader(pattern)
     problems: list[str] = []
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
-    used, logged = set[str](), list[LoggedRun]()
+    used, logged, unread = set[str](), list[LoggedRun](), list[tuple[str, Path, str]]()
     for name, path in named:
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
@@ -224,7 +230,7 @@ def understand(
         try:
             parsed = logs.parse(path)
         except ParseError as error:
-            problems.append(str(error))
+            unread.append((name, path, str(error)))
             continue
         matched = None if read_path is None else read_path(name) or read_path(path.as_posix())
         of_path: dict[str, Any] = matched.groupdict() if matched else {}
@@ -240,6 +246,12 @@ def understand(
                 problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
             end = max(run.line, after.line - 1) if after else None
             logged.append(_logged(path, name, index, end, run, _cells(of_path, matching), problems))
+    by_name = {Path(f) for f in _several(files)}
+    for name, path, message in unread:
+        if logged and path not in by_name and (table is None or not _rows_of(table, name, path)):
+            left_out.append(name)
+        else:
+            problems.append(message)
     if table is not None:
         problems += [f"{w}: {r[FILE]!r} matches no log" for w, r in table.rows if w not in used and FILE in r]
         empty = f"the cell {FILE!r} is empty; name a log or a pattern"
@@ -475,6 +487,15 @@ def _agree(column: str, label: Any, stated: Any) -> bool:
     return str(label).lower() == str(stated).lower() or label == stated
 
 
+def _notice(left_out: Sequence[str]) -> str:
+    """What must accompany imported logs, and which files of their folders hold no run."""
+    if not left_out:
+        return NOTICE
+    rest = len(left_out) - 3
+    names = f"{', '.join(left_out[:3])}{f' and {rest} more' if rest > 0 else ''}"
+    return f"{NOTICE} Left out, as no log or the same log again: {names}."
+
+
 def overview(runs: Sequence[LoggedRun]) -> pd.DataFrame:
     """What was understood of each run, and what is missing: a row per run, with the known value of every label."""
     import pandas as pd
@@ -498,7 +519,8 @@ def usable(runs: pd.DataFrame) -> str:
     words = plural(len(runs), "run")
     if bad.empty:
         return f"{words}, all usable"
-    reasons = Counter(str(error or status) for error, status in zip(bad["error"], bad["status"], strict=True))
+    each = zip(bad["error"], bad["status"], strict=True)
+    reasons = Counter(str(error or status).partition("; missing: ")[0] for error, status in each)
     shown = [f"{count} not: {reason}" for reason, count in reasons.most_common(5)]
     rest = len(reasons) - len(shown)
     return "; ".join(
@@ -579,7 +601,8 @@ def import_logs(
     ...     "logs", pattern="{placement}/r{round}.txt", into="results/mine"
     ... )  # doctest: +SKIP
     """
-    logged = understand(files, labels=labels, pattern=pattern)
+    left_out: list[str] = []
+    logged = understand(files, labels=labels, pattern=pattern, left_out=left_out)
     parent, name = os.path.split(os.path.abspath(os.fspath(into)))  # noqa: PTH100 - a name, which need not exist yet
     store = Store(parent, name)
     declared = _declaration(name, title, contrasts, logged)
@@ -588,16 +611,16 @@ def import_logs(
         raise StoreError(f"{store.url}: contains a measured experiment; import into another folder")
     if known is not None and contrasts is None:
         declared = known
-    new = _new(store, logged)
+    new = _new(store, logged, left_out)
     store.declare(declared)
     if store.read_plan() is None:
         store.write_plan({"imported": True, "trials": [], "experiment": declared.model_dump(mode="json")})
     with store.lock():
-        _store(store, new)
+        _store(store, new, _notice(left_out))
     return Results(store)
 
 
-def _store(store: Store, new: Sequence[tuple[str, LoggedRun]]) -> None:
+def _store(store: Store, new: Sequence[tuple[str, LoggedRun]], notice: str) -> None:
     """Write runs into one folder: each log once, by its digest, and the records of all."""
     if not new:
         return
@@ -610,7 +633,7 @@ def _store(store: Store, new: Sequence[tuple[str, LoggedRun]]) -> None:
             if not (folder / log).exists():
                 shutil.copyfile(path, folder / log)
         records = (
-            _record(store.experiment, run_id, run, position)
+            _record(store.experiment, run_id, run, position, notice)
             | {"schema": RECORD_SCHEMA, "declaration": frozen, "files": {names[run.path]: digests[run.path]}}
             for position, (run_id, run) in enumerate(new, order)
         )
@@ -629,11 +652,12 @@ def are_logs(place: Location) -> bool:
 def read_logs(files: Location | Iterable[Location], *, pattern: str | None = None) -> pd.DataFrame:
     """Read logs into a table of runs like that of `netperf_lib.load`, without importing them; see `understand`."""
     rows = []
-    for order, run in enumerate(understand(files, pattern=pattern)):
-        record = _record("logs", f"{run.name}:{run.index + 1}", run, order)
+    left_out: list[str] = []
+    for order, run in enumerate(understand(files, pattern=pattern, left_out=left_out)):
+        record = _record("logs", f"{run.name}:{run.index + 1}", run, order, NOTICE)
         rows.append(run_row(record, [run.parsed], None))
     frame = data_frame(runs_table(rows))
-    attach(frame, notice=NOTICE)
+    attach(frame, notice=_notice(left_out))
     return frame
 
 
@@ -680,10 +704,11 @@ def _unanswerable(contrast: Contrast, runs: Sequence[LoggedRun]) -> list[str]:
     return problems
 
 
-def _new(store: Store, runs: Sequence[LoggedRun]) -> list[tuple[str, LoggedRun]]:
+def _new(store: Store, runs: Sequence[LoggedRun], left_out: list[str]) -> list[tuple[str, LoggedRun]]:
     """Runs that have not been imported yet, in order of time, each with its id.
 
-    Short logs of two rounds can be identical to the byte: they are two runs if their labels differ.
+    Short logs of two rounds can be identical to the byte: they are two runs if their labels differ. Without labels
+    they count as one, and the other one is left out.
     """
     there = set(store.run_ids())
     names = {(str(i["file"]), i["log"]): s.run_id for s in store.runs() if "log" in (i := s.record["imported"])}
@@ -695,6 +720,9 @@ def _new(store: Store, runs: Sequence[LoggedRun]) -> list[tuple[str, LoggedRun]]
             continue
         if before := names.get((run.name, run.digest)):
             problems.append(f"{run.name}: was imported before with other labels (run {before})")
+        elif run_id in new and not run.labels:
+            left_out.append(f"{run.name} (the same log as {new[run_id].name})")
+            continue
         elif run_id in new:
             problems.append(f"{run.name}: the same log as {new[run_id].name}; give one of them, or label their rounds")
         new[run_id] = run
@@ -715,7 +743,7 @@ _ALWAYS = (
 ).split()
 
 
-def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[str, Any]:
+def _record(experiment: str, run_id: str, run: LoggedRun, order: int, notice: str) -> dict[str, Any]:
     hosts = {
         side: {"name": run.get(side), "data_address": run.addresses.get(side)}
         | {k: run.get(f"{side}_{k}") for k in ("vm_size", "region", "zone", "zone_physical")}
@@ -731,7 +759,7 @@ def _record(experiment: str, run_id: str, run: LoggedRun, order: int) -> dict[st
         order=order,
         trial={c: run.get(c) for c in columns if c not in ("round", "deployment", "started_utc")},
         hosts=hosts,
-        notice=NOTICE,
+        notice=notice,
         started_utc=run.get("started_utc"),
         warnings=[*run.warnings, *([LOCAL_TIME] if local else [])],
         log={"status": run.parsed.status, "error": run.parsed.error, "run": run.index}

@@ -81,6 +81,8 @@ class Factor:
         elif self.words is not None and level is not None:
             return self.words(level)
         title = (self.label or self.name).replace("_", " ")
+        if level is None and self.null == "unknown":
+            return f"{title} not known"
         if level is None:
             return f"no {title}" if self.kind == "text" else f"default {self.default or title}"
         if self.kind == "flag" and isinstance(level, bool):
@@ -141,6 +143,9 @@ def _bitrate(level: Any) -> str:
     return f"bitrate {format_value(rate, 'bps')}" if rate else "unlimited bitrate"
 
 
+_DIRECTIONS = {name: name for name in ("forward", "reverse", "bidir")} | {None: "direction not known"}
+
+
 def _pair(name: str, label: str, role: Literal["host", "observed"] = "host") -> list[Factor]:
     """A property of a host: one column for the client, one for the server."""
     return [
@@ -196,7 +201,7 @@ FACTORS: Mapping[str, Factor] = {
             words=lambda n: f"{format_value(n, 'bytes')} messages",
         ),
         Factor(name="during", label="load", words={None: "idle path"}),
-        Factor(name="protocol", words=lambda p: str(p).upper()),
+        Factor(name="protocol", words={"tcp": "TCP", "udp": "UDP", None: "protocol not known"}),
         Factor(name="congestion", label="congestion control", words=str),
         Factor(name="bitrate", unit="bps", words=_bitrate),
         Factor(name="mss", label="MSS", kind="integer", words=lambda n: f"MSS {int(n)} B"),
@@ -210,7 +215,7 @@ FACTORS: Mapping[str, Factor] = {
         Factor(name="reply_every", label="one reply every", kind="integer"),
         Factor(name="burst", label="messages in a burst", kind="integer"),
         Factor(name="samples", label="every packet kept", kind="flag", ordinary=False),
-        Factor(name="direction", follows=("reverse", "bidir"), words=str),
+        Factor(name="direction", follows=("reverse", "bidir"), words=_DIRECTIONS),
         Factor(name="duration_s", label="duration", kind="number", unit="s", splits="in a round"),
         Factor(name="omit_s", label="omitted start", kind="number", unit="s", ordinary=0, splits="in a round"),
         Factor(name="gateway_sku", label="gateway", words=str),

@@ -393,11 +393,14 @@ BESIDE = (
 def beside(obs: Observations) -> pd.DataFrame:
     """Medians, by condition, of what was measured along with a metric: CPU, retransmits, congestion window.
 
-    A column for each metric of `BESIDE` that at least half of the conditions have.
+    A column for each metric of `BESIDE` that at least half of the conditions have; ``.attrs["left_out"]`` names others.
     """
     names = [m for m in BESIDE if m in obs.runs and m != obs.metric]
     medians: pd.DataFrame = obs.runs.groupby("condition", observed=True)[names].median()
-    return medians.loc[:, medians.notna().mean() >= 0.5].reset_index()
+    share = medians.notna().mean()
+    table = medians.loc[:, share >= 0.5].reset_index()
+    table.attrs["left_out"] = [metric_of(str(m)).label for m in share.index[(share > 0) & (share < 0.5)]]
+    return table
 
 
 def overview(data: Data) -> pd.DataFrame:
@@ -474,16 +477,21 @@ class Counts:
     words: Headline
     table: pd.DataFrame
     causes: Table
+    share: str
+    """How many conditions are complete in every round."""
 
     @property
     def incomplete(self) -> Table | Words:
-        """The rows of the table in which an observation failed or is missing; a sentence if there is none."""
+        """The rows of the table in which an observation failed or is missing; a sentence if there is none.
+
+        Where all are complete, the headline counts only the runs.
+        """
         from .tables import Table
 
         t: Any = self.table
         rows = t[(t["failed"] > 0) | (t["missing"] > 0)]
         if rows.empty:
-            return Words("Every condition is complete in every round that was measured.")
+            return Words(self.share)
         return Table.of(rows, "Conditions that are not complete in every round.")
 
 
@@ -510,13 +518,15 @@ def counts(data: Data) -> Counts:
     every = plural(len(table), "condition")
     share = f"all {every}" if 1 < full == len(table) else every if full == len(table) else f"{full} of {every}"
     share += " is" if 1 in (full, len(table)) else " are"
-    words = f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded" + (
-        f"; {share} complete in every one of {plural(rounds, 'round')}." if len(table) else "."
-    )
+    share = f"{share} complete in every one of {plural(rounds, 'round')}." if len(table) else ""
+    words = f"{plural(ok, 'run')} ok, {failed} failed or cut short, {excluded} excluded"
+    words += "." if full == len(table) else f"; {share}"
     bad = runs[(runs["status"] != "ok") | (runs["excluded"].notna() if "excluded" in runs else False)]
     what = bad["excluded"].fillna(bad["status"]) if "excluded" in bad else bad["status"]
     causes = pd.DataFrame({"run": bad["run_id"], "what": what, "cause": bad["error"]})
-    return Counts(Headline(words), table, Table.of(causes, "Runs that do not count, and why."))
+    return Counts(
+        Headline(words), table, Table.of(causes, "Runs that do not count, and why."), share[:1].upper() + share[1:]
+    )
 
 
 def _shift(percentiles: pd.DataFrame, a: str, b: str, margin: float) -> Quantiles:

@@ -49,7 +49,8 @@ class Measure:
 
     Attributes
     ----------
-    obs : Observations
+    obs, every : Observations
+        Those of the main tool, and all.
     levels : DataFrame
         A row for each condition: ``n``, ``median``, ``low``, ``high``, ``smallest``, ``largest``.
     names : list of str
@@ -64,6 +65,7 @@ class Measure:
         self.contrasts = [c for c in contrasts if c.metric == name]
         self.where: dict[str, Any] = {}
         self.obs: Observations = observe(runs, name)
+        self.every = self.obs
         if "during" in self.obs.by and self.unit == "bps" and None in set(self.obs.conditions["during"]):
             self._narrow("during", None)  # under load that is the throughput of the load itself
         for name_of_means in ("tool", "test"):
@@ -137,6 +139,7 @@ class Measure:
         rows: list[str] = []
         within = self.names if within is None else within
         if name == PAIR:  # pairs are compared within a placement, and where nothing else differs
+            within = [c for c in within if "→" in c]
             for g in self.other_factors(PAIR):
                 ordinary = [c for c in within if g == "placement" or self.at(c, g) == self.ordinary(g)]
                 within = ordinary if len(ordinary) > 1 else within
@@ -149,7 +152,7 @@ class Measure:
             for g in self.other_factors(name):
                 some = [c for c in some if self.at(c, g) == self.ordinary(g)] or some
             rows += some
-        return [c for c in rows if name != PAIR or "unknown" not in c]
+        return rows
 
     def is_far(self, condition: str) -> bool:
         """Whether a path leads to another region: it is compared with the direct way there."""

@@ -494,8 +494,8 @@ def _confounded(of: Blocks, sides: tuple[Side, Side], named: set[str], differ: s
     implied = named | set(HOSTS) | (set(PLACES) if differ & set(PLACES) else set())
     one, two = (side.levels for side in sides)
     remarks = [
-        f"the sides also differ in {f} ({level_words(f, one[f][0])} and {level_words(f, two[f][0])}): "
-        "the difference may be due to that"
+        f"the sides also differ in {factor(f).label or f} ({level_words(f, one[f][0])} and "
+        f"{level_words(f, two[f][0])}): the difference may be due to that"
         for f in of.varying
         if f not in implied
         and len(one[f]) == len(two[f]) == 1

@@ -27,7 +27,7 @@ from ..stats.result import size_words
 from .compare import compare, compare_declared, runs_of
 from .families import PAIR, Measure, by_rule, is_label, judge_conditions
 from .limits import Held, of_conditions
-from .observe import Data
+from .observe import Data, levels
 from .runs import headline_metrics, read_data
 from .words import contrasts
 
@@ -237,7 +237,7 @@ def lead_paragraph(
     'TCP buffer: throughput (cross-region, 1 stream) default 732 '
     """
     declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]
-    measures = [Measure(runs, name, declared) for name in ([metric] if metric else _metrics(runs))]
+    measures = [Measure(_rows_of(runs, n), n, declared) for n in ([metric] if metric else _metrics(runs))]
     used = declared or by_rule(measures, margin or MARGIN)
     if judged is not None:
         results: Any = judged
@@ -250,6 +250,8 @@ def lead_paragraph(
     for name in sorted({f for m in measures for f in m.factors}, key=_position):
         p.lines += _of_factor(p, name)
     p.lines += [_of_one_condition(m) for m in measures if not m.factors]
+    if not declared:
+        p.lines += [line for m in measures if (line := _by_other_tools(p, m))]
     if not p.lines:
         p.lines += [_plain(p, m) for m in measures]
     if held := [clause for m in measures if (clause := _held_back(p, m))]:
@@ -326,10 +328,26 @@ def _metrics(runs: pd.DataFrame) -> list[str]:
     percentile = "rtt_p50_us" in runs and bool(runs["rtt_p50_us"].notna().any())
     if percentile and not {"rtt_us", "latency_oneway_us"} & set(names):
         names = ["rtt_p50_us", *names]
-    if "throughput_bps" in names:
+    if "throughput_bps" in names and not _sent_alone(runs):
         names = [n for n in names if n != "throughput_sent_bps"]
     times = any(n.endswith("_us") for n in names)
     return [n for n in names if not (n == "transaction_rate_per_s" and times)]
+
+
+def _sent_alone(runs: pd.DataFrame) -> bool:
+    """Whether a tool, such as the client of iperf 2, never says what arrived: what it sent is its throughput."""
+    if "throughput_sent_bps" not in runs:
+        return False
+    by_tool = runs[runs["status"] == "ok"].groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count()
+    return bool(((by_tool["throughput_bps"] == 0) & (by_tool["throughput_sent_bps"] > 0)).any())
+
+
+def _rows_of(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The runs in which a metric is a headline: what was sent is one only where nobody says what arrived."""
+    if metric != "throughput_sent_bps" or not runs["throughput_bps"].notna().any():
+        return runs
+    arrived = runs.groupby("tool")["throughput_bps"].transform("count") > 0
+    return runs[~arrived]
 
 
 def _placed(measures: Sequence[Measure], used: Sequence[Contrast], results: Iterable[Comparison]) -> list[Judged]:
@@ -356,7 +374,8 @@ def _level_name(m: Measure, condition: str, name: str, among: Sequence[str]) -> 
     if isinstance(level, bool):
         text = "on" if level else "off"
     elif level is None and name in FACTORS:
-        text = "default"
+        planned = (m.obs.declaration.get("hosts") or {}).get("source", "imported") != "imported"
+        text = "default" if planned or factor(name).null == "default" else "not stated"
     elif is_label(name):
         text = str(level)
     else:
@@ -417,7 +436,7 @@ def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *,
         share = _share(p, m, condition) if ladder or (max(values) == top and not p.limit_said) else ""
         if len(groups) == 1 and len(names) > 2:
             parts.append(f"{text} on all {len(names)}{share}")
-        elif all("→" in name for name in names):
+        elif all("→" in name or "," in name for name in names):
             parts.append(f"{text} for {joined(names)}{share}")
         else:
             colon = ":" if any(name[-1:].isdigit() for name in names) else ""  # "burst 1: 187 µs"
@@ -641,7 +660,7 @@ def _of_factor(p: Paragraph, name: str) -> list[str]:
         main = _shown_conditions(p, m, name, findings)
         if not main or (name != "placement" and len({m.at(c, name) for c in main}) == 1):
             continue
-        decided = [x for x in findings if x.measure is m and x.kind != "same"]
+        decided = [x for x in findings if x.measure is m and x.kind in ("good", "bad")]
         if len(main) == 2 and name not in ("placement", PAIR) and decided:
             with_figures = True  # two levels: the figures stand in the conclusion
             others = _other_slices(p, m, name, decided[0].condition, findings)
@@ -740,7 +759,21 @@ def _of_one_condition(m: Measure) -> str:
     if row["n"] > 1:
         ends = format_span(float(row["smallest"]), float(row["largest"]), m.unit)
         span = f" ({ends} in {int(row['n']):,} runs)"
-    return f"{m.names[0]}: {NOUNS.get(m.name, m.name)} {format_value(float(row['median']), m.unit)}{span}{_incident(m)}"
+    name = " ".join(str(v) for v in m.where.values() if v is not None) or m.names[0]
+    name = str(m.fact(name, "tool") or name) if name == "all runs" else name
+    return f"{name}: {NOUNS.get(m.name, m.name)} {format_value(float(row['median']), m.unit)}{span}{_incident(m)}"
+
+
+def _by_other_tools(p: Paragraph, m: Measure) -> str:
+    """``Throughput by other tools or tests: 1.2 Gbit/s for TCP STREAM, netperf``: what nothing is compared with."""
+    means = {name: level for name, level in m.where.items() if name in ("tool", "test")}
+    rows = levels(m.every).drop(list(m.every.matching(means)))
+    rows = rows[rows["n"] > 0] if means else rows[:0]
+    if rows.empty:
+        return ""
+    figures = [f"{format_value(float(v), m.unit, 3)} for {name}" for name, v in rows["median"][:FEW].items()]
+    rest = f" and {len(rows) - FEW} more conditions" if len(rows) > FEW else ""
+    return f"{NOUNS.get(m.name, m.name).capitalize()} by other tools or tests: {'; '.join(figures)}{rest}"
 
 
 def _incident(m: Measure) -> str:
@@ -787,8 +820,9 @@ def _held_back(p: Paragraph, m: Measure) -> str:
     unknown = groups.pop(UNKNOWN, [])
     clauses = []
     for name, members in groups.items():
-        few = len(members) <= FEW // 2
+        few = len(members) <= FEW // 2 and not (len(members) > 1 and any("," in one.condition for one in members))
         shown = joined(one.condition for one in members) if few else f"{len(members)} of {len(every)} conditions"
+        shown = f"all {len(every)}" if 1 < len(members) == len(every) else shown
         first = min(members, key=lambda one: len(one.condition))
         figures = "; ".join(filter(None, [first.limit.figure, first.ceiling if first.link_known else ""]))
         example = "" if len(members) == 1 else f"{first.condition}: "

@@ -616,7 +616,19 @@ class _Projection:
         first = [c for c in alone if factor(c[0]).always_splits and c[0] not in _MEANS]
         means = [c for c in alone if c[0] in _MEANS]
         last = [c for c in alone if not factor(c[0]).always_splits]
-        return [c for c in (*first, *properties, *means, hosts, *last) if c]
+        # what a log says of some tests only tells the tests apart, and is no level of the others
+        stated = [c for c in first if self._follows_the_test(c[0])]
+        first = [c for c in first if c not in stated]
+        return [c for c in (*first, *properties, *means, *stated, hosts, *last) if c]
+
+    def _follows_the_test(self, name: str) -> bool:
+        """Whether unplanned logs give a factor in all runs of a test or in none; each test has its size of messages."""
+        if (self.declared.get("hosts") or {}).get("source", "imported") != "imported" or name not in FACTORS:
+            return False
+        known = (self.codes[name] >= 0).astype(np.int64)
+        test = _joined(len(self.rows), *(self.codes[c] for c in ("tool", "test") if c in self.codes))
+        partial = known.any() and not known.all() and not _varies(test, known, null_is_level=True)
+        return bool(partial) or name == "message_bytes"
 
     def _split(self) -> list[str]:
         """Choose what makes a condition: what was asked for, and then each factor that adds to those chosen."""
@@ -841,7 +853,8 @@ def condition_names(by: Sequence[str], held: Mapping[str, Sequence[Any]], varyin
             if side in ("client", "server") and of_both:
                 if all(held[p][i] is None for p in pair):
                     continue
-                ends = " → ".join(str(held[p][i] or "unknown") for p in pair)
+                one, two = (held[p][i] for p in pair)
+                ends = f"{one} → {two}" if one and two else f"from {one}" if one else f"to {two}"
                 words[pair[1]] = f"{what} {ends}" if what == "zone" else ends
                 always.add(pair[1])
             else:

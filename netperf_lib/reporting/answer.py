@@ -15,6 +15,7 @@ from ..metrics import PAGES, format_span, format_value
 from ..metrics import metric as metric_of
 from ..questions.compare import compare, compare_declared
 from ..questions.details import beside, levels_words
+from ..questions.lead import joined
 from ..questions.observe import Data, Observations, describe, levels, observe
 from ..questions.pairs import ends_of, pairs_words
 from ..questions.published_figures import published_beside
@@ -49,7 +50,7 @@ class Answer:
     contrasts : tuple of Contrast
         Those that the experiment declares.
     runs : DataFrame
-        The table of runs that was asked.
+        The table of runs behind it.
     """
 
     observations: Observations
@@ -97,9 +98,9 @@ class Answer:
     def words(self) -> Words:
         """What was measured, and what splits it, in sentences."""
         main, notes = self.main, "".join(f" {note[:1].upper()}{note[1:]}." for note in self.notes)
-        held = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
-        some = held and len(main.conditions) < len(self.observations.conditions)
-        return Words(f"{describe(self.observations)}{notes}" + (f" Figures show {', '.join(held)}." if some else ""))
+        shared = [factor(f).level_words(v) for f, v in main.shared.items() if f not in main.asked]
+        some = shared and len(main.conditions) < len(self.observations.conditions)
+        return Words(f"{describe(self.observations)}{notes}" + (f" Figures show {', '.join(shared)}." if some else ""))
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the value of each round, by condition; see `netperf_lib.plots.rounds`."""
@@ -123,6 +124,8 @@ class Answer:
         others = beside(self.observations)
         shown = shown.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
+        few = [name[:1].lower() + name[1:] for name in others.attrs["left_out"]]
+        also += f"; without {joined(few)}, which fewer than half of them have" if few else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
         return Table.of(shown, caption, metric=self.metric)
 
@@ -250,9 +253,9 @@ def _declared(obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any]) -
     for c in contrasts(runs, metric=obs.metric):
         sides = [c.a, c.b or {}]
         differ = {f for f in (*c.a, *sides[1]) if c.a.get(f) != sides[1].get(f)}
-        held = all(f in side for f in where if f not in obs.asked for side in sides if side)
-        about = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ENDS})
-        if about and held and all(obs.matching(side) for side in sides if side):
+        complete = all(f in side for f in where if f not in obs.asked for side in sides if side)
+        relevant = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ENDS})
+        if relevant and complete and all(obs.matching(side) for side in sides if side):
             rows.append(c)
     return rows
 

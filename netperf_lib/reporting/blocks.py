@@ -116,10 +116,10 @@ def findings(family: Iterable[Comparison], *, warnings: bool = True) -> Words:
 
 def _warnings(family: Sequence[Comparison]) -> tuple[list[str], list[str]]:
     """For each contrast the numbers of its warnings; and every warning once, with its number."""
-    told = list(dict.fromkeys(w for c in family for w in c.warnings))
-    numbers = [", ".join(str(told.index(w) + 1) for w in c.warnings) for c in family]
-    marks = [f"Warning{'s' if ',' in found else ''} {found}" if found else "" for found in numbers]
-    return marks, [f"Warning {i}: {w}." for i, w in enumerate(told, 1)]
+    warnings = list(dict.fromkeys(w for c in family for w in c.warnings))
+    numbers = [", ".join(str(warnings.index(w) + 1) for w in c.warnings) for c in family]
+    marks = [f"Warning{'s' if ',' in ns else ''} {ns}" if ns else "" for ns in numbers]
+    return marks, [f"Warning {i}: {w}." for i, w in enumerate(warnings, 1)]
 
 
 LINEAR = 0.1
@@ -174,9 +174,8 @@ def verdicts(
     decided = {r for r, c in zip(recommendations, family, strict=False) if c.verdict != "equivalent"}
     for i, c in enumerate(family):
         todo = recommendations[i] if recommendations else ""
-        todo = "" if c.verdict == "equivalent" and todo in decided else todo  # said at the row that shows it
-        asked = contrasts[i] if contrasts else None
-        question = (asked.question if asked else None) or (
+        todo = "" if c.verdict == "equivalent" and todo in decided else todo  # stands at the row that shows it
+        question = (contrasts[i].question if contrasts else None) or (
             f"{c.names[0]} against {c.names[1]}: {c.quantity}{f' ({c.context})' if c.context else ''}"
         )
         rows.append(
@@ -190,8 +189,8 @@ def verdicts(
         )
     few = " (the range of the rounds: too few for a higher confidence)"
     ranged = {c.confidence for c in family if c.confidence == 1 - 2.0 ** (1 - c.n) < 1 - c.alpha}
-    found = sorted({c.confidence for c in family if c.low > 0})
-    known = [f"{100 * sure:.4g} %{few if sure in ranged else ''}" for sure in found]
+    confidences = sorted({c.confidence for c in family if c.low > 0})
+    known = [f"{100 * sure:.4g} %{few if sure in ranged else ''}" for sure in confidences]
     interval = (
         f"with its interval at {' to '.join(dict.fromkeys((known[0], known[-1])))}" if known else "without an interval"
     )

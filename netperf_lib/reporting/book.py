@@ -41,15 +41,15 @@ def combine(books: Mapping[str, Any]) -> Any:
     from nbformat import v4
 
     new: Any = v4
-    whole = new.new_notebook()
+    report = new.new_notebook()
     parameters: dict[str, Any] = {}
     unasked: dict[str, str] = {}
     last: Any = None
-    said: set[str] = set()
+    earlier: set[str] = set()
     printed: list[Printed] = []
     judged = FIRST in books and "nothing" not in books[FIRST].metadata["netperf"]
     front = _blocks(books[FIRST].cells, "verdicts") if judged else []
-    told = _contrasts(front)
+    answered = _contrasts(front)
     for name in sorted(books, key=APPENDIX.__contains__):
         book = books[name]
         cells = copy.deepcopy(book.cells)
@@ -65,31 +65,31 @@ def combine(books: Mapping[str, Any]) -> Any:
         else:
             if not any(_shows(c, "verdicts") for c in cells):  # its headline repeats none of the front
                 for output in _outputs(cells, "cover"):
-                    _say(output, output.data[MIME]["headline"])
+                    _replace(output, output.data[MIME]["headline"])
             if judged:
-                own = any(_shows(c, "verdicts") and not _contrasts(_blocks([c], "verdicts")) <= told for c in cells)
+                own = any(_shows(c, "verdicts") and not _contrasts(_blocks([c], "verdicts")) <= answered for c in cells)
                 left = ("cover", "findings" if own else "verdicts")
                 if not own:
                     _renumber(cells, front)
                 cells = list(_without(cells, left))
-            _shorten(cells, ALONE if judged else (), said)
-            _once(cells, said)
+            _shorten(cells, ALONE if judged else (), earlier)
+            _once(cells, earlier)
             if (chapter := next((c for c in cells if c.cell_type == "markdown"), None)) is not None:
                 chapter.metadata["netperf_chapter"] = "appendix" if name in APPENDIX else "chapter"
             _refer(cells, _heading(cells) or name, printed)
-        whole.cells += cells
+        report.cells += cells
     if last is not None:
         if any(name in books for name in APPENDIX):  # they show what proves the placement
             for block in _blocks([last], "provenance"):
                 block["groups"] = [g for g in block["groups"] if g["title"] != PROOFS]
         last.metadata["netperf_chapter"] = "end"
-        whole.cells.append(last)
-    for i, cell in enumerate(whole.cells):
+        report.cells.append(last)
+    for i, cell in enumerate(report.cells):
         cell["id"] = f"cell-{i}"
     title = _heading(books[FIRST].cells) if FIRST in books else None
-    whole.metadata["title"] = title or "Network performance"
-    whole.metadata["netperf"] = {"parameters": parameters, "chapters": True, "unasked": unasked}
-    return whole
+    report.metadata["title"] = title or "Network performance"
+    report.metadata["netperf"] = {"parameters": parameters, "chapters": True, "unasked": unasked}
+    return report
 
 
 def _open(cells: Sequence[Any]) -> None:
@@ -111,7 +111,7 @@ def _blocks(cells: Iterable[Any], kind: str) -> list[Any]:
     return [output["data"][MIME] for output in _outputs(cells, kind)]
 
 
-def _say(output: Any, text: str, kind: str = "words") -> None:
+def _replace(output: Any, text: str, kind: str = "words") -> None:
     """Show sentences instead, in every format."""
     output.data = {MIME: {"kind": kind, "text": text}, "text/markdown": as_markdown(text), "text/plain": text}
 
@@ -127,43 +127,50 @@ def _without(cells: Iterable[Any], kinds: Sequence[str]) -> Iterator[Any]:
             yield cell
 
 
-def _shorten(cells: Iterable[Any], alone: tuple[str, ...], said: set[str]) -> None:
+def _shorten(cells: Iterable[Any], alone: tuple[str, ...], earlier: set[str]) -> None:
     """Remove sections that only a stand-alone page needs, and those that an earlier page has `said`."""
     for cell in cells:
         if cell.cell_type == "markdown":
             head, *parts = re.split(r"(?m)^(?=## )", cell.source)
             title, newline, question = head.partition("\n")
-            if title.startswith("# ") and question.strip() in said:  # the same notebook about another metric
+            if title.startswith("# ") and question.strip() in earlier:  # the same notebook about another metric
                 head = title + newline
-            said.add(question.strip())
-            parts = [p for p in [head, *parts] if p.strip() not in said]
+            earlier.add(question.strip())
+            parts = [p for p in [head, *parts] if p.strip() not in earlier]
             parts = [p for p in parts if not p.startswith(alone)]
-            said |= {p.strip() for p in parts if p.startswith(SAME)}
+            earlier |= {p.strip() for p in parts if p.startswith(SAME)}
             cell.source = "".join(parts)
 
 
-def _once(cells: Iterable[Any], said: set[str]) -> None:
+def _once(cells: Iterable[Any], earlier: set[str]) -> None:
     """Remove sentences computed from the data that an earlier page has `said`; a list stays as it is."""
     for output in _outputs(cells, "words"):
         text = output["data"][MIME]["text"]
         if not text.startswith("- "):
             sentences = re.split(r"(?<=\.) (?=[A-Z])", text)
-            _say(output, " ".join(s for s in sentences if s not in said))
-            said |= set(sentences)
+            _replace(output, " ".join(s for s in sentences if s not in earlier))
+            earlier |= set(sentences)
 
 
 def _renumber(cells: Iterable[Any], front: Sequence[Any]) -> None:
-    """Give the warnings of a chapter's findings the numbers that they have in the table of answers at the front."""
-    warnings = [note.partition(": ")[2] for block in front for note in block["notes"]]
+    """Give the warnings of a chapter's findings the numbers that they have in the table of answers at the front.
+
+    A warning that is not there is written out.
+    """
+    numbers = {
+        note.partition(": ")[2]: note.partition(":")[0].split()[-1] for table in front for note in table["notes"]
+    }
     for table, output in zip(_blocks(cells, "verdicts"), _outputs(cells, "findings"), strict=False):
         own = [note.partition(": ")[2] for note in table["notes"]]
 
         def number(mark: re.Match[str], own: Sequence[str] = own) -> str:
-            numbers = [str(warnings.index(own[int(n) - 1]) + 1) for n in mark[1].split(", ")]
-            return f" Warning{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}."
+            warnings = [own[int(n) - 1] for n in mark[1].split(", ")]
+            known = ", ".join(numbers[w] for w in warnings if w in numbers)
+            others = "".join(f" Warning: {w}" for w in warnings if w not in numbers)
+            return (f" Warning{'s' if ',' in known else ''} {known}." if known else "") + others
 
         text = re.sub(r"(?m) Warnings? ([\d, ]+)\.$", number, output["data"][MIME]["text"])
-        _say(output, text.replace(f", {THESE}.", "."), "findings")
+        _replace(output, text.replace(f", {THESE}.", "."), "findings")
 
 
 def _refer(cells: Iterable[Any], chapter: str, printed: list[Printed]) -> None:
@@ -176,13 +183,13 @@ def _refer(cells: Iterable[Any], chapter: str, printed: list[Printed]) -> None:
             printed.append(Printed(chapter, columns, rows))
             continue
         caption = str(block.get("caption") or "The table").split(":")[0].rstrip(".")
-        _say(output, f"{caption}: as in the table of the page “{before}”.")
+        _replace(output, f"{caption}: as in the table of the page “{before}”.")
 
 
 def _heading(cells: Any) -> str | None:
     first = next((c.source for c in cells if c.cell_type == "markdown"), "")
-    found = re.match(r"\s*#\s+(.+)", first)
-    return as_text(found[1].strip()) if found else None
+    heading = re.match(r"\s*#\s+(.+)", first)
+    return as_text(heading[1].strip()) if heading else None
 
 
 def _contrasts(tables: Iterable[Any]) -> set[tuple[str, ...]]:

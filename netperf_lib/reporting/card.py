@@ -92,20 +92,20 @@ def draw(obs: Observations, c: Comparison, *, question: str | None = None, todo:
 
     from ..plots.figure import INK, MUTE, STYLE, VERDICTS, Plot
 
-    asked = question or f"{c.label}: {c.quantity}?"
+    question = question or f"{c.label}: {c.quantity}?"
     sentence = f"{c.words}."
     notice, root = attached(obs.table).notice, root_of(obs.table)
     colour = VERDICTS.get(c.verdict, MUTE)
     shown = f"{c.verdict.upper()}   {effect(c.ratio)}   ({span(c)}; {100 * c.confidence:.4g} %)"
     with mpl.rc_context(STYLE):
         figure = Plot(figsize=(SIZE[0] / 100, SIZE[1] / 100))
-        figure.caption, figure.alt = sentence, f"{asked} {sentence} {todo}"
+        figure.caption, figure.alt = sentence, f"{question} {sentence} {todo}"
 
         def write(y: float, text: str, size: float, width: int, **style: Any) -> None:
             lines = textwrap.fill(text, width, max_lines=2, placeholder=" …")
             figure.text(0.04, y, lines, size=size, va="top", linespacing=1.15, **style)
 
-        write(0.94, asked, 25, 78, weight="bold")
+        write(0.94, question, 25, 78, weight="bold")
         write(0.77, sentence, 17, 112)
         _runs(figure.add_axes((0.3, 0.33, 0.66, 0.27)), obs, c)
         write(0.225, shown if c.low > 0 else f"{c.verdict.upper()}   {c.reason}", 18, 100, color=colour, weight="bold")
@@ -151,8 +151,9 @@ def _runs(axes: Any, obs: Observations, c: Comparison) -> None:
 
 def _values(obs: Observations, name: str, median: float) -> list[float]:
     """The runs of a side: of the condition with its name, or of the one with its median."""
-    found = levels(obs)["median"]
-    alike = [str(n) for n, v in found.items() if n == name or math.isclose(float(v), median, rel_tol=1e-9)]
+    alike = [
+        str(n) for n, v in levels(obs)["median"].items() if n == name or math.isclose(float(v), median, rel_tol=1e-9)
+    ]
     fitting = [n for n in alike if n == name] or (alike if len(alike) == 1 else [])
     rows = obs.table[obs.table["condition"].isin(fitting) & (obs.table["state"] == "ok")]
     return [float(v) for v in rows["value"]]

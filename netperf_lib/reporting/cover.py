@@ -90,6 +90,8 @@ def cover(
         facts.append(["Root digest", root[:16]])
     if len(names) > 1:  # of these the experiments have different ones
         facts = [row for row in facts if row[0] not in ("Contrasts", "Rounds")]
+    if source == "imported" and not experiment.get("contrasts"):  # they are compared by rule
+        facts = [row for row in facts if row[0] != "Contrasts"]
     says = headline(family) if words is None and family is not None else words
     if says is not None and not isinstance(says, str):
         says = "\n".join(says)
@@ -175,20 +177,20 @@ def provenance(runs: pd.DataFrame) -> Shown:
     experiment = attached(runs).declared
     ok, failed, excluded = status_counts(runs)
     store = store_of(runs)
-    kept: dict[str, Any] = (store.read_plan() if store else None) or {}
+    plan: dict[str, Any] = (store.read_plan() if store else None) or {}
     hashes = "\n".join(sorted(f"{i} {h}" for i, h in zip(runs["run_id"], runs["raw_sha256"], strict=True)))
     started = runs["started_utc"].dropna()
     data = [
         ["experiment", str(experiment.get("name") or _some(_levels(runs, "experiment")))],
         ["runs", f"{ok} ok, {failed} failed or cut short, {excluded} excluded"],
         ["rounds", f"{runs['round'].nunique()}"],
-        ["seed of the order", str(kept.get("seed", experiment.get("seed") or "not kept"))],
+        ["seed of the order", str(plan.get("seed", experiment.get("seed") or "not recorded"))],
         ["measured", f"{started.min():%Y-%m-%d %H:%M} to {started.max():%Y-%m-%d %H:%M} UTC" if len(started) else "–"],
         ["SHA-256 of all raw logs", hashlib.sha256(hashes.encode()).hexdigest()],
         ["root digest", root_of(runs) or "–"],
         ["version of the readers", _some(_levels(runs, "reader_version"))],
     ]
-    data += _spent(runs, experiment, kept)
+    data += _spent(runs, experiment, plan)
     failures = [
         [str(r.run_id), str(r.excluded if present(r.excluded) else r.error or r.status)]
         for r in runs.filter(["run_id", "status", "error", "excluded"]).itertuples()

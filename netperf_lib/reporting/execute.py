@@ -11,7 +11,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,7 +22,7 @@ import yaml
 
 from ..data.shipped import PACKAGE_FOLDER, PathLike, shipped
 from ..errors import NetperfError, NothingToReport, ReportError, UsageError, pip_install
-from .kernels import Kernel, engine, warm_kernels
+from .kernels import Kernel, Kernels, engine, warm_kernels
 
 # what takes a while to load is imported where it is used: a report starts its kernels first
 if TYPE_CHECKING:
@@ -65,9 +65,8 @@ def notebooks() -> dict[str, Path]:
     ReportError
         The installation has none.
     """
-    found = {p.stem: p for p in sorted(shipped("notebooks").glob("*.ipynb"))}
-    if found:
-        return found
+    if books := {p.stem: p for p in sorted(shipped("notebooks").glob("*.ipynb"))}:
+        return books
     raise ReportError("this installation of netperf_lib has no notebooks; reinstall it")
 
 
@@ -92,29 +91,29 @@ def _refuse_files(declared: Sequence[str]) -> None:
 
 
 def _pages(
-    found: Sequence[Page],
+    possible: Sequence[Page],
     wanted: Sequence[PathLike] | None,
     own: Mapping[str, Mapping[str, Any]],
     given: Mapping[str, Any],
 ) -> list[_Page]:
-    """The pages to execute: those `found` for the notebooks `wanted`; a notebook without one is a page itself.
+    """The pages to execute: those `possible` for the notebooks `wanted`; a notebook without one is a page itself.
 
     `own` are parameters by notebook, as the experiment declares them; `given` are those of the call, which win.
     """
-    names = [os.fspath(w) for w in wanted] if wanted else list(dict.fromkeys(p.notebook for p in found))
+    names = [os.fspath(w) for w in wanted] if wanted else list(dict.fromkeys(p.notebook for p in possible))
     if strange := sorted(own.keys() - set(names)):
         raise UsageError(f"report.parameters: {strange[0]!r} is not among the notebooks ({', '.join(names)})")
     books = {name: _book(name) for name in names}
     checked = _checked(list(books.values()), given)
-    made = []
+    pages = []
     for name, book in books.items():
         set_ = _checked([book], own.get(name, {}))[book] | checked[book]
-        mine = [p for p in found if p.notebook == name]
-        fit = [p for p in mine if all(set_.get(k, v) == v for k, v in p.parameters.items())]
-        if not mine or (not fit and not given):
-            made.append(_Page(book, book.stem, set_))
-        made += [_Page(book, p.key, p.parameters | set_, p.title) for p in fit]
-    return made
+        fitting = [p for p in possible if p.notebook == name]
+        fit = [p for p in fitting if all(set_.get(k, v) == v for k, v in p.parameters.items())]
+        if not fitting or (not fit and not given):
+            pages.append(_Page(book, book.stem, set_))
+        pages += [_Page(book, p.key, p.parameters | set_, p.title) for p in fit]
+    return pages
 
 
 def _read(notebook: Path) -> Any:
@@ -128,7 +127,7 @@ def _read(notebook: Path) -> Any:
 
 def parameters_of(notebook: Path) -> dict[str, Parameter]:
     """Parameters that a notebook declares in its cell tagged ``parameters``."""
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     for cell in _read(notebook).cells:
         if "parameters" not in cell.metadata.get("tags", []):
             continue
@@ -137,17 +136,17 @@ def parameters_of(notebook: Path) -> dict[str, Parameter]:
                 name, value, note = node.target.id, node.value, ast.unparse(node.annotation)
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 # papermill knows a union as a comment only
-                said = re.search(r"#\s*type:\s*(\S+)", cell.source.splitlines()[(node.end_lineno or 1) - 1])
-                name, value, note = node.targets[0].id, node.value, said[1] if said else ""
+                comment = re.search(r"#\s*type:\s*(\S+)", cell.source.splitlines()[(node.end_lineno or 1) - 1])
+                name, value, note = node.targets[0].id, node.value, comment[1] if comment else ""
             else:
                 continue
             try:
                 default = ast.literal_eval(value)
             except ValueError:  # an expression, which papermill allows: only the kernel knows its value
-                found[name] = Parameter(name, ast.unparse(value), _types(..., note))
+                parameters[name] = Parameter(name, ast.unparse(value), _types(..., note))
                 continue
-            found[name] = Parameter(name, default, _types(default, note))
-    return found
+            parameters[name] = Parameter(name, default, _types(default, note))
+    return parameters
 
 
 def _types(default: Any, annotation: str) -> tuple[type, ...]:
@@ -174,13 +173,13 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, str]:
     UsageError
         There is no ``=``.
     """
-    found = {}
+    parameters = {}
     for text in texts:
         name, given, value = text.partition("=")
         if not given or not name.strip():
             raise UsageError(f"parameter {text!r}: write it as name=value, for example metric=throughput_bps")
-        found[name.strip()] = value
-    return found
+        parameters[name.strip()] = value
+    return parameters
 
 
 def _typed(parameter: Parameter, value: Any, notebook: str) -> Any:
@@ -275,6 +274,30 @@ def report(
         A notebook failed. Every report is still made (the error's ``made`` lists them), and the page of the failed
         notebook says why.
     """
+    _check(experiment_path, to)
+    with ThreadPoolExecutor(max_workers=1) as typesetter, _quiet():
+        # kernels start while this process loads the library and finds the pages, and a page is typeset while others
+        # are executed
+        with warm_kernels(2 if (notebooks is None or len(notebooks) > 1) and _idle() else 1) as kernels:
+            store, location, folder, pages = _planned(experiment_path, notebooks, parameters or {})
+            explorer = typesetter.submit(_explorer, store if to == "html" else None, folder)
+            convert = partial(_convert, to=to, code=code, explorer=explorer)
+            files = []
+            for name, notebook in _executed(pages, kernels, folder, location, progress):
+                (folder / f"{name}.{to}").unlink(missing_ok=True)
+                files.append(typesetter.submit(convert, notebook, folder / f"{name}.{to}"))
+        reports = [file.result() for file in files]
+    if progress is not None:
+        progress(len(reports), len(reports), "report")
+    if errors := [f"{p.key}: {p.error}" for p in pages if p.error]:
+        error = ReportError(f"{'; '.join(errors)}; the other pages were made: {reports[-1]}")
+        error.made = reports
+        raise error
+    return reports
+
+
+def _check(experiment_path: PathLike, to: str) -> None:
+    """Refuse what no report can be made of, before anything is started."""
     if to not in ("pdf", "html"):
         raise UsageError(f"to={to!r}: a report is 'pdf' or 'html'")
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
@@ -282,54 +305,53 @@ def report(
         raise UsageError(f"reports need {', '.join(missing)}: {needed}")
     if "://" not in os.fspath(experiment_path) and not Path(experiment_path).is_dir():
         _located(experiment_path)  # raises an error that says what is wrong
-    tell = progress or (lambda done, every, name: None)
-    several = notebooks is None or len(notebooks) > 1
-    with ThreadPoolExecutor(max_workers=1) as typesetter, _quiet():
-        # kernels start while this process loads the library and finds the pages, and a page is typeset while others
-        # are executed
-        with warm_kernels(2 if several and _idle() else 1) as kernels:
-            from ..data.ingest import current
-            from ..data.load import load
-            from ..experiment.model import Report
-            from ..questions.history import measurements
 
-            store = _located(experiment_path)
-            place = str(experiment_path) if store is None else store.location
-            folder = report_folder(place, "fleet" if store is None else store.experiment)
-            if store is not None and folder.is_relative_to(place):
-                current(store, "runs")
-            chosen = (None if store is None or notebooks else store.declared().report) or Report()
-            found = [] if notebooks else _asked(place if store is None else store)
-            _refuse_files(chosen.notebooks or ())
-            pages = _pages(found, notebooks or chosen.notebooks, chosen.parameters, parameters or {})
-            steps = len(pages) + (len(pages) > 1)
-            measured = cache(lambda name: load(measurements(place, name)))
-            executed = [
-                kernels.submit(partial(_execute, page, folder, page.parameters | {"experiment": place}, measured))
-                for page in pages
-            ]
-            explorer = _explorer(store, folder) if store is not None and to == "html" else None
-            files = []
-            for done, (page, ready) in enumerate(zip(pages, executed, strict=True)):
-                tell(done, steps, page.key)
-                final = folder / f"{page.key}.{to}"
-                final.unlink(missing_ok=True)
-                ready.result()
-                files.append(typesetter.submit(_convert, page.executed, final, to, code, explorer))
-            tell(len(pages), steps, "report")
-            if len(pages) > 1:
-                from .book import combine
 
-                whole = combine({p.key: p.executed for p in pages})
-                (folder / f"report.{to}").unlink(missing_ok=True)
-                files.append(typesetter.submit(_convert, whole, folder / f"report.{to}", to, code, explorer))
-        made = [file.result() for file in files]
-    tell(steps, steps, "report")
-    if errors := [f"{p.key}: {p.error}" for p in pages if p.error]:
-        error = ReportError(f"{'; '.join(errors)}; the other pages were made: {made[-1]}")
-        error.made = made
-        raise error
-    return made
+def _planned(
+    experiment_path: PathLike, notebooks: Sequence[PathLike] | None, given: Mapping[str, Any]
+) -> tuple[Store | None, str, Path, list[_Page]]:
+    """The experiment (None: a data root), where it is, where its reports go, and their pages."""
+    from ..data.ingest import current
+    from ..experiment.model import Report
+
+    store = _located(experiment_path)
+    location = str(experiment_path) if store is None else store.location
+    folder = report_folder(location, "fleet" if store is None else store.experiment)
+    if store is not None and folder.is_relative_to(location):
+        current(store, "runs")
+    chosen = (None if store is None or notebooks else store.declared().report) or Report()
+    possible = [] if notebooks else _possible_pages(location if store is None else store)
+    _refuse_files(chosen.notebooks or ())
+    return store, location, folder, _pages(possible, notebooks or chosen.notebooks, chosen.parameters, given)
+
+
+def _executed(
+    pages: Sequence[_Page],
+    kernels: Kernels,
+    folder: Path,
+    location: str,
+    progress: Callable[[int, int, str], None] | None,
+) -> Iterator[tuple[str, Any]]:
+    """Execute the notebooks; each with its name as soon as it is done, in order, and then all of them as one."""
+    from ..data.load import load
+    from ..questions.history import measurements
+    from .book import combine
+
+    measured = cache(lambda name: load(measurements(location, name)))
+    started = [
+        kernels.submit(partial(_execute, page, folder, page.parameters | {"experiment": location}, measured))
+        for page in pages
+    ]
+    steps = len(pages) + (len(pages) > 1)
+    for done, (page, execution) in enumerate(zip(pages, started, strict=True)):
+        if progress is not None:
+            progress(done, steps, page.key)
+        execution.result()
+        yield page.key, page.executed
+    if progress is not None:
+        progress(len(pages), steps, "report")
+    if len(pages) > 1:
+        yield "report", combine({p.key: p.executed for p in pages})
 
 
 def _located(path: PathLike) -> Store | None:
@@ -346,7 +368,7 @@ def _idle() -> bool:
     return processors > 1 and load < 2 * processors
 
 
-def _asked(data: Store | str) -> list[Page]:
+def _possible_pages(data: Store | str) -> list[Page]:
     """The pages that an experiment, or a data root, can fill."""
     # loads pandas, which this process does not need if notebooks are named
     from ..data.load import load
@@ -354,10 +376,10 @@ def _asked(data: Store | str) -> list[Page]:
 
     if isinstance(data, str):
         return fleet_pages(data)
-    found = pages(load(data.location))
-    if found and (before := data.last_set_aside()):
-        found.append(Page("before-after", {"before": before}))
-    return found
+    planned = pages(load(data.location))
+    if planned and (before := data.last_set_aside()):
+        planned.append(Page("before-after", {"before": before}))
+    return planned
 
 
 def report_folder(place: str, name: str) -> Path:
@@ -504,21 +526,22 @@ def _close(book: Any, error: str | None) -> None:
         book.cells = [*(c for c in book.cells if c.cell_type == "markdown" or c.execution_count), last]
 
 
-def _explorer(store: Store, folder: Path) -> str | None:
+def _explorer(store: Store | None, folder: Path) -> str | None:
     """Write the explorer beside the pages, whose points lead into it; None where nothing is to be explored."""
     from .explorer import explore
 
-    with suppress(NetperfError):
-        return explore(store.location).save(folder / "explorer.html").name
+    if store is not None:
+        with suppress(NetperfError):
+            return explore(store.location).save(folder / "explorer.html").name
     return None
 
 
-def _convert(book: Any, final: Path, to: str, code: bool, explorer: str | None = None) -> Path:
-    """Make the page of an executed notebook; it appears whole or not at all."""
+def _convert(book: Any, final: Path, *, to: str, code: bool, explorer: Future[str | None]) -> Path:
+    """Make the page of an executed notebook; it appears complete or not at all."""
     if to == "html":
         from .html import PageExporter
 
-        resources = {"metadata": {"name": final.stem, "path": str(final.parent)}, "explorer": explorer}
+        resources = {"metadata": {"name": final.stem, "path": str(final.parent)}, "explorer": explorer.result()}
         body = PageExporter(code=code).from_notebook_node(book, resources)[0].encode()
     else:
         from .pdf import typeset

@@ -29,12 +29,12 @@ def _package_folder(package: str, *inside: str) -> Path | None:
 @cache
 def font_folders() -> tuple[Path, ...]:
     """Folders whose fonts the report may use: Source Sans, DejaVu, and a Japanese font where it is installed."""
-    found = (
+    folders = (
         _package_folder("font_source_sans_pro", "files"),
         _package_folder("matplotlib", "mpl-data", "fonts", "ttf"),
         _package_folder("matplotlib_fontja", "fonts"),
     )
-    return tuple(f for f in found if f)
+    return tuple(f for f in folders if f)
 
 
 @cache

@@ -97,8 +97,8 @@ def _harmless(page: str) -> str:
 def inlined(page: str, explorer: str | None = None) -> str:
     """Replace references to pictures with the pictures; a point shows its run and leads to its log in `explorer`."""
 
-    def picture(found: re.Match[str]) -> str:
-        svg = base64.b64decode(found[2]).decode()
+    def picture(image: re.Match[str]) -> str:
+        svg = base64.b64decode(image[2]).decode()
         if explorer:
             svg = re.sub(
                 r'<use data-run="([^"]*)".*?</use>',
@@ -106,7 +106,7 @@ def inlined(page: str, explorer: str | None = None) -> str:
                 svg,
                 flags=re.DOTALL,
             )
-        return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{found[1]}"', 1)
+        return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{image[1]}"', 1)
 
     return re.sub(r'<img [^>]*?alt="([^"]*)" src="data:image/svg\+xml;base64,([^"]+)">', picture, page)
 
@@ -131,7 +131,7 @@ def _title(nb: Any) -> str | None:
             cell.source = re.sub(r"(?m)^(#+ )", r"#\1", cell.source)
         return str(nb.metadata.title)
     for cell in words[:1]:
-        if found := re.match(r"\s*#\s+(.+?)\s*(?:\n|\Z)", cell.source):
-            cell.source = cell.source[found.end() :]
-            return as_text(found[1])
+        if heading := re.match(r"\s*#\s+(.+?)\s*(?:\n|\Z)", cell.source):
+            cell.source = cell.source[heading.end() :]
+            return as_text(heading[1])
     return None

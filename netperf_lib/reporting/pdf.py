@@ -118,9 +118,9 @@ def stamp(nb: Any) -> dt.datetime:
 def _blocks(nb: Any) -> Iterator[dict[str, Any]]:
     for cell in nb.cells:
         for output in cell.get("outputs", ()):
-            found = output.get("data", {}).get(MIME)
-            if found:
-                yield found
+            block = output.get("data", {}).get(MIME)
+            if block:
+                yield block
 
 
 class _Page:
@@ -152,10 +152,10 @@ class _Page:
         return name
 
     def _picture(self, data: bytes, suffix: str, caption: str | None, alt: str) -> str:
-        kept = {"path": self.keep(data, suffix), "caption": caption, "alt": alt, "scale": self.scale}
-        return self.call("picture", kept)
+        name = self.keep(data, suffix)
+        return self.call("picture", {"path": name, "caption": caption, "alt": alt, "scale": self.scale})
 
-    # -- the whole -------------------------------------------------------------------------------------------------
+    # -- the document -------------------------------------------------------------------------------------------------
 
     def render(self, beside: str = "") -> tuple[str, dict[str, bytes]]:
         """Source, and the files that it reads from the folder `beside`."""
@@ -209,10 +209,10 @@ class _Page:
     def _title(self) -> None:
         """Take the first heading as the title; the cover or the title line shows it."""
         first = next((c for c in self.nb.cells if c.cell_type == "markdown" and c.source.strip()), None)
-        found = re.match(r"\s*#\s+(.+?)\s*(?:\n|\Z)", first.source) if first else None
-        if first and found and not self.chapters:
-            self.name = self.name or as_text(found[1])
-            subtitle = first.source[found.end() :].strip()
+        heading = re.match(r"\s*#\s+(.+?)\s*(?:\n|\Z)", first.source) if first else None
+        if first and heading and not self.chapters:
+            self.name = self.name or as_text(heading[1])
+            subtitle = first.source[heading.end() :].strip()
             if self.cover is not None and subtitle and "\n\n" not in subtitle and len(subtitle) < 300:
                 self.cover = self.cover | {"subtitle": re.sub(r"[*_`]", "", " ".join(subtitle.split()))}
                 subtitle = ""
@@ -281,18 +281,18 @@ class _Page:
         source = str(cell.source)
         for name, bundle in (cell.get("attachments") or {}).items():
             mime, data = next(iter(bundle.items()))
-            kept = self.keep(base64.b64decode(data), PICTURES.get(mime, ".png"))
-            self.images[kept] = kept
-            source = source.replace(f"attachment:{name}", kept)
+            file = self.keep(base64.b64decode(data), PICTURES.get(mime, ".png"))
+            self.images[file] = file
+            source = source.replace(f"attachment:{name}", file)
 
-        def local(found: re.Match[str]) -> str:
-            target = found[2]
+        def local(link: re.Match[str]) -> str:
+            target = link[2]
             place = self.base / target
             if target in self.images:
-                return found[0]
+                return link[0]
             if "://" not in target and place.is_file() and place.suffix.lower() in PICTURES.values():
                 self.images[target] = self.keep(place.read_bytes(), place.suffix.lower())
-                return found[0]
+                return link[0]
             return f"**picture not found: `{target}`**"
 
         return re.sub(r"!\[([^\]]*)\]\(([^)\s]+)[^)]*\)", local, source)
@@ -334,12 +334,12 @@ class _Page:
                 return ""
             return self.call("lead", block["headline"])
         if kind == "figure":
-            found = re.search(r"data:image/svg\+xml;base64,([^\"]+)", _text(data["text/html"]))
-            if not found:
+            image = re.search(r"data:image/svg\+xml;base64,([^\"]+)", _text(data["text/html"]))
+            if not image:
                 raise ReportError(
                     f"the figure {block['caption'][:60]!r} has lost its picture; execute the notebook again"
                 )
-            return self._picture(_svg(base64.b64decode(found[1]).decode()), ".svg", block["caption"], block["alt"])
+            return self._picture(_svg(base64.b64decode(image[1]).decode()), ".svg", block["caption"], block["alt"])
         if kind == "table":
             return self.call("data-table", tables.fitted([block["columns"]], block["rows"], caption=block["caption"]))
         if kind == "verdicts":
@@ -382,8 +382,8 @@ def _pandoc(pieces: list[str], *, source: str = MARKDOWN, shift: int = 0) -> lis
     if not pieces:
         return []
     mark = "netperfpiece" + hashlib.blake2s("".join(pieces).encode(), digest_size=6).hexdigest()
-    whole = run_pandoc(f"\n\n{mark}\n\n".join(pieces), source, shift)
-    parts = re.split(rf"(?m)^{mark}\s*$", whole)
+    converted = run_pandoc(f"\n\n{mark}\n\n".join(pieces), source, shift)
+    parts = re.split(rf"(?m)^{mark}\s*$", converted)
     if len(parts) != len(pieces):  # an open fence or tag swallowed a mark
         parts = [run_pandoc(piece, source, shift) for piece in pieces]
     return [p.strip() for p in parts]
@@ -392,7 +392,7 @@ def _pandoc(pieces: list[str], *, source: str = MARKDOWN, shift: int = 0) -> lis
 def _levelled(pieces: list[str]) -> list[str]:
     """Raise headings that skip a level, as PDF/UA demands: the first is of level 1, and none is deeper by two."""
     last, fence = 0, ""
-    found = []
+    levelled = []
     for piece in pieces:
         lines = []
         for line in piece.split("\n"):
@@ -404,8 +404,8 @@ def _levelled(pieces: list[str]) -> list[str]:
                 last = min(len(heading[1]), last + 1)
                 line = "=" * last + line[heading.end(1) :]
             lines.append(line)
-        found.append("\n".join(lines))
-    return found
+        levelled.append("\n".join(lines))
+    return levelled
 
 
 def run_pandoc(text: str, source: str, shift: int = 0, *, to: str = "typst") -> str:

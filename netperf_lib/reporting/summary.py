@@ -63,9 +63,10 @@ class Summary:
         lead = self.lead
         if lead.judged and not isinstance(lead.family, tuple):
             return verdicts(lead.family, lead.contrasts, lead.recommendations, lead.held)
+        if len(set(self.runs["experiment"])) > 1:
+            return Words("Nothing is judged here: each experiment has its own report.")
         return Words(
-            "Nothing is judged: there is one condition, there are too few rounds, or each experiment has its own "
-            "report."
+            f"Nothing is judged: there {'are too few rounds' if len(lead.family) else 'is nothing to compare'}."
         )
 
     @property
@@ -120,7 +121,7 @@ class Summary:
         claimed = [c for c in stored(runs) if c["factor"] and c["holds"] is False]
         if false := [f"{c['host'] or c['deployment']}: {c['claim']}" for c in claimed]:
             lines.append(f"- Measured although declared factors are proven false: {'; '.join(false)}.")
-        if open_ := [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]:
+        if self.lead.judged and (open_ := [c.topic for c in family if c.verdict in ("inconclusive", "no verdict")]):
             lines.append(f"- Not decided: {'; '.join(dict.fromkeys(open_))}.")
         if failed or excluded:
             lines.append(

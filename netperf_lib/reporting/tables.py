@@ -91,7 +91,7 @@ def parse(html: str) -> list[HtmlTable]:
     """Read the tables of a piece of HTML; every row has as many cells as the widest."""
     from bs4 import BeautifulSoup  # the library's own pages hold no table of HTML
 
-    found = []
+    tables = []
     soup: Any = BeautifulSoup(html, "html.parser")
     for tag in soup.find_all("table"):
         table = HtmlTable(caption=_words(tag.caption) if tag.caption else None)
@@ -115,8 +115,8 @@ def parse(html: str) -> list[HtmlTable]:
             row += [""] * (wide - len(row))
         table.header = table.header or [[""] * wide]
         if table.rows or any(map(any, table.header)):
-            found.append(table)
-    return found
+            tables.append(table)
+    return tables
 
 
 def _fill(row: list[str], down: dict[int, tuple[int, str]]) -> None:

@@ -92,9 +92,9 @@ def _queue(runs: pd.DataFrame, metric: str = "latency_oneway_p99_us", statistic:
 def _printed(path: str, metric: str, accelerated: bool = True) -> float:
     """The first such figure of the study in East Asia, in the unit in which it was printed."""
     figures = published("azure-eastasia-d8sv3")
-    found = figures[figures["path"].eq(path) & figures["metric"].str.startswith(metric)]
-    found = found[found["accelerated"].fillna(accelerated) == accelerated]
-    return float(found["value"].iloc[0])
+    rows = figures[figures["path"].eq(path) & figures["metric"].str.startswith(metric)]
+    rows = rows[rows["accelerated"].fillna(accelerated) == accelerated]
+    return float(rows["value"].iloc[0])
 
 
 def _window(bits: int = 8) -> float:
@@ -112,9 +112,9 @@ def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
 
 
 def _verdict(runs: pd.DataFrame, factor: str, a: Any, b: Any) -> str:
-    for asked in contrasts(runs, factor, "latency_oneway_us"):
-        if (asked.a.get(factor), (asked.b or {}).get(factor)) == (a, b):
-            return str(compare_declared(runs, contrasts=[asked])[0].verdict)
+    for contrast in contrasts(runs, factor, "latency_oneway_us"):
+        if (contrast.a.get(factor), (contrast.b or {}).get(factor)) == (a, b):
+            return str(compare_declared(runs, contrasts=[contrast])[0].verdict)
     raise NothingToReport(f"the experiment declares no contrast of {factor}: {a} against {b}")
 
 
@@ -386,16 +386,16 @@ def _number(answer: Any, unit: str) -> float:
     text = answer.strip().lower().removeprefix("×").strip()
     if text in WORDS:
         return WORDS[text]
-    whole, part = r"[~≈]?\s*([-+]?[\d.,]*\d(?:e[-+]?\d+)?)", r"(?:\s*(?:/|of|out of)\s*(\d+))?"
-    found = re.fullmatch(rf"{whole}{part}\s*([a-zµμ%×/]*)\.?", text)
-    if not found or found[3] not in {"", *UNITS[unit]}:
+    number, part = r"[~≈]?\s*([-+]?[\d.,]*\d(?:e[-+]?\d+)?)", r"(?:\s*(?:/|of|out of)\s*(\d+))?"
+    match = re.fullmatch(rf"{number}{part}\s*([a-zµμ%×/]*)\.?", text)
+    if not match or match[3] not in {"", *UNITS[unit]}:
         return math.nan
-    digits = found[1].replace(",", "." if re.fullmatch(r"\d+,\d{1,2}", found[1]) else "")
+    digits = match[1].replace(",", "." if re.fullmatch(r"\d+,\d{1,2}", match[1]) else "")
     try:
-        value = float(digits) * UNITS[unit].get(found[3], 1)
+        value = float(digits) * UNITS[unit].get(match[3], 1)
     except ValueError:
         return math.nan
-    return value / float(found[2]) if found[2] and unit == "ratio" else value
+    return value / float(match[2]) if match[2] and unit == "ratio" else value
 
 
 def _round_numbers(answer: Any) -> set[int] | None:
@@ -403,8 +403,8 @@ def _round_numbers(answer: Any) -> set[int] | None:
     try:
         if hasattr(answer, "dtype") and answer.dtype == bool:
             answer = answer[answer].index
-        found = re.findall(r"\d+", answer) if isinstance(answer, str) else list(answer)
-        return {int(each[-1] if isinstance(each, tuple) else each) for each in found}
+        numbers = re.findall(r"\d+", answer) if isinstance(answer, str) else list(answer)
+        return {int(each[-1] if isinstance(each, tuple) else each) for each in numbers}
     except (TypeError, ValueError, AttributeError):
         return None
 
@@ -415,26 +415,28 @@ def _text(answer: Any) -> str:
     return re.sub(r"^(the|it is|answer|option) ", "", text)
 
 
-def _judged(asked: Check, answer: Any, runs: Any) -> str | None:
+def _judged(exercise: Check, answer: Any, runs: Any) -> str | None:
     """None if the answer is right, else the hint."""
-    truth = asked.truth(runs)
+    truth = exercise.truth(runs)
     if isinstance(truth, str):
-        return None if re.fullmatch(truth, _text(answer)) else asked.hint
+        return None if re.fullmatch(truth, _text(answer)) else exercise.hint
     mistakes = [
-        (words, v) for words, some in asked.mistakes(runs).items() for v in (some if isinstance(some, list) else [some])
+        (words, v)
+        for words, some in exercise.mistakes(runs).items()
+        for v in (some if isinstance(some, list) else [some])
     ]
     if isinstance(truth, set):
         given = _round_numbers(answer)
-        return None if given == truth else next((words for words, v in mistakes if given == v), asked.hint)
-    value, truth = _number(answer, asked.unit), float(truth)
+        return None if given == truth else next((words for words, v in mistakes if given == v), exercise.hint)
+    value, truth = _number(answer, exercise.unit), float(truth)
     if not math.isfinite(value):
-        return asked.hint
-    near = asked.tolerance * abs(truth) + 1e-9
+        return exercise.hint
+    near = exercise.tolerance * abs(truth) + 1e-9
     off = abs(value - truth)
     for words, mistake in mistakes:
         if abs(value - mistake) <= max(near, 1e-6 * abs(mistake)) and abs(value - mistake) < off:
             return words
-    return None if off <= near else asked.hint
+    return None if off <= near else exercise.hint
 
 
 def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Shown:
@@ -472,9 +474,9 @@ def check(name: str, answer: Any, runs: pd.DataFrame | str | None = None) -> Sho
         if name == "own.plan":
             because, wrong = "measure it now: the plan says how long it takes.", _plan(answer)
         else:
-            asked = CHECKS[name]
-            because = asked.because
-            wrong = _judged(asked, answer, load(runs) if isinstance(runs, str | os.PathLike) else runs)
+            exercise = CHECKS[name]
+            because = exercise.because
+            wrong = _judged(exercise, answer, load(runs) if isinstance(runs, str | os.PathLike) else runs)
     except (NetperfError, KeyError) as error:
         return callout(f"This experiment cannot answer the question: {error}.", title="No check here", level="warning")
     if wrong is None:
@@ -577,7 +579,7 @@ def start(
     shown = [] if browser else ["--no-browser"]
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={desk}", *shown, *_as_root()]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    held = _hold_lab(say) if lab else None
+    lab_folder = _hold_lab(say) if lab else None
     try:
         # a session of its own: Ctrl-C reaches this process alone, which then ends both in order
         server = subprocess.Popen(command, env={**os.environ, "PATH": path}, start_new_session=True)
@@ -588,10 +590,10 @@ def start(
         finally:
             _end(server)
     finally:
-        if held is not None:
+        if lab_folder is not None:
             from ..hosts import lab as source
 
-            source.stop(held)
+            source.stop(lab_folder)
 
 
 def _as_root() -> list[str]:

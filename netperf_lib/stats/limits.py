@@ -197,7 +197,9 @@ def waiting(e: Evidence) -> tuple[float, float] | None:
 def _figure(e: Evidence, cause: str) -> str:
     """How far a cause is, in a few words."""
     if cause == "link":
-        return f"{e.bps / e.cap_bps:.0%} of the advertised {format_value(e.cap_bps, 'bps')}" if e.cap_bps else ""
+        return (
+            f"{100 * e.bps / e.cap_bps:.0f} % of the advertised {format_value(e.cap_bps, 'bps')}" if e.cap_bps else ""
+        )
     if cause == "loss":
         return f"{e.sent_again_share or 0:.2%} sent again"
     if KINDS.get(cause) == "window":

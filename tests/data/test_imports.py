@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from netperf_lib.data import files, logs
 from netperf_lib.data.imports import import_logs, labels_template, overview, understand, usable
 from netperf_lib.errors import StoreError, UsageError
 from netperf_lib.questions.compare import compare
+from netperf_lib.questions.lead import lead_paragraph
+from netperf_lib.questions.observe import observe
 from netperf_lib.reporting import explorer
 from netperf_lib.tools.parsed import ParsedRun
 
@@ -165,7 +168,7 @@ def test_all_problems_come_at_once(tmp_path: Path) -> None:
     shutil.copy(QPERF, tmp_path / "a.txt")
     labels = pd.DataFrame({"file": ["a.txt", "b.txt"], "round": ["x", 1]})
     with pytest.raises(UsageError) as caught:
-        understand(tmp_path, labels=labels)
+        understand([tmp_path / "notes.txt", tmp_path / "a.txt"], labels=labels)
     text = str(caught.value)
     assert all(word in text for word in ("notes.txt", "b.txt", "'x'"))
 
@@ -219,6 +222,37 @@ def test_published_logs_become_an_experiment(tmp_path: Path) -> None:
     assert [c.metric for c in mine.contrasts] == ["latency_oneway_us"]
     raw = {p.read_bytes() for p in (tmp_path / "mine" / "raw").glob("*/client-*.out")}
     assert raw == {p.read_bytes() for p in PUBLISHED.glob("*.txt")}
+
+
+def test_a_folder_with_a_readme_and_two_providers_has_the_figures_of_both(tmp_path: Path) -> None:
+    mine = import_logs(PUBLISHED.parent, labels=PUBLISHED.parent / "labels.csv", into=tmp_path / "mine")
+    assert len(mine.runs) == 21
+    assert "Left out, as no log or the same log again: README.md, figures.tsv." in str(mine.notice)
+    paragraph = str(lead_paragraph(mine.runs))
+    for words in (
+        "latency (Azure) ppg 39 µs, same-zone and cross-zone 57 to 58, cross-region 9.9 ms",
+        "ppg, same-zone and cross-zone 7.5 Gbit/s, cross-region 721 Mbit/s",
+        "402 µs for ad1 → ad2, 386 µs for ad2 → ad3, 114 µs for ad3 → ad1; throughput 16 Gbit/s on all 3",
+        "(cross-region) 1 stream 721 Mbit/s, 16 streams 2.5 Gbit/s",
+    ):
+        assert words in paragraph, paragraph
+
+
+def test_a_folder_of_strangers_logs_compares_nothing_across_tools(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    for pattern in ("netperf/doc-*.txt", "netperf/pkb-udp-stream.csv", "iperf3/aks-*.txt", "qperf/gen-tcp*.txt"):
+        for log in LOGS.glob(pattern):
+            (folder / log.parent.name).mkdir(parents=True, exist_ok=True)
+            shutil.copy(log, folder / log.parent.name)
+    (folder / "netperf" / "cut.txt").write_text("MIGRATED TCP STREAM TEST from 0.0.0.0\n")
+    (folder / "trace.pcap").write_bytes(bytes(range(256)))
+    mine = import_logs(folder, into=tmp_path / "mine")
+    assert "trace.pcap" in str(mine.notice)
+    assert mine.runs["status"].eq("ok").sum() >= 10
+    paragraph = str(lead_paragraph(mine.runs))
+    assert "11.8 Gbit/s for iperf3, tcp" in paragraph, paragraph
+    names = " ".join(map(str, observe(mine, "throughput_bps").conditions.index))
+    assert not re.search(r"unknown|no protocol|default", f"{paragraph} {names}"), f"{paragraph} {names}"
 
 
 def test_import_is_idempotent_and_another_import_adds(tmp_path: Path) -> None:
@@ -323,7 +357,10 @@ def test_logs_of_two_rounds_may_be_equal_to_the_byte(tmp_path: Path) -> None:
     assert sorted(mine.runs["round"]) == [1, 2]
     assert len(import_logs(logs, pattern="r{round}.txt", into=tmp_path / "mine").runs) == 2
     with pytest.raises(UsageError, match="the same log"):
-        import_logs(logs, into=tmp_path / "other")
+        import_logs(logs, labels=pd.DataFrame({"file": ["*"], "rack": ["a"]}), into=tmp_path / "other")
+    unlabelled = import_logs(logs, into=tmp_path / "other")
+    assert len(unlabelled.runs) == 1
+    assert "r2.txt (the same log as r1.txt)" in str(unlabelled.notice)
 
 
 @pytest.mark.parametrize(("label", "told"), [(None, "2024-05-01 12:00"), ("2024-05-01T10:00:00Z", "2024-05-01 10:00")])

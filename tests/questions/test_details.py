@@ -48,3 +48,6 @@ def test_counts_tell_what_failed_and_what_is_missing() -> None:
     assert table.loc["zone a → b", ["n", "failed", "missing"]].tolist() == [7, 1, 0]
     assert table.loc["zone b → c", ["n", "failed", "missing"]].tolist() == [7, 0, 1]
     assert counts.causes.to_dict("records") == [{"run": "r3-ab-a1", "what": "failed", "cause": "timeout"}]
+    complete = npl.questions.counts(zones())
+    assert complete.words == "48 runs ok, 0 failed or cut short, 0 excluded."
+    assert complete.incomplete == "All 6 conditions are complete in every one of 8 rounds."

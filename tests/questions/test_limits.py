@@ -57,7 +57,7 @@ def test_a_larger_buffer_is_recommended_only_where_a_window_holds() -> None:
     assert window.ceiling.startswith("at most 2.66 Gbit/s, then send buffer")
     (link,) = limits(table(*[row(throughput_bps=7.9e9, limit_bps=7.9e9)] * 6))
     assert (link.limit.cause, link.recommendation) == ("link", "another size of VM")
-    assert link.short == "link, 99% of the advertised 8 Gbit/s"
+    assert link.short == "link, 99 % of the advertised 8 Gbit/s"
     (unknown,) = limits(table(*[row(limit_receive_window_ratio=0.0)] * 6))
     assert (unknown.limit.cause, unknown.recommendation, unknown.ceiling) == ("not known", "", "")
 

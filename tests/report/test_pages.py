@@ -271,3 +271,38 @@ def test_a_table_is_printed_once_and_referred_to_afterwards() -> None:
     shown = [o.data[MIME] for c in combine(books).cells for o in c.get("outputs", ())]
     assert [block["kind"] for block in shown] == ["table", "table", "words"]
     assert shown[2]["text"] == "Levels: as in the table of the page “Placement”."
+
+
+def test_a_warning_of_a_chapter_has_its_number_of_page_one_or_is_written_out() -> None:
+    new: Any = nbformat.v4
+
+    def book(title: str, notes: list[str], findings: str, *rows: list[str]) -> Any:
+        table = {"kind": "verdicts", "rows": rows, "notes": notes, "columns": [], "caption": ""}
+        blocks = [table, {"kind": "findings", "text": findings}]
+        outputs = [new.new_output("display_data", {MIME: block}) for block in blocks]
+        made = new.new_notebook(cells=[new.new_markdown_cell(f"# {title}"), new.new_code_cell("", outputs=outputs)])
+        made.metadata["netperf"] = {"parameters": {}}
+        return made
+
+    row = ["better", "ppg?", "39 µs", "−30 %", ""]
+    front = book("What", ["Warning 1: few rounds.", "Warning 2: one slow run."], "", row)
+    chapter = book("Placement", ["Warning 1: one slow run.", "Warning 2: other hosts."], "- Less. Warnings 1, 2.", row)
+    alone = book("Zones", ["Warning 1: other hosts."], "- Less. Warning 1.", row)
+    report = combine({"summary": front, "1": chapter, "2": alone})
+    shown = [o.data[MIME] for c in report.cells[2:] for o in c.get("outputs", ())]
+    texts = [block["text"] for block in shown if block["kind"] == "findings"]
+    assert texts == ["- Less. Warning 2. Warning: other hosts.", "- Less. Warning: other hosts."]
+
+
+def test_what_a_sender_waited_for_carries_the_notice() -> None:
+    times = {"path": 0.2, "receive window": 0.7, "send buffer": 0.1, "program": 0.0}
+    drawn = npl.plots.waits([replace(one, times=times) for one in npl.limits(RECORDED / "paths")])
+    assert drawn.figure.get_supxlabel().startswith("Synthetic data")
+
+
+def test_metrics_that_few_conditions_have_are_named_below_the_levels() -> None:
+    data = npl.load(RECORDED / "lab-full")
+    data.loc[data["placement"] != "ppg", "cpu_client_ratio"] = None
+    caption = npl.ask(data, "placement", "latency_oneway_us").table().attrs["shown"]["caption"]
+    assert "; without " in caption
+    assert ", which fewer than half of them have" in caption
