@@ -390,17 +390,16 @@ BESIDE = (
 """What the tools measure together with a headline metric."""
 
 
-def beside(obs: Observations) -> pd.DataFrame:
+def beside(obs: Observations) -> tuple[pd.DataFrame, list[str]]:
     """Medians, by condition, of what was measured along with a metric: CPU, retransmits, congestion window.
 
-    A column for each metric of `BESIDE` that at least half of the conditions have; ``.attrs["left_out"]`` names others.
+    A column for each metric of `BESIDE` that at least half of the conditions have, and the labels of the others.
     """
     names = [m for m in BESIDE if m in obs.runs and m != obs.metric]
     medians: pd.DataFrame = obs.runs.groupby("condition", observed=True)[names].median()
     share = medians.notna().mean()
-    table = medians.loc[:, share >= 0.5].reset_index()
-    table.attrs["left_out"] = [metric_of(str(m)).label for m in share.index[(share > 0) & (share < 0.5)]]
-    return table
+    few = [metric_of(str(m)).label for m in share.index[(share > 0) & (share < 0.5)]]
+    return medians.loc[:, share >= 0.5].reset_index(), few
 
 
 def overview(data: Data) -> pd.DataFrame:

@@ -121,11 +121,14 @@ class Answer:
         shown["interval"] = [span if n > 1 else None for span, n in zip(spans, shown["n"], strict=True)]
         names = ["condition", "n", "median", "interval", "confidence", "failed", "missing"]
         shown = shown[[c for c in names if c not in ("failed", "missing") or shown[c].any()]]
-        others = beside(self.observations)
+        others, few = beside(self.observations)
         shown = shown.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
-        few = [name[:1].lower() + name[1:] for name in others.attrs["left_out"]]
-        also += f"; without {joined(few)}, which fewer than half of them have" if few else ""
+        also += (
+            f"; without {joined(name[:1].lower() + name[1:] for name in few)}, which fewer than half of them have"
+            if few
+            else ""
+        )
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
         return Table.of(shown, caption, metric=self.metric)
 
