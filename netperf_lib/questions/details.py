@@ -393,12 +393,13 @@ BESIDE = (
 def beside(obs: Observations) -> tuple[pd.DataFrame, list[str]]:
     """Medians, by condition, of what was measured along with a metric: CPU, retransmits, congestion window.
 
-    A column for each metric of `BESIDE` that at least half of the conditions have, and the labels of the others.
+    A column for each metric of `BESIDE` that at least half of the conditions have, and the names of the others.
     """
     names = [m for m in BESIDE if m in obs.runs and m != obs.metric]
     medians: pd.DataFrame = obs.runs.groupby("condition", observed=True)[names].median()
     share = medians.notna().mean()
-    few = [metric_of(str(m)).label for m in share.index[(share > 0) & (share < 0.5)]]
+    labels = [metric_of(str(m)).label.partition(",")[0] for m in share.index[(share > 0) & (share < 0.5)]]
+    few = [label if label[1:2].isupper() else label[:1].lower() + label[1:] for label in labels]
     return medians.loc[:, share >= 0.5].reset_index(), few
 
 

@@ -124,11 +124,7 @@ class Answer:
         others, few = beside(self.observations)
         shown = shown.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
-        also += (
-            f"; without {joined(name[:1].lower() + name[1:] for name in few)}, which fewer than half of them have"
-            if few
-            else ""
-        )
+        also += f"; without {joined(few)}, which fewer than half of them have" if few else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
         return Table.of(shown, caption, metric=self.metric)
 

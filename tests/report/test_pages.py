@@ -304,4 +304,5 @@ def test_metrics_that_few_conditions_have_are_named_below_the_levels() -> None:
     data = npl.load(RECORDED / "lab-full")
     data.loc[data["placement"] != "ppg", "cpu_client_ratio"] = None
     shown = str(npl.ask(data, "placement", "latency_oneway_us").table()._repr_mimebundle_())
-    assert "; without CPU used at the client, which fewer than half of them have" in shown
+    assert "; without CPU used at the client, retransmitted segments, congestion window and round-trip time" in shown
+    assert "which fewer than half of them have" in shown
