@@ -31,6 +31,8 @@ METRICS = {
     "cwnd": "cwnd_max_bytes",
 }
 """A published figure's name for a metric, and the name of the metric here."""
+ENDS = {"throughput_bps", "throughput_sent_bps"}
+"""The rates at both ends of a path: the page of one shows the figures of both."""
 HEADS = {
     "path": "Path",
     "condition": "Condition",
@@ -90,17 +92,13 @@ def published_beside(runs: pd.DataFrame, metric: str | None = None) -> Table:
 
     from .tables import Table
 
-    rows = []
+    rows: list[tuple[str, ...]] = []
     if (attached(runs).declared.get("hosts") or {}).get("source") == "lab":
         runs = runs.iloc[:0]  # nothing of a real cloud is to be expected of it
     figures = load_published()
     for name, ours in METRICS.items():
-        if (
-            metric not in (None, ours)
-            or ours not in runs
-            or not runs[ours].notna().any()
-            or name not in set(figures["metric"])
-        ):
+        wanted = metric in (None, ours) or {metric, ours} == ENDS
+        if not wanted or ours not in runs or not runs[ours].notna().any():
             continue
         measure = Measure(runs, ours)
         listed: Any = figures[figures["metric"] == name].itertuples()

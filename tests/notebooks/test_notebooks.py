@@ -24,7 +24,7 @@ import netperf_lib as npl
 from netperf_lib.experiment.attached import attached
 from netperf_lib.reporting import notebooks
 from netperf_lib.reporting.execute import parameters_of
-from netperf_lib.reporting.workshop import CHECKS, lay_out
+from netperf_lib.reporting.workshop import exercises, lay_out
 from tests.report import made
 
 with pytest.MonkeyPatch.context() as _patch:  # the script of `make workshop`
@@ -282,6 +282,9 @@ def test_a_lesson_waits_for_answers_and_its_solution_holds(
     assert {c.content["title"] for c in waiting} == {"Not answered yet"}
     assert len(solved) == len(waiting)
     assert {c.content["title"] for c in solved} == {"That holds"}, solved
+
+
+CHECKS = exercises()
 
 
 @pytest.fixture(scope="module")

@@ -284,7 +284,7 @@ def test_the_buffer_that_a_path_needs() -> None:
 
 def test_what_was_measured_in_one_table() -> None:
     table = runs({"ppg": 1e9, "vpn": 5e8}).assign(cpu_client_ratio=0.5, jitter_us=None)
-    assert beside(npl.observe(table, "throughput_bps"))["cpu_client_ratio"].tolist() == [0.5, 0.5]
+    assert beside(npl.observe(table, "throughput_bps"))[0]["cpu_client_ratio"].tolist() == [0.5, 0.5]
     assert q.overview(table).to_dict("records") == [
         {"condition": "ppg", "Throughput": "1 Gbit/s"}, {"condition": "vpn", "Throughput": "500 Mbit/s"}
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from tests.studies.published import measured
 
 @pytest.mark.parametrize(
     ("study", "sources", "rows"),
-    [("study-placement", {"azure-westeurope-d16v3"}, 4), ("study-domains", {"oci-phoenix-vmstandard2.16"}, 6)],
+    [("study-placement", {"azure-westeurope-d16v3"}, 9), ("study-domains", {"oci-phoenix-vmstandard2.16"}, 6)],
 )
 def test_each_figure_stands_beside_ours(study: str, sources: set[str], rows: int, tmp_path: Path) -> None:
     found = published_beside(npl.load(measured(study, tmp_path)))
@@ -34,6 +34,9 @@ def test_the_page_of_a_factor_has_them(tmp_path: Path) -> None:
         level = answer.levels.loc[name]
         assert row[3].startswith(format_value(level["median"], "us") + " ("), row
     assert rows["ppg"][2] == "39.4 µs"
+    rates = npl.ask(answer.runs, "placement", "throughput_bps").published().content()
+    assert {row[1] for row in rates["rows"]} == {"throughput at the sender"}
+    assert {row[0]: row[3] for row in rates["rows"]}["ppg, 1 stream"] == "7.55 Gbit/s"
     assert not npl.ask(npl.recorded(), "placement", "latency_oneway_us").published().html  # emulated
 
 
