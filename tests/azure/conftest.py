@@ -167,7 +167,7 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         pytest.skip("az is not in .venv-azure (make .venv-azure/ready)")
     folder = tmp_path_factory.mktemp("azure")
     version = next(AZ.parent.parent.glob("lib/python3*/site-packages/azure_cli-*.dist-info")).name.split("-")[1]
-    cloud = Cloud(step_s=0.03)
+    cloud = Cloud(step_s=0.005)
     with private_network(), pytest.MonkeyPatch.context() as patch:
         emulator = Emulator(cloud, folder / "emulator")
         machines = Machines(cloud, folder / "machines")

@@ -85,17 +85,13 @@ def find(az: Runs, *command: str) -> Any:
         return None
 
 
-def list_locations(subscription: str) -> tuple[str, ...]:
-    """The command that lists the regions of a subscription."""
-    return ("rest", "--method", "get", "--url", f"/subscriptions/{subscription}/locations?api-version=2022-12-01")
-
-
 def locations(az: Runs, subscription: str) -> Zones:
     """Regions of a subscription, with its own mapping of zones.
 
     ``az account list-locations`` has no ``--subscription``, and the mapping differs between subscriptions.
     """
-    answer = az(*list_locations(subscription))
+    url = f"/subscriptions/{subscription}/locations?api-version=2022-12-01"
+    answer = az("rest", "--method", "get", "--url", url)
     return {
         place["name"]: {m["logicalZone"]: m["physicalZone"] for m in place.get("availabilityZoneMappings") or ()}
         for place in (answer or {}).get("value") or ()

@@ -6,14 +6,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from ...errors import AzureError
 from ...experiment.model import Experiment
 from ..source import Workload
-from .az import RENEWED_BY, Runs, Zones, find, list_locations, locations
+from .az import RENEWED_BY, Runs, Zones, find, locations
 from .failures import AzError
 from .groups import Change, in_words
 from .options import Options
@@ -215,8 +215,9 @@ def _zones(az: Runs, options: Options, topology: Topology, findings: Preflight) 
 
 def _sizes(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
     topology = topology.unzoned(findings.unzoned)
-    for region, size in _sizes_by_region(topology):
-        listed = az(*_skus(region, size))
+    for region, size in dict.fromkeys((v.region, v.size) for v in topology.vms):
+        only = ("--resource-type", "virtualMachines", "--all")
+        listed = az("vm", "list-skus", "--location", region, "--size", size, *only)
         if listed is None:
             continue
         # az lists a size once more for the edge sites of a region, which have no zones
@@ -249,24 +250,13 @@ def _sizes(az: Runs, options: Options, topology: Topology, findings: Preflight) 
     return ", ".join(f"{size} in {region}" for region, size in findings.skus)
 
 
-def _sizes_by_region(topology: Topology) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((v.region, v.size) for v in topology.vms))
-
-
-def _skus(region: str, size: str) -> tuple[str, ...]:
-    return ("vm", "list-skus", "--location", region, "--size", size, "--resource-type", "virtualMachines", "--all")
-
-
-def commands(options: Options, topology: Topology, subscription: str) -> list[tuple[str, ...]]:
-    """What the checks ask az, as far as it is known before they do."""
-    out: list[tuple[str, ...]] = [list_locations(subscription), *(_skus(*at) for at in _sizes_by_region(topology))]
-    for region in topology.regions:
-        out.append(("vm", "list-usage", "--location", region))
-        out.append(("network", "list-usages", "--location", region))
-        out.append(("vm", "image", "show", "--location", region, "--urn", options.image))
-    within = ("--resource-group", options.resource_group) if options.resource_group else ()
-    out += [("lock", "list", *within)]
-    return [*out, *(("provider", "show", "--namespace", name) for name in _needed_providers(options))]
+def commands(options: Options, topology: Topology, findings: Preflight) -> list[tuple[str, ...]]:
+    """What the checks ask az, as far as it does not depend on its answers."""
+    asked: list[tuple[str, ...]] = []
+    nowhere = replace(findings, problems=[], elsewhere=[], warnings=[])
+    for check in (check for name, check in CHECKS if name != "access"):
+        check(lambda *command: asked.append(command), options, topology, nowhere)
+    return asked
 
 
 def _quota(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
@@ -277,9 +267,8 @@ def _quota(az: Runs, options: Options, topology: Topology, findings: Preflight) 
             if vm.region == region and (sku := findings.skus.get((region, vm.size))):
                 need[sku["family"].lower()] += vcpus(sku)
                 need["cores"] += vcpus(sku)
-        if need:
-            _free(az("vm", "list-usage", "--location", region), need, region, "vCPUs", findings)
-            counted.append(f"{need['cores']} vCPUs in {region}")
+        _free(az("vm", "list-usage", "--location", region), need, region, "vCPUs", findings)
+        counted += [f"{need['cores']} vCPUs in {region}"] if need else []
         if addresses := topology.public_addresses(options.management).count(region):
             names = ("publicipaddresses", "standardskupublicipaddresses", "ipv4standardskupublicipaddresses")
             needed = Counter(dict.fromkeys(names, addresses))
@@ -356,7 +345,7 @@ def _existing(az: Runs, options: Options, topology: Topology, findings: Prefligh
         (f"circuit {circuit}", "network express-route show --ids", circuit or ""),
         (f"bastion {options.bastion}", "rest --method get --url", bastion),
     ]
-    if bastion and "bastion" not in {extension["name"] for extension in az("extension", "list")}:
+    if bastion and "bastion" not in {extension["name"] for extension in az("extension", "list") or ()}:
         findings.problems.append("az cannot open tunnels through a bastion: run `az extension add --name bastion`")
     for what, command, where in resources:
         shown = find(az, *command.split(), where) if where else {}

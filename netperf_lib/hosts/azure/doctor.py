@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -24,15 +24,10 @@ WRITES = (
 """Actions that placing VMs needs."""
 
 
-class _Ahead:
-    """Az commands that are run at once, before anybody asks; what else is asked is run then."""
-
-    def __init__(self, az: Runs, pool: ThreadPoolExecutor, commands: list[tuple[str, ...]]) -> None:
-        self.az = az
-        self.answers: dict[tuple[str, ...], Future[Any]] = {c: pool.submit(az, *c) for c in dict.fromkeys(commands)}
-
-    def __call__(self, *command: str) -> Any:
-        return self.answers[command].result() if command in self.answers else self.az(*command)
+def _ahead(az: Runs, pool: ThreadPoolExecutor, commands: list[tuple[str, ...]]) -> Runs:
+    """Run these commands at once, before anybody asks; what else is asked is run then."""
+    answers = {command: pool.submit(az, *command) for command in dict.fromkeys(commands)}
+    return lambda *command: answers[command].result() if command in answers else az(*command)
 
 
 def _token_shows_second_factor(az: Runs, findings: checks.Preflight, _: Options) -> str:
@@ -82,10 +77,9 @@ def examine(
     options, topology, findings = proposal.options, proposal.topology, checks.login(proposal, az)
     yield "login", f"user {findings.user}, subscription {findings.subscription}", not findings.problems
     with ThreadPoolExecutor(12) as pool:
-        commands = checks.commands(options, topology, findings.subscription)
-        commands += [_permissions(findings.subscription, options)]
+        commands = [*checks.commands(options, topology, findings), _permissions(findings.subscription, options)]
         commands += [TOKEN] if findings.user_type != "servicePrincipal" else []
-        ahead = _Ahead(az, pool, commands)
+        ahead = _ahead(az, pool, commands)
         subjects: list[tuple[str, Callable[[], str]]] = [
             ("second factor", lambda: _token_shows_second_factor(ahead, findings, options)),
             ("rights", lambda: _rights(ahead, findings, options)),

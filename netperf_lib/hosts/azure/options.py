@@ -218,28 +218,25 @@ class Options(_Declared):
 
     @model_validator(mode="after")
     def _consistent(self) -> Options:
-        if self.remote_region == self.region:
-            raise ValueError(f"remote_region is {self.region}, the region itself; remove it")
-        if self.shutdown and self.expires_h > 24:
-            raise ValueError(
-                f"expires_h {self.expires_h:g}: a shutdown schedule reaches 24 hours ahead at most; set "
-                "shutdown: false, and run `npl down` yourself"
-            )
-        if self.way_out == "next-hop" and not self.next_hop:
-            raise ValueError("way_out: next-hop needs next_hop, the address of the appliance")
-        if (self.next_hop or self.hub_gateway) and not self.hub:
-            raise ValueError("next_hop and hub_gateway belong to a hub; give its resource id")
         ways = [name for name in ("jump_host", "bastion", "ssh_config") if getattr(self, name)]
-        if len(ways) > 1:
-            raise ValueError(f"{' and '.join(ways)} are different ways to the VMs; give one")
-        if ways and self.management == "public":
-            raise ValueError(f"{ways[0]} leads to private addresses; set management: private")
-        own = [v.subnet for v in self.vms.values()]
-        if self.management == "private" and not (ways or self.subnet or self.hub or any(own)):
-            raise ValueError(
-                "management: private creates networks that cannot be reached from outside; give jump_host, bastion, "
-                "ssh_config, a hub to peer with, or an existing subnet"
-            )
+        reachable = ways or self.subnet or self.hub or any(vm.subnet for vm in self.vms.values())
+        rules = {
+            f"remote_region is {self.region}, the region itself; remove it": self.remote_region == self.region,
+            f"expires_h {self.expires_h:g}: a shutdown schedule reaches 24 hours ahead at most; set shutdown: false, "
+            "and run `npl down` yourself": self.shutdown and self.expires_h > 24,
+            "way_out: next-hop needs next_hop, the address of the appliance": self.way_out == "next-hop"
+            and not self.next_hop,
+            "next_hop and hub_gateway belong to a hub; give its resource id": (self.next_hop or self.hub_gateway)
+            and not self.hub,
+            f"{' and '.join(ways)} are different ways to the VMs; give one": len(ways) > 1,
+            f"{'/'.join(ways)} leads to private addresses; set management: private": ways
+            and self.management == "public",
+            "management: private creates networks that cannot be reached from outside; give jump_host, bastion, "
+            "ssh_config, a hub to peer with, or an existing subnet": self.management == "private" and not reachable,
+        }
+        for rule, broken in rules.items():
+            if broken:
+                raise ValueError(rule)
         return self
 
     @property

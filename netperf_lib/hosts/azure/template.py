@@ -42,31 +42,15 @@ def rehearsal_text(group: str, location: str, tags: Mapping[str, str]) -> str:
     It takes the parameters of the template. It is validated and never deployed: the group and the template are created
     separately.
     """
-    inner = json.loads(template_text())
-    resource = {"apiVersion": "2024-03-01"}
-    deployment = {
-        "mode": "Incremental",
-        "expressionEvaluationOptions": {"scope": "inner"},
-        "template": inner,
-        "parameters": {name: {"value": f"[parameters('{name}')]"} for name in inner["parameters"]},
-    }
-    return json.dumps({
-        "$schema": "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentTemplate.json#",
-        "contentVersion": "1.0.0.0",
-        "parameters": inner["parameters"],
-        "resources": [
-            resource
-            | {"type": "Microsoft.Resources/resourceGroups", "name": group, "location": location, "tags": dict(tags)},
-            resource
-            | {
-                "type": "Microsoft.Resources/deployments",
-                "name": "npl",
-                "resourceGroup": group,
-                "dependsOn": [f"[subscriptionResourceId('Microsoft.Resources/resourceGroups', '{group}')]"],
-                "properties": deployment,
-            },
-        ],
-    })  # fmt: skip
+    document = json.loads(resources.files(__package__).joinpath("rehearsal.json").read_text("utf-8"))
+    made, deployment = document["resources"]
+    inner = deployment["properties"]["template"] = json.loads(template_text())
+    document["parameters"] = inner["parameters"]
+    deployment["properties"]["parameters"] = {n: {"value": f"[parameters('{n}')]"} for n in inner["parameters"]}
+    made |= {"name": group, "location": location, "tags": dict(tags)}
+    deployment["resourceGroup"] = group
+    deployment["dependsOn"] = [f"[subscriptionResourceId('{made['type']}', '{group}')]"]
+    return json.dumps(document)
 
 
 def user_data(vm: Vm, options: Options, host_key: tuple[str, str]) -> str:
