@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Signature, signature
@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from ..errors import NothingToReport
 from ..experiment.attached import attached
 from ..metrics import metric as metric_of
+from ..questions.colours import document_colours
 from ..questions.observe import Observations, levels_by, observed
 from ..questions.runs import read_data
 from ..questions.words import shortened
@@ -125,7 +126,9 @@ class Draws:
                 if col is None:
                     shown = self.look(data, metric, by, where=where, pool=pool)
                     notice = notice or _notice(shown)
-                    drawn = function(self.make(shown) if isinstance(shown, Observations) else shown, ax=ax, **options)
+                    with document_colours(shown) if isinstance(shown, Observations) else nullcontext():
+                        made = self.make(shown) if isinstance(shown, Observations) else shown
+                        drawn = function(made, ax=ax, **options)
                     figure: Any = drawn.figure
                 else:
                     by = (by, col) if isinstance(by, str) else (*by, col)

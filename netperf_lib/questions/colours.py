@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from itertools import count
+from typing import TYPE_CHECKING, Any
 
-from ..experiment.factors import factor
+from ..experiment.factors import dimensions, factor, level_words, plain
+
+if TYPE_CHECKING:
+    from .observe import Observations
+
+SEVERAL = "(several)"
+"""Stands in `Observations.facts` for a factor that varies within a condition."""
 
 PLACES = ("#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#8a7f00", "#cc79a7", "#7f7f7f", "#000000", "#aa7744")
 """Okabe and Ito, for placements; yellow is replaced by a dark one that print can show."""
@@ -15,15 +26,71 @@ OTHERS = ("#332288", "#aa4499", "#117733", "#882255", "#44aa99", "#999933", "#cc
 MARKERS = "osD^v<>p*hPX"
 MOST = 24
 """Of more conditions than this some share a colour, and differ in their markers."""
-SHADES = (0.0, 0.45, -0.45, 0.65, -0.7, 0.25, -0.25)
+SHADES = (0.0, 0.4, -0.45, 0.55, -0.7, 0.2, -0.25)
 """How conditions of one placement differ: mixed with white, or, below 0, with black."""
+
+
+_DOCUMENT: ContextVar[Mapping[str, tuple[str, str]]] = ContextVar("_DOCUMENT", default={})  # noqa: B039 - never changed
+"""Styles of the conditions of what is being drawn, by their names in its figure."""
+_UNSAID = {"streams": (None, 1)}
+"""Levels that make no other colour: a transfer of one stream looks like the latency of its path."""
+_MEANS = ("tool", "test", "protocol", "direction", "client", "server")
+
+
+@contextmanager
+def document_colours(obs: Observations) -> Iterator[None]:
+    """Within the block `colours` gives a condition the style that it has in every figure of the experiment.
+
+    All combinations of levels that the experiment holds are numbered once, whatever a figure shows and calls them.
+    """
+    runs, held = obs._source, obs.facts
+    split = [f for f in dimensions(runs.columns) if f not in _MEANS and factor(f).always_splits and f in held]
+    split = [f for f in split if not held[f].map(repr).eq(repr(SEVERAL)).any()]
+    rows = runs[split].drop_duplicates().itertuples(index=False)
+    order = sorted({tuple(map(plain, row)) for row in rows}, key=partial(_key, split))
+    styles = _numbered([_identity(split, levels) for levels in order])
+    called = {str(name): _identity(split, levels) for name, *levels in held[split].itertuples()}
+    token = _DOCUMENT.set({name: styles[identity] for name, identity in called.items() if identity in styles})
+    try:
+        yield
+    finally:
+        _DOCUMENT.reset(token)
+
+
+def _key(split: Sequence[str], levels: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(factor(f).key(level) for f, level in zip(split, levels, strict=True))
+
+
+def _identity(split: Sequence[str], levels: Sequence[Any]) -> tuple[str, str]:
+    """The placement of a condition, and its other levels that are not the usual ones."""
+    known = {f: plain(level) for f, level in zip(split, levels, strict=True)}
+    usual = {f: _UNSAID.get(f, (None, factor(f).ordinary)) for f in known}
+    rest = [level_words(f, v) for f, v in known.items() if f != "placement" and v not in usual[f]]
+    return str(known.get("placement") or ""), ", ".join(rest)
+
+
+def _numbered(identities: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
+    """Styles by identity: a placement's own colour, then shades of it in order; other names one after another."""
+    places = factor("placement").order
+    styles: dict[tuple[str, str], tuple[str, str]] = {}
+    used: Counter[str] = Counter()
+    for place, rest in dict.fromkeys(identities):
+        if place in places:
+            used[place] += bool(rest)
+            number = used[place] * len(SHADES) if rest else 0  # another shade and another marker each time
+            styles[place, rest] = _style(PLACES, places.index(place), number)
+        else:
+            styles[place, rest] = _style(OTHERS, used[""], used[""] // len(OTHERS))
+            used[""] += 1
+    return styles
 
 
 def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Give each condition a colour and a marker.
 
     A placement has the same colour everywhere, and its conditions are shades of it; what is no placement has one of
-    other colours. Both follow from the name alone, so that every figure agrees, unless two names would look the same.
+    other colours. Within `document_colours` all figures of an experiment agree; else they follow from the names alone,
+    unless two would look the same.
 
     Parameters
     ----------
@@ -37,12 +104,16 @@ def colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
 
     Examples
     --------
-    >>> colours(["cross-zone", "ppg"]) == {"cross-zone": ("#009e73", "D"), "ppg": ("#0072b2", "o")}
+    >>> colours(["cross-zone", "ppg"]) == {"cross-zone": ("#56b4e9", "^"), "ppg": ("#0072b2", "o")}
     True
     """
     places = factor("placement").order
+    document = _DOCUMENT.get()
     styles: dict[str, tuple[str, str]] = {}
     for name in names:
+        if name in document and document[name] not in styles.values():
+            styles[name] = document[name]
+            continue
         head, _, rest = name.partition(", ")
         known = head in places
         palette = PLACES if known else OTHERS

@@ -28,6 +28,7 @@ from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
+from .colours import SEVERAL as SEVERAL
 from .runs import read_data, table_of
 from .tables import Table
 
@@ -56,8 +57,6 @@ POOLS = {
     "pairs": ("client", "server", "client_zone", "server_zone", "client_zone_physical", "server_zone_physical"),
 }
 """Names for several factors that are pooled together."""
-SEVERAL = "(several)"
-"""Stands in `Observations.facts` for a factor that varies within a condition."""
 
 _PROPERTIES = ("vm_size", "region", "zone")
 _MEANS = ("tool", "test", "protocol", "direction")

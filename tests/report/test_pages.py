@@ -18,7 +18,7 @@ import netperf_lib as npl
 from netperf_lib.data.layout import Store
 from netperf_lib.experiment.attached import attach
 from netperf_lib.experiment.model import Deployment, Host, Proof
-from netperf_lib.questions.colours import colours
+from netperf_lib.questions.colours import colours, document_colours
 from netperf_lib.questions.lead import Lead
 from netperf_lib.questions.words import MIME, effect, span
 from netperf_lib.reporting import blocks
@@ -200,6 +200,25 @@ def test_a_condition_looks_the_same_alone_and_among_all(experiment: str, metric:
     assert len(set(looks.values())) == len(names)
     if experiment != "zones":  # placements; the colours of other names are few, and one that is taken is not repeated
         assert {name: colours([name])[name] for name in names} == looks
+
+
+def test_a_condition_looks_the_same_in_every_figure_whatever_it_is_called_there() -> None:
+    """The same transfers of one buffer, alone on their path and among all others; streams and latency likewise."""
+    exp = npl.read(RECORDED / "lab-full")
+    alone = npl.observe(exp, "throughput_bps", by="tcp_buffer_bytes", where={"placement": "cross-region"}).main()
+    among = npl.observe(exp, "throughput_bps")
+    with document_colours(alone):
+        small = colours(list(map(str, alone.conditions.index)))
+    with document_colours(among):
+        large = colours(list(map(str, among.conditions.index)))
+    assert len(small) > 3
+    assert len(set(large.values())) == len(large)
+    for name in alone.conditions.index:
+        same = among.matching({f: alone.conditions.loc[name, f] for f in alone.by} | {"placement": "cross-region"})
+        assert small[str(name)] == large[same[0]], name
+    latency = npl.observe(exp, "latency_oneway_us", where={"tool": "qperf"})
+    with document_colours(latency):
+        assert colours(["cross-region"])["cross-region"] == large["cross-region, 1 stream"]
 
 
 def test_levels_of_a_label_have_different_colours() -> None:
