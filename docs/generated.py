@@ -136,7 +136,7 @@ def api() -> str:
     for name, home in {
         "stats": "stats",
         "plots": "plots",
-        "fleet": "questions.fleet",
+        "questions": "questions",
         "workshop": "reporting.workshop",
     }.items():
         module = importlib.import_module(f"netperf_lib.{home}")

@@ -160,7 +160,7 @@ DOUBLED = set(
     """
     AGAIN_S ALIKE ALPHA CHECKS CONNECT_S Change DEFAULT Data ENDS ERROR FAR FEW Factors Finding Found HOME HOSTS
     Interval KINDS LONG Labels Level METRICS MOST Mask NOTICE ORDER OTHERS PLACES Pair Placement Progress
-    Question Result Row SHARED Shown Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS Warmup alternatives ask
+    Question Result Row SHARED Shown Status TEMPLATES TIMES WAIT_S WIDTH WINDOWS WORDS alternatives ask
     check clean collect compare conditions counts describe difference dry_run examine find headline in_words
     joined leftovers levels log main name_of observe overview parse percentiles plain preflight published read
     read_text saturation source span start text write

@@ -5,7 +5,7 @@ from .compare import compared_table as compared_table
 from .contents import Page as Page
 from .contents import pages as pages
 from .details import Counts as Counts
-from .details import Warmup as Warmup
+from .details import WarmupCut as WarmupCut
 from .details import Windows as Windows
 from .details import advertised_bps as advertised_bps
 from .details import ask_windows as ask_windows

@@ -189,7 +189,7 @@ def totals(intervals: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Warmup:
+class WarmupCut:
     """The cut of the warm-up, None if none was found, and the sentence about it."""
 
     cut_s: float | None
@@ -198,7 +198,7 @@ class Warmup:
     """Whether the intervals change within the runs, so a figure of them is useful."""
 
 
-def warmup_of(intervals: pd.DataFrame) -> Warmup:
+def warmup_of(intervals: pd.DataFrame) -> WarmupCut:
     """How long the warm-up takes, from labelled intervals.
 
     Examples
@@ -208,7 +208,7 @@ def warmup_of(intervals: pd.DataFrame) -> Warmup:
     """
     rows = totals(measured_intervals(intervals))
     if not len(rows):
-        return Warmup(None, Words("No tool reported intervals."))
+        return WarmupCut(None, Words("No tool reported intervals."))
     by_run = rows.groupby(["condition", "run_id"], sort=False, observed=True)
     curves: dict[str, list[Any]] = {}
     for (condition, _), run in by_run:
@@ -216,7 +216,9 @@ def warmup_of(intervals: pd.DataFrame) -> Warmup:
         curves.setdefault(str(condition), []).append(seconds.to_numpy(float))
     start = warmup(curves, extra_s=0)
     seen = bool(start.moving) or max(start.cuts.values(), default=0) > 0
-    return Warmup(None if start.flagged else start.cut_s, Words(f"{start.words[:1].upper()}{start.words[1:]}."), seen)
+    return WarmupCut(
+        None if start.flagged else start.cut_s, Words(f"{start.words[:1].upper()}{start.words[1:]}."), seen
+    )
 
 
 def tail_metric(data: Any) -> str:
