@@ -376,7 +376,7 @@ def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedR
             paths = [raw.file(end, record) for end in (name, server) if end in files]
             try:
                 if number is None:
-                    parsed += logs.parse_ends(*paths, own=True)
+                    parsed += logs.parse_ends(*paths, tool=record["trial"]["tool"])
                 else:
                     parsed += _imported(paths[0], files[name])[number : number + 1]
             except ParseError as e:

@@ -30,15 +30,15 @@ MOST = 1 << 30
 """Largest log that is read, in unpacked bytes."""
 
 
-def parse(path: str | os.PathLike[str], *, own: bool = False) -> list[ParsedRun]:
+def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[ParsedRun]:
     """Read every run in a log of any known tool.
 
     Parameters
     ----------
     path : str or path-like
         The file, which may be gzipped; ``-`` for standard input.
-    own : bool
-        The program that measured wrote it: the lines are as the tool printed them.
+    tool : str, optional
+        The tool that printed it, if nothing is around its lines, as in the files of a measurement.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def parse(path: str | os.PathLike[str], *, own: bool = False) -> list[ParsedRun]
             if about.st_size > MOST:
                 raise ParseError(_TOO_LARGE, file=name)
             held = [_unpacked(f, name)]
-        return tools.parse(held.pop(), file=name, own=own)  # no other reference is left once it is decoded
+        return tools.parse(held.pop(), file=name, tool=tool)  # no other reference is left once it is decoded
     except FileNotFoundError:
         raise ParseError("no such file; pass the path of a log, or its text to parse_text", file=name) from None
     except IsADirectoryError:
@@ -149,16 +149,16 @@ _RECEIVED = (
 ).split()
 
 
-def parse_ends(client: Path, server: Path | None = None, *, own: bool = False) -> list[ParsedRun]:
+def parse_ends(client: Path, server: Path | None = None, *, tool: str | None = None) -> list[ParsedRun]:
     """Read the log of a client, and what arrived from that of its server if the client cannot know it.
 
     iperf 2 over TCP, and old versions of iperf3 over UDP, print at the client only what was sent. A server's log
     without this information does not fail the client's run, but adds a warning.
     """
-    runs = parse(client, own=own)
+    runs = parse(client, tool=tool)
     lacking = [i for i, run in enumerate(runs) if run.status == "ok" and _knows_only_sent(run)]
     if len(lacking) == 1 and server is not None:
-        runs[lacking[0]] = _with_received(runs[lacking[0]], server, own=own)
+        runs[lacking[0]] = _with_received(runs[lacking[0]], server, tool=tool)
     return runs
 
 
@@ -167,12 +167,12 @@ def _knows_only_sent(run: ParsedRun) -> bool:
     return only and run.tool in _RECEIVERS and run.parameters.get("direction") != "reverse"
 
 
-def _with_received(run: ParsedRun, server: Path, *, own: bool) -> ParsedRun:
+def _with_received(run: ParsedRun, server: Path, *, tool: str | None) -> ParsedRun:
     metrics: dict[str, float] = {}
     problems: list[str] = []
     unknown = f"{server.name} does not tell what arrived"
     try:
-        heard = tools.parse(server.read_bytes(), file=server.name, own=own)
+        heard = tools.parse(server.read_bytes(), file=server.name, tool=tool)
     except ParseError as e:
         problems.append(f"{unknown}: {e}")
     else:

@@ -161,7 +161,8 @@ def _fill(run: Draft, text: str, further: list[str]) -> None:
         if complaint := _COMPLAINT.search(text):
             raise Damaged(complaint[0].strip())
         raise Damaged("no result: the log ends before it", "partial" if run.intervals else "failed")
-    if banner and "conf." not in body[:300] and (_number(result.get("Confidence Iterations Run")) or 0) > 1:
+    iterations = _number(result.get("Confidence Iterations Run")) or 0
+    if banner and iterations > 1 and "conf." not in body.partition("\n")[0]:
         raise Contradictory("an average of several iterations, which the banner does not mention: of another process")
     _metrics(run, result, test, burst)
     if all(v is None for v in run.metrics.values()):
@@ -269,7 +270,7 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
         raise Damaged(f"not readable: {printed!r}")
     units = lines[at].strip(" \t>").replace("Bytes  /s", "Bytes/s").split()
     unit = next((u for u in units if _UNIT.fullmatch(u)), units[-1])
-    kind = "answered" if "REQUEST/RESPONSE" in test.upper() else "datagrams" if _sends_datagrams(test) else "stream"
+    kind = "answered" if _is_answered(test) else "datagrams" if _sends_datagrams(test) else "stream"
     by_bits = kind == "answered" and "per sec" not in lines[at]  # -f
     if kind == "answered" and not (by_bits and _UNIT.fullmatch(unit)) and lines[at].count("per sec") != 1:
         raise Damaged(f"unknown units: {lines[at].strip()!r}")
@@ -323,6 +324,10 @@ def _round_trips(result: dict[str, str], lines: list[str], *, by_bits: bool) -> 
             result["MEAN_LATENCY"] = row.split()[4]
 
 
+def _is_answered(test: str) -> bool:
+    return re.search("REQUEST/RESPONSE|CONNECT", test.upper()) is not None
+
+
 def _sends_datagrams(test: str) -> bool:
     return test.startswith("UDP") and ("STREAM" in test or "UNIDIRECTIONAL" in test)
 
@@ -364,7 +369,7 @@ def _metrics(run: Draft, result: dict[str, str], test: str, burst: int) -> None:
     sent, received = count("packets"), count("received")
     if received is not None and sent:
         run.metrics |= {"lost_count": sent - received, "lost_ratio": (sent - received) / sent}
-    answered = "REQUEST/RESPONSE" in test.upper()
+    answered = _is_answered(test)
     number, unit = result.get("THROUGHPUT"), result.get("THROUGHPUT_UNITS")
     if unit == "Trans/s" and re.search("STREAM|MAERTS|SENDFILE", test):
         raise Contradictory(f"transactions in a {test}: two processes wrote into one log")

@@ -20,11 +20,11 @@ from .parsed import ParsedRun
 
 NAME = "ntttcp"
 _TOTALS = "#####  Totals:  #####"
-MARKS = ("NTTTCP for Linux", "<ntttcp", '"ntttcp', "Copyright Version ", _TOTALS, "<tcp_retransmits")
+MARKS = ("NTTTCP for Linux", "<ntttcp", '"ntttcp', "Copyright Version ", _TOTALS)
 
 _START = re.compile(
     r"^NTTTCP for Linux \S+[ \t]*\n|^Copyright Version \d+\.\d+[ \t]*$|^[ \t]*<ntttcp[sr](?=[ >])"
-    r'|^\{\s*"ntttcp[sr]"\s*:|^[ \t]*\.\.\.\n(?=(?:.*\n){0,3}[ \t]*<tcp_retransmits )',
+    r'|^\{\s*"ntttcp[sr]"\s*:',
     re.MULTILINE,
 )
 
@@ -54,10 +54,8 @@ def _fill(run: Draft, text: str) -> None:
         _document(run, _json(text))
     elif "Copyright Version" in text:
         _windows(run, text)
-    elif "NTTTCP for Linux" in text or _TOTALS in text:
-        _linux(run, text)
     else:
-        raise Damaged("a fragment of an XML document, without totals and end")
+        _linux(run, text)
 
 
 def _totals(run: Draft, bps: Figure, size: Figure, seconds: Figure, *, slack: float = 0.0, **others: Any) -> None:
@@ -107,7 +105,7 @@ def _json(text: str) -> dict[str, str]:
     end = re.search(r"^\}", text, re.MULTILINE)
     try:
         [(root, document)] = orjson.loads(text[: end.end()] if end else text).items()
-        figures = {"role": root, "version": document["version"]}
+        figures = {"role": root}
         for key, value in (*document["parameters"].items(), *document.items()):
             name = _JSON_NAMES.get(key, key)
             if isinstance(value, dict) and "metric" in value:
@@ -131,7 +129,7 @@ def _document(run: Draft, figures: dict[str, str]) -> None:
         return number(key).value if figures.get(key, "") not in ("", "-1", "NA") else None
 
     run.test = "sender" if figures["role"] == "ntttcps" else "receiver"
-    run.version = figures["version"]
+    run.version = figures.get("version", "")
     linux = run.version.endswith("-linux")
     megabyte = 1e6 if linux else 2**20
     bits = round(number("throughput mbps").value * 1e6, 3)

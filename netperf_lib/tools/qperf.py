@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 from ..metrics import to_bps, to_bytes, to_us
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, add_cpu_costs, drafted
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, add_cpu_costs, drafted
 from .interface import Commands
 from .options import Option, checked, levels
 from .parsed import ParsedRun
@@ -152,7 +152,7 @@ _PARAMETER, _LATER = 3, 6
 """qperf prints the result, then the parameters, and then the rest."""
 
 
-def _figure(kind: str, text: str) -> Figure:
+def _figure(kind: str, text: str) -> float:
     """Read ``1.23 million``, ``64 KiB (65,536)``, ``840 Mb/sec`` …; raises `Damaged` for anything else."""
     m = _NUMBER.fullmatch(text)
     if not m or (m[3] or "") not in _UNITS[kind]:
@@ -161,18 +161,16 @@ def _figure(kind: str, text: str) -> Figure:
     factor = _UNITS[kind][unit]
     if float(number) > 1000 and unit not in _ANY_SIZE and not (kind == "size" and exact):
         raise Damaged(f"qperf would print {number} {unit} in the next larger unit")
-    printed = Figure.printed(number, factor)
     # 8.03 GB/sec are 64 240 000 000 bit/s, not 64 239 999 999.99999
-    value = float(number) if factor == 1 else float(f"{printed.value:.12g}")
+    value = float(number) if factor == 1 else float(f"{float(number) * factor:.12g}")
     if exact and float(exact.replace(",", "")) != value:
         raise Damaged("the exact value in brackets is different")
-    counted = kind in ("size", "count") and factor == 1
-    return Figure(value, 0.0 if counted or exact else printed.half)
+    return value
 
 
 def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) -> None:
     """Read one block; figures that follow without their own header become a failed run in `orphans`."""
-    figures: dict[str, Figure] = {}
+    figures: dict[str, float] = {}
     words: list[str] = []  # lines without figures
     seen: set[str] = set()
     rank = 0
@@ -278,12 +276,12 @@ _ROUND_TRIP = {"rc_rdma_read_lat"}
 """Tests that time a request until its answer; the others count both directions of a ping-pong."""
 
 
-def _metrics(run: Draft, test: str, figures: Mapping[str, Figure]) -> None:
+def _metrics(run: Draft, test: str, figures: Mapping[str, float]) -> None:
     def value(*keys: str) -> float | None:
-        return next((figures[k].value for k in keys if k in figures), None)
+        return next((figures[k] for k in keys if k in figures), None)
 
     def total(direction: str, what: str) -> int | None:
-        there = [figures[k].value for k in _each_end(direction, what) if k in figures]
+        there = [figures[k] for k in _each_end(direction, what) if k in figures]
         if test.endswith("_lat") and len(there) < 2:  # each end counts its own
             return None
         return round(sum(there)) if there else None
@@ -319,106 +317,17 @@ def _each_end(direction: str, what: str) -> tuple[str, ...]:
     return f"{direction}_{what}", f"loc_{direction}_{what}", f"rem_{direction}_{what}"
 
 
-# --- do the figures agree? --------------------------------------------------------------------------------------------
-
-_TICK_US = 10_000.0
-"""qperf measures time in ticks of 10 ms."""
-_UNDER_WAY = 1 << 16
-"""Bytes that wait in buffers when a test of TCP ends."""
-
-
-def _contradiction(figures: Mapping[str, Figure]) -> str | None:
-    """Say which figures contradict each other; None if none do.
-
-    qperf divides the same few counts by the same two clocks. Every quotient that is printed with its parts gives a
-    duration, and all durations of a block must be the same (within a tick or two) and whole ticks.
-    """
-    if len(figures) < 2:
-        return None
-
-    def all_of(direction: str, what: str) -> Figure:
-        return Figure.sum([figures[k] for k in _each_end(direction, what) if k in figures])
-
-    messages = all_of("recv", "msgs")
-    rate, latency = figures.get("msg_rate"), figures.get("latency")
-    bandwidth, sent = figures.get("recv_bw", figures.get("bw")), figures.get("send_bw")
-    both_ends = {"loc_recv_msgs", "rem_recv_msgs"} <= figures.keys()
-    # rates of both ends together use the mean of two clocks, which may fall half-way between ticks
-    tick = _TICK_US / 2 if both_ends else _TICK_US
-    durations: list[tuple[str, Figure, float]] = []
-    for what, amount, speed, bits in (
-        ("messages received over msg_rate", messages, rate, 1),
-        ("bytes received over their rate", all_of("recv", "bytes"), bandwidth, 8),
-        ("bytes sent over their rate", all_of("send", "bytes"), sent, 8),
-    ):
-        if speed and amount.value > amount.half and speed.value > speed.half:
-            durations.append((what, amount * (bits * 1e6) / speed, tick))
-    if latency and messages.value:
-        durations.append(("latency x messages", latency * messages, _TICK_US))
-    for what, d, tick in durations:
-        if d.half < tick / 10 and math.floor((d.value + d.half) / tick) * tick < d.value - d.half:
-            return f"{what} is {d.value / 1e6:.4f} s, not whole ticks of the clock"
-    durations += [(k, figures[k], tick) for k in figures if k.endswith("real_time")]
-    if wrong := _spread(((what, d) for what, d, _ in durations), 0.1, 1e5):
-        return wrong
-    # a busy client's clock may stop late: the latency uses its time, the rate the mean of both
-    ends = [figures[k].value for k in ("loc_real_time", "rem_real_time") if k in figures]
-    late = 2 * ends[0] / sum(ends) if len(ends) == 2 and ends[0] else 1.0
-    if latency and rate and not (latency * rate / 1e6).agrees(Figure(late), 0.03):
-        return f"latency {latency.value:g} us and {rate.value:g} messages a second"
-    for way, most in (("loc_send_bytes", "rem_recv_bytes"), ("send_bytes", "recv_bytes"), ("send_msgs", "recv_msgs")):
-        outgoing, taken = figures.get(way), figures.get(most)
-        one_way = bandwidth and outgoing and taken
-        if one_way and outgoing and taken and taken.value - taken.half > 1.1 * (outgoing.value + outgoing.half):
-            return f"{most} is {taken.value:g}, and {way} {outgoing.value:g}"
-    if sent and bandwidth and bandwidth.value - bandwidth.half > 1.1 * (sent.value + sent.half):
-        return f"more received than sent: {bandwidth.value:g} and {sent.value:g} bit/s"
-    if wrong := _spread(_sizes(figures, bandwidth, rate), 1e-12, 0.0):
-        return wrong
-    return _cpu_contradiction(figures, sent, bandwidth)
-
-
-def _cpu_contradiction(figures: Mapping[str, Figure], sent: Figure | None, bandwidth: Figure | None) -> str | None:
-    """Say which figures of CPU time contradict each other or the rates; None if none do."""
-    for side, moved in (("send", sent or bandwidth), ("recv", bandwidth)):
-        cost, used = figures.get(f"{side}_cost"), figures.get(f"{side}_cpus_used")
-        factors = [f for f in (cost, moved, used) if f and f.value]
-        # the ends of a busy host stop their clocks at different times, and what is under way then was not received
-        slack = 0.1
-        seconds = figures.get("send_real_time", figures.get("time"))
-        if side == "send" and not sent and moved and seconds:
-            slack += _UNDER_WAY * 8e6 / (moved.value * seconds.value or 1.0)
-        if len(factors) == 3 and not (factors[0] * factors[1] / 8e15 / factors[2]).agrees(Figure(1), slack):
-            return f"{side}_cost x bw is not {side}_cpus_used"
-    for side in ("loc", "rem", "send", "recv"):
-        used, real, cpu = (figures.get(f"{side}_{k}") for k in ("cpus_used", "real_time", "cpu_time"))
-        if used and real and cpu and abs(used.value * real.value - cpu.value) > 0.02 * cpu.value + 2e4:
-            return f"{side}_cpu_time is not {side}_cpus_used of {side}_real_time"
-    return None
-
-
-def _sizes(figures: Mapping[str, Figure], bandwidth: Figure | None, rate: Figure | None) -> list[tuple[str, Figure]]:
-    """Return the size of a message in bytes as each group of figures gives it."""
-    sizes = [("msg_size", size)] if (size := figures.get("msg_size")) else []
-    for end in ("", "loc_", "rem_"):
-        for way in ("send", "recv"):
-            moved, count = figures.get(f"{end}{way}_bytes"), figures.get(f"{end}{way}_msgs")
-            if moved and count and count.value > count.half:
-                sizes.append((f"{end}{way}_bytes over {end}{way}_msgs", moved / count))
-    if bandwidth and rate and size and rate.value > rate.half:
-        each = bandwidth / 8 / rate  # measured with two clocks that differ by ticks
-        sizes.append(("bandwidth over msg_rate", Figure(each.value, each.half + 0.2 * each.value)))
-    return sizes
-
-
-def _spread(figures: Iterable[tuple[str, Figure]], relative: float, absolute: float) -> str | None:
-    """Say which two of several figures for the same quantity are too far apart; None if none are."""
-    known = list(figures)
-    if known:
-        (low, least), (high, most) = (
-            min(known, key=lambda f: f[1].value + f[1].half),
-            max(known, key=lambda f: f[1].value - f[1].half),
-        )
-        if most.value - most.half > (1 + relative) * (least.value + least.half) + absolute:
-            return f"{high} gives {most.value:.6g}, {low} gives {least.value:.6g}"
+def _contradiction(figures: Mapping[str, float]) -> str | None:
+    """Say which figures contradict each other; None if none do."""
+    for what in ("bw", "bytes", "msgs"):
+        if (arrived := figures.get(f"recv_{what}", 0.0)) > 1.1 * figures.get(f"send_{what}", arrived):
+            return f"more received than sent: recv_{what} is {arrived:g}"
+    received = figures.get("recv_bw", figures.get("bw"))
+    latency, rate = figures.get("latency"), figures.get("msg_rate")
+    if latency and rate and not 0.9 < latency * rate / 1e6 < 1.1:
+        return f"latency {latency:g} us and {rate:g} messages a second"
+    moved = sum(figures.get(key, 0.0) for key in _each_end("recv", "bytes"))
+    seconds = figures.get("loc_real_time", figures.get("send_real_time", 0.0)) / 1e6
+    if moved and received and seconds and not 0.9 < received * seconds / 8 / moved < 1.1:
+        return f"{moved:.0f} bytes in {seconds:g} s are not {received:g} bit/s"
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ LARGEST = 256 << 20
 """Maximum size of a text in bytes; its runs and intervals take up to twelve times as much memory."""
 
 
-def parse(data: str | bytes, *, file: str | None = None, own: bool = False) -> list[ParsedRun]:
+def parse(data: str | bytes, *, file: str | None = None, tool: str | None = None) -> list[ParsedRun]:
     """Read every run of every known tool in a text.
 
     Parameters
@@ -27,9 +27,9 @@ def parse(data: str | bytes, *, file: str | None = None, own: bool = False) -> l
         Output of the tool, including any text around it.
     file : str, optional
         Name of its file; kept in the runs and named in errors.
-    own : bool
-        The program that measured wrote it as the tool printed it: nothing is around the lines, and nothing inside of
-        other documents.
+    tool : str, optional
+        The tool that printed it, if nothing is around its lines and nothing inside of other documents, as in the files
+        of a measurement. All tools and such surroundings are looked for without it, or if it finds nothing.
 
     Returns
     -------
@@ -51,16 +51,18 @@ def parse(data: str | bytes, *, file: str | None = None, own: bool = False) -> l
         )
     if isinstance(data, bytes):
         data = decode(data)
-    sources = [Voice(without_colours(data))] if own else cleaned(data)
+    sources = [Voice(without_colours(data))] if tool else cleaned(data)
     if all(not source.text or source.text.isspace() for source in sources):
         return [ParsedRun(tool="unknown", status="failed", error="the log is empty: nothing was printed", file=file)]
-    runs = [_located(run, source, file) for source in sources for run in _runs(source.text, own=own)]
-    settled = own or any(run.status == "ok" or run.contradictory for run in runs)
+    runs = [_located(run, source, file) for source in sources for run in _runs(source.text, tool)]
+    settled = tool or any(run.status == "ok" or run.contradictory for run in runs)
     if len(sources) == 1 and not settled:
         for text, remark in repaired(sources[0].text):
             again = [_located(run, Voice(text), file) for run in _runs(text)]
             if any(run.status == "ok" for run in again):
                 return [replace(run, warnings=(*run.warnings, remark)) for run in again]
+    if not runs and tool:
+        return parse(data, file=file)
     if not runs:
         raise ParseError(
             f"no run of a known tool in this text; pass the complete output of one of {', '.join(READERS)}",
@@ -90,14 +92,14 @@ def _located(run: ParsedRun, source: Voice, file: str | None) -> ParsedRun:
     return run
 
 
-def _runs(text: str, *, own: bool = False) -> list[ParsedRun]:
+def _runs(text: str, tool: str | None = None) -> list[ParsedRun]:
     """Read the runs of one source."""
-    if not own and (inner := embedded(text)) and (runs := _each(inner)):
+    if not tool and (inner := embedded(text)) and (runs := _each(inner)):
         return runs
     runs = []
     seen: dict[str, int] = {}
     line, counted = 1, 0
-    for start, end, modules in _segments(text):
+    for start, end, modules in _segments(text, [READERS[tool]] if tool else READERS.values()):
         line += text.count("\n", counted, start)
         counted = start
         segment = text[start:end]
@@ -145,10 +147,10 @@ def _warn(runs: list[ParsedRun], index: int, warning: str) -> None:
     runs[index] = replace(runs[index], warnings=(*runs[index].warnings, warning))
 
 
-def _segments(text: str) -> Iterator[tuple[int, int, list[Reader]]]:
+def _segments(text: str, readers: Iterable[Reader]) -> Iterator[tuple[int, int, list[Reader]]]:
     """Split `text` at every sighting: start, end, and the tools that claim the segment."""
     claims: dict[int, list[Reader]] = {}
-    for module in READERS.values():
+    for module in readers:
         for mark in module.MARKS:
             if mark in text:
                 for offset in module.sightings(text):

@@ -1,10 +1,11 @@
 """How much of the readers the tests hold: change one constant or one comparison, and see whether a test turns red.
 
-``python -m tests.tools.mutate [--sample 300] [--seed 1]`` changes the source in memory: a number is one more, a text
-has another end, a comparison is its opposite. Each change is tried in a fork of this process, which has everything
-imported but the library's readers: first the golden logs and the conformance corpus are read, those of the changed
-tool first; a change that they do not show runs the other tests of the readers. The sample takes the same share of every
-file. It prints the share that turned a test red, and every change that did not.
+``python -m tests.tools.mutate [--sample 300] [--seed 1]`` changes the source in memory: a number is one more (from 100
+on: twice as large), a text has another end, a comparison is its opposite. Each change is tried in a fork of this
+process, which has everything imported but the library's readers. First the golden logs of the changed tool are read,
+then their damaged copies and a fourth of the conformance corpus; a change that they do not show runs the other tests
+of the readers. The sample takes the same share of every file. It prints the share that turned a test red, and every
+change that did not.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ def changes(path: Path) -> Iterator[Change]:
             at, to = offset(node.lineno, node.col_offset), offset(node.lineno, node.end_col_offset)
             old = source[at:to]
             if isinstance(node.value, int | float) and not isinstance(node.value, bool):
-                yield Change(name, at, to, repr(node.value + 1), "number", node.lineno)
+                other = node.value + 1 if abs(node.value) < 100 else 2 * node.value
+                yield Change(name, at, to, repr(other), "number", node.lineno)
             elif type(node.value) is str and old[-1:] in "'\"" and len(old) > 2 and not old.endswith(('"""', "'''")):
                 yield Change(name, to - 1, to - 1, "~", "text", node.lineno)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:

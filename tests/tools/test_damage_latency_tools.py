@@ -19,8 +19,13 @@ from tests.tools.intact import content, intact, read
 
 FOLDER = Path(__file__).parents[1] / "logs"
 TOOLS = ("qperf", "sockperf", "netperf", "ntttcp", "lagscope", "latte", "uperf")
-LOGS = sorted(p for t in TOOLS for p in (FOLDER / t).iterdir() if not p.name.endswith(".expected.json"))
-TOLD_TWICE = ("qperf/gen-uu-vvs.txt", "sockperf/gen-pp-fulllog.csv", "sockperf/gen-ul-fulllog-rtt.csv")
+LOGS = sorted(
+    p
+    for t in TOOLS
+    for p in (FOLDER / t).iterdir()
+    if not p.name.endswith(".expected.json") and not p.name.startswith("forms-")
+)
+TOLD_TWICE = ("sockperf/gen-pp-fulllog.csv", "sockperf/gen-ul-fulllog-rtt.csv")
 SMALL = [p for p in LOGS if p.stat().st_size < 20_000]
 
 

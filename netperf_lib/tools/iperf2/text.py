@@ -48,7 +48,7 @@ _FORMS = (
     re.compile(
         r"\s+(?P<writes>\d+)/(?P<failed>\d+)\s+(?P<retr>-?\d+)"
         rf"(?:\s+(?:{_IN_FLIGHT}/)?(?P<cwnd>-?\d+)(?P<cwnd_unit>[KM]){_PACKETS}"
-        r"(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?P<power>\d+(?:\.\d+)?|inf|NAN)"
+        r"(?:/(?P<rtt>\d+)(?:\(\d+\))? us(?:\s+(?:\d+(?:\.\d+)?|inf|NAN)"
         r"(?:\s+[\d.]+(?:/[\d.]+){3} ms \(\d+\))?)?)?)?\s*$"  # --histograms: times of writes
     ),
     # --isochronous: frames sent, missed, late
@@ -640,7 +640,6 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
         if "rtt" in details and steps and total.end_s - steps[-1][0].end_s > 0.5 * steps[0][0].length_s:
             log.draft.warnings.append(f"the intervals end before the test: no round trips of {total.end_s:g} s")
             intervals = []
-    _check_power([row for rows in intervals for row in rows])
     rtts = [int(d["rtt"]) for rows in intervals for _, d in rows if int(d.get("rtt", 0)) > 0]
     if rtts and not log.bounceback:
         of_path = {"": sum(rtts) / len(rtts), "min_": min(rtts), "max_": max(rtts)}
@@ -665,20 +664,6 @@ def _path(log: Log, streams: dict[str, _Stream]) -> None:
         metrics |= {"messages_count": int(ways[0]["bounces"]), "transaction_rate_per_s": int(rate)}
     else:
         log.draft.warnings.append("the one-way latency rests on the clocks of both hosts being the same")
-
-
-def _check_power(rows: list[Result]) -> None:
-    """Compare round-trip times with the network power in the same row (bytes per microsecond over the round trip)."""
-    shares = []
-    for r, d in rows:
-        power, rtt = d.get("power", "inf"), int(d.get("rtt", 0))
-        if power not in ("inf", "NAN") and rtt and float(power) and r.rate_bps:
-            slack = 2 * r.tolerance + 0.5 / rtt + 10.0 ** -len(power.partition(".")[2]) / float(power)
-            shares.append((r.rate_bps / 8 / rtt / float(power), slack, r))
-    like = [share for share, _, _ in shares if abs(share - 1) < 0.05]
-    for share, slack, r in shares:
-        if len(like) > len(shares) / 2 and abs(share - 1) > 0.05 + slack:
-            raise Contradictory(f"the round-trip time contradicts the network power: {r.text.strip()!r}")
 
 
 def _window(details: dict[str, Any]) -> float | None:

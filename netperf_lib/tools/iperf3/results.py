@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from ..draft import Contradictory, Damaged, Draft, add_cpu_costs, added
@@ -27,23 +26,9 @@ from .intervals import RATE_TOLERANCE, Intervals
 
 NAME = "iperf3"
 
-_RECORD = frozenset(
-    "socket start end seconds bytes bits_per_second retransmits snd_cwnd snd_wnd rtt rttvar pmtu omitted sender "
-    "reorder jitter_ms lost_packets packets lost_percent out_of_order "
-    "max_snd_cwnd max_snd_wnd max_rtt min_rtt mean_rtt".split()
-)
-_END = frozenset(
-    "streams sum sum_sent sum_received sum_bidir_reverse sum_sent_bidir_reverse sum_received_bidir_reverse "
-    "cpu_utilization_percent sender_tcp_congestion receiver_tcp_congestion".split()
-)
-_CPU = frozenset("host_total host_user host_system remote_total remote_user remote_system".split())
-_START = frozenset("connected version timestamp connecting_to accepted_connection test_start tcp_mss_default".split())
-_TEST = frozenset("protocol num_streams blksize omit duration bytes blocks reverse bidir".split())
-_TOP = frozenset("start intervals end error".split())
-_SUMS = tuple(sorted(k for k in _END if k.startswith("sum")))
-_REVERSE = frozenset(k for k in _SUMS if k.endswith("_bidir_reverse"))
+_SUMS = ("sum", "sum_sent", "sum_received")
+_REVERSE = frozenset(f"{name}_bidir_reverse" for name in _SUMS)
 _PLAIN = frozenset({str, int, float, bool})
-_SIDES = frozenset({"sender", "receiver", "udp"})
 
 
 def read_document(
@@ -69,7 +54,6 @@ def read_document(
     metrics: dict[str, float] = {}
     status: Status
     try:
-        _refuse_damaged_keys(doc, start, test, end)
         if error is None and not cut:
             metrics, notes = _metrics(start, test, end, intervals)
             messages += notes
@@ -99,29 +83,6 @@ ERROR = re.compile(
     r"^[^\n]{0,80}?\biperf3: ((?:error|interrupt)\b[^\n]*|unrecognized option[^\n]*|parameter error[^\n]*)",
     re.MULTILINE,
 )
-
-
-def _refuse_damaged_keys(doc: dict[str, Any], start: dict[str, Any], test: dict[str, Any], end: dict[str, Any]) -> None:
-    """Refuse keys that differ from a known one in one or two letters; new keys of later versions do not."""
-    records = [end.get(k) for k in _SUMS]
-    records += [r for s in as_list(end.get("streams")) for r in as_dict(s).values()]
-    known: list[tuple[frozenset[str], Any]] = [(_TOP, doc), (_START, start), (_TEST, test), (_END, end)]
-    known += [(_CPU, end.get("cpu_utilization_percent")), *((_RECORD, r) for r in records)]
-    known += [(_SIDES, s) for s in as_list(end.get("streams"))]
-    for names, value in known:
-        if not isinstance(value, dict) or names.issuperset(value):
-            continue
-        for key, name, off in _alike(names, frozenset(value.keys() - names)):
-            if off == 1 or name not in value:
-                raise Contradictory(f"the keys contradict iperf3's: {key!r} is where {name!r} is expected")
-
-
-@lru_cache(256)
-def _alike(names: frozenset[str], keys: frozenset[str]) -> tuple[tuple[str, str, int], ...]:
-    """Return keys that differ from a name in one or two letters, that name, and the number of letters."""
-    pairs = ((key, name) for key in keys for name in names if len(name) == len(key))
-    off = ((key, name, sum(map(str.__ne__, name, key))) for key, name in pairs)
-    return tuple(difference for difference in off if difference[2] <= 2)
 
 
 def _parameters(
@@ -160,7 +121,7 @@ def _metrics(
     both = not _REVERSE.isdisjoint(end)
     metrics: dict[str, float] = {}
     warnings: list[str] = []
-    if "sum_sent" not in end and "sum_received" not in end and "sum" not in end:
+    if end.keys().isdisjoint(_SUMS):
         return {}, []
     serving = "accepted_connection" in start
     for suffix, word in (("", ""), ("_bidir_reverse", "_reverse")) if both else (("", ""),):

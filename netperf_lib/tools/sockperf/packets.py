@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow.csv import ReadOptions, read_csv
 
 from ..draft import CONTRADICTION
 from ..parsed import Columns, ParsedRun
@@ -47,7 +49,10 @@ def _table(text: str, no_row: re.Pattern[str], columns: int) -> Any:
     """Return the figures of the rows at the start of a text, which end at its first line that is none."""
     match = no_row.search(text)
     rows = text[: match.start()] if match else text
-    return np.fromstring(rows.replace(",", ""), sep=" ").reshape(-1, columns)
+    if not rows:
+        return np.empty((0, columns))
+    table = read_csv(pa.py_buffer(rows.encode()), ReadOptions(column_names=list(map(str, range(columns)))))
+    return np.column_stack([column.to_numpy() for column in table.columns])
 
 
 def _contradiction(run: ParsedRun, table: Any) -> str | None:

@@ -98,7 +98,6 @@ def _repeats(text: str, start: int, log: int) -> bool:
 
 _US = r"(\d+\.\d{3})(?!\d)"
 _MOVED = r"RunTime=(\d+\.\d{3}) sec; (?:Warm up [a-z]+=\d+(?: msec)?; )?SentMessages=(\d+); ReceivedMessages=(\d+)"
-_MORE = rf", mean-ad={_US}, median-ad={_US}, siqr={_US}, cv={_US}, std-error={_US}, [\d.]+% ci=\[-?{_US}, {_US}\]"
 _LINES = {
     "total": (
         rf"\[Total Run\] {_MOVED}(?:; SkippedMessages=\d+)?\n",
@@ -109,8 +108,8 @@ _LINES = {
         "valid_s valid_sent valid_received",
     ),
     "average": (
-        rf"avg-(rtt|latency|lat)= *{_US} \(std-dev= *{_US}(?:{_MORE})?\)",
-        "rtt mean deviation - - - cv error ci_low ci_high",
+        rf"avg-(rtt|latency|lat)= *{_US} \(std-dev= *{_US}(?:, mean-ad=.*)?\)",
+        "rtt mean deviation",
     ),
     "losses": (
         r"# dropped messages = (\d+); # duplicated messages = (\d+); # out-of-order messages = (\d+)\n",
@@ -286,7 +285,7 @@ def _figures(lines: Mapping[str, tuple[str, ...]]) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
     for line, groups in lines.items():
         if line == "bandwidth":
-            figures |= {"bandwidth": mebibytes(*groups[:2]), "bandwidth_bits": mebibytes(*groups[2:])}
+            figures["bandwidth"] = mebibytes(*groups[:2])
             continue
         names = _LINES.get(line, ("", ""))[1].split()
         pairs = zip(names, groups, strict=False)
