@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from .errors import NetperfError, ReportError, explain, visible
+from .errors import NetperfError, ReportError, explain, naming, visible
 from .verbs import Verbs
 
 out = Console(emoji=False)
@@ -219,7 +219,8 @@ def init(file: Path, hosts: str | None, question: str | None, rounds: int | None
     topic = question or ask("What is the question about?", "placement", type=click.Choice(list(QUESTIONS)))
     number = rounds or ask("How many rounds?", 10, type=click.IntRange(min=1))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", file.stem).strip("-._") or "experiment"
-    file.write_text(starter(name, chosen, topic, number), "utf-8")
+    with naming(file):
+        file.write_text(starter(name, chosen, topic, number), "utf-8")
     _echo(f"{file}: edit it, then `npl plan {file}`")
 
 
@@ -403,7 +404,8 @@ def compare(
         lead, held = paragraph.lines, paragraph.held
     family = result.verdicts if isinstance(result, answer.Answer) else result
     if junit is not None:
-        junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
+        with naming(junit):
+            junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
         document = {"summary": family.summary, "lead": list(lead), "held_back_by": held, **result.to_dict()}
         _echo(json.dumps(document, indent=2, default=str))

@@ -7,10 +7,11 @@ import errno
 import re
 import shlex
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
 
@@ -50,6 +51,17 @@ def as_cell(text: str) -> str:
 def of_cell(text: str) -> str:
     """The text that `as_cell` was given."""
     return _SHOWN.sub(r"\1", text)
+
+
+@contextmanager
+def naming(place: object) -> Iterator[None]:
+    """Have an error of writing, such as that of a full disk, name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(place)
+        raise
 
 
 def explain(error: Exception) -> str | None:

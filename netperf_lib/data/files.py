@@ -35,7 +35,7 @@ import pyarrow.fs
 import yaml
 from pydantic import ValidationError
 
-from ..errors import NetperfError, StoreError, pip_install
+from ..errors import NetperfError, StoreError, naming, pip_install
 
 Location = str | os.PathLike[str]
 """A path, or the URL of an object store."""
@@ -183,9 +183,10 @@ class Folder:
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = _temporary(place)
         try:
-            yield aside
-            _fsync(aside)
-            aside.replace(place)
+            with naming(place):
+                yield aside
+                _fsync(aside)
+                aside.replace(place)
         finally:
             with suppress(OSError):
                 aside.unlink(missing_ok=True)
@@ -196,7 +197,8 @@ class Folder:
         place.parent.mkdir(parents=True, exist_ok=True)
         aside = _temporary(place)
         try:
-            aside.write_bytes(data)
+            with naming(place):
+                aside.write_bytes(data)
             try:
                 os.link(aside, place)  # whole from the start, and only if absent
             except FileExistsError:
@@ -224,7 +226,8 @@ class Folder:
         final.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".staging-{_host()}-{os.getpid()}-", dir=final.parent))
         try:
-            yield staged
+            with naming(final):
+                yield staged
         finally:
             shutil.rmtree(staged, ignore_errors=True)
 

@@ -31,13 +31,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import orjson
 import yaml
+from pydantic import BaseModel, TypeAdapter
 
 from ..errors import StoreError, visible
 from ..experiment.model import Contrast, Deployment, Experiment
@@ -154,6 +155,30 @@ class RawFolder:
                 )
             self._files[name] = path
         return self._files[name]
+
+
+class _Frozen(BaseModel):
+    """The contrasts that the first run froze."""
+
+    utc: str | None
+    alpha: float
+    contrasts: tuple[Contrast, ...]
+    sha256: str
+
+
+class _Added(BaseModel):
+    """A contrast that was declared later."""
+
+    utc: str | None
+    contrast: Contrast
+
+
+class _Plan(BaseModel):
+    """What is read of plan.json."""
+
+    trials: tuple[dict[str, Any], ...] = ()
+    frozen: _Frozen | None = None
+    added: tuple[_Added, ...] = ()
 
 
 def block_of(run_id: str) -> str:
@@ -299,26 +324,17 @@ class Store:
         with explained(f"{self.url}/experiment.yaml"):
             text = self.files.read("experiment.yaml")
             written = Experiment.model_validate(_shown(yaml.load(text, _LOADER)))  # noqa: S506 (a safe one)
-        with explained(f"{self.url}/plan.json"):
-            plan = self.read_plan() or {}
-            try:
-                frozen = plan.get("frozen")
-                added = [(a["utc"], Contrast.model_validate(a["contrast"])) for a in plan.get("added", ())]
-                if frozen is None:
-                    return Declaration(
-                        experiment=written, written=written, frozen_utc=None, digest=None, added=tuple(added)
-                    )
-                contrasts = tuple(Contrast.model_validate(c) for c in frozen["contrasts"])
-                frozen_utc, digest = frozen["utc"], digest_of(frozen)
-            except (KeyError, TypeError, AttributeError) as error:
-                raise StoreError(
-                    f"{self.url}/plan.json: the frozen contrasts are damaged ({error!r}); restore it from a copy"
-                ) from None
-        keys = [_same(c) for c in contrasts] + [_same(c) for _, c in added]
+        document = self.read_plan() or {}
+        plan = _Plan.model_validate(document)
+        added = [(a.utc, a.contrast) for a in plan.added]
+        if (frozen := plan.frozen) is None:
+            return Declaration(experiment=written, written=written, frozen_utc=None, digest=None, added=tuple(added))
+        keys = [_same(c) for c in frozen.contrasts] + [_same(c) for _, c in added]
         added += [(None, c) for c in written.contrasts if _same(c) not in keys]  # written into experiment.yaml by hand
-        experiment = written.model_copy(update={"contrasts": contrasts, "alpha": frozen["alpha"]})
+        experiment = written.model_copy(update={"contrasts": frozen.contrasts, "alpha": frozen.alpha})
+        digest = digest_of(document["frozen"])
         return Declaration(
-            experiment=experiment, written=written, frozen_utc=frozen_utc, digest=digest, added=tuple(added)
+            experiment=experiment, written=written, frozen_utc=frozen.utc, digest=digest, added=tuple(added)
         )
 
     def freeze(self, utc: str | None = None) -> dict[str, Any]:
@@ -380,8 +396,8 @@ class Store:
     def read_plan(self) -> dict[str, Any] | None:
         """Return the schedule, or None if there is none."""
         plan = self._read_json("plan.json")
-        if plan is not None and not isinstance(plan, dict):
-            raise StoreError(f"{self.url}/plan.json: not a JSON object; restore it from a copy")
+        with explained(f"{self.url}/plan.json"):
+            _Plan.model_validate(plan or {})
         return plan
 
     def write_deployment(self, number: int, deployment: Deployment) -> None:
@@ -390,8 +406,12 @@ class Store:
 
     def deployments(self) -> dict[int, dict[str, Any]]:
         """Return every stored deployment by its number, in order."""
-        names = [n for n in self.files.names("hosts") if _DEPLOYMENT.fullmatch(n)]
-        return {int(_DEPLOYMENT.sub(r"\1", n)): self._read_json(f"hosts/{n}") for n in names}
+        deployments = {}
+        for name in filter(_DEPLOYMENT.fullmatch, self.files.names("hosts")):
+            deployments[int(_DEPLOYMENT.sub(r"\1", name))] = document = self._read_json(f"hosts/{name}") or {}
+            with explained(f"{self.url}/hosts/{name}"):
+                _deployments().validate_python(document)
+        return deployments
 
     def claims(self) -> list[dict[str, Any]]:
         """Claims about the hosts: each a `Proof` with ``deployment`` and ``host`` (None: of all)."""
@@ -405,12 +425,16 @@ class Store:
             for proof in proofs or ()
         ]
 
-    def _read_json(self, name: str) -> Any:
+    def _read_json(self, name: str) -> dict[str, Any] | None:
+        """Return a document, or None if there is none; StoreError if it is damaged."""
         with explained(f"{self.url}/{name}"):
             try:
-                return _shown(orjson.loads(self.files.read(name)))
+                document = _shown(orjson.loads(self.files.read(name)))
             except FileNotFoundError:
                 return None
+        if not isinstance(document, dict):
+            raise StoreError(f"{self.url}/{name}: not a JSON object; restore it from a copy")
+        return document
 
     def _write_json(self, name: str, value: Any) -> None:
         self.files.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2))
@@ -656,6 +680,11 @@ def _shown(document: Any) -> Any:
     if isinstance(document, list):
         return [_shown(value) for value in document]
     return visible(document) if isinstance(document, str) else document
+
+
+@cache
+def _deployments() -> TypeAdapter[Deployment]:
+    return TypeAdapter(Deployment)
 
 
 def _made(place: Path) -> Path:

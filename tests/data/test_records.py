@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from netperf_lib.data.load import Fleet, Results
 from netperf_lib.errors import NetperfError, StoreError
 from netperf_lib.experiment.attached import attached
 from netperf_lib.experiment.model import Contrast, Deployment, Host
+from netperf_lib.questions.contents import at_a_glance
 from netperf_lib.reporting import explorer
 
 from ..synth import NOTICE, synth
@@ -557,6 +559,42 @@ def test_tampering_is_found(place: Path, kind: str) -> None:
     assert found
     assert all(str(place) in text and "\n" not in text for text in found)
     assert all(text.count("rebuilt") <= 1 for text in found)
+
+
+SHAPES = [
+    ("hosts/deployment-01.json", ["hosts"], [{}]),
+    ("hosts/deployment-01.json", ["hosts"], 5),
+    ("hosts/deployment-01.json", ["hosts", 0, "proofs"], 1e308),
+    ("hosts/deployment-01.json", ["proofs"], [1e308]),
+    ("plan.json", [], []),
+    ("plan.json", ["frozen"], "x"),
+    ("plan.json", ["frozen", "contrasts"], [{"metric": 5}]),
+    ("plan.json", ["frozen", "alpha"], "x"),
+    ("plan.json", ["frozen", "utc"], {"x": 1}),
+    ("plan.json", ["trials"], 7),
+    ("plan.json", ["added"], [{"utc": 1}]),
+    ("excluded/x.json", [], [1]),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "value"), SHAPES, ids=str)
+def test_a_document_of_any_shape_is_read_or_refused(place: Path, name: str, path: list[Any], value: Any) -> None:
+    """A folder of others may hold anything where a document is expected; each command says so in one sentence."""
+    file = place / name
+    document = json.loads(file.read_text()) if file.exists() else {}
+    at = {"": document}
+    inside, *path = [at, "", *path]
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(at[""]))
+    answers = 0
+    for read in (npl.verify, npl.load, at_a_glance, lambda where: npl.compare(npl.read(where))):
+        with suppress(NetperfError):
+            read(str(place))
+            answers += 1
+    assert answers < 4 or npl.verify(place)
 
 
 @pytest.mark.parametrize("kind", LINKED)

@@ -60,6 +60,8 @@ HOSTILE = [
     "`code` **bold** | cell",
     "&lt;script&gt;",
 ]  # fmt: skip
+FACTOR = "../../<img src=x onerror=alert(6)> @user $x^{2$"
+"""A column of the user: the name of a factor, in headings, figures, pages and names of files."""
 SHOWN = strategies.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp")).filter(lambda c: not CONTROL.match(c))
 LABEL = (
     strategies.one_of(
@@ -124,7 +126,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(1, 3):
             name = f"{i}-{number}.txt"
             (logs / name).write_text(text.format(us=50 + i + number))
-            rows.append({"file": name, "placement": label, "rack": HOSTILE[-1 - i], "round": number})
+            rows.append({"file": name, "placement": label, FACTOR: HOSTILE[-1 - i], "round": number})
     pd.DataFrame(rows).to_csv(folder / "labels.csv", index=False)
     npl.import_logs(logs, labels=folder / "labels.csv", into=folder / "mine")
     return folder / "mine"
@@ -158,6 +160,7 @@ def is_dead(page: BeautifulSoup) -> None:
 
 def test_nothing_in_a_page_is_live(pages: dict[str, BeautifulSoup]) -> None:
     assert len(pages) > 2
+    assert any(FACTOR in page.get_text() for page in pages.values())
     for page in pages.values():
         is_dead(page)
 
