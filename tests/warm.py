@@ -40,10 +40,10 @@ if words[:1] not in (["-m"], ["-c"]) or server.connect_ex({address!r}):
     posix.execv({real!r}, [{real!r}, *sys.argv[1:]])
 variables = [name + b"=" + value for name, value in posix.environ.items()]
 parts = [str(len(words)).encode(), *(w.encode(errors="surrogateescape") for w in words), posix.getcwdb(), *variables]
-asked = b"\\0".join(parts)
+request = b"\\0".join(parts)
 files = b"".join(n.to_bytes(4, sys.byteorder) for n in range(3))
-server.sendmsg([len(asked).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
-server.sendall(asked)
+server.sendmsg([len(request).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+server.sendall(request)
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda number, _: server.send(bytes([number])))
 answer = server.recv(4)
@@ -104,64 +104,64 @@ class Server:
 
     def accept(self) -> bool:
         """Start one program; true in the child."""
-        asking, _ = self.listener.accept()
+        connection, _ = self.listener.accept()
         header, files = b"", array.array("i")
         while len(header) < 4:
-            data, extra, *_ = asking.recvmsg(4 - len(header), socket.CMSG_SPACE(3 * files.itemsize))
+            data, extra, *_ = connection.recvmsg(4 - len(header), socket.CMSG_SPACE(3 * files.itemsize))
             if not data:
-                asking.close()
+                connection.close()
                 return False
             header += data
             for _, _, content in extra:
                 files.frombytes(content)
-        left, asked = struct.unpack("!I", header)[0], b""
-        while len(asked) < left and (data := asking.recv(left - len(asked))):
-            asked += data
-        told, tells = os.pipe()
-        os.set_blocking(told, False)
+        left, request = struct.unpack("!I", header)[0], b""
+        while len(request) < left and (data := connection.recv(left - len(request))):
+            request += data
+        names_in, names_out = os.pipe()
+        os.set_blocking(names_in, False)
         child = os.fork()
         if not child:
             self.selector.close()
             self.listener.close()
-            asking.close()
-            os.close(told)
-            number, *parts = map(os.fsdecode, asked.split(b"\0"))
+            connection.close()
+            os.close(names_in)
+            number, *parts = map(os.fsdecode, request.split(b"\0"))
             words, (folder, *variables) = parts[: int(number)], parts[int(number) :]
             become(words, folder, dict(v.split("=", 1) for v in variables), files.tolist())
             if self.learns:
-                atexit.register(tell, set(sys.modules), tells)
+                atexit.register(report, set(sys.modules), names_out)
             else:
-                os.close(tells)
+                os.close(names_out)
             return True
-        os.close(tells)
+        os.close(names_out)
         for file in files:
             os.close(file)
         ended = os.pidfd_open(child)
 
-        def heard() -> None:
+        def on_message() -> None:
             try:
-                number = asking.recv(1)
+                number = connection.recv(1)
             except ConnectionError:
                 number = b""
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(ended, number[0] if number else signal.SIGKILL)
             if not number:
-                self.selector.unregister(asking)
+                self.selector.unregister(connection)
 
         def end() -> None:
             _, status = os.waitpid(child, 0)
             with contextlib.suppress(OSError):
-                asking.sendall(struct.pack("!i", os.waitstatus_to_exitcode(status)))
-            for key in (asking, ended):
+                connection.sendall(struct.pack("!i", os.waitstatus_to_exitcode(status)))
+            for key in (connection, ended):
                 with contextlib.suppress(KeyError):
                     self.selector.unregister(key)
-            asking.close()
+            connection.close()
             os.close(ended)
             with contextlib.suppress(OSError):  # less than what a pipe holds
-                learn(os.read(told, 1 << 16).decode().split())
-            os.close(told)
+                learn(os.read(names_in, 1 << 16).decode().split())
+            os.close(names_in)
 
-        self.selector.register(asking, selectors.EVENT_READ, heard)
+        self.selector.register(connection, selectors.EVENT_READ, on_message)
         self.selector.register(ended, selectors.EVENT_READ, end)
         return False
 
@@ -174,9 +174,9 @@ def learn(names: list[str]) -> None:
     gc.freeze()
 
 
-def tell(known: set[str], tells: int) -> None:
+def report(known: set[str], names_out: int) -> None:
     """Tell the parent what was imported."""
-    os.write(tells, " ".join(set(sys.modules) - known).encode()[:65000])
+    os.write(names_out, " ".join(set(sys.modules) - known).encode()[:65000])
 
 
 def become(words: list[str], folder: str, environment: dict[str, str], files: list[int]) -> None:

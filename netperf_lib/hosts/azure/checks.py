@@ -252,11 +252,11 @@ def _sizes(az: Runs, options: Options, topology: Topology, findings: Preflight) 
 
 def commands(options: Options, topology: Topology, findings: Preflight) -> list[tuple[str, ...]]:
     """What the checks ask az, as far as it does not depend on its answers."""
-    asked: list[tuple[str, ...]] = []
+    noted: list[tuple[str, ...]] = []
     nowhere = replace(findings, problems=[], elsewhere=[], warnings=[])
     for check in (check for name, check in CHECKS if name != "access"):
-        check(lambda *command: asked.append(command), options, topology, nowhere)
-    return asked
+        check(lambda *command: noted.append(command), options, topology, nowhere)
+    return noted
 
 
 def _quota(az: Runs, options: Options, topology: Topology, findings: Preflight) -> str:
