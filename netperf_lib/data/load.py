@@ -6,6 +6,7 @@ import html
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -105,6 +106,8 @@ class Results:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if near := get_close_matches(name, dir(type(self)), n=1, cutoff=0.8):
+            raise AttributeError(f"an experiment has no {name!r}; did you mean {near[0]}?")
         raise AttributeError(f"an experiment has no {name!r}; functions take it: npl.{name}(exp, …), see dir(npl)")
 
     @property

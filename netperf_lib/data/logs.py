@@ -74,7 +74,8 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
     except FileNotFoundError:
         raise ParseError("no such file; pass the path of a log, or its text to parse_text", file=name) from None
     except IsADirectoryError:
-        raise ParseError("a folder without files; pass logs, or a folder of them", file=name) from None
+        one = "a folder: parse reads one log, npl.import_logs(folder) and npl.compare(folder) read all in it"
+        raise ParseError(one if any(Path(name).iterdir()) else "a folder without files", file=name) from None
     except MemoryError:
         raise ParseError("too large for the memory; split it, or read it on a larger machine", file=name) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as e:

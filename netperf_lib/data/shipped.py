@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 PathLike = str | os.PathLike[str]
@@ -56,8 +57,13 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
         f"There is no {DEFAULT} yet, so this page shows the recorded experiment that comes with netperf_lib. "
         "`make report` measures one here; the notebook's parameter `experiment` names another folder."
     )
-    print(notice)  # a page that a person opens has no cover, on which a report says it
+    _print_once(notice)  # a page that a person opens has no cover, on which a report says it
     return recorded(), notice
+
+
+@cache
+def _print_once(notice: str) -> None:
+    print(notice)
 
 
 def _in_notebook() -> bool:

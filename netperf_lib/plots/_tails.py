@@ -8,11 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
-from ..errors import NothingToReport
+from ..errors import NothingToReport, UsageError
 from ..metrics import format_value
+from ..metrics import metric as metric_of
 from ..questions.colours import colours
-from ..questions.details import is_details, tail_metric
+from ..questions.details import tail_metric
 from ..questions.observe import Observations, details
+from ..questions.runs import is_details
 from ..stats.tail import FEW
 from .drawing import Draws, plot
 from .figure import MUTE, conditions, each, legend, legend_height, listed, table_first, tick_words
@@ -33,6 +35,8 @@ def ecdf(data: Observations | pd.DataFrame, *, table: pd.DataFrame | None = None
     --------
     >>> axes = npl.plots.ecdf(exp, by="placement")
     """
+    if isinstance(data, Observations) and metric_of(data.metric).unit != "us":
+        raise UsageError(f"a distribution has percentiles of latency; {data.metric} is none")
     percentiles = data if isinstance(data, pd.DataFrame) else details(data, "percentiles" if table is None else table)
     if not len(percentiles):
         raise NothingToReport("no tool reported percentiles")

@@ -238,7 +238,7 @@ def waits(held: Sequence[Held], *, ax: Axes | None = None) -> Axes:
     rows = [one for one in held if one.times]
     if not rows:
         raise NothingToReport("no connection was sampled while it ran: what its sender waited for is not known")
-    alt = "; ".join(f"{h.condition}: " + ", ".join(f"{k} {v:.0%}" for k, v in h.times.items()) for h in rows)
+    alt = "; ".join(f"{h.condition}: " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in h.times.items()) for h in rows)
     caption = (
         "What the sender waited for, by the kernel's account: for the receiver's window, its own send buffer, or the "
         "program; the rest of the time data were on the path, or a link or processor held them. Medians of the runs."

@@ -31,7 +31,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from ..errors import UsageError
 from ..metrics import WRITTEN, format_value
 from ..metrics import metric as metric_of
-from ..questions.details import is_details
+from ..questions.runs import is_details
 from ..questions.words import MIME, Words
 
 WIDTH = 6.54

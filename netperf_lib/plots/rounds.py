@@ -13,8 +13,9 @@ from ..errors import NothingToReport
 from ..metrics import metric as metric_of
 from ..metrics import plural
 from ..questions.colours import colours
-from ..questions.details import is_details, measured_intervals, totals
+from ..questions.details import measured_intervals, totals
 from ..questions.observe import Observations, details, level_of, observe
+from ..questions.runs import is_details
 from ..questions.words import interval_words
 from .drawing import Draws, plot
 from .figure import (

@@ -43,7 +43,7 @@ def document_colours(obs: Observations) -> Iterator[None]:
 
     All combinations of levels that the experiment holds are numbered once, whatever a figure shows and calls them.
     """
-    runs, held = obs._source, obs.facts
+    runs, held = obs._source.runs, obs.facts
     split = [f for f in dimensions(runs.columns) if f not in _MEANS and factor(f).always_splits and f in held]
     split = [f for f in split if not held[f].map(repr).eq(repr(SEVERAL)).any()]
     rows = runs[split].drop_duplicates().itertuples(index=False)

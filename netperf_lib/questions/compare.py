@@ -9,13 +9,15 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from ..data.imports import are_logs
 from ..data.load import Results
 from ..errors import UsageError
 from ..experiment.attached import attached
 from ..experiment.contrasts import threshold
 from ..experiment.factors import FACTORS, dimensions, factor, plain
-from ..experiment.model import Contrast
+from ..experiment.model import Contrast, Margin
 from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value
 from ..metrics import metric as metric_of
 from ..stats import Comparison, Family
@@ -85,9 +87,9 @@ def compare(
 
     Parameters
     ----------
-    data : Results, Observations, DataFrame or path
+    data : Results, Observations, DataFrame, path or mapping
         An experiment, as `netperf_lib.read` gives it, its table of runs, or its folder; or raw logs: a file, a folder
-        or a pattern such as ``"before/*.txt"``.
+        or a pattern such as ``"before/*.txt"``. Or names with two of these, the side before first.
     after : Results, DataFrame or path, optional
         A second one: the two are then compared, with `data` as the side before. A metric's name here means `metric`.
     metric : str, optional
@@ -104,8 +106,8 @@ def compare(
     pattern : str, optional
         Pattern of the paths of raw logs, for example ``"{placement}/r{round}.txt"``; see `netperf_lib.import_logs`.
     margin, alpha : float, optional
-        Ratios within 1/(1 + margin) … 1 + margin are equivalent; the share of answers that may hold a false verdict.
-        Default: as declared, else 0.05.
+        Ratios within 1/(1 + margin) … 1 + margin are equivalent (0.05 or "5 %"); the share of answers that may hold a
+        false verdict. Default: as declared, else 0.05.
     **options
         Further parameters of `compare_declared`, for the declared contrasts of one experiment.
 
@@ -129,6 +131,9 @@ def compare(
     """
     if isinstance(after, str) and metric is None and after in METRICS:
         metric, after = after, None
+    margin = None if margin is None else _margin(margin)
+    if isinstance(data, Mapping) and len(data) == 2 and by is None is after:
+        return between({k: runs_of(one, where, pattern) for k, one in data.items()}, metric, (), margin, alpha)
     if after is not None:
         others = where if where_after is None else where_after
         names = (_name(data, where), _name(after, others))
@@ -208,6 +213,9 @@ def compare_declared(
             known = ", ".join(sorted({c.metric for c in declared})) or "none"
             of = f" of {metric}" if metric else ""
             raise UsageError(f"the experiment declares no contrast{of} (declared: {known}); name a factor to compare")
+    chosen = [(c, in_family) for c, in_family in chosen if within([c], where or {})]
+    if not chosen:
+        raise UsageError(f"no contrast is about {', '.join(f'{k}={v}' for k, v in (where or {}).items())} alone")
     family: dict[Any, Contrast] = {_question(c): c for c in declared}
     extra, shown = list[Contrast](), list[Contrast]()
     for c, _ in chosen:
@@ -234,6 +242,23 @@ def compare_declared(
         warnings=(*warnings, *judged.warnings),
         notice=about.notice,
     )
+
+
+def within(contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Contrast]:
+    """The contrasts neither side of which names another level than `where`."""
+
+    def fits(side: Mapping[str, Any]) -> bool:
+        return all(factor(f).cast(side[f]) == factor(f).cast(level) for f, level in where.items() if f in side)
+
+    return [c for c in contrasts if fits(c.a) and fits(c.b or {})]
+
+
+def _margin(margin: Any) -> float:
+    """A share, or a percentage as text; raises UsageError for anything else."""
+    try:
+        return float(TypeAdapter(Margin).validate_python(margin))
+    except ValidationError as error:
+        raise UsageError(f"margin {margin!r}: {error.errors()[0]['msg']}, for example 0.05 or '5 %'") from None
 
 
 def _question(c: Contrast) -> Hashable:
@@ -418,6 +443,8 @@ def _declared(
 
 def _existing(data: Data) -> Data:
     """The same; raise UsageError if it is a name of nothing."""
+    if isinstance(data, str) and data in FACTORS:
+        raise UsageError(f"{data!r} is a factor: write by={data!r}, and a metric, as in metric='throughput_bps'")
     if isinstance(data, str) and not (are_logs(data) or "/" in data or os.path.exists(data)):  # noqa: PTH110
         known = [*METRICS, *(p.name for p in os.scandir() if p.is_dir() and not p.name.startswith("."))]
         near = f"; {words}" if "did you mean" in (words := nearest(data, known)) else ""

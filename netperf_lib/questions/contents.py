@@ -152,7 +152,7 @@ def chapters() -> tuple[Chapter, ...]:
     return tuple(sorted(rows, key=lambda chapter: (chapter.place, chapter.notebook)))
 
 
-def pages(runs: pd.DataFrame) -> list[Page]:
+def pages(data: Any) -> list[Page]:
     """The pages that an experiment can fill: of each notebook, as its metadata says.
 
     Declared questions always have a page; what was not measured is left out. In the order of a report: the summary,
@@ -163,7 +163,7 @@ def pages(runs: pd.DataFrame) -> list[Page]:
     >>> [page.key for page in npl.questions.pages(npl.load("data/recorded/zones"))][:2]
     ['summary', 'pairs-latency']
     """
-    good, declared = ok_runs(runs), contrasts(runs)
+    good, declared = ok_runs(data), contrasts(data)
     own = {chapter.factor for chapter in chapters()}
     names = [name for name in dimensions(good.columns) if name not in UNASKED]
     rows = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from ..errors import NothingToReport, StatsError
+from ..errors import NothingToReport, StatsError, UsageError
 from ..experiment.attached import attached
 from ..experiment.factors import FACTORS, factor, plain
 from ..experiment.placements import PLACES
@@ -206,6 +206,8 @@ def warmup_of(intervals: pd.DataFrame) -> WarmupCut:
     >>> npl.questions.warmup_of(npl.questions.interval_rows(exp, exp.intervals)).seen
     True
     """
+    if "condition" not in intervals:
+        raise UsageError("these intervals have no conditions: give interval_rows(exp, exp.intervals)")
     rows = totals(measured_intervals(intervals))
     if not len(rows):
         return WarmupCut(None, Words("No tool reported intervals."))
@@ -234,13 +236,6 @@ def tail_metric(data: Any) -> str:
         if runs[name].notna().any():
             return name
     return "latency_oneway_p99_us"
-
-
-def is_details(data: Any) -> bool:
-    """Whether this is a table of details: of intervals or percentiles, with a row for each of several of a run."""
-    import pandas as pd
-
-    return isinstance(data, pd.DataFrame) and "status" not in data and bool({"percentile", "start_s"} & set(data))
 
 
 def tail_shift(
@@ -581,7 +576,7 @@ def shift_table(quantiles: Quantiles | None) -> Table:
     return Table.of(frame, "The first condition divided by the second at each percentile.")
 
 
-def stability(obs: Observations, intervals: pd.DataFrame) -> Table:
+def stability(data: Data, intervals: pd.DataFrame) -> Table:
     """How steady the seconds inside the runs are, and how evenly parallel streams share.
 
     By condition, as medians over its runs: ``variation``, the standard deviation of the intervals of a run as a share
@@ -600,6 +595,7 @@ def stability(obs: Observations, intervals: pd.DataFrame) -> Table:
 
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
     caption = "Within the runs: variation of the intervals, slowest interval against the mean, streams."
+    obs = observed(data, "throughput_bps")
     joined = measured_intervals(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
     if joined.empty:
         return Table.of(pd.DataFrame(columns=heads), caption)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,6 @@ from ..stats.samples import Design, Mask, half_step, merged
 from ..stats.tail import FEW
 from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, nearest, observe, unchained
 from .runs import HOSTS, status_counts
-
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["judge"]
 
 THESE = "for these VMs"
 """What the statements of one deployment apply to."""

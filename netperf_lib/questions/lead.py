@@ -24,11 +24,11 @@ from ..metrics import ALPHA, MARGIN, format_span, format_value, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
-from .compare import compare, compare_declared, runs_of
+from .compare import compare, compare_declared, runs_of, within
 from .families import PAIR, Measure, by_rule, is_label, judge_conditions
 from .limits import Held, of_conditions
 from .observe import Data, levels
-from .runs import headline_metrics, read_data
+from .runs import headline_metrics, read_data, table_of
 from .words import contrasts
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Paragraph:
 
 
 def lead_paragraph(
-    runs: pd.DataFrame,
+    data: Data,
     *,
     metric: str | None = None,
     alpha: float | None = None,
@@ -214,8 +214,8 @@ def lead_paragraph(
 
     Parameters
     ----------
-    runs : DataFrame
-        The table of runs.
+    data : Results, DataFrame or path
+        An experiment, its runs or its folder.
     metric : str, optional
         Only this metric.
     alpha : float, optional
@@ -236,6 +236,7 @@ def lead_paragraph(
     >>> npl.questions.lead_paragraph(exp.runs).lines[-1][:60]
     'TCP buffer: throughput (cross-region, 1 stream) default 732 '
     """
+    runs = table_of(data)
     declared = [c for c in (contrasts(runs) if family is None else family) if metric in (None, c.metric)]
     measures = [Measure(_rows_of(runs, n), n, declared) for n in ([metric] if metric else _metrics(runs))]
     used = declared or by_rule(measures, margin or MARGIN)
@@ -279,9 +280,8 @@ def conclude(
     runs = runs_of(results, where)
     declared = [c for c in contrasts(runs) if metric in (None, c.metric)]
     if declared:
-        family = compare(results, metric=metric, where=where, margin=margin)
-        assert isinstance(family, Family)
-        return family, lead_paragraph(runs, family=declared, judged=family[: len(declared)])
+        family, shown = compare(results, metric=metric, where=where, margin=margin), within(declared, where or {})
+        return family, lead_paragraph(runs, family=shown, judged=family[: len(shown)])
     lead = lead_paragraph(runs, metric=metric, margin=margin)
     if not isinstance(lead.family, Family):
         raise UsageError(f"there is nothing to compare: each metric has one condition. {' '.join(lead.lines)}")

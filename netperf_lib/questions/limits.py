@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from .tables import Table
 
-"""Placements whose link is a gateway."""
 TIMES = {"receive window": "limit_receive_window_ratio", "send buffer": "limit_send_buffer_ratio"}
 MOST = 0.6
 """Share of the runs of a condition that name a cause, from which on it is the condition's."""
@@ -37,6 +36,11 @@ RISE, RISE_US = 0.1, 50.0
 STREAMS = 16
 """Most parallel streams that are recommended."""
 
+SAMPLED = (
+    "rtt_us rtt_min_us receive_window_share send_buffer_share busy_share application_share unsent_none_share "
+    "sent_again_share sent_again_count delivery_bps bbr_bps window_bytes receive_buffer_bytes unread_bytes queue_bytes"
+).split()
+"""What samples of the connections tell: fields of `Evidence`, and columns ``limit_…`` of the runs."""
 SEGMENT = 1448
 """Payload of a segment where the log does not tell, bytes."""
 
@@ -108,7 +112,7 @@ class Held:
         path = "on the path or at the receiver" if self.limit.causes[:1] == ("receiver's CPU",) else "on the path"
         if share <= 0.1:
             return f"{times}: waiting {path}, not at the sender"
-        return f"{times}: {share:.0%} of the rise waits at the sender, the rest {path}"
+        return f"{times}: {100 * share:.0f} % of the rise waits at the sender, the rest {path}"
 
     @property
     def cause(self) -> str:
@@ -400,23 +404,10 @@ def _pair(row: Mapping[str, Any], *names: str) -> tuple[float, float] | None:
 
 
 def _from_samples(row: Mapping[str, Any], common: Evidence) -> Evidence:
+    values: dict[str, Any] = {f: _number(row, f"limit_{f.replace('_share', '_ratio')}") for f in SAMPLED}
     return replace(
         common,
-        rtt_us=_number(row, "limit_rtt_us"),
-        rtt_min_us=_number(row, "limit_rtt_min_us"),
-        receive_window_share=_number(row, "limit_receive_window_ratio"),
-        send_buffer_share=_number(row, "limit_send_buffer_ratio"),
-        busy_share=_number(row, "limit_busy_ratio") or 0.0,
-        application_share=_number(row, "limit_application_ratio") or 0.0,
-        unsent_none_share=_number(row, "limit_unsent_none_ratio") or 0.0,
-        sent_again_share=_number(row, "limit_sent_again_ratio"),
-        sent_again_count=_number(row, "limit_sent_again_count"),
-        delivery_bps=_number(row, "limit_delivery_bps"),
-        bbr_bps=_number(row, "limit_bbr_bps"),
-        window_bytes=_number(row, "limit_window_bytes"),
-        receive_buffer_bytes=_number(row, "limit_receive_buffer_bytes"),
-        unread_bytes=_number(row, "limit_unread_bytes"),
-        queue_bytes=_number(row, "limit_queue_bytes"),
+        **values | {f: values[f] or 0.0 for f in ("busy_share", "application_share", "unsent_none_share")},
         sender=_pair(row, "sender_on", "sender_waiting"),
         receiver=_pair(row, "receiver_on", "receiver_waiting"),
         receiver_core=_pair(row, "receiver_core", "receiver_softirq"),

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
 from .colours import SEVERAL as SEVERAL
-from .runs import read_data, table_of
+from .runs import is_details, read_data, table_of
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -58,8 +58,12 @@ POOLS = {
 }
 """Names for several factors that are pooled together."""
 
+_CARRIED = ("run_id", "started_utc", "experiment", "deployment", "client", "server")
+"""Columns of the runs that observations have, too."""
 _PROPERTIES = ("vm_size", "region", "zone")
 _MEANS = ("tool", "test", "protocol", "direction")
+_FEW = 3
+"""Of more conditions than this a round is chained well enough by chance."""
 _MOST_LEVELS = 12
 """A column of the user's with more different fractions, times or running numbers than this is no factor."""
 _CLOCK = re.compile(r"\d{4}-?\d\d-?\d\d[T _-]?\d\d:?\d\d")
@@ -101,7 +105,7 @@ class Observations:
     facts: pd.DataFrame
     declaration: Mapping[str, Any]
     blocked: bool
-    _source: pd.DataFrame = field(repr=False)
+    _source: Observed = field(repr=False)
     _rows: Codes = field(repr=False)
     _names: npt.NDArray[np.object_] = field(repr=False)
     _words: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict, init=False, repr=False)
@@ -110,7 +114,7 @@ class Observations:
     @property
     def runs(self) -> pd.DataFrame:
         """The complete runs behind the observations, with the name of their condition in the column ``condition``."""
-        runs = self._source.iloc[self._rows].reset_index(drop=True)
+        runs = self._source.runs.iloc[self._rows].reset_index(drop=True)
         return runs.assign(condition=self._ordered(self._names))
 
     def matching(self, side: Mapping[str, Any]) -> tuple[str, ...]:
@@ -123,9 +127,9 @@ class Observations:
 
     def column(self, name: str, conditions: Collection[str]) -> pd.Series:
         """A column of the complete runs of these conditions; empty if there is no such column."""
-        if name not in self._source:
+        if name not in self._source.runs:
             return pd.Series(dtype=float)
-        return self._source[name].iloc[self._rows[np.isin(self._names.astype(str), list(conditions))]]
+        return self._source.runs[name].iloc[self._rows[np.isin(self._names.astype(str), list(conditions))]]
 
     def _ordered(self, names: Any) -> pd.Categorical:
         return pd.Categorical(names, categories=list(self.conditions.index), ordered=True)
@@ -388,11 +392,11 @@ def observed(data: Any, metric: str | None, by: str | Sequence[str] = (), **opti
     return observe(data, metric, by, **options)
 
 
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(str(name) for name in names)
+def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(map(str, names or ()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Observed:
     """Runs that are observed.
 
@@ -425,11 +429,20 @@ class Observed:
         if not isinstance(runs, pd.DataFrame):
             kind = type(data).__name__
             raise UsageError(f"expected an experiment, its table of runs, a folder, or several of these; got {kind}")
+        if is_details(runs) or {"n", "median"} <= set(runs):
+            what = "a table of levels" if "median" in runs else "a table of intervals or percentiles"
+            raise UsageError(f"{what} does not hold runs: give the experiment, or its table of runs")
         declared = attached(runs).declared
         # a table that was cut by hand, and logs that were imported, miss nothing that was planned
         complete = runs is not data and (declared.get("hosts") or {}).get("source") != "imported"
         planned = int(declared.get("rounds") or 0) if complete and rounds is None else rounds or 0
         return cls(runs.reset_index(drop=True), declared, planned)
+
+    @cached_property
+    def codes(self) -> dict[str, Codes]:
+        """The codes of each column that may tell conditions apart."""
+        names = [c for c in map(str, self.runs) if c not in METRICS and c not in (*NOT_FACTORS, "design", "condition")]
+        return {c: codes for c in names if (codes := _codes(self.runs[c])) is not None}
 
     def late(self) -> npt.NDArray[np.bool_]:
         """Which runs belong to rounds beyond those planned."""
@@ -447,6 +460,13 @@ def nearest(name: str, known: Sequence[str]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known) or 'none'}"
 
 
+def _hint(name: str, known: Sequence[str]) -> str:
+    """What to write instead of a name that is no factor."""
+    if name == "experiment":
+        return f"name the experiments, as in {{'may': …, 'june': …}}, which adds the factor {MEASUREMENT}"
+    return "it is a metric" if name in METRICS else nearest(name, known)
+
+
 def _codes(column: pd.Series) -> Codes | None:
     """Codes of a column; None where a column of the user's holds lists or measured values."""
     if column.isna().all():
@@ -461,12 +481,15 @@ def _codes(column: pd.Series) -> Codes | None:
 
 def _joined(size: int, *codes: Codes) -> Codes:
     """Codes of the combinations of several columns."""
-
-    def join(total: Codes, more: Codes) -> Codes:
-        codes: Codes = pd.factorize(total * (int(more.max(initial=0)) + 2) + more + 1)[0].astype(np.int64)
-        return codes
-
-    return reduce(join, codes, np.zeros(size, np.int64))
+    total, levels = np.zeros(size, np.int64), 1
+    for more in codes:
+        width = int(more.max(initial=0)) + 2
+        if levels * width >= 2**62:
+            total = pd.factorize(total)[0].astype(np.int64)
+            levels = int(total.max(initial=0)) + 1
+        total, levels = total * width + more + 1, levels * width
+    joined: Codes = pd.factorize(total)[0].astype(np.int64)
+    return joined
 
 
 def _varies(group: Codes, codes: Codes, *, null_is_level: bool) -> bool:
@@ -490,19 +513,21 @@ class _Projection:
     def __init__(
         self, data: Any, metric: str, asked: tuple[str, ...], where: Mapping[str, Any], pool: tuple[str, ...]
     ) -> None:
+        if metric in FACTORS:
+            raise UsageError(f"{metric!r} is a factor, not a metric: name it in by")
+        if not isinstance(where, Mapping):
+            raise UsageError(f"where is a mapping of factor to level, as in {{'placement': 'ppg'}}; got {where!r}")
         metric_of(metric)  # an unknown one is an error with the nearest names
         self.metric, self.asked, self.notes = metric, asked, list[str]()
         source = Observed.of(data)
         self.every, self.declared, self.planned = source.runs, source.declared, source.planned
         self.pooled = tuple(f for p in pool for f in POOLS.get(p, (p,)))
-        columns = [str(c) for c in self.every]
-        self.columns = [c for c in columns if c not in METRICS and c not in (*NOT_FACTORS, "design", "condition")]
+        self.source, every = source, source.codes
         for name in (*asked, *where, *(p for p in pool if p not in POOLS)):
-            if name not in self.columns:
-                raise UsageError(f"no factor {name!r} in these runs; {nearest(name, self.columns)}")
+            if name not in every:
+                raise UsageError(f"no factor {name!r} in these runs; {_hint(name, [*every, *POOLS])}")
         number = self._numbers("round")
         self.blocked = bool(np.isfinite(number).all())
-        every = {c: codes for c in self.columns if (codes := _codes(self.every[c])) is not None}
         self.factors = list(every)
         use = self._where(self._comparable(every), where)
         self.excluded = np.flatnonzero(self._excluded() & ~use)
@@ -512,7 +537,7 @@ class _Projection:
         self.unit, self.round = self.every_unit[rows], (number if self.blocked else np.arange(len(number)) * 1.0)[rows]
         self.block = _joined(len(rows), self.unit, self._codes_of(self.round))
         self.value = self._numbers(metric)[rows]
-        self.ok = self._state("ok")[rows] & np.isfinite(self.value)
+        self.ok = self.ran[rows] & np.isfinite(self.value)
         self.codes = {c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()}
         self.counters = [c for c in self.codes if c not in asked and self._is_counter(c)]
         if self.counters:
@@ -546,10 +571,10 @@ class _Projection:
     def _every_codes(self, name: str) -> Codes:
         return self._codes_of(self.every[name])
 
-    def _state(self, status: str) -> npt.NDArray[np.bool_]:
+    def _complete(self) -> npt.NDArray[np.bool_]:
         if "status" not in self.every:
             return np.ones(len(self.every), bool)
-        return (self.every["status"] == status).to_numpy(bool)
+        return (self.every["status"] == "ok").to_numpy(bool)
 
     def _excluded(self) -> npt.NDArray[np.bool_]:
         """Runs that were excluded for a recorded cause: they are neither failed nor missing."""
@@ -562,7 +587,7 @@ class _Projection:
     def _comparable(self, codes: Mapping[str, Codes]) -> npt.NDArray[np.bool_]:
         """Runs of the tests that give the metric: only these can fail at giving it. Repeated attempts count once."""
         n = len(self.every)
-        ran = self._state("ok")
+        ran = self.ran = self._complete()
         ok = ran & np.isfinite(self._numbers(self.metric))
         excluded = self._excluded()
         fine, coarse = (
@@ -678,7 +703,7 @@ class _Projection:
         n = len(self.rows)
         condition = _joined(n, *(self.codes[c] for c in chosen))
         first = np.unique(condition, return_index=True)[1]
-        held = {c: [plain(v) for v in self.every[c].iloc[self.rows[first]]] for c in self.factors}
+        held = {c: [*map(plain, self.every[c].array.take(self.rows[first]))] for c in self.factors}
         names: Any = pd.Index(condition_names(chosen, held, self.codes), name="condition", dtype=object)
         conditions = pd.DataFrame({c: held[c] for c in chosen}, dtype=object, index=names)
         table = self._table(condition, names)
@@ -696,7 +721,7 @@ class _Projection:
         complete = self.rows[self.ok], names.to_numpy(object)[condition[self.ok]]
         return Observations(
             self.metric, table, conditions.loc[order], tuple(chosen), self.asked, notes, facts, self.declared,
-            self.blocked, self.every, *complete,
+            self.blocked, self.source, *complete,
         )  # fmt: skip
 
     def _sort_key(self, column: pd.Series) -> pd.Series:
@@ -728,9 +753,8 @@ class _Projection:
                 "order": self._numbers("order")[rows],
                 "repeated": self.repeated[rows],
             }
+            | {c: self.every[c].array.take(rows) if c in self.every else None for c in _CARRIED}
         )
-        for c in ("run_id", "started_utc", "experiment", "deployment", "client", "server"):
-            table[c] = self.every[c].take(rows).array if c in self.every else None
         for c in [c for c in ("client", "server") if c in spent and size.max() > 1]:
             hosts = pd.Series(self.every[c].take(self.rows).astype(str).array)
             names = hosts.groupby(cell).agg(lambda v: "+".join(sorted(set(v.dropna()))))
@@ -752,7 +776,7 @@ class _Projection:
     def _with_missing(self, table: pd.DataFrame, condition: Codes, at: Codes) -> pd.DataFrame:
         """Add a row for each round of a deployment in which a condition that was measured there has no run."""
         number = self._numbers("round")
-        excluded = self._conditions_of(self.excluded, condition)
+        excluded = self._conditions_of(self.excluded, condition) if self.excluded.size else self.excluded
         rows, rounds = [], []
         for unit in np.unique(self.every_unit):
             numbers = np.unique(number[self.every_unit == unit])
@@ -789,18 +813,19 @@ def unchained(obs: Observations) -> bool:
 
     What a condition leaves behind for the next one then does not cancel between them.
     """
-    runs = obs._source
+    runs, every = obs._source.runs, obs._source.codes
+    if len(obs.conditions) > _FEW:
+        return False
     order = pd.to_numeric(runs["order"]).to_numpy(float, na_value=np.nan) if "order" in runs else np.array([np.nan])
     if not np.isfinite(order).all() or "round" not in runs:
         return False
-    codes = [c for name in dimensions(runs.columns) if (c := _codes(runs[name])) is not None]
-    condition = _joined(len(runs), *codes)
+    condition = _joined(len(runs), *(every[name] for name in dimensions(runs.columns) if name in every))
     unit = _joined(len(runs), *(pd.factorize(runs[c])[0] for c in ("experiment", "deployment") if c in runs))
     number = pd.to_numeric(runs["round"]).to_numpy(float, na_value=np.nan)
     place = np.lexsort((order, number, unit))
     condition, unit, number = condition[place], unit[place], number[place]
     start = np.flatnonzero((number[1:] != number[:-1]) & (unit[1:] == unit[:-1])) + 1
-    few = start.size > 1 and np.unique(condition).size <= 3
+    few = start.size > 1 and np.unique(condition).size <= _FEW
     return bool(few and (condition[start] != condition[start - 1]).mean() > 0.5)
 
 

@@ -16,6 +16,7 @@ from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
 from .details import totals
 from .families import Measure
 from .observe import Data, levels
+from .runs import table_of
 from .words import Headline, Words
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ _PATHS = {
 _BUFFERS = {"128 MB buffers": 131072000, "buffers of 131072000 bytes": 131072000, "default buffers": None}
 
 
-def published_beside(runs: pd.DataFrame, metric: str | None = None) -> Table:
+def published_beside(data: Data, metric: str | None = None) -> Table:
     """Published figures and ours, condition by condition; of one metric, or of all.
 
     A condition matches a figure of the same metric if its placement (or its two hosts), streams, buffers and
@@ -93,6 +94,7 @@ def published_beside(runs: pd.DataFrame, metric: str | None = None) -> Table:
     from .tables import Table
 
     rows: list[tuple[str, ...]] = []
+    runs = table_of(data)
     if (attached(runs).declared.get("hosts") or {}).get("source") == "lab":
         runs = runs.iloc[:0]  # nothing of a real cloud is to be expected of it
     figures = load_published()

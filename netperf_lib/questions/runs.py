@@ -17,19 +17,27 @@ HOSTS = ("client", "server")
 
 def read_data(data: Any, pattern: str | None = None) -> Any:
     """Read the path of an experiment, a data root, or logs; anything else is given back."""
+    if not isinstance(data, str | os.PathLike):
+        return data
     from ..data.imports import are_logs, read_logs  # the readers of tables are not needed for runs that are there
     from ..data.load import read
     from ..data.shipped import located
 
-    if not isinstance(data, str | os.PathLike):
-        return data
     return read_logs(data, pattern=pattern) if are_logs(data) else read(located(data)[0])
 
 
 def table_of(data: Any) -> pd.DataFrame:
-    """The table of runs of an experiment, or the table that is given."""
+    """The table of runs of an experiment or its folder, or the table that is given."""
+    data = read_data(data)
     runs: pd.DataFrame = getattr(data, "runs", data)
     return runs
+
+
+def is_details(data: Any) -> bool:
+    """Whether this is a table of details: of intervals or percentiles, with a row for each of several of a run."""
+    import pandas as pd
+
+    return isinstance(data, pd.DataFrame) and "status" not in data and bool({"percentile", "start_s"} & set(data))
 
 
 def status_counts(data: Any) -> tuple[int, int, int]:

@@ -14,10 +14,9 @@ from ..experiment.model import Contrast
 from ..metrics import format_value
 from ..metrics import metric as metric_of
 from ..stats.result import size_words, unit_of
+from .runs import table_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..stats import Comparison
 
 MIME = "application/vnd.netperf+json"
@@ -108,12 +107,12 @@ def advice(comparison: Comparison, recommendation: str = "") -> str:
         return (
             f"Measure about {more} more {comparison.unit}{'s' if more != 1 else ''}, or leave the question open."
             if more
-            else ("More rounds of this kind will not settle it; look at the scatter.")
+            else f"{comparison.reason[:1].upper()}{comparison.reason[1:]}."
         )
     return f"{recommendation}." if recommendation else ""
 
 
-def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None = None) -> list[Contrast]:
+def contrasts(data: Any, about: str | None = None, metric: str | None = None) -> list[Contrast]:
     """The contrasts that the experiment declares, optionally only those of `metric` or whose sides differ in `about`.
 
     Raises UsageError if the table has no such factor.
@@ -123,6 +122,7 @@ def contrasts(runs: pd.DataFrame, about: str | None = None, metric: str | None =
     >>> len(npl.questions.contrasts(exp.runs, metric="throughput_bps"))
     5
     """
+    runs = table_of(data)
     if about is not None and about not in runs:
         raise UsageError(f"the table of runs has no factor {about!r}")
     declared = attached(runs).declared.get("contrasts") or ()

@@ -16,10 +16,10 @@ from ..metrics import metric as metric_of
 from ..questions.compare import compare, compare_declared
 from ..questions.details import beside, levels_words
 from ..questions.lead import joined
-from ..questions.observe import Data, Observations, describe, levels, observe
+from ..questions.observe import Data, Observations, Observed, describe, levels, observe
 from ..questions.pairs import ends_of, pairs_words
 from ..questions.published_figures import published_beside
-from ..questions.runs import HOSTS, read_data, table_of
+from ..questions.runs import HOSTS, read_data
 from ..questions.tables import Table
 from ..questions.words import Headline, Words, contrasts, factor_of, headline
 from ..stats import Family
@@ -236,7 +236,7 @@ def ask(
     if by == "pairs":
         by = ends_of(source, metric)
     obs = observe(source, metric, by, where=where, pool=pool)
-    runs = table_of(source)
+    runs = Observed.of(source).runs
     declared = [] if baseline is not None else _declared(obs, runs, where or {})
     if declared:
         return Answer(obs, compare_declared(source, contrasts=declared, margin=margin), tuple(declared), runs)
@@ -281,7 +281,7 @@ def _against(obs: Observations, baseline: Any, margin: float | None) -> Family:
 def _first(source: Any, by: str | Sequence[str], where: Mapping[str, Any] | None, pool: str | Sequence[str]) -> str:
     """The first headline metric that the question has an answer for."""
     problem: UsageError | None = None
-    runs = table_of(source)
+    runs = Observed.of(source).runs
     for metric in PAGES:
         if metric in runs and runs[metric].notna().any():
             try:

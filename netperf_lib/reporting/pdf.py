@@ -46,7 +46,6 @@ def source(
     base: str | None = None,
     code: bool = False,
     contents: bool = True,
-    beside: str = "",
 ) -> tuple[str, dict[str, bytes]]:
     """Typst source of an executed notebook, which is left as it is, and the files that the source reads.
 
@@ -58,10 +57,8 @@ def source(
         Folder of the pictures that the notebook refers to.
     code, contents : bool
         Show the code too; show the contents after the first page.
-    beside : str
-        Folder in which the source finds its files, with a slash at its end.
     """
-    return _Page(copy.deepcopy(nb), name=name, base=base, code=code, contents=contents).render(beside)
+    return _Page(copy.deepcopy(nb), name=name, base=base, code=code, contents=contents).render()
 
 
 def typeset(nb: Any, *, standards: Sequence[Any] = ("ua-1",), **options: Any) -> bytes:
@@ -157,8 +154,8 @@ class _Page:
 
     # -- the document -------------------------------------------------------------------------------------------------
 
-    def render(self, beside: str = "") -> tuple[str, dict[str, bytes]]:
-        """Source, and the files that it reads from the folder `beside`."""
+    def render(self) -> tuple[str, dict[str, bytes]]:
+        """Source, and the files that it reads."""
         self._title()
         words = self._markdown()
         body, provenance = [], []
@@ -188,9 +185,9 @@ class _Page:
                     key = (index, id(output))
                     body.append(words[key] if key in words else self._output(output))
         body += [self.call("provenance", self._parameters(p)) for p in provenance]
-        head = [f'#import "{beside}report.typ" as r', f'#import "{beside}report.typ": horizontalrule']
-        head += [f'#let d = json("{beside}data.json")', "#show: r.report.with(d.meta)"]
-        head += [f'#let local-image(src, alt) = box(image("{beside}" + d.images.at(src), alt: alt))']
+        head = ['#import "report.typ" as r', '#import "report.typ": horizontalrule']
+        head += ['#let d = json("data.json")', "#show: r.report.with(d.meta)"]
+        head += ["#let local-image(src, alt) = box(image(d.images.at(src), alt: alt))"]
         if self.cover:
             head.append("#r.cover(d.cover)")
         elif self.name:
@@ -204,7 +201,7 @@ class _Page:
             data["meta"] |= further
             text = json.dumps(data, ensure_ascii=False, indent=1)
         files = self.files | {"data.json": text.encode(), "report.typ": (TEMPLATE / "report.typ").read_bytes()}
-        return source, {beside + name: data for name, data in files.items()}
+        return source, files
 
     def _title(self) -> None:
         """Take the first heading as the title; the cover or the title line shows it."""

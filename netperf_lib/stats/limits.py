@@ -194,14 +194,16 @@ def waiting(e: Evidence) -> tuple[float, float] | None:
     return rise, min(rise, 8e6 * e.queue_bytes / e.bps)
 
 
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 def _figure(e: Evidence, cause: str) -> str:
     """How far a cause is, in a few words."""
     if cause == "link":
-        return (
-            f"{100 * e.bps / e.cap_bps:.0f} % of the advertised {format_value(e.cap_bps, 'bps')}" if e.cap_bps else ""
-        )
+        return f"{_percent(e.bps / e.cap_bps)} of the advertised {format_value(e.cap_bps, 'bps')}" if e.cap_bps else ""
     if cause == "loss":
-        return f"{e.sent_again_share or 0:.2%} sent again"
+        return f"{100 * (e.sent_again_share or 0):.2f} % sent again"
     if KINDS.get(cause) == "window":
         largest = {"receive window": e.receive_max_bytes, "send buffer": e.send_max_bytes}
         both = [size for size in largest.values() if size]
@@ -240,11 +242,11 @@ def _declared(e: Evidence) -> Limit | None:
         idle = max(map(_load, (e.sender, e.receiver))) < 0.8
         held = max(e.receive_window_share or 0, e.send_buffer_share or 0)
         if share >= OF_RATE or (share >= 0.9 and e.application_share >= HELD and held < SOME and idle):
-            return Limit(causes=("rate",), share=share, reason=f"{share:.0%} of the rate that the test asked for")
+            return Limit(causes=("rate",), share=share, reason=f"{_percent(share)} of the rate that the test asked for")
     if e.cap_bps and e.bps >= OF_CAP * e.cap_bps:
         share = e.bps / e.cap_bps
         return Limit(
-            causes=("link",), share=share, reason=f"{share:.0%} of {format_value(e.cap_bps, 'bps')} advertised"
+            causes=("link",), share=share, reason=f"{_percent(share)} of {format_value(e.cap_bps, 'bps')} advertised"
         )
     return None
 
@@ -257,18 +259,18 @@ def _processor(e: Evidence) -> Limit | None:
     """A process that is always on a processor or waiting for one, or data that nobody reads."""
     for cause, process in (("receiver's CPU", e.receiver), ("sender's CPU", e.sender)):
         if process and sum(process) >= FULL_CORE and process[0] >= ON_CORE:
-            text = f"{cause.split(chr(39))[0]}'s process {process[0]:.0%} of the time on a processor"
-            text += f", {process[1]:.0%} waiting for one" if process[1] >= 0.01 else ""
+            text = f"{cause.split(chr(39))[0]}'s process {_percent(process[0])} of the time on a processor"
+            text += f", {_percent(process[1])} waiting for one" if process[1] >= 0.01 else ""
             return Limit(causes=(cause,), share=min(1.0, sum(process)), reason=text)
     if e.receiver_core and e.receiver_core[0] >= 0.97 and e.receiver_core[1] >= 0.6:
-        text = f"a core of the receiver {e.receiver_core[0]:.0%} busy, {e.receiver_core[1]:.0%} in soft interrupts"
+        busy, soft = map(_percent, e.receiver_core)
+        text = f"a core of the receiver {busy} busy, {soft} in soft interrupts"
         return Limit(causes=("receiver's CPU",), share=e.receiver_core[0], reason=text)
     unread, window = e.unread_bytes or 0, e.window_bytes or 0
     if (e.receive_window_share or 0) >= HELD and unread * e.streams >= 0.3 * window and unread > 60_000:
         load = _load(e.receiver)
-        text = (
-            f"{format_value(unread, 'bytes')} wait for the receiving program, {load:.0%} on or waiting for a processor"
-        )
+        text = f"{format_value(unread, 'bytes')} wait for the receiving program, "
+        text += f"{_percent(load)} on or waiting for a processor"
         return Limit(causes=("receiver's CPU",) if load >= 0.85 else (), share=load, reason=text)
     return None
 
@@ -291,9 +293,8 @@ def _window(e: Evidence) -> Limit | None:
     receive, send = e.receive_window_share or 0.0, e.send_buffer_share or 0.0
     path = f"round-trip time {format_value(e.rtt_us, 'us')}, {format_value(e.rtt_min_us, 'us')} when idle"
     if receive >= HELD or (receive >= SOME and _filled(e) >= 0.8):
-        text = (
-            f"{receive:.0%} of the time limited by a receive window of {format_value(e.window_bytes, 'bytes')}; {path}"
-        )
+        window = format_value(e.window_bytes, "bytes")
+        text = f"{_percent(receive)} of the time limited by a receive window of {window}; {path}"
         if standing:
             return Limit(causes=("link", "receive window"), reason=text)
         alone = clear or queue < 0.12 * (e.rtt_min_us or 0)
@@ -301,7 +302,7 @@ def _window(e: Evidence) -> Limit | None:
     idle = max(map(_load, (e.sender, e.receiver))) < 0.8
     pauses = e.application_share >= 0.6 and e.unsent_none_share >= 0.5 and idle
     if send >= HELD or (send >= SOME and pauses):
-        text = f"{send:.0%} of the time limited by the send buffer; {path}"
+        text = f"{_percent(send)} of the time limited by the send buffer; {path}"
         if standing and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
             return Limit(causes=("link", "send buffer"), reason=text)
         return Limit(causes=("send buffer",), share=send, reason=text)
@@ -310,16 +311,20 @@ def _window(e: Evidence) -> Limit | None:
     lossless = (e.sent_again_share or 0) < LOST
     if e.application_share >= 0.6 and idle and clear and lossless and FULL_BUFFER[0] <= flight <= FULL_BUFFER[1]:
         size = format_value(e.send_max_bytes, "bytes")
-        text = f"{flight:.0%} of the send buffer of {size} in flight; {path}"
+        text = f"{_percent(flight)} of the send buffer of {size} in flight; {path}"
         return Limit(causes=("send buffer",), share=min(1.0, flight), reason=text)
     if pauses and standing and e.busy_share >= 0.95 and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
         return Limit(causes=("link",), reason=f"a queue stands although all data are sent at once; {path}")
     if pauses or e.busy_share < 0.9:
         share = max(e.unsent_none_share, 1 - e.busy_share)
-        text = f"nothing was left to send {share:.0%} of the time, though neither a window nor a processor is full"
+        text = (
+            f"nothing was left to send {_percent(share)} of the time, though neither a window nor a processor is full"
+        )
         return Limit(reason=text)
     if max(receive, send) >= SOME:
-        return Limit(reason=f"{receive:.0%} of the time limited by the receive window, {send:.0%} by the send buffer")
+        return Limit(
+            reason=f"{_percent(receive)} of the time limited by the receive window, {_percent(send)} by the send buffer"
+        )
     return None
 
 
@@ -327,14 +332,16 @@ def _path(e: Evidence) -> Limit:
     """A queue on the path, or loss without one."""
     queue, standing, clear = _queue(e)
     again, base = e.sent_again_share or 0.0, e.rtt_min_us or 0.0
-    text = f"a queue of {format_value(queue, 'us')} on {format_value(base, 'us')}, {again:.2%} sent again"
+    text = f"a queue of {format_value(queue, 'us')} on {format_value(base, 'us')}, {100 * again:.2f} % sent again"
     if standing or (queue >= max(0.8 * QUEUE_US, 0.1 * base) and again < 1e-3):
         return Limit(causes=("link",), reason=text)
     if e.bbr_bps and 0.85 <= e.bps / e.bbr_bps <= 1.1 and _filled(e) < 0.7:
         return Limit(causes=("link",), reason=f"BBR measures {format_value(e.bbr_bps, 'bps')} on the path")
     if again >= LOST and (e.sent_again_count or 0) >= 3 and (clear or again >= LOST_IN_QUEUE):
         return Limit(
-            causes=("loss",), share=again, reason=f"{again:.2%} sent again, no queue: loss, or a cap without one"
+            causes=("loss",),
+            share=again,
+            reason=f"{100 * again:.2f} % sent again, no queue: loss, or a cap without one",
         )
     return Limit(reason=text)
 
@@ -344,7 +351,7 @@ def _from_log(e: Evidence) -> Limit:
     for cause, process in (("receiver's CPU", e.receiver), ("sender's CPU", e.sender)):
         if process and process[0] >= FULL_CORE:
             return Limit(
-                causes=(cause,), share=min(1.0, process[0]), reason=f"{process[0]:.0%} of a core, says the log"
+                causes=(cause,), share=min(1.0, process[0]), reason=f"{_percent(process[0])} of a core, says the log"
             )
     if not e.rtt_min_us:
         return Limit(reason="the log alone does not tell: the round-trip time of the idle path is not known")
@@ -357,11 +364,11 @@ def _from_log(e: Evidence) -> Limit:
         return Limit(causes=("receive window",), share=min(1.0, flight / window), reason=text)
     sizes = [size for size in (e.receive_max_bytes, e.send_max_bytes) if size]
     if len(sizes) == 2 and 0.5 <= flight / min(sizes) <= 0.9 and queue < 0.1 and again < 1e-4:
-        of = f"{text}, {flight / min(sizes):.0%} of the buffer of {format_value(min(sizes), 'bytes')}"
+        of = f"{text}, {_percent(flight / min(sizes))} of the buffer of {format_value(min(sizes), 'bytes')}"
         return Limit(causes=("window",), share=flight / min(sizes), reason=of)
     if congestion and 0.75 <= flight / congestion <= 1.25 and not math.isnan(queue):
         if queue >= 0.25:
             return Limit(causes=("link",), reason=f"{text}, {format_value(e.rtt_min_us, 'us')} when idle: a queue")
         if again >= 1e-3 and queue < 0.1:
-            return Limit(causes=("loss",), share=again, reason=f"{text}, {again:.2%} sent again, no queue")
+            return Limit(causes=("loss",), share=again, reason=f"{text}, {100 * again:.2f} % sent again, no queue")
     return Limit(reason=text)

@@ -46,8 +46,8 @@ WORST = 12.0
 """Log ratio of a failed run: farther than any measured one."""
 TINY = 1e-300
 """Stands for zero where logs are taken."""
-ZERO = 100.0
-"""Log ratio of a value to zero: what is zero is judged by its rank, below all else."""
+ZERO, RANKED = 100.0, 25.0
+"""Log ratio of a value to zero, which is judged by its rank, below all else; and from where on it is no size."""
 PLACINGS = 22
 """Placings needed without a far one: if one in ten lands elsewhere, that is then missed in a tenth of the cases."""
 FAR_PLACING = math.log(1.25)
@@ -455,7 +455,7 @@ def _comparison(
 
 def _ratio(log: float) -> float:
     """The ratio; zero and infinity for a value that is compared with zero."""
-    return 0.0 if log <= -ZERO else math.inf if log >= ZERO else math.exp(log)
+    return 0.0 if log <= -RANKED else math.inf if log >= RANKED else math.exp(log)
 
 
 def _verdict(
@@ -484,7 +484,11 @@ def _verdict(
         certain = decision.low > 0 or decision.high < 0
         return Verdict.EQUIVALENT, "a difference is certain, and smaller than the margin" if certain else "", 0
     if code == OPEN:
-        more = more_rounds(n, estimate.middle, (decision.high - decision.low) / 2, s.edge)
+        half = (decision.high - decision.low) / 2
+        if RANKED <= half < math.inf:
+            reason = f"values of zero are judged by their rank: how many more {unit}s would settle it is not known"
+            return Verdict.INCONCLUSIVE, reason, 0
+        more = more_rounds(n, estimate.middle, half, s.edge)
         many = more > 300
         units = unit if more == 1 else f"{unit}s"
         reason = f"about {float(f'{more:.1e}') if many else more:,.0f} more {units}{side} would settle it"

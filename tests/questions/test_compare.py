@@ -194,7 +194,7 @@ def test_a_factor_gives_each_of_its_levels_a_panel(exp: npl.Results, name: str) 
     assert panels[0].figure.get_supxlabel()
 
 
-@pytest.mark.parametrize("part", ["fleet", "hosts", "plots", "questions", "stats", "workshop"])
+@pytest.mark.parametrize("part", ["hosts", "plots", "questions", "stats", "workshop"])
 def test_a_module_lists_its_public_names_and_nothing_else(part: str) -> None:
     module = getattr(npl, part)
     names = dir(module)

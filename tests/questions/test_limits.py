@@ -95,7 +95,7 @@ def test_the_page_shows_what_the_sender_waited_for_and_the_roofs() -> None:
     assert held.times == pytest.approx({"receive window": 0.9, "send buffer": 0.0, "program": 0.0, "path": 0.1})
     assert (paced.limit.cause, paced.times["program"]) == ("rate", pytest.approx(0.9))
     assert held.roofs["link"] == 8e9
-    assert "receive window 90%" in repr(npl.plots.waits([held, paced]))
+    assert "receive window 90 %" in repr(npl.plots.waits([held, paced]))
     assert "link 8 Gbit/s" in repr(npl.plots.roofs([held, paced]))
     assert [page.key for page in npl.questions.pages(table(*[row()] * 3)) if page.notebook == "08-limits"]
 

@@ -6,24 +6,20 @@ import base64
 import datetime as dt
 import re
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pandas as pd
 import pypdf
 import pytest
-import typst
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from netperf_lib.errors import ReportError
 from netperf_lib.questions.tables import Table
 from netperf_lib.questions.words import Words
-from netperf_lib.reporting import TypstExporter, TypstPDFExporter, blocks, fonts, tables
-from netperf_lib.reporting.pdf import _compile, printed
+from netperf_lib.reporting import blocks, fonts, tables
+from netperf_lib.reporting.pdf import _compile, printed, source, typeset
 
 LONG = pd.DataFrame(
     {
@@ -80,8 +76,7 @@ def book(*cells: Any) -> Any:
 
 
 def pdf_of(nb: Any, **options: Any) -> bytes:
-    made, _ = TypstPDFExporter(**options).from_notebook_node(nb, {"metadata": {"name": "stress"}})
-    return bytes(made)
+    return typeset(nb, name="stress", **options)
 
 
 def text_of(pdf: bytes, tmp_path: Path) -> str:
@@ -217,16 +212,9 @@ def test_markdown_that_swallows_a_mark_is_read_alone(tmp_path: Path) -> None:
 def test_attached_pictures_are_kept() -> None:
     cell: Any = new_markdown_cell("# T\n\n![two pixels](attachment:a.png)")
     cell["attachments"] = {"a.png": {"image/png": png()}}
-    source, resources = TypstExporter().from_notebook_node(book(cell), {"metadata": {"name": "x"}})
-    assert "local-image" in source
-    assert any(name.endswith(".png") for name in resources["outputs"])
-
-
-def test_the_exporters_are_known_to_nbconvert() -> None:
-    from nbconvert.exporters import get_exporter
-
-    assert get_exporter("netperf_pdf") is TypstPDFExporter
-    assert get_exporter("netperf_typst").export_from_notebook
+    text, files = source(book(cell))
+    assert "local-image" in text
+    assert any(name.endswith(".png") for name in files)
 
 
 def test_a_table_that_fits_has_one_part_and_a_wide_one_keeps_its_first_column() -> None:
@@ -265,14 +253,4 @@ def test_headings_that_skip_levels_are_raised(tmp_path: Path) -> None:
     )
     pdf = pdf_of(nb)
     assert b"pdfuaid" in pdf or "Deeper" in text_of(pdf, tmp_path)
-    source, _ = TypstExporter().from_notebook_node(nb, {"metadata": {"name": "x"}})
-    assert re.findall(r"(?m)^=+ .*", source) == ["= Deep", "= no heading", "== Deeper"]
-
-
-def test_jupyter_nbconvert_writes_source_that_typst_compiles(tmp_path: Path) -> None:
-    cells = [new_markdown_cell("# Mine"), new_code_cell("print(7001)")]
-    nbformat.write(new_notebook(cells=cells), tmp_path / "mine.ipynb")
-    words = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "netperf_typst", "mine.ipynb"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert typst.compile(str(tmp_path / "mine.typ"), root=str(tmp_path)).startswith(b"%PDF")
+    assert re.findall(r"(?m)^=+ .*", source(nb)[0]) == ["= Deep", "= no heading", "== Deeper"]

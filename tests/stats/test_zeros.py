@@ -79,3 +79,10 @@ def test_the_level_of_deployments_without_loss_counts_deployments() -> None:
 
 def test_what_is_below_zero_has_no_ratio() -> None:
     assert "2 values below zero" in stats.compare_samples([-1.0, -1, 2, 3, 4, 5], [1.0] * 6).reason
+
+
+def test_where_zeros_are_ranked_no_number_of_rounds_is_promised_and_no_size_is_said() -> None:
+    c = stats.compare_samples([0.0] * 8 + [0.1] * 4, [0.0] * 12, better="lower", quantity="loss")
+    assert (c.verdict, c.ratio, c.high, c.more_rounds) == ("inconclusive", np.inf, np.inf, 0)
+    assert "between the same and without bound" in c.words
+    assert "how many more rounds would settle it is not known" in c.words
