@@ -212,9 +212,9 @@ def read(location: Location) -> Results | Fleet:
 
 
 def _noticed(frame: pd.DataFrame, notice: str | None) -> pd.DataFrame:
-    """Put a notice before the one that belongs to the data."""
+    """Put a notice behind the one that belongs to the data, whose beginning stands in every figure."""
     if notice:
-        attach(frame, notice=" ".join(filter(None, (notice, attached(frame).notice))))
+        attach(frame, notice=" ".join(filter(None, (attached(frame).notice, notice))))
     return frame
 
 

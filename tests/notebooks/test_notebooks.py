@@ -532,9 +532,14 @@ NEXT = {
 def test_what_to_try_next_works_as_typed(name: str, recorded: Path) -> None:
     lines = re.findall(r"(?m)^npl\..*$", NEXT[name])
     assert len(lines) == 3
-    exp = npl.read(npl.recorded().parent / "paths" if name == "05-paths" else recorded)
+    other = {"05-paths": "paths", "09-datagrams": "datagrams", "before-after": "after", "pairs": "zones", "time": "day"}
+    exp = npl.read(npl.recorded().parent / other[name] if name in other else recorded)
     for line in lines:
-        assert eval(line, {"npl": npl, "exp": exp}) is not None
+        assert eval(line, {"npl": npl, "exp": exp, "experiment": exp.path}) is not None
+
+
+def test_every_notebook_but_the_explorer_says_what_to_try_next() -> None:
+    assert set(NEXT) == set(notebooks()) - {"explore"}
 
 
 @pytest.mark.parametrize("place", committed(), ids=lambda p: p.stem)

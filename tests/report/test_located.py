@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 import netperf_lib as npl
+from netperf_lib.data import load
 from netperf_lib.data.shipped import located
 from netperf_lib.errors import StoreError
 
@@ -52,6 +53,11 @@ def test_a_notebook_executed_from_any_folder_falls_back_to_the_recorded_experime
         pytest.skip("this checkout has measured its own")
     shown = executed(python, REPO / "notebooks" / "summary.ipynb", tmp_path, cwd=tmp_path)
     assert "shows the recorded experiment" in shown
+
+
+def test_a_figure_begins_with_what_the_data_are_and_not_where_they_were_found() -> None:
+    runs = load._noticed(npl.load(npl.recorded()), "There is no results/lab yet, so this page shows another.")
+    assert npl.plots.rounds(runs, "latency_oneway_us").figure.get_supxlabel().startswith("Emulated hosts")
 
 
 def test_a_notebook_that_names_another_experiment_never_gets_the_recorded_one(python: str, tmp_path: Path) -> None:
