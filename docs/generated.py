@@ -242,6 +242,8 @@ def azure_failures() -> str:
     shown = {name: ", ".join(sources.get(name, ["–"])) for name in KINDS}
     rows = [(f"`{name}`", f"`{kind.deed}`", kind.remedy, shown[name]) for name, kind in KINDS.items()]
     exceptions = ", ".join(f"`{code}`: `{deed}`" for code, deed in EXCEPTIONS.items())
+    refusals = [line.split("\t") for line in (tests / "refusals.tsv").read_text("utf-8").splitlines()[1:]]
+    others = sorted({(code, deed, page) for code, deed, _, page in refusals if code != "az"})
     return (
         "# What Azure refuses\n\nEvery failure of `az` and of a deployment has a kind, read from Azure's code or, "
         "where the code says nothing, from its sentence. The kind determines what is done.\n\n"
@@ -251,7 +253,8 @@ def azure_failures() -> str:
         + f"\nCodes with a deed of their own: {exceptions}.\n\nThe recorded answers stand in "
         "`tests/azure/recordings.jsonl`, each with its source: recordings of the tests of Azure/azure-cli and its "
         "extensions (MIT). A test serves each of them to the real `az`. A link is to a public page that "
-        "shows the code.\n"
+        "shows the code.\n\n## What others were refused\n\nA test reads each of these as az prints it.\n\n"
+        + _table(("code", "deed", "shown by"), ((f"`{code}`", f"`{deed}`", f"<{page}>") for code, deed, page in others))
     )
 
 

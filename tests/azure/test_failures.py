@@ -135,6 +135,7 @@ def test_what_azure_has_answered_is_read_as_what_it_means(seen: dict[str, str]) 
         ("StandardSkuPublicIPAddressesMustBeStatic", "must have AllocationMethod set to Static", "usage"),
         (" UnauthorizedForMicrosoftPeering", "not authorized", "authorization"),
         ("429", "slow down", "throttled"),
+        ("ThisIsNotAllowed", "It is not allowed. Please retry later.", "unavailable"),
     ],
 )
 def test_a_vague_code_is_read_by_its_sentence(code: str, message: str, kind: str) -> None:

@@ -13,7 +13,6 @@ import re
 import tomllib
 from collections.abc import Iterator
 from importlib import resources
-from itertools import chain
 from typing import Any, NamedTuple
 
 from ...errors import AzureError
@@ -34,7 +33,7 @@ class Kind(NamedTuple):
 _TABLE: dict[str, Any] = tomllib.loads(resources.files(__package__).joinpath("failures.toml").read_text("utf-8"))
 DEEDS: dict[str, str] = _TABLE["deeds"]
 """What is done about a failure."""
-KINDS = {
+KINDS: dict[str, Kind] = {
     name: Kind(**row | {column: "|".join(row.get(column, ())) for column in ("codes", "sentences")})
     for name, row in _TABLE["kinds"].items()
 }
@@ -81,10 +80,12 @@ def kind_of(code: str, message: str = "") -> str:
     def says(kind: Kind) -> bool:
         return bool(kind.sentences and re.search(kind.sentences, message, re.IGNORECASE | re.DOTALL))
 
-    by_code = (n for n, kind in KINDS.items() if code not in WRAPPERS and re.fullmatch(kind.codes, code))
-    by_sentence = (n for n, kind in KINDS.items() if says(kind))
-    ways = (by_sentence, by_code) if code in VAGUE else (by_code, by_sentence)
-    return next(chain(*ways), "other")
+    by_code = [n for n, kind in KINDS.items() if code not in WRAPPERS and re.fullmatch(kind.codes, code)]
+    by_sentence = [n for n, kind in KINDS.items() if says(kind)]
+    first = [*(by_sentence + by_code if code in VAGUE else by_code + by_sentence), "other"][:1]
+    # what sounds like a mistake by the code's name may pass by its sentence
+    passing = [n for n in by_sentence if KINDS[n].deed == "retry"] if first == ["usage"] else []
+    return (passing or first)[0]
 
 
 def error_of(what: str, error: Any) -> AzError:
