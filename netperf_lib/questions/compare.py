@@ -159,7 +159,6 @@ def compare_declared(
     contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
     where: Mapping[str, Any] | None = None,
     alpha: float | None = None,
-    paired: bool = True,
     looked: bool | None = None,
 ) -> Family:
     """Judge contrasts of an experiment.
@@ -181,8 +180,6 @@ def compare_declared(
         Factors and levels that both sides share.
     alpha : float, optional
         Share of reports that may hold a false verdict; default: as the experiment declares, else 0.05.
-    paired : bool, default True
-        False for runs that were not measured in rounds; labelled "unblocked".
     looked : bool, optional
         True: rounds were added while looking at the results (the sequential design). Default: as the plan of the
         experiment says, else the column ``design``, else False.
@@ -231,7 +228,7 @@ def compare_declared(
         shown.append(c)
     design: Design | None = "sequential" if looked or experiment.get("design") == "sequential" else None
     exploratory = ({**c.model_dump(), "declared": False} for c in extra)
-    judged = judge(source, [*family.values(), *exploratory], alpha=alpha, design=design, paired=paired)
+    judged = judge(source, [*family.values(), *exploratory], alpha=alpha, design=design)
     position = {id(c): i for i, c in enumerate([*family.values(), *extra])}
     claims = about.failed_claims
     return replace(

@@ -55,7 +55,6 @@ def judge(
     alpha: float = ALPHA,
     design: Design | None = None,
     rounds: int | None = None,
-    paired: bool = True,
 ) -> Family:
     """Judge the declared contrasts of a report from its runs.
 
@@ -80,8 +79,6 @@ def judge(
     rounds : int, optional
         Rounds planned in each deployment: those not measured count as lost, and in a fixed design any further rounds
         are not used. Default: as the experiment declares, if `data` is an experiment or its folder.
-    paired : bool, default True
-        False: the runs were not measured in rounds; labelled "unblocked".
 
     Returns
     -------
@@ -102,7 +99,7 @@ def judge(
     pairs = [as_contrast(c) for c in contrasts]
     source, design, warnings = _used(Observed.of(data, rounds), design)
     every = _Every(source)
-    samples = [_declared(every, c, declared, paired) for c, declared in pairs]
+    samples = [_declared(every, c, declared) for c, declared in pairs]
     ok, failed, excluded = status_counts(source.runs)
     return judge_samples(
         samples, alpha=alpha, design=design, ok=ok, failed=failed, excluded=excluded, warnings=warnings
@@ -138,10 +135,7 @@ def judge_pairs(chosen: Sequence[Pair], alpha: float = ALPHA, *, declared: bool 
         a, b = of.side((p.a,)), of.side((p.b,))
         warnings = [] if MEASUREMENT in p.obs.by else _confounded(of, (a, b), {*p.obs.by}, differ)
         about = {"names": words["names"], "context": words["context"]}
-        paired = p.obs.blocked and MEASUREMENT not in p.obs.by
-        samples.append(
-            _sample(of, a, b, about, warnings, paired=paired, margin=p.margin, declared=declared, better=_better(of))
-        )
+        samples.append(_sample(of, a, b, about, warnings, margin=p.margin, declared=declared, better=_better(of)))
     states = [of.counts for of in blocks.values()]
     ok, failed = (sum(counts[i] for counts in states) for i in (0, 1))
     return replace(judge_samples(samples, alpha=alpha, ok=ok, failed=failed), declared=0)
@@ -344,7 +338,7 @@ class _Every:
 # -- from two sides to a sample ------------------------------------------------------------------------------------
 
 
-def _declared(every: _Every, c: Contrast, declared: bool, paired: bool) -> Sample:
+def _declared(every: _Every, c: Contrast, declared: bool) -> Sample:
     """What was observed for a declared contrast."""
     sides = [c.a] if c.b is None else [c.a, c.b]
     named = {**c.a, **(c.b or {})}
@@ -374,7 +368,7 @@ def _declared(every: _Every, c: Contrast, declared: bool, paired: bool) -> Sampl
     refusal = f"no run of {empty[0]} has a value of {c.metric}" if empty else _few_packets(of, both, names_of)
     about = {"names": names, "context": context, "question": c.question or ""}
     moved = b is not None and any(c.a.get(f) != (c.b or {}).get(f) for f in PLACES)
-    return _sample(of, a, b, about, warnings, paired=paired, refusal=refusal, moved=moved, better=_better(of), **more)
+    return _sample(of, a, b, about, warnings, refusal=refusal, moved=moved, better=_better(of), **more)
 
 
 def _better(of: Blocks) -> Any:
@@ -388,14 +382,13 @@ def _sample(
     about: Mapping[str, Any],
     warnings: Sequence[str],
     *,
-    paired: bool,
     moved: bool = False,
     **more: Any,
 ) -> Sample:
     """Both sides by block, as the statistics take them."""
     both = [a] if b is None else [a, b]
     hosts = dict.fromkeys(h for host in HOSTS for side in both for h in side.hosts.get(host, ()))
-    apart = b is not None and not (paired and bool((a.present & b.present).any()))
+    apart = b is not None and not bool((a.present & b.present).any())  # no common round: not paired
     used = (np.logical_or if apart else np.logical_and).reduce([side.expected for side in both])
     several = np.unique(of.experiment[used]).size > 1 and not of.two
     unit = (of.experiment if several else of.unit)[used]

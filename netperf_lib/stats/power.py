@@ -230,6 +230,13 @@ def until_decided(family: Family, *, rounds_left: int, width: float | None = Non
     width : float, optional
         A contrast is then settled if its interval reaches no farther than this share to either side of the ratio,
         whatever its verdict.
+
+    Examples
+    --------
+    >>> near, far = np.arange(50.0, 62), np.arange(90.0, 102)
+    >>> family = npl.stats.judge_samples([npl.stats.Sample(a=near, b=far, better="lower")], design="sequential")
+    >>> npl.stats.until_decided(family, rounds_left=3).words
+    'stop: 1 of 1 contrast settled'
     """
     groups: dict[str, list[int]] = {"settled": [], "futile": [], "open": []}
     more = 0

@@ -168,6 +168,12 @@ def tails(
     ------
     StatsError
         Sides of different length, or latencies that cannot be read.
+
+    Examples
+    --------
+    >>> near, far = ([np.full(1000, us + i) for i in range(8)] for us in (50.0, 100.0))
+    >>> [str(c.verdict) for c in npl.stats.tails(near, far)]
+    ['better', 'better']
     """
     levels = tuple(float(p) for p in percentiles)
     left, right = ([_points(run, levels) for run in side] for side in (a, b))

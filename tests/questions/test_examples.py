@@ -20,10 +20,9 @@ FUNCTIONS = {
     if inspect.isfunction(value := getattr(module, name))
 }
 WITHOUT = {
-    "netperf_lib": "bundle collect down import_logs ingest report run up",
+    "netperf_lib": "bundle collect down ingest report run up",
     "netperf_lib.hosts": "budget_reached cost deployed options release",
     "netperf_lib.reporting.workshop": "start",
-    "netperf_lib.stats": "tails until_decided",
 }
 """Functions whose example would need hosts, minutes or a table made for it: tests of their own run them."""
 
