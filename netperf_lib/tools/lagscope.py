@@ -104,12 +104,6 @@ def _statistics(run: Draft, text: str, *, command: bool, mixed: bool) -> None:
             raise Damaged(f"percentile {p:g} is {value:g}, outside of minimum and maximum: the log is damaged")
         if points and value < points[-1].latency_us:
             run.warnings.append(f"percentile {p:g} is below the one before it")
-        # at least this share is not below it, the rest not below the minimum; percentiles are cut to whole µs
-        share, top = p / 100 + 1 / n, value + 1
-        if not (1 - share) * value + share * least <= mean + 1 or mean > share * top + (1 - share) * most + 1:
-            raise Contradictory(
-                f"{CONTRADICTION}percentile {p:g} is {value:g}, impossible with this minimum, average and maximum"
-            )
         points.append(Percentile(p, value, n - 1 - int(p * (n + 1) / 100 - 1)))
     run.percentiles, run.basis = tuple(points), "rtt"
     named = {f"rtt_{POINTS[p.percentile]}_us": p.latency_us for p in points if p.percentile in POINTS}

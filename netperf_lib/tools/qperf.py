@@ -147,8 +147,7 @@ _KINDS = {
     **dict.fromkeys(("msg_size", "sock_buf_size", "bytes"), "size"),
 } | {"bw": "band", "msg_rate": "rate", "cpus_used": "share", "cost": "cost", "msgs": "count"}
 _ENDS = re.compile(r"^(?:loc_|rem_)?(?:send_|recv_)?")
-_ORDER = {"latency": 0, "bw": 0, "send_bw": 0, "recv_bw": 1, "msg_rate": 2, "send_cost": 4, "recv_cost": 5}
-_PARAMETER, _LATER = 3, 6
+_ORDER = "latency bw send_bw recv_bw msg_rate parameter send_cost recv_cost later".split()
 """qperf prints the result, then the parameters, and then the rest."""
 
 
@@ -192,7 +191,7 @@ def _fill(run: Draft, body: str, before: list[str], orphans: list[ParsedRun]) ->
             break
         if key in seen:
             raise Contradictory(f"two lines for {key!r}: {row.strip()!r} is the second")
-        now = _ORDER.get(key, _LATER if _ENDS.match(key)[0] else _PARAMETER)  # type: ignore[index] # it always matches
+        now = _ORDER.index(key if key in _ORDER else "parameter" if _ENDS.sub("", key) == key else "later")
         if now < rank:
             raise Contradictory(f"{_FOREIGN}: {row.strip()!r} is not where qperf prints it")
         rank = now

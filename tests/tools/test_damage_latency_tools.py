@@ -51,12 +51,6 @@ def test_any_prefix(log: Path, share: float) -> None:
     assert_nothing_new(read(data[: int(share * len(data))]), log)
 
 
-def test_a_damaged_rate_of_events_is_left_out() -> None:
-    log = FOLDER / "latte/vc-udp-rio-hist-10k.txt"
-    (run,) = read(content(log).replace(b"15482 ", b"15a82 "))
-    assert run.metrics == intact(log)[0].metrics
-
-
 @settings(max_examples=600, deadline=None)
 @given(st.sampled_from(SMALL), st.floats(0, 1, exclude_max=True), st.integers(0, 255))
 def test_any_flipped_byte(log: Path, share: float, byte: int) -> None:

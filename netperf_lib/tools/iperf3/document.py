@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from typing import Any
 
 import orjson
@@ -145,7 +144,7 @@ def from_events(text: str) -> tuple[dict[str, Any], str]:
     """Return the document made from the events of ``--json-stream``, one per line, and what is wrong with it."""
     doc: dict[str, Any] = {"start": {}, "intervals": []}
     cut = ""
-    kinds: Counter[str] = Counter()
+    kinds: set[str] = set()
     for line in text.splitlines():
         line = line[line.find("{") :] if "{" in line else ""
         if not re.match(r'\{\s*"event"', line):
@@ -156,7 +155,7 @@ def from_events(text: str) -> tuple[dict[str, Any], str]:
             doc["intervals"] += _rows(line)
             continue
         kind, data = event.get("event"), event.get("data")
-        kinds[str(kind)] += 1
+        kinds.add(str(kind))
         if event.keys() != {"event", "data"} or kind not in _EVENTS:
             cut = f"the stream is damaged in an event: {line[:40]!r}"
         if kind in ("start", "end"):
@@ -167,6 +166,6 @@ def from_events(text: str) -> tuple[dict[str, Any], str]:
             doc["error"] = data if isinstance(data, str) else json.dumps(data)
     if "end" not in doc and not cut and "error" not in doc:
         cut = "the stream has no event `end`: it was cut short"
-    elif kinds["end"] and not kinds["start"] and "error" not in doc:
+    elif "end" in kinds and "start" not in kinds and "error" not in doc:
         cut = "the stream has no event `start`: its head is missing"
     return doc, cut

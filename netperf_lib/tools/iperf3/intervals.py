@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ..parsed import Columns
@@ -115,11 +114,8 @@ class Intervals:
             "cwnd_bytes": table["snd_cwnd"],
         }
 
-    def path(self, senders: list[dict[str, Any]], *, linux: bool) -> dict[str, float]:
-        """Return the path metrics of the sender's kernel: round-trip times under load, congestion windows.
-
-        The `senders` in ``end`` must agree with the intervals; windows of `linux` are multiples of a segment.
-        """
+    def path(self, senders: list[dict[str, Any]]) -> dict[str, float]:
+        """Return the path metrics of the kernel of the `senders` in ``end``: round trips under load, windows."""
         sockets = [s.get("socket") for s in senders]
         metrics: dict[str, float] = {}
         if not self.count:
@@ -142,7 +138,7 @@ class Intervals:
             [self._table[key][p : len(every) : width] for p in places] for key in ("omitted", "rtt", "snd_cwnd")
         )
         self._round_trips(metrics, senders, rtts, omitted)
-        self._windows(metrics, senders, windows, omitted, linux=linux)
+        self._windows(metrics, senders, windows, omitted)
         return metrics
 
     def _round_trips(
@@ -175,8 +171,6 @@ class Intervals:
         senders: list[dict[str, Any]],
         windows: list[list[Any]],
         omitted: list[list[Any]],
-        *,
-        linux: bool,
     ) -> None:
         """Add up the streams' last and largest congestion windows, without the omitted seconds."""
         if all(column.count(None) == len(column) for column in windows):
@@ -187,12 +181,7 @@ class Intervals:
             complete = None not in column
             if complete and not max(column):
                 return
-            # Linux counts its window in segments, so all are multiples of one size, which is at least 88 bytes.
-            if (
-                not complete
-                or (largest_printed is not None and largest_printed != max(column))
-                or (linux and len(column) > 1 and math.gcd(*column) < 88)
-            ):
+            if not complete or largest_printed not in (None, max(column)):
                 self.warnings.append("the congestion windows contradict each other and are left out")
                 return
             counted = _counted(column, out)

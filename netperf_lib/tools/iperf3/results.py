@@ -163,7 +163,7 @@ def _metrics(
                 warnings.append(f"sum_sent{suffix} has no retransmits, but its streams have")
         # With --bidir the local kernel knows only the data sent from this end.
         if not word and not (both and serving):
-            metrics |= intervals.path(senders, linux=str(start.get("system_info")).startswith("Linux"))
+            metrics |= intervals.path(senders)
     if serving or "connecting_to" in start:
         _cpu(metrics, warnings, as_dict(end.get("cpu_utilization_percent")), serving="server" if serving else "client")
     elif "cpu_utilization_percent" in end:

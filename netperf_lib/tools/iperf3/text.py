@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..draft import Contradictory, Damaged, Draft, add_cpu_costs, added
+from ..draft import Contradictory, Damaged, Draft, add_cpu_costs
 from ..iperf_rows import BYTES, LOSS, Interval, Row, columns, consistent, counter, row
 from ..parsed import ParsedRun
 
@@ -338,10 +338,9 @@ def _metrics(log: _Log) -> dict[str, float]:
         count = log.details[sent.index].get("retransmits") if sent is not None else None
         if count is not None and log.serving and not log.bidir and direction == "forward":
             raise Contradictory("lines of two processes: a server that receives knows no retransmits")
-        if sent is not None and count is not None and _retransmits_fit(log, both["sender"], sent, direction, count):
+        if count is not None:
             metrics[f"retransmits{word}_count"] = count
         if loss is not None:
-            _check_sent(log, direction, sent, received)
             _loss(log, metrics, loss, both["receiver"] or both[""], word, sent)
         if not word and not gaps:
             _windows(log, metrics, direction)
@@ -411,41 +410,6 @@ def _check_bytes(log: _Log, direction: str, total: Row | None, other: Row | None
         log.warnings.append(error)
 
 
-def _check_sent(log: _Log, direction: str, sent: Row | None, received: Row | None) -> None:
-    """Compare received datagrams, and those of the intervals, with the sent ones."""
-    total, arrived = (counter(log.details[r.index].get("total", "-1")) if r else None for r in (sent, received))
-    if total and arrived and arrived > total + 1:
-        raise Damaged(f"{arrived} datagrams received, and {total} sent")
-    intervals = [i for i in log.intervals if i.direction == direction and not i.omitted]
-    rows = [i for i in intervals if i.stream == -1] or intervals
-    counted = added(log.details.get(i.row.index, {}).get("packets") for i in rows)
-    gaps = any(w.startswith("interval") for w in log.warnings)
-    if not total or not sent or counted is None or gaps:
-        return
-    covered = max(i.row.end_s for i in rows) - min(i.row.start_s for i in rows)
-    slack = 2 * len({i.stream for i in intervals}) + 0.01 * total
-    if abs(covered - sent.length_s) < 0.05 and abs(counted - total) > slack:
-        raise Damaged(f"{counted} datagrams sent in the intervals, and {total} in all")
-
-
-def _retransmits_fit(log: _Log, side: _Side | None, total: Row, direction: str, count: int) -> bool:
-    """Return whether a count of retransmits agrees with the intervals; `Damaged` if iperf3 cannot have printed it."""
-    streams = [log.details[r.index].get("retransmits") for r in side.streams.values()] if side else []
-    if side and side.streams and side.total is total and added(streams) != count:
-        raise Contradictory(f"the retransmits contradict those of the streams: {total.text.strip()!r}")
-    intervals = [i for i in log.intervals if i.direction == direction and not i.omitted and i.row.length_s > 0]
-    rows = [i for i in intervals if i.stream == -1] or intervals
-    each = [i.retransmits for i in rows]
-    if not log.serving and direction == "forward" and rows and None in each and not any(each):
-        raise Damaged(f"the result has retransmits, but its intervals have none: {total.text.strip()!r}")
-    covered = sum(i.row.length_s for i in rows)
-    counted = added(each)
-    if counted in (None, count) or abs(covered - total.length_s) >= 0.02 * len(rows) + 0.1:
-        return True
-    log.warnings.append(f"the result counts {count} retransmits, its intervals {counted}: they are left out")
-    return False
-
-
 def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, word: str, sent: Row | None) -> None:
     details = log.details[total.index]
     if "lost" not in details:
@@ -453,6 +417,9 @@ def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, 
     lost, packets = counter(details["lost"]), counter(details["total"])
     if not packets:
         return
+    count = counter(log.details[sent.index].get("total", "-1")) if sent is not None else None
+    if count and packets > count + 1:
+        raise Damaged(f"{packets} datagrams received, and {count} sent")
     each = [log.details[r.index] for r in side.streams.values()] if side else []
     if side and side.total is total and each:
         for key, value in (("lost", lost), ("total", packets)):
@@ -465,8 +432,7 @@ def _loss(log: _Log, metrics: dict[str, float], total: Row, side: _Side | None, 
     else:
         percent = float(details["percent"])
         # of several streams --bidir prints the share of what was sent
-        of = [packets, counter(log.details[sent.index].get("total", "-1")) if sent is not None else None]
-        shares = [100 * lost / n for n in of if n]
+        shares = [100 * lost / n for n in (packets, count) if n]
         if all(abs(share - percent) > max(0.05 * share, 1e-9) + 0.5 * (share >= 10) for share in shares):
             raise Contradictory(f"the loss contradicts itself: {total.text.strip()!r}")
         metrics[f"lost{word}_count"], metrics[f"lost{word}_ratio"] = lost, lost / packets

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 
 from ..alternatives import alternatives
-from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted
+from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted
 from ..parsed import ParsedRun, Percentile
-from .checks import beyond_of, contradiction, mebibytes, on_wire
 
 NAME = "sockperf"
 MARKS = ("sockperf", "vperf", "test was performed using the following parameters: ", "PORT = ", " observation")
@@ -174,7 +173,7 @@ def read(text: str) -> list[ParsedRun]:
     return runs
 
 
-def _run(text: str, line: int = 1) -> ParsedRun:
+def _run(text: str, line: int) -> ParsedRun:
     """Read the lines of one run without its packets."""
     return drafted(Draft(NAME, line), _fill, text)
 
@@ -194,7 +193,7 @@ def _fill(run: Draft, text: str) -> None:
         raise Contradictory("figures of two modes in one run: a line between them is damaged")
     if lost := _lost(lines, percentiles):
         raise Contradictory(f"lines are lost, or of another process: {lost}")
-    if wrong := contradiction(figures, percentiles, run.parameters, run.test):
+    if wrong := _contradiction(figures, percentiles):
         raise Contradictory(CONTRADICTION + wrong)
     metrics = _throughput(run, lines, figures) if throughput else _latencies(run, lines, figures, percentiles)
     if gone := [f"{metric} (a line is missing)" for key, metric in metrics.items() if key not in lines]:
@@ -230,19 +229,18 @@ def _lines(text: str) -> tuple[dict[str, tuple[str, ...]], dict[float, float], b
     return figures, percentiles, cut
 
 
-def _throughput(run: Draft, lines: Mapping[str, tuple[str, ...]], figures: Mapping[str, Figure]) -> dict[str, str]:
+def _throughput(run: Draft, lines: Mapping[str, tuple[str, ...]], figures: Mapping[str, float]) -> dict[str, str]:
     """Take the figures of throughput mode; return the lines that it prints, each with its metric."""
     if "sent" in lines and "bandwidth" in lines and "rate" not in lines:
         raise Contradictory("lines are lost, or of another process: the message rate")
     rate, bandwidth, size = figures.get("rate"), figures.get("bandwidth"), run.parameters.get("message_bytes")
-    sent, seconds = figures.get("sent"), figures.get("sent_s")
     run.metrics = {
-        "message_rate_per_s": rate.value if rate else None,
-        "throughput_sent_bps": bandwidth.value * 2**20 * 8 if bandwidth else None,
-        "messages_count": sent.value if sent else None,
-        "duration_measured_s": seconds.value if seconds else None,
+        "message_rate_per_s": rate,
+        "throughput_sent_bps": bandwidth * 2**20 * 8 if bandwidth else None,
+        "messages_count": figures.get("sent"),
+        "duration_measured_s": figures.get("sent_s"),
     }
-    if size and rate and bandwidth and on_wire(rate, int(size), bandwidth):
+    if size and rate and bandwidth and _counts_headers(rate, int(size), bandwidth):
         run.warnings.append("the bandwidth counts 28 bytes of IP and UDP header per packet")
     return {"sent": "messages_count", "rate": "message_rate_per_s", "bandwidth": "throughput_sent_bps"}
 
@@ -250,17 +248,16 @@ def _throughput(run: Draft, lines: Mapping[str, tuple[str, ...]], figures: Mappi
 def _latencies(
     run: Draft,
     lines: Mapping[str, tuple[str, ...]],
-    figures: Mapping[str, Figure],
+    figures: Mapping[str, float],
     percentiles: Mapping[float, float],
 ) -> dict[str, str]:
     """Take the figures of the other modes; return the lines that they print, each with its metric."""
     rtt = "rtt" in (*lines.get("average", ())[:1], lines.get("summary", ("",))[0].replace("Round trip", "rtt"))
     run.basis = "rtt" if rtt or run.parameters.get("full_rtt") else "latency_oneway"
-    value = {name: figure.value for name, figure in figures.items()}
-    n = value.get("observations")
-    run.metrics = _latency(value, percentiles, run.basis)
+    n = figures.get("observations")
+    run.metrics = _latency(figures, percentiles, run.basis)
     run.percentiles = tuple(
-        Percentile(p, v, None if n is None else beyond_of(p, n)) for p, v in sorted(percentiles.items())
+        Percentile(p, v, None if n is None else _beyond(p, n)) for p, v in sorted(percentiles.items())
     )
     metrics = {"valid": "duration_measured_s", "losses": "lost_count"}
     if _since_2_8(lines):  # these are printed for any number of observations
@@ -280,16 +277,16 @@ def _since_2_8(lines: Collection[str]) -> bool:
     return any(re.fullmatch(r"percentile \d+\.\d{3}", name) for name in lines)
 
 
-def _figures(lines: Mapping[str, tuple[str, ...]]) -> dict[str, Figure]:
+def _figures(lines: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
     """Return the figures of the lines by name."""
-    figures: dict[str, Figure] = {}
+    figures: dict[str, float] = {}
     for line, groups in lines.items():
         if line == "bandwidth":
-            figures["bandwidth"] = mebibytes(*groups[:2])
+            figures["bandwidth"] = _mebibytes(*groups[:2])
             continue
         names = _LINES.get(line, ("", ""))[1].split()
         pairs = zip(names, groups, strict=False)
-        figures |= {n: Figure.printed(g) for n, g in pairs if g is not None and n not in ("-", "rtt")}
+        figures |= {n: float(g) for n, g in pairs if g is not None and n not in ("-", "rtt")}
     return figures
 
 
@@ -325,13 +322,13 @@ def _parameters(text: str) -> tuple[dict[str, str | int | float | bool], str | N
     return parameters, _MODES.get(command[1], command[1]) if command else None
 
 
-def _latency_mode(figures: Mapping[str, Figure], parameters: Mapping[str, str | int | float | bool]) -> str | None:
+def _latency_mode(figures: Mapping[str, float], parameters: Mapping[str, str | int | float | bool]) -> str | None:
     """Tell ping-pong (each message waits for the previous answer) from under-load by the counts."""
     if int(parameters.get("reply_every", 1)) > 1:
         return "under-load"
     if "total_sent" not in figures or "dropped" not in figures:
         return None
-    waiting = figures["total_sent"].value - figures["total_received"].value - figures["dropped"].value
+    waiting = figures["total_sent"] - figures["total_received"] - figures["dropped"]
     return "ping-pong" if waiting <= max(1, int(parameters.get("burst", 1))) else "under-load"
 
 
@@ -362,3 +359,43 @@ def _latency(value: Mapping[str, float], percentiles: Mapping[float, float], bas
         **{name: value.get(key) for name, key in counts.items()},
         "duration_measured_s": value.get("valid_s") or None,
     }
+
+
+# --- do the figures agree? --------------------------------------------------------------------------------------------
+
+
+def _beyond(percentile: float, n: float) -> int:
+    """Return how many of `n` observations are beyond the one that sockperf prints (client.cpp, `printPercentiles`)."""
+    return int(n) - int(0.5 + round(percentile / 100, 7) * n)
+
+
+def _mebibytes(number: str, prefix: str) -> float:
+    """Return units of 2^20 per second from a number and the prefix of "Bps" or "bps"; `Damaged` if it is unknown."""
+    nine = len(number.partition(".")[2]) > 3  # --increase_output_precision of 3.7 says G where it means M
+    factor = {"M": 1.0, "G": 1.0 if nine else 1000.0}.get(prefix)
+    if factor is None:
+        raise Damaged(f"unknown unit {prefix + 'Bps'!r} of a bandwidth: {number} {prefix}Bps")
+    return float(number) * factor
+
+
+def _contradiction(v: Mapping[str, float], percentiles: Mapping[float, float]) -> str | None:
+    """Say which figures contradict each other; None if none do."""
+    if (n := v.get("observations")) is not None and v.get("valid_received", n) != n:
+        return f"{v['valid_received']:.0f} messages received in the valid duration, {n:.0f} observations"
+    points = [(0.0, v["min"])] if "min" in v else []
+    points += sorted(percentiles.items())
+    points += [(100.0, v["max"])] if "max" in v else []
+    for (p, low), (q, high) in pairwise(points):
+        if low > high:
+            return f"percentile {p:g} is {low:g}, percentile {q:g} is {high:g}"
+    if "mean" in v and {"min", "max"} <= v.keys() and not points[0][1] <= v["mean"] <= points[-1][1]:
+        return f"the average is {v['mean']:g}, and all latencies are {points[0][1]:g} to {points[-1][1]:g}"
+    if v.get("summary") != v.get("mean") and {"summary", "mean"} <= v.keys():
+        return f"the average is {v['mean']:g}, the summary says {v['summary']:g}"
+    return None
+
+
+def _counts_headers(rate: float, message: int, bandwidth: float) -> bool:
+    """Return whether the bandwidth counts IP and UDP headers, as in the first versions ("vperf")."""
+    with_headers = rate * (message + 28 * -(-message // 1472)) / 2**20
+    return abs(bandwidth - with_headers) < abs(bandwidth - rate * message / 2**20)
