@@ -546,7 +546,7 @@ def test_interrupted_at_any_command_down_leaves_nothing_and_up_goes_on(
     az: DirectAz, cloud: Cloud, tmp_path: Path, after: bool
 ) -> None:
     declared = experiment("a b ppg", "a c cross-region")
-    cloud.step_s = 1.5  # asked some times only while it is made: each is interrupted twice
+    cloud.step_s = 0.8  # asked some times only while it is made: each is interrupted twice
     az.interrupt_after = after
     for index in range(commands_of_up(az, cloud, tmp_path / "whole")):
         for then in ("down", "up"):

@@ -111,7 +111,7 @@ def nothing_is_left(cloud: Cloud, state: Path) -> None:
 def test_killed_at_every_step_of_up(
     az: DirectAz, cloud: Cloud, clock: Clock, tmp_path: Path, by: signal.Signals, after: bool
 ) -> None:
-    cloud.step_s = 1.5  # asked some times only while it is made: each is killed twice
+    cloud.step_s = 0.8  # asked some times only while it is made: each is killed twice
     at = 0
     while True:
         state = tmp_path / f"{at}"
