@@ -61,6 +61,7 @@ _KNOWN_TITLES = {*_TITLES, "Throughput Confidence Width (%)", "Confidence Iterat
     "Transport MSS bytes",
 }
 """With only these titles, a row that is longer than its titles can be trusted."""
+_PART_OF_A_TITLE = re.compile(r"Throughput|Latency|Percentile|Microseconds")
 _LATENCIES = {"rtt_us": "MEAN", "rtt_stdev_us": "STDDEV"} | {
     f"rtt_{key.lower()}_us": key for key in ("MIN", "P50", "P90", "P99", "MAX")
 }
@@ -224,6 +225,8 @@ def _separated(run: Draft, lines: list[str], *, cut: bool) -> dict[str, str]:
     surplus = len(values) - len(titles)
     if decimals or not 0 <= surplus <= 1 or (surplus and not set(titles) <= _KNOWN_TITLES):
         raise Damaged(f"{len(values)} values for {len(titles)} titles: {lines[row][:60]!r}")
+    if broken := [t for t in titles if t not in _KNOWN_TITLES and _PART_OF_A_TITLE.search(t)]:
+        run.warnings.append(f"unknown or damaged titles: {', '.join(map(repr, broken))}")
     if surplus:
         run.warnings.append(f"{len(values)} values for {len(titles)} titles: those without a title are left out")
     result = {_TITLES.get(t, t): v.strip() for t, v in zip(titles, values, strict=False)}

@@ -22,7 +22,12 @@ from netperf_lib.tools.parsed import ParsedRun
 from tests.tools.intact import content, intact, read
 
 FOLDER = Path(__file__).parents[1] / "logs"
-LOGS = sorted(p for t in ("iperf3", "iperf2") for p in (FOLDER / t).iterdir() if not p.name.endswith(".expected.json"))
+LOGS = sorted(
+    p
+    for t in ("iperf3", "iperf2")
+    for p in (FOLDER / t).iterdir()
+    if not p.name.endswith(".expected.json") and not p.name.startswith("forms-")
+)
 NUMERIC = frozenset(b"0123456789. -+eE\t\n")
 
 SAID_ONCE = {
