@@ -21,6 +21,7 @@ from ..experiment.factors import FACTORS
 from ..metrics import METRICS
 from ..tools import READERS
 from .files import sha256_of
+from .imports import is_address
 from .ingest import ingest
 from .layout import RECORD, RECORDS, RawFolder, Store, digest_of, packed_records
 from .load import load
@@ -83,7 +84,7 @@ class StandIns:
 
     def name(self, kind: str, text: Any, *, least: int = _LEAST) -> bool:
         """Give a name of this kind its stand-in, unless it is generic, short, or an address, which has its own."""
-        if not isinstance(text, str) or len(text) < least or text.casefold() in GENERIC or _is_address(text):
+        if not isinstance(text, str) or len(text) < least or text.casefold() in GENERIC or is_address(text):
             return False
         self._new(kind, text, lambda n: f"{kind}-{n}")
         self._names = None
@@ -101,7 +102,7 @@ class StandIns:
 
     def _replace_names(self, text: str) -> str:
         if self._names is None:
-            words = sorted((k for k in self.known if not _is_address(k)), key=len, reverse=True)
+            words = sorted((k for k in self.known if not is_address(k)), key=len, reverse=True)
             inside = {word.casefold() for word in self._hidden}
             forms = [re.escape(w) if w in inside else _HERE.format(re.escape(w)) for w in words]
             self._names = re.compile("|".join(forms) or r"(?!)", re.IGNORECASE)
@@ -144,14 +145,6 @@ def _coding(data: bytes) -> str:
         if data.startswith(mark):
             return coding
     return "utf-16-le" if data[1:40:2] == b"\0" * len(data[1:40:2]) and len(data) > 1 else "utf-8"
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def anonymous_copy(store: Store, root: Path, hidden: Iterable[str] = ()) -> tuple[Store, StandIns]:

@@ -353,15 +353,11 @@ class RemoteFolder:
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
-        with self._scratch() as scratch:
-            yield scratch / "new"
-            with store_errors(self.url):
-                self.fs.put_file(str(scratch / "new"), self.at(name))
-
-    @contextmanager
-    def _scratch(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
-            yield Path(scratch)
+            new = Path(scratch, "new")
+            yield new
+            with store_errors(self.url):
+                self.fs.put_file(str(new), self.at(name))
 
     def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
         if complete_with is not None:
@@ -390,8 +386,8 @@ class RemoteFolder:
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        with self._scratch() as scratch:
-            copy = scratch / _last({"name": name})
+        with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
+            copy = Path(scratch, _last({"name": name}))
             copy.mkdir()
             files = list(self.sizes(name))
             with store_errors(self.url):

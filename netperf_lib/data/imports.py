@@ -282,7 +282,7 @@ def _logged(
     addresses: dict[str, str] = {
         side: str(stated.pop(side))
         for side in ("client", "server")
-        if side in labelled and _is_address(stated.get(side)) and not _is_address(labelled[side])
+        if side in labelled and is_address(stated.get(side)) and not is_address(labelled[side])
     }
     for column in labelled.keys() & stated.keys():
         if not _agree(column, labelled[column], stated[column]):
@@ -296,7 +296,8 @@ def _logged(
     return _with_time(logged)
 
 
-def _is_address(value: Any) -> bool:
+def is_address(value: Any) -> bool:
+    """Whether a value is an address of version 4 or 6, with or without its zone."""
     try:
         ipaddress.ip_address(str(value).partition("%")[0])
     except ValueError:
@@ -534,7 +535,6 @@ def labels_template(files: Location | Iterable[Location]) -> str:
     Logs without a run are left out.
     """
     import csv
-    import io
 
     out = io.StringIO()
     columns = [FILE, RUN, "placement", "client", "server", "accelerated", "streams", "tcp_buffer_bytes", "round"]

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,6 @@ RATES = ("throughput_bps", "throughput_sent_bps")
 """Metrics of runs that something holds back."""
 DETAIL: tuple[TableName, ...] = ("samples", "percentiles", "intervals")
 _SUFFIX = ".parquet"
-_MOST_LOGS = 16
 _SHORT = 16
 """Digits of a digest in a footer, which does not compress well; column ``raw_sha256`` has all."""
 
@@ -392,20 +391,10 @@ def _read_run(raw: RawFolder, run_id: str) -> tuple[dict[str, Any], list[ParsedR
     return row, parsed, False
 
 
-_LOGS: dict[str, list[ParsedRun]] = {}
-"""The runs of the imported logs that were read last, by the digest of the log."""
-
-
-def _imported(place: Path, digest: str) -> list[ParsedRun]:
+@lru_cache(maxsize=16)
+def _imported(place: Path, _digest: str) -> list[ParsedRun]:
     """Read a log that several runs share once."""
-    if digest not in _LOGS:
-        runs = logs.parse_ends(place)
-        if len(runs) < 2:
-            return runs
-        if len(_LOGS) >= _MOST_LOGS:
-            del _LOGS[next(iter(_LOGS))]
-        _LOGS[digest] = runs
-    return _LOGS[digest]
+    return logs.parse_ends(place)
 
 
 def _refused(run_id: str, why: str) -> dict[str, Any]:

@@ -31,14 +31,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import orjson
 import yaml
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from ..errors import StoreError, visible
 from ..experiment.model import Contrast, Deployment, Experiment
@@ -72,6 +72,7 @@ _CLAIM = "collector.json"
 _RUN_ID = re.compile(r"[\w+=@,-][\w.+=@,-]{0,250}")
 _MOST_RECORDS = 1 << 28
 """Unpacked bytes of the records of an import: some 200,000 runs."""
+_DEPLOYMENTS = TypeAdapter(Deployment, config=ConfigDict(defer_build=True))
 _DEPLOYMENT = re.compile(r"deployment-(\d+)\.json")
 _AT_ONCE = 1000
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -410,7 +411,7 @@ class Store:
         for name in filter(_DEPLOYMENT.fullmatch, self.files.names("hosts")):
             deployments[int(_DEPLOYMENT.sub(r"\1", name))] = document = self._read_json(f"hosts/{name}") or {}
             with explained(f"{self.url}/hosts/{name}"):
-                _deployments().validate_python(document)
+                _DEPLOYMENTS.validate_python(document)
         return deployments
 
     def claims(self) -> list[dict[str, Any]]:
@@ -682,11 +683,6 @@ def _shown(document: Any) -> Any:
     return visible(document) if isinstance(document, str) else document
 
 
-@cache
-def _deployments() -> TypeAdapter[Deployment]:
-    return TypeAdapter(Deployment)
-
-
 def _made(place: Path) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     return place
@@ -728,21 +724,10 @@ def digest_of(frozen: Mapping[str, Any]) -> str:
 
 def new_record(**known: Any) -> dict[str, Any]:
     """Return a run.json with the known facts of a run; the rest is null or empty."""
-    return {
-        "attempt": 1,
-        "deployment_id": None,
-        "status": "ok",
-        "error": None,
-        "commands": {"client": [], "server": []},
-        "exit": {"client": None, "server": None},
-        "started_utc": None,
-        "ended_utc": None,
-        "tool_version": None,
-        "facts": {"client": {}, "server": {}},
-        "counters": {"client": {}, "server": {}},
-        "warnings": [],
-        "log": {"status": None, "error": None},
-    } | known
+    unknown = dict.fromkeys(("deployment_id", "error", "started_utc", "ended_utc", "tool_version"))
+    empty: dict[str, Any] = {name: {"client": {}, "server": {}} for name in ("facts", "counters")}
+    empty |= {"commands": {"client": [], "server": []}, "exit": {"client": None, "server": None}, "warnings": []}
+    return {"attempt": 1, "status": "ok", "log": {"status": None, "error": None}} | unknown | empty | known
 
 
 def read_record(data: bytes) -> dict[str, Any]:

@@ -12,15 +12,11 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from .. import tools
 from ..errors import ParseError
 from ..tools.parsed import ParsedRun
-from .shipped import shipped
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BATCH = 64
 """Number of files per task of a worker."""
@@ -78,8 +74,6 @@ def parse(path: str | os.PathLike[str], *, tool: str | None = None) -> list[Pars
         raise ParseError(one if any(Path(name).iterdir()) else "a folder without files", file=name) from None
     except MemoryError:
         raise ParseError("too large for the memory; split it, or read it on a larger machine", file=name) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as e:
-        raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=name) from None
     except OSError as e:
         raise ParseError(f"cannot be read ({e.strerror}); pass a readable file", file=name) from None
 
@@ -292,22 +286,3 @@ def _read_batch(_: int, names: list[str]) -> tuple[list[dict[str, Any]], list[st
         except ParseError as e:
             errors.append(str(e))
     return runs, errors
-
-
-def published() -> Path:
-    """Return the folder with measurements published by others: ``figures.tsv`` and their raw logs."""
-    return shipped("data", "published")
-
-
-def load_published() -> pd.DataFrame:
-    """Load figures published by others, one per row, each with the condition it was measured under.
-
-    Columns: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed, `raw_log`
-    (where it was published; relative to `published`), `note`.
-    """
-    import pandas as pd
-
-    figures = pd.read_csv(published() / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
-    figures = figures.replace("", None).astype({"streams": "Int64"})
-    figures["accelerated"] = figures["accelerated"].map({"on": True, "off": False}).astype("boolean")
-    return figures

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
@@ -45,29 +44,15 @@ SCHEMAS: dict[TableName, pa.Schema] = {
         + [(name, pa.float64()) for name in (*METRICS, *EVIDENCE)]
     ),
     "intervals": pa.schema(
-        [
-            ("run_id", pa.string()),
-            ("stream", pa.int32()),
-            ("direction", pa.string()),
-            ("start_s", pa.float64()),
-            ("end_s", pa.float64()),
-            ("omitted", pa.bool_()),
-            ("throughput_bps", pa.float64()),
-            ("retransmits_count", pa.float64()),
-            ("rtt_loaded_us", pa.float64()),
-            ("cwnd_bytes", pa.float64()),
-            ("experiment", pa.string()),
-        ]
+        [("run_id", pa.string()), ("stream", pa.int32()), ("direction", pa.string())]
+        + [("start_s", pa.float64()), ("end_s", pa.float64()), ("omitted", pa.bool_())]
+        + [(c, pa.float64()) for c in "throughput_bps retransmits_count rtt_loaded_us cwnd_bytes".split()]
+        + [("experiment", pa.string())]
     ),
     "percentiles": pa.schema(
-        [
-            ("run_id", pa.string()),
-            ("basis", pa.string()),
-            ("percentile", pa.float64()),
-            ("latency_us", pa.float64()),
-            ("beyond", pa.int64()),
-            ("experiment", pa.string()),
-        ]
+        [(c, pa.string()) for c in ("run_id", "basis")]
+        + [(c, pa.float64()) for c in ("percentile", "latency_us")]
+        + [("beyond", pa.int64()), ("experiment", pa.string())]
     ),
     "samples": pa.schema(
         [("run_id", pa.string()), ("t_s", pa.float64()), ("latency_us", pa.float32()), ("experiment", pa.string())]
@@ -153,12 +138,8 @@ class PartWriter:
         self._stack.close()
         return True
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._writer is not None and kind is None and self._count:
-            raise RuntimeError("the part was not closed")
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._stack.__exit__(*error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,15 +107,20 @@ def _verify(store: Store, progress: OnProgress | None, workers: Workers) -> list
     tables = Tables(store)
     with _collecting(problems), explained(f"{store.url}/tables"):
         tables.look(DETAIL)
+    frozen: str | None = None
     plan: dict[str, Any] = {}
-    with _collecting([]):  # its problems were reported above
+    placed: Mapping[int, Mapping[str, Any]] = {}
+    with _collecting([]):  # problems of these were reported above
         plan = store.read_plan() or {}
+        frozen = store.declaration().digest
+    with _collecting([]):
+        placed = store.deployments()
     trials = {t["run_id"]: t for t in plan.get("trials", ()) if isinstance(t, dict) and "run_id" in t}
     tasks = []
     for block, runs in tables.blocks.items():
         rows = {trial: trials[trial] for trial in map(trial_of, runs) if trial in trials}
         ingested = block not in tables.behind and imports.keys().isdisjoint(runs.values())
-        tasks.append((store, block, runs, ingested, rows, plan.get("seed")))
+        tasks.append((store, block, runs, ingested, rows, frozen, placed, plan.get("seed")))
     problems += _foreign(tables, digests)
     done = 0
     for (_, _, runs, *_), wrong in run_all(_verify_block, tasks, workers):
@@ -249,16 +254,12 @@ def _verify_block(
     runs: Mapping[str, str],
     ingested: bool,
     trials: Mapping[str, Mapping[str, Any]],
+    frozen: str | None,
+    placed: Mapping[int, Mapping[str, Any]],
     seed: Any,
 ) -> list[str]:
     """Problems of these runs, given with their folders, and, if they are in the tables, of the block's parts."""
     problems: list[str] = []
-    frozen: str | None = None
-    placed: Mapping[int, Mapping[str, Any]] = {}
-    with _collecting([]):
-        frozen = store.declaration().digest
-    with _collecting([]):
-        placed = store.deployments()
     for raw, run_ids in store.raw_folders(runs):
         wrong = [] if raw.name.startswith(IMPORT) else [*_raw(raw)]
         for run_id in run_ids:

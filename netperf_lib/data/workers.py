@@ -47,15 +47,14 @@ def run_all(
         for future in as_completed(running):
             try:
                 result = future.result()
-            except (BrokenExecutor, CancelledError) as error:
-                what = "the scheduler ended" if isinstance(error, CancelledError) else "a worker died (out of memory?)"
-                raise StoreError(
-                    f"{what}; what was committed is kept: run the command again, with fewer or larger workers"
-                ) from None
             except Exception as error:
-                if type(error).__name__ != "KilledWorker":  # Dask's: imported only where it is used
+                ended = "the scheduler ended" if isinstance(error, CancelledError) else "a worker died (out of memory?)"
+                # the last is Dask's, which is imported only where it is used
+                if not isinstance(error, BrokenExecutor | CancelledError) and type(error).__name__ != "KilledWorker":
                     raise
-                raise StoreError(f"{error}; what was committed is kept: run the command again") from None
+                raise StoreError(
+                    f"{ended}; what was committed is kept: run the command again, with fewer or larger workers"
+                ) from None
             yield running.pop(future), result
 
 

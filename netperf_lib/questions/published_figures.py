@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..data.imports import understand
-from ..data.logs import load_published
 from ..data.shipped import shipped
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
@@ -44,6 +43,22 @@ HEADS = {
     "printed": "Printed",
     "note": "Note",
 }
+
+
+def load_published() -> pd.DataFrame:
+    """Load figures published by others, one per row, each with the condition it was measured under.
+
+    Columns: `source`, `path`, `accelerated`, `streams`, `tool`, `metric`, `value` and `unit` as printed, `raw_log`
+    (where it was published; relative to ``.attrs["path"]``, the folder with the raw logs), `note`.
+    """
+    import pandas as pd
+
+    folder = shipped("data", "published")
+    figures = pd.read_csv(folder / "figures.tsv", sep="\t", dtype=str, keep_default_na=False)
+    figures = figures.replace("", None).astype({"streams": "Int64"})
+    figures["accelerated"] = figures["accelerated"].map({"on": True, "off": False}).astype("boolean")
+    figures.attrs["path"] = str(folder)
+    return figures
 
 
 def published(source: str | None = None) -> pd.DataFrame:

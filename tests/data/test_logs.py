@@ -22,9 +22,12 @@ import netperf_lib as npl
 from netperf_lib import tools
 from netperf_lib.cli import npl as command
 from netperf_lib.data import logs
-from netperf_lib.data.logs import load_published, parse_ends, parse_files, published
+from netperf_lib.data.logs import parse_ends, parse_files
+from netperf_lib.data.shipped import shipped
 from netperf_lib.errors import ParseError
+from netperf_lib.questions.published_figures import load_published
 
+PUBLISHED = shipped("data", "published")
 LOGS = Path(__file__).parents[1] / "logs"
 ONE = LOGS / "iperf3" / "gen-3.12-bidir-P2.json"
 GOLDEN = [
@@ -105,7 +108,7 @@ SCALE = {"us": 1.0, "ms": 1e3, "Gbit/s": 1e9, "Mbit/s": 1e6}
 
 def test_published_logs_parse_to_the_printed_figures() -> None:
     figures = load_published()
-    folder = published()
+    folder = PUBLISHED
     checked = 0
     for _, row in figures[figures["raw_log"].notna()].iterrows():
         found = []
@@ -127,7 +130,7 @@ def test_published_logs_parse_to_the_printed_figures() -> None:
 
 def test_published_figures_load_whole() -> None:
     figures = load_published()
-    assert len(figures) == len((published() / "figures.tsv").read_text().splitlines()) - 1
+    assert len(figures) == len((PUBLISHED / "figures.tsv").read_text().splitlines()) - 1
     assert {"source", "path", "accelerated", "streams", "tool", "metric", "value", "unit"} <= set(figures.columns)
     assert figures["accelerated"].notna().any()
 
