@@ -38,7 +38,7 @@ from uuid import uuid4
 
 import orjson
 import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from ..errors import StoreError, visible
 from ..experiment.model import Contrast, Deployment, Experiment
@@ -72,7 +72,7 @@ _CLAIM = "collector.json"
 _RUN_ID = re.compile(r"[\w+=@,-][\w.+=@,-]{0,250}")
 _MOST_RECORDS = 1 << 28
 """Unpacked bytes of the records of an import: some 200,000 runs."""
-_DEPLOYMENTS = TypeAdapter(Deployment, config=ConfigDict(defer_build=True))
+_DEPLOYMENTS = TypeAdapter(Deployment)
 _DEPLOYMENT = re.compile(r"deployment-(\d+)\.json")
 _AT_ONCE = 1000
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

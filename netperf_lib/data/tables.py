@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
@@ -138,8 +139,10 @@ class PartWriter:
         self._stack.close()
         return True
 
-    def __exit__(self, *error: object) -> None:
-        self._stack.__exit__(*error)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
 
 
 @dataclass(frozen=True, slots=True)
