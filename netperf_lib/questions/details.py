@@ -173,7 +173,7 @@ def interval_rows(data: Data, intervals: pd.DataFrame) -> pd.DataFrame:
     for metric in [m for m in headline_metrics(data) if m.startswith("throughput")]:
         with contextlib.suppress(NothingToReport):
             tables.append(details(observe(data, metric), measured_intervals(intervals)))
-    return tables[0] if len(tables) == 1 else pd.concat(tables) if tables else intervals.head(0)
+    return tables[0] if len(tables) == 1 else pd.concat(tables) if tables else intervals.head(0).assign(condition=None)
 
 
 def measured_intervals(intervals: pd.DataFrame) -> pd.DataFrame:
