@@ -276,8 +276,7 @@ def report(
     """
     _check(experiment_path, to)
     with ThreadPoolExecutor(max_workers=1) as typesetter, _quiet():
-        # kernels start while this process loads the library and finds the pages, and a page is typeset while others
-        # are executed
+        # kernels start while this process finds the pages, and a page is typeset while others are executed
         with warm_kernels(2 if (notebooks is None or len(notebooks) > 1) and _idle() else 1) as kernels:
             store, location, folder, pages = _planned(experiment_path, notebooks, parameters or {})
             explorer = typesetter.submit(_explorer, store if to == "html" else None, folder)
