@@ -72,7 +72,7 @@ def write_log(path: Path, n: int) -> int:
 
 def to_parquet(log: str, out: str) -> int:
     """Write the packets as the tables of the project hold them."""
-    [run] = logs.parse(log)
+    [run] = logs.parse(log, tool="sockperf")  # as a measurement is read
     assert run.status == "ok", run.error
     with tables.PartWriter("samples", lambda: nullcontext(Path(out))) as part:
         for table, rows in tables.detail("bench", "r1", [run]):
