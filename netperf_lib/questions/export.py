@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -58,8 +59,7 @@ def export(
     cells = {table: as_cells(frame) for table, frame in tables.items()}
     folder = Folder(os.fspath(into))  # a file is there when it is complete
     if to == "xlsx":
-        with folder.new_file(f"{name}.xlsx") as place:
-            _workbook(place, cells)
+        folder.write(f"{name}.xlsx", _workbook(cells))
         return [folder.path / f"{name}.xlsx"]
     if to not in ("csv", "parquet"):
         raise UsageError(f"unknown format {to!r} (known: csv, xlsx, parquet)")
@@ -102,12 +102,14 @@ def _text(value: Any) -> str:
     return "; ".join(map(str, value)) if isinstance(value, list | tuple) or hasattr(value, "tolist") else str(value)
 
 
-def _workbook(place: Path, tables: dict[str, pd.DataFrame]) -> None:
+def _workbook(tables: dict[str, pd.DataFrame]) -> bytes:
     import pandas as pd
 
+    file = io.BytesIO()  # openpyxl fails in its own way on a disk that is full
     try:
-        with place.open("wb") as file, pd.ExcelWriter(file, engine="openpyxl") as writer:
+        with pd.ExcelWriter(file, engine="openpyxl") as writer:
             for table, flat in tables.items():
                 flat.to_excel(writer, sheet_name=table, index=False)
     except ModuleNotFoundError:
         raise UsageError(f"xlsx needs the package openpyxl: {pip_install('openpyxl')}, or export to csv") from None
+    return file.getvalue()

@@ -280,11 +280,11 @@ def test_names_of_logs_in_a_table_to_fill_in_are_no_formulas(tmp_path: Path) -> 
 def test_a_full_disk_leaves_no_half_workbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exp: Any = type("Cut", (), {"runs": npl.load(npl.recorded()).head(3)})()
 
-    def full(_self: Path, _target: Path) -> Path:
+    def full(_self: Path, _data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*xlsx"):
         npl.export(exp, to="xlsx", into=tmp_path)
     assert [*tmp_path.iterdir()] == []
 
