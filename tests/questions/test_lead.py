@@ -22,7 +22,7 @@ CONCLUSIONS = {
     "study-placement": [
         "ppg 39.5 µs",
         "cross-region 9.87 ms",
-        "7.57 Gbit/s",
+        "7.56 Gbit/s",
         "advertised 12.5 Gbit/s",
         "less latency and the same throughput within 10 %; use it where latency counts",
         "3.6 times the throughput",
