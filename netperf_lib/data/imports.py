@@ -605,7 +605,7 @@ def import_logs(
     parent, name = os.path.split(os.path.abspath(os.fspath(into)))  # noqa: PTH100 - a name, which need not exist yet
     store = Store(parent, name)
     declared = _declaration(name, title, contrasts, logged)
-    known = store.declared() if store.is_declared else None
+    known = store.declared() if store.files.exists("experiment.yaml") else None
     if known is not None and known.hosts.source != "imported":
         raise StoreError(f"{store.url}: contains a measured experiment; import into another folder")
     if known is not None and contrasts is None:

@@ -69,6 +69,7 @@ FREE = ("rounds", "contrasts", "title", "attempts", "seed", "report", "budget")
 """Fields that may change after the first run, since they change no condition. (Contrasts are frozen separately.)"""
 
 _CLAIM = "collector.json"
+_START = 19  # the field with the start time of a process: pids are reused
 _RUN_ID = re.compile(r"[\w+=@,-][\w.+=@,-]{0,250}")
 _MOST_RECORDS = 1 << 28
 """Unpacked bytes of the records of an import: some 200,000 runs."""
@@ -311,11 +312,6 @@ class Store:
         document = experiment.model_dump(mode="json", exclude_unset=True)
         self.files.write("experiment.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())
 
-    @property
-    def is_declared(self) -> bool:
-        """Whether there is an experiment in this folder."""
-        return self.files.exists("experiment.yaml")
-
     def declared(self) -> Experiment:
         """Return the experiment as declared; once there are runs, with the contrasts frozen by the first one."""
         return self.declaration().experiment
@@ -481,7 +477,12 @@ class Store:
             yield
             return
         claim = orjson.dumps(
-            {"host": socket.gethostname(), "pid": os.getpid(), "since_utc": _now(), "started": _started(os.getpid())}
+            {
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "since_utc": _now(),
+                "started": status_of(os.getpid(), _START),
+            }
             | {"id": uuid4().hex}
         )
         for _ in range(3):
@@ -516,7 +517,7 @@ class Store:
                 f"{self.url}/{_CLAIM}: damaged; if no other collector is at work here, remove it"
             ) from None
         dead = host == socket.gethostname() and (
-            not is_alive(pid) or (started is not None and _started(pid) not in (None, started))
+            not is_alive(pid) or (started is not None and status_of(pid, _START) not in (None, started))
         )
         if not dead:
             raise StoreError(
@@ -690,11 +691,6 @@ def _made(place: Path) -> Path:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _started(pid: int) -> str | None:
-    """Start time of a process of this machine, if the system tells, since pids are reused."""
-    return status_of(pid, 19)
 
 
 def _fixed(experiment: Experiment) -> dict[str, Any]:
