@@ -9,15 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..experiment.factors import dimensions, factor, level_words, plain
-
-if TYPE_CHECKING:
-    from .observe import Observations
-
-SEVERAL = "(several)"
-"""Stands in `Observations.facts` for a factor that varies within a condition."""
+from .observe import SEVERAL, Observations
 
 PLACES = ("#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#8a7f00", "#cc79a7", "#7f7f7f", "#000000", "#aa7744")
 """Okabe and Ito, for placements; yellow is replaced by a dark one that print can show."""

@@ -28,7 +28,6 @@ from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
-from .colours import SEVERAL as SEVERAL
 from .runs import is_details, read_data, table_of
 from .tables import Table
 
@@ -51,6 +50,8 @@ class HasRuns(Protocol):
 Data: TypeAlias = "HasRuns | pd.DataFrame | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any]"
 """What can be observed: an experiment, runs, a folder; several of them; or names with them, which adds a factor."""
 
+SEVERAL = "(several)"
+"""Stands in `Observations.facts` for a factor that varies within a condition."""
 MEASUREMENT = "measurement"
 """The factor that tells apart the experiments of a mapping, such as before and after."""
 POOLS = {
