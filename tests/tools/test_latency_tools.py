@@ -111,7 +111,8 @@ def test_sockperf_keeps_every_packet_when_asked(port: int) -> None:
     found = run(trial("sockperf", "ping-pong", options={"protocol": "tcp", "samples": True}), port)
     [batch] = found.samples()
     assert found.samples_count == len(batch["latency_us"]) == found.metrics["messages_count"]
-    assert max(batch["latency_us"]) == pytest.approx(found.metrics["latency_oneway_max_us"], abs=0.0011)
+    # each figure is rounded separately from clock ticks: one in ten logs differs somewhere, by up to 2 ns
+    assert max(batch["latency_us"]) == pytest.approx(found.metrics["latency_oneway_max_us"], abs=0.0026)
     assert min(batch["t_s"]) == batch["t_s"][0] == 0
     assert max(batch["t_s"]) > 0  # how long a busy machine held them up is not known
 
