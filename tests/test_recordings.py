@@ -37,5 +37,5 @@ def test_each_is_small_labelled_and_has_its_answer(name: str) -> None:
 
 def test_before_and_after_differ_in_what_was_planted() -> None:
     changed = npl.compare(FOLDER / "before", FOLDER / "after")
-    worse = [(r.condition.partition(",")[0], r.metric) for r in changed if r.comparison.verdict == "worse"]
+    worse = [(c.context.partition(",")[0], c.metric) for c in changed if c.verdict == "worse"]
     assert worse == [("cross-zone", "latency_oneway_us")]

@@ -417,7 +417,8 @@ def compared_table(family: Family) -> Table:
     heads = {c.names[::-1] for c in family}
     a, b = heads.pop() if len(heads) == 1 else ("baseline", "condition")
     frame = pd.DataFrame(rows, columns=["condition", "metric", a, b, f"{b} / {a}", "verdict"])
-    return Table.of(frame, "Median of each side, their ratio with its interval, and the verdict.")
+    named = {c: c for c in frame} | {"condition": "Condition", "metric": "Metric", "verdict": "Verdict"}
+    return Table.of(frame, "Median of each side, their ratio with its interval, and the verdict.", columns=named)
 
 
 def _declared(

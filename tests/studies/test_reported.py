@@ -17,7 +17,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     "study-placement": (
         "03-streams",
         {},
-        ["ppg 39.5 µs", "32 % less latency and the same throughput", "7.57 Gbit/s", "720 Mbit/s", "2.57 Gbit/s"],
+        ["ppg 39.5 µs", "32 % less latency and the same throughput", "7.56 Gbit/s", "718 Mbit/s", "2.56 Gbit/s"],
         ["(cross-region)", "within 10 %"],
     ),
     "study-minute": (
