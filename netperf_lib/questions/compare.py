@@ -414,10 +414,11 @@ def compared_table(family: Family) -> Table:
     for c in family:
         after, before = (format_value(v, unit_of(c.metric)) for v in c.medians)
         rows.append((c.context or c.label, c.quantity, before, after, c.ratio_words, str(c.verdict)))
-    heads = {c.names[::-1] for c in family}
-    a, b = heads.pop() if len(heads) == 1 else ("baseline", "condition")
-    frame = pd.DataFrame(rows, columns=["condition", "metric", a, b, f"{b} / {a}", "verdict"])
-    named = {c: c for c in frame} | {"condition": "Condition", "metric": "Metric", "verdict": "Verdict"}
+    sides = {c.names[::-1] for c in family}
+    a, b = sides.pop() if len(sides) == 1 else ("baseline", "condition")
+    heads = ["condition", "metric", a, b, f"{b} / {a}", "verdict"]
+    named = {h: h for h in heads} | {"condition": "Condition", "metric": "Metric", "verdict": "Verdict"}
+    frame = pd.DataFrame(rows, columns=heads)
     return Table.of(frame, "Median of each side, their ratio with its interval, and the verdict.", columns=named)
 
 
