@@ -217,6 +217,13 @@ def test_attached_pictures_are_kept() -> None:
     assert any(name.endswith(".png") for name in files)
 
 
+def test_the_exporter_is_known_to_nbconvert() -> None:
+    from nbconvert.exporters import get_exporter
+
+    pdf, _ = get_exporter("netperf_pdf")().from_notebook_node(book(new_markdown_cell("# Mine")))
+    assert pdf.startswith(b"%PDF")
+
+
 def test_a_table_that_fits_has_one_part_and_a_wide_one_keeps_its_first_column() -> None:
     small = tables.fitted([["a", "b"]], [["x", "1"]], caption=None)
     assert len(small["parts"]) == 1
