@@ -259,6 +259,7 @@ class _Data:
             hour = np.asarray(s.hour)[ok]
             made.d = np.array([np.median(d[hour == h]) for h in np.unique(hour)])
             made.unit, made.hourly = np.zeros(made.d.size, dtype=np.intp), True
+            made.medians = (math.exp(base + np.median(made.d)), math.nan)  # the level that other pages give
         return made
 
     @property
