@@ -328,18 +328,8 @@ def _metrics(runs: pd.DataFrame) -> list[str]:
     percentile = "rtt_p50_us" in runs and bool(runs["rtt_p50_us"].notna().any())
     if percentile and not {"rtt_us", "latency_oneway_us"} & set(names):
         names = ["rtt_p50_us", *names]
-    if "throughput_bps" in names and not _sent_alone(runs):
-        names = [n for n in names if n != "throughput_sent_bps"]
     times = any(n.endswith("_us") for n in names)
     return [n for n in names if not (n == "transaction_rate_per_s" and times)]
-
-
-def _sent_alone(runs: pd.DataFrame) -> bool:
-    """Whether a tool, such as the client of iperf 2, never says what arrived: what it sent is its throughput."""
-    if "throughput_sent_bps" not in runs:
-        return False
-    by_tool = runs[runs["status"] == "ok"].groupby("tool")[["throughput_bps", "throughput_sent_bps"]].count()
-    return bool(((by_tool["throughput_bps"] == 0) & (by_tool["throughput_sent_bps"] > 0)).any())
 
 
 def _rows_of(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
