@@ -568,7 +568,7 @@ def shift_table(quantiles: Quantiles | None) -> Table:
     from .tables import Table
 
     rows = [
-        [f"{p:g}", effect(c.ratio), span(c), c.n, "few" if p in q.flagged else "enough"]
+        [f"{p:g}", effect(c.ratio), span(c.ratio, c.low, c.high), c.n, "few" if p in q.flagged else "enough"]
         for q in filter(None, [quantiles])
         for p, c in zip(q.percentiles, q, strict=True)
     ]

@@ -17,7 +17,7 @@ from ..stats import Changes, Trend, changes, trend
 from ..stats.result import size_words
 from .observe import Data, observed
 from .runs import headline_metrics
-from .words import Headline, Words
+from .words import Headline, Words, effect, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +135,7 @@ class History:
         for name, change in self.trends.items():
             # over the time that was measured: a month would be an extrapolation of hours
             factor, low, high = change.over(self._days)
-            drift, ends = f"{_percent(factor)} in {self._length}", f"{_percent(low)} to {_percent(high)}"
+            drift, ends = f"{effect(factor)} in {self._length}", span(factor, low, high)
             sure = "a trend" if not change.low <= 0 <= change.high else "no trend beyond chance"
             lines.append(
                 f"- {name}: {sure} ({drift}; {100 * change.confidence:g} % interval {ends}; {change.periods} periods "
@@ -168,10 +168,6 @@ class History:
             n="size", median="median", low=lambda v: v.quantile(0.25), high=lambda v: v.quantile(0.75)
         ).reset_index()
         return pd.DataFrame(summary)
-
-
-def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.2g} %".replace("-", "−") if 0.5 < ratio < 2 else f"×{ratio:.3g}"
 
 
 def name_of(place: Location) -> str:

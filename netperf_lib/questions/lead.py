@@ -29,7 +29,7 @@ from .families import PAIR, Measure, by_rule, is_label, judge_conditions
 from .limits import Held, of_conditions
 from .observe import Data, levels
 from .runs import headline_metrics, read_data, table_of
-from .words import contrasts
+from .words import contrasts, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,9 +152,9 @@ class Finding:
         """``30 % less latency``; with figures: ``73 % less latency (147 to 39.8 µs)``."""
         m, r = self.measure, self.ratio
         short = NOUNS.get(m.name, m.name)
-        times = f"{r:.0f}" if r >= 9.95 else f"{r:.2g}"
         size = f"{100 * abs(r - 1):.0f} %" if r > 0.015 else size_words(r)
-        words = f"{times} times the {short}" if r >= 2.95 else f"{size} {_more(r)} {short}"
+        times = f"{r:.0f}" if r >= 9.95 else f"{r:.2g}"
+        words = f"{times} times the {short}" if r >= 3 else f"{size} {_more(r)} {short}"
         before, after = (m.value(c) for c in (self.base, self.condition))
         if with_figures:
             return f"{words} ({format_span(before, after, m.unit)})"
@@ -526,9 +526,8 @@ def _count(level: str) -> str:
 
 
 def _open_words(x: Finding) -> str:
-    low, high = (f"{round(100 * (e - 1)) or 0:+d}".replace("-", "−").replace("+0", "0") for e in (x.low, x.high))
     condition = ", ".join(filter(None, [x.level, x.slice]))
-    return f"{NOUNS.get(x.measure.name, x.measure.name)} of {condition} ({low} to {high} %)"
+    return f"{NOUNS.get(x.measure.name, x.measure.name)} of {condition} ({span(x.ratio, x.low, x.high, short=True)})"
 
 
 def _effects(p: Paragraph, findings: Sequence[Finding], *, with_figures: bool) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from collections import Counter
@@ -14,7 +13,7 @@ from ..metrics import METRICS, format_value
 from ..stats.comparison import UNDECIDED as WORDS
 from ..stats.comparison import counts
 from ..stats.result import quantity
-from .words import as_markdown, effect
+from .words import as_markdown, effect, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +65,7 @@ def lines(family: Family, held: Sequence[tuple[str, str]] = (), *, two: bool = F
         after, before = (format_value(v, unit) for v in c.medians)
         before = format_value(c.threshold, unit) if c.threshold is not None else before
         group, _, name = c.context.partition(", ") if two else (c.context, "", " / ".join(c.names))
-        interval = _span(c.low, c.high) if math.isfinite(c.high) and c.low > 0 else ""
+        interval = span(c.ratio, c.low, c.high, short=True).strip("–")
         causes = " / ".join(dict.fromkeys(filter(None, reversed(held[i])))) if i < len(held) else ""
         rows.append(
             Line(
@@ -75,13 +74,6 @@ def lines(family: Family, held: Sequence[tuple[str, str]] = (), *, two: bool = F
             )
         )  # fmt: skip
     return rows
-
-
-def _span(low: float, high: float) -> str:
-    """``−7 to +8 %``, rounded outwards; ``−60 % to ×4`` for what is not said in whole per cent."""
-    if low > 0.5 and high < 2:
-        return f"{math.floor(100 * (low - 1)):+d} to {math.ceil(100 * (high - 1)):+d} %".replace("-", "−")
-    return f"{effect(low, -1, times=True)} to {effect(high, 1, times=True)}"
 
 
 def text(rows: Sequence[Line], heads: tuple[str, str] = ("before", "after"), *, notes: Sequence[str] = ()) -> str:

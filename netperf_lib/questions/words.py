@@ -130,16 +130,16 @@ def contrasts(data: Any, about: str | None = None, metric: str | None = None) ->
     return [c for c in every if about in (None, factor_of(c)) and metric in (None, c.metric)]
 
 
-def effect(ratio: float, outward: int = 0, *, times: bool = False) -> str:
+def effect(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
     """A ratio as a change: ``−31 %``, ``×4.2``, ``−99.4 %``; a dash where there is none.
 
     An end of an interval is rounded outwards, down (−1) or up (1), so that the interval on the page never claims more
-    than the one that decided, and its inner end is the number of the sentence ("at least 25 %"). `times` writes a
-    ratio above 1 as ``×1.4``.
+    than the one that decided, and its inner end is the number of the sentence ("at least 25 %"). `times` says which
+    way, where the ratio is the end of an interval.
     """
     if not math.isfinite(ratio) or ratio <= 0:
         return "–"
-    size = size_words(ratio, outward, times=times and ratio >= 1)
+    size = size_words(ratio, outward, times=times)
     if size.endswith(" times"):
         return f"×{size.removesuffix(' times')}"
     if not size.strip("0. %"):
@@ -147,12 +147,23 @@ def effect(ratio: float, outward: int = 0, *, times: bool = False) -> str:
     return f"{'−' if ratio < 1 else '+'}{size}"
 
 
-def span(c: Comparison) -> str:
-    """The interval of a comparison, as changes."""
-    if not (math.isfinite(c.high) and c.low > 0):
+def span(ratio: float, low: float, high: float, *, short: bool = False) -> str:
+    """The interval of a ratio, written as `effect` writes the ratio; a dash where there is none.
+
+    Examples
+    --------
+    >>> span(0.69, 0.66, 0.703), span(2.9, 2.7, 3.1), span(3.1, 0.9, 3.3)
+    ('−34 % to −29 %', '+170 % to +210 %', '×0.90 to ×3.3')
+    >>> span(0.996, 0.981, 1.004, short=True)
+    '−2 to +1 %'
+    """
+    if not (math.isfinite(high) and low > 0):
         return "–"
-    times = c.ratio >= 3  # one way to write an effect and its interval
-    return f"{effect(c.low, -1, times=times)} … {effect(c.high, 1, times=times)}"
+    times = ratio >= 3
+    if short and not times and low > 0.1:
+        ends = f"{math.floor(100 * (low - 1) + 1e-9):+d} to {math.ceil(100 * (high - 1) - 1e-9):+d} %"
+        return ends.replace("-", "−").replace("+0 ", "0 ")
+    return f"{effect(low, -1, times=times)} to {effect(high, 1, times=times)}"
 
 
 def headline(family: Iterable[Comparison]) -> str:

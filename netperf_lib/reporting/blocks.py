@@ -183,7 +183,7 @@ def verdicts(
                 c.verdict,
                 question,
                 _sides(c, held[i] if held else ()),
-                f"{effect(c.ratio)}\n{span(c)}".removesuffix("\n–"),
+                f"{effect(c.ratio)}\n{span(c.ratio, c.low, c.high)}".removesuffix("\n–"),
                 advice(c, todo) + (f"\n{marks[i]}" if marks[i] else ""),
             ]
         )

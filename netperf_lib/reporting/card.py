@@ -96,7 +96,7 @@ def draw(obs: Observations, c: Comparison, *, question: str | None = None, todo:
     sentence = f"{c.words}."
     notice, root = attached(obs.table).notice, root_of(obs.table)
     colour = VERDICTS.get(c.verdict, MUTE)
-    shown = f"{c.verdict.upper()}   {effect(c.ratio)}   ({span(c)}; {100 * c.confidence:.4g} %)"
+    shown = f"{c.verdict.upper()}   {effect(c.ratio)}   ({span(c.ratio, c.low, c.high)}; {100 * c.confidence:.4g} %)"
     with mpl.rc_context(STYLE):
         figure = Plot(figsize=(SIZE[0] / 100, SIZE[1] / 100))
         figure.caption, figure.alt = sentence, f"{question} {sentence} {todo}"

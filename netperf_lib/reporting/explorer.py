@@ -29,7 +29,7 @@ from ..questions.colours import colours
 from ..questions.lead import Lead, lead_paragraph
 from ..questions.limits import of_conditions
 from ..questions.observe import Observations, levels, observe
-from ..questions.words import effect
+from ..questions.words import effect, span
 
 if TYPE_CHECKING:
     from ..data.load import Results
@@ -209,8 +209,7 @@ def _comparisons(obs: Observations) -> dict[str, str]:
 
 
 def _effect(ratio: float, low: float, high: float) -> str:
-    interval = f" ({effect(low)} to {effect(high)})" if low > 0 and math.isfinite(high) else ""
-    return f"{effect(ratio)}{interval}, exploratory"
+    return f"{effect(ratio)} ({span(ratio, low, high)}), exploratory".replace(" (–)", "")
 
 
 def _verdicts(lead: Lead, observations: Mapping[str, Observations]) -> list[dict[str, Any]]:

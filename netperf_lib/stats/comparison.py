@@ -158,6 +158,7 @@ class Comparison(Result):
         if self.settled and self.ratio in (0, math.inf):
             values = " and ".join(value_words(v, unit_of(self.metric)) for v in self.medians)
             return f"{a}: {'higher' if self.ratio else 'lower'} {self.quantity} than {b} ({values}){tail}"
+        interval = spread(self.ratio, self.low, self.high)
         if self.verdict in ("better", "worse"):
             return difference(self.ratio, self.low if self.ratio > 1 else self.high, a, b, self.quantity) + tail
         if self.verdict == "equivalent":
@@ -165,10 +166,10 @@ class Comparison(Result):
             size = f"({direction(self.ratio)}{slow})"
             return f"{a}: {self.quantity} equivalent to {b} within {percent(self.margin)} {size}{tail}"
         if self.verdict == "inconclusive":
-            return f"{a} against {b}: {self.quantity} inconclusive, {spread(self.low, self.high)}{tail}; {self.reason}"
+            return f"{a} against {b}: {self.quantity} inconclusive, {interval}{tail}; {self.reason}"
         if math.isnan(self.ratio):
             return f"{a} against {b}: no verdict on {self.quantity}{tail}: {self.reason}"
-        ends = f"{spread(self.low, self.high)}, {percent(self.confidence)}" if self._bounded else "no interval"
+        ends = f"{interval}, {percent(self.confidence)}" if self._bounded else "no interval"
         effect = f"{direction(self.ratio)} in these runs ({ends}){tail}"
         reason = f": {self.reason}" if self.reason else ""
         return f"{a} against {b}: {self.quantity} {effect}; {self.verdict}{reason}"

@@ -141,20 +141,23 @@ def rounded(size: float, digits: int, outward: int = 0) -> str:
     return f"{units / 10**digits:,.{digits}f}"
 
 
-def size_words(ratio: float, outward: int = 0, *, times: bool = False) -> str:
-    """Size of a ratio without its direction: ``32 %``, ``4.2 times``; the low (−1) or high (1) end of an interval."""
-    if ratio >= 3 or times:
-        return f"{rounded(ratio, 1 if ratio < 20 else 0, outward)} times"
+def size_words(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
+    """Size of a ratio without its direction: ``32 %``, ``4.2 times``; the low (−1) or high (1) end of an interval.
+
+    `times` says which of the two: an interval is written like its ratio, which is ``times`` from 3 on.
+    """
+    if ratio >= 3 if times is None else times:
+        return f"{rounded(ratio, 2 if ratio < 1 else 1 if ratio < 20 else 0, outward)} times"
     size = 100 * abs(ratio - 1)
     digits = 1 if size < 9.95 or (ratio < 1 and size >= 98.5) else 0
     return f"{rounded(size, digits, outward if ratio > 1 else -outward)} %"
 
 
-def direction(ratio: float, outward: int = 0) -> str:
+def direction(ratio: float, outward: int = 0, *, times: bool | None = None) -> str:
     """Name a ratio with its direction: ``32 % lower``, ``4.2 times as high``, ``the same``."""
     if not math.isfinite(ratio):
         return "without bound"
-    size = size_words(ratio, outward)
+    size = size_words(ratio, outward, times=times)
     if size == "0.0 %":
         return "the same"
     return f"{size} as high" if size.endswith("times") else f"{size} {'higher' if ratio > 1 else 'lower'}"
@@ -169,9 +172,10 @@ def difference(ratio: float, bound: float, a: str, b: str, what: str) -> str:
     return f"{a}: {size} {how.format(what)} {b}, at least {least}"
 
 
-def spread(low: float, high: float) -> str:
-    """Say an interval of a ratio, rounded outwards as in a table: ``between 3.1 % lower and 8.0 % higher``."""
-    return f"between {direction(low, -1)} and {direction(high, 1)}"
+def spread(ratio: float, low: float, high: float) -> str:
+    """Say the interval of a ratio, rounded outwards as in a table: ``between 3.1 % lower and 8.0 % higher``."""
+    times = ratio >= 3
+    return f"between {direction(low, -1, times=times)} and {direction(high, 1, times=times)}"
 
 
 def quantity(metric: str) -> str:

@@ -63,9 +63,9 @@ def test_a_ratio_is_written_as_a_change(ratio: float, options: dict[str, Any], t
 
 
 def test_the_interval_of_a_comparison_is_written_as_its_ratio() -> None:
-    assert words.span(judged("better", low=0.5, ratio=0.6, high=0.7)) == "−50 % … −30 %"
-    assert words.span(judged("better", low=3.1, ratio=4.0, high=5.0)) == "×3.1 … ×5.0"
-    assert words.span(judged("no verdict", low=0.0, high=math.inf)) == "–"
+    assert words.span(0.6, 0.5, 0.7) == "−50 % to −30 %"
+    assert words.span(4.0, 3.1, 5.0) == "×3.1 to ×5.0"
+    assert words.span(4.0, 0.0, math.inf) == "–"
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_the_bound_in_the_sentence_is_an_end_of_the_interval_in_the_table(doubte
         if c.verdict in ("better", "worse"):
             least = re.search(r"at least ([\d.,]+)", c.words)
             assert least
-            assert least[1] in re.findall(r"[\d.,]+", span(c)), (c.words, span(c))
+            assert least[1] in re.findall(r"[\d.,]+", span(c.ratio, c.low, c.high)), c.words
 
 
 def test_an_effect_and_its_bound_are_written_in_one_way() -> None:
@@ -111,10 +111,13 @@ def test_an_interval_is_rounded_outwards() -> None:
     assert effect(1 / 158.4, 1) == "−99.3 %"  # as a sentence says it
 
 
-@given(st.floats(1e-3, 200), st.floats(1e-3, 200))
-def test_the_interval_of_a_sentence_is_that_of_the_table(low: float, high: float) -> None:
-    said = spread(low, high).replace("the same", "0.0 %")
-    assert re.findall(r"\d[\d.,]*", said) == re.findall(r"\d[\d.,]*", f"{effect(low, -1)} {effect(high, 1)}")
+@given(st.floats(1e-3, 200), st.floats(1e-3, 200), st.floats(1e-3, 200))
+def test_an_effect_its_interval_and_its_sentence_are_written_in_one_way(ratio: float, low: float, high: float) -> None:
+    words = spread(ratio, low, high).replace("the same", "0.0 %")
+    cells = f"{effect(ratio)} {span(ratio, low, high)}"
+    assert re.findall(r"\d[\d.,]*", words) == re.findall(r"\d[\d.,]*", span(ratio, low, high))
+    assert cells.count("×") == words.count("times") + ("×" in effect(ratio)) == (3 if ratio >= 3 else 0)
+    assert span(ratio, low, high, short=True).count("×") == (2 if ratio >= 3 else 0)
 
 
 def test_answers_stand_with_their_base(doubted: Any) -> None:
