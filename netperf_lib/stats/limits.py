@@ -228,7 +228,9 @@ def roofs(e: Evidence) -> dict[str, float]:
                 IN_FLIGHT["receive window"] * min(full, PAYLOAD) * e.receive_max_bytes * per_window
             )
         if e.send_max_bytes:
-            rates["send buffer"] = IN_FLIGHT["send buffer"] * e.send_max_bytes * per_window
+            # what was in flight, even if it stood in a queue, was in the buffer: it holds that much at least
+            share = max(IN_FLIGHT["send buffer"], min(_in_flight(e) / e.send_max_bytes, FULL_BUFFER[1]))
+            rates["send buffer"] = share * e.send_max_bytes * per_window
     for cause, process in (("sender's CPU", e.sender), ("receiver's CPU", e.receiver)):
         if process and process[0] > 0.02:
             rates[cause] = e.bps / (sum(process) if sum(process) > FULL_CORE else process[0])
@@ -282,9 +284,14 @@ def _queue(e: Evidence) -> tuple[float, bool, bool]:
     return queue, queue >= max(QUEUE_US, QUEUE * base), queue < max(CLEAR_US, CLEAR * base)
 
 
+def _in_flight(e: Evidence) -> float:
+    """Bytes in flight of one stream (Little: rate times round-trip time)."""
+    return e.bps / e.streams / 8e6 * (e.rtt_us or 0)
+
+
 def _filled(e: Evidence) -> float:
-    """Share of the receiver's window that is in flight (Little: rate times round-trip time)."""
-    return e.bps / e.streams / 8e6 * e.rtt_us / e.window_bytes if e.window_bytes and e.rtt_us else 0.0
+    """Share of the receiver's window that is in flight."""
+    return _in_flight(e) / e.window_bytes if e.window_bytes else 0.0
 
 
 def _window(e: Evidence) -> Limit | None:
@@ -307,7 +314,7 @@ def _window(e: Evidence) -> Limit | None:
             return Limit(causes=("link", "send buffer"), reason=text)
         return Limit(causes=("send buffer",), share=send, reason=text)
     # over a long path the kernel counts little of that time: the program writes as soon as a part is acknowledged
-    flight = e.bps / e.streams / 8e6 * (e.rtt_us or 0) / e.send_max_bytes if e.send_max_bytes else 0.0
+    flight = _in_flight(e) / e.send_max_bytes if e.send_max_bytes else 0.0
     lossless = (e.sent_again_share or 0) < LOST
     if e.application_share >= 0.6 and idle and clear and lossless and FULL_BUFFER[0] <= flight <= FULL_BUFFER[1]:
         size = format_value(e.send_max_bytes, "bytes")

@@ -69,6 +69,17 @@ def test_ceilings_come_true_when_the_cause_is_raised() -> None:
     assert sorted(map(abs, errors))[math.ceil(0.85 * len(errors)) - 1] <= 0.1
 
 
+def test_a_send_buffer_carries_at_least_what_was_in_flight() -> None:
+    """A buffer of 128 KiB stands in the queue of a link of 40 Mbit/s: 118 kB are in flight. Alone it carried 100.7."""
+    run = Evidence(
+        bps=39.8e6, rtt_us=23_800, rtt_min_us=10_083, receive_window_share=0, send_buffer_share=0.73,
+        send_max_bytes=2**17, receive_max_bytes=2**25, application_share=1, unsent_none_share=0.8, delivery_bps=41.3e6,
+    )  # fmt: skip
+    result = held_back(run)
+    assert (result.causes[0], result.next) == ("link", "send buffer")
+    assert result.ceiling_bps == pytest.approx(100.7e6, rel=0.1)
+
+
 @pytest.mark.parametrize("cause", ["receiver's CPU", "sender's CPU"])
 def test_a_processor_is_blamed_only_on_the_evidence_of_the_process(cause: str) -> None:
     run = next(r for r in planted() if r["truth"] == [cause])
