@@ -35,6 +35,8 @@ OF_RATE, OF_CAP = 0.97, 0.95
 """Shares of the rate asked for, and of an advertised bandwidth, that count as reached."""
 LOST, LOST_IN_QUEUE = 4e-4, 3e-3
 """Share of segments sent again that makes loss the limit: without a queue; although one is possible."""
+DELIVERED = 0.75
+"""Share of the rate at which a path that is always busy delivers; single samples of that rate are bursts."""
 FULL_BUFFER = (0.6, 1.3)
 """Share of the send buffer in flight when it is full, whose kernel counts overhead in it."""
 IN_FLIGHT = {"receive window": 0.94, "send buffer": 0.83}
@@ -308,19 +310,20 @@ def _window(e: Evidence) -> Limit | None:
         return Limit(causes=("receive window",) if alone else ("receive window", "link"), share=receive, reason=text)
     idle = max(map(_load, (e.sender, e.receiver))) < 0.8
     pauses = e.application_share >= 0.6 and e.unsent_none_share >= 0.5 and idle
-    if send >= HELD or (send >= SOME and pauses):
+    flight = _in_flight(e) / e.send_max_bytes if e.send_max_bytes else 0.0
+    full = FULL_BUFFER[0] <= flight <= FULL_BUFFER[1]
+    if send >= HELD or (send >= SOME and (pauses or full)):
         text = f"{_percent(send)} of the time limited by the send buffer; {path}"
         if standing and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
             return Limit(causes=("link", "send buffer"), reason=text)
         return Limit(causes=("send buffer",), share=send, reason=text)
     # over a long path the kernel counts little of that time: the program writes as soon as a part is acknowledged
-    flight = _in_flight(e) / e.send_max_bytes if e.send_max_bytes else 0.0
     lossless = (e.sent_again_share or 0) < LOST
-    if e.application_share >= 0.6 and idle and clear and lossless and FULL_BUFFER[0] <= flight <= FULL_BUFFER[1]:
+    if e.application_share >= 0.6 and idle and clear and lossless and full:
         size = format_value(e.send_max_bytes, "bytes")
         text = f"{_percent(flight)} of the send buffer of {size} in flight; {path}"
         return Limit(causes=("send buffer",), share=min(1.0, flight), reason=text)
-    if pauses and standing and e.busy_share >= 0.95 and e.delivery_bps and e.bps >= 0.9 * e.delivery_bps:
+    if pauses and standing and e.busy_share >= 0.95 and e.delivery_bps and e.bps >= DELIVERED * e.delivery_bps:
         return Limit(causes=("link",), reason=f"a queue stands although all data are sent at once; {path}")
     if pauses or e.busy_share < 0.9:
         share = max(e.unsent_none_share, 1 - e.busy_share)

@@ -80,6 +80,21 @@ def test_a_send_buffer_carries_at_least_what_was_in_flight() -> None:
     assert result.ceiling_bps == pytest.approx(100.7e6, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("cause", "run"),
+    [
+        # the lab's link of 8 Gbit/s, its queue standing; the kernel's rate of delivery is that of a burst
+        ("link", {"bps": 7.57e9, "delivery_bps": 8.84e9, "rtt_us": 2575, "rtt_min_us": 1114, "unsent_none_share": 0.5}),
+        # 4 MiB of send buffer, of which the kernel uses 2.5, over 2.7 ms on a link of 8 Gbit/s
+        ("send buffer", {"bps": 4.73e9, "delivery_bps": 6.63e9, "rtt_us": 3553, "rtt_min_us": 2753,
+                         "send_buffer_share": 0.4, "send_max_bytes": 2.5 * 2**20}),
+    ],
+)  # fmt: skip
+def test_what_holds_a_fast_path_is_named_from_two_samples(cause: str, run: dict[str, float]) -> None:
+    fixed = {"receive_window_share": 0.0, "send_buffer_share": 0.0, "application_share": 1.0, "window_bytes": 3e6}
+    assert held_back(Evidence(**(fixed | run))).causes[0] == cause
+
+
 @pytest.mark.parametrize("cause", ["receiver's CPU", "sender's CPU"])
 def test_a_processor_is_blamed_only_on_the_evidence_of_the_process(cause: str) -> None:
     run = next(r for r in planted() if r["truth"] == [cause])
