@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,6 +89,12 @@ def add_cpu_costs(metrics: dict[str, float] | dict[str, float | None]) -> None:
             metrics[f"cpu_{side}_per_gbit_s"] = share * 1e9 / rate
 
 
+def or_above(text: str, at: int, pattern: re.Pattern[str]) -> int:
+    """Return the offset of the line above the one at `at` if it matches, else `at`."""
+    above = text.rfind("\n", 0, max(at - 1, 0)) + 1
+    return above if pattern.match(text, above, at) else at
+
+
 def first_or_starts(starts: Iterable[int], *others: int | None) -> Iterator[int]:
     """Yield where runs start: at `starts`, and at the first of the `others` unless a run starts before it."""
     ordered = sorted(starts)
@@ -120,9 +127,9 @@ class Figure:
         share = self.value / b.value
         return Figure(share, (self.half + abs(share) * b.half) / (abs(b.value) - b.half))
 
-    def agrees(self, other: Figure, relative: float = 0.0, absolute: float = 0.0) -> bool:
+    def agrees(self, other: Figure, relative: float) -> bool:
         """Return whether both can be the same number, within their rounding and some slack."""
-        slack = relative * max(abs(self.value), abs(other.value)) + absolute
+        slack = relative * max(abs(self.value), abs(other.value))
         return abs(self.value - other.value) <= 1.02 * (self.half + other.half) + slack
 
     @staticmethod

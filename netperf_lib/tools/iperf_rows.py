@@ -155,12 +155,6 @@ def stream_number(name: str) -> int:
     return int(digits[0]) if digits else 0
 
 
-def rule_above(text: str, line: int, rule: str) -> int:
-    """Return the offset of the line above the given one if it is a rule, else the given offset."""
-    above = text.rfind("\n", 0, max(line - 1, 0)) + 1
-    return above if above < line and text[above:line].strip(" >\n").startswith(rule) else line
-
-
 def counter(text: str) -> int | None:
     """Read a 32-bit counter; None if it is negative or wrapped around, which means that it was never set."""
     value = int(text)

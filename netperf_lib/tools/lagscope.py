@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import orjson
 
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted, first_or_starts
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted, first_or_starts, or_above
 from .microsecond_bins import POINTS, histogram, percentiles
 from .parsed import ParsedRun, Percentile
 
@@ -34,10 +34,7 @@ _POINT = re.compile(r"[ \t]*(\d+(?:\.\d+)?)%[ \t]+(\d+)[ \t]*")
 def sightings(text: str) -> Iterator[int]:
     """Yield the offset of the version line, or of the statistics if it is missing, or of a frequency table."""
     first = _STATISTICS.search(text)
-    starts = []
-    for m in _START.finditer(text):
-        above = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
-        starts.append(above if _COMMAND.fullmatch(text, above, m.start()) else m.start())
+    starts = (or_above(text, m.start(), _COMMAND) for m in _START.finditer(text))
     return first_or_starts(starts, first and first.start())
 
 

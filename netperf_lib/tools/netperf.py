@@ -302,7 +302,7 @@ def _table(test: str, lines: list[str], at: int) -> dict[str, str]:
         result |= {"received": rows[1][2], "REMOTE_RECV_THROUGHPUT": rows[1][3]}
         size, seconds = float(result["message"]), Figure.printed(result["ELAPSED_TIME"])
         for packets, moved in ((result["packets"], result[rate]), (rows[1][2], rows[1][3])):
-            if not (_bps(moved, unit, digits) * seconds).agrees(Figure(float(packets) * size * 8), 0.02, size * 8):
+            if not (_bps(moved, unit, digits) * seconds).agrees(Figure(float(packets) * size * 8, size * 8), 0.02):
                 raise Damaged(f"{packets} messages of {size:.0f} bytes in {seconds.value:g} s, {moved} {unit}")
     if kind == "answered":
         _round_trips(result, lines, by_bits=by_bits)

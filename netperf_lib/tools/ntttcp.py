@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from ..metrics import to_bps
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, Figure, drafted, first_or_starts, or_above
 from .parsed import ParsedRun
 
 NAME = "ntttcp"
@@ -28,15 +28,13 @@ _START = re.compile(
     re.MULTILINE,
 )
 
+_COMMAND = re.compile(r"(?i).*\bntttcp(?:\.exe)? .*-[smr]")
+
 
 def sightings(text: str) -> Iterator[int]:
     """Yield the offsets of version lines or document starts; the command just before belongs to the run."""
-    starts = []
-    for m in _START.finditer(text):
-        before = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
-        command = re.match(r"(?i).*\bntttcp(?:\.exe)? .*-[smr]", text[before : m.start()])
-        starts.append(before if command else m.start())
-    totals = text.rfind("\n", 0, text.find(_TOTALS)) + 1 if not starts and _TOTALS in text else None
+    starts = (or_above(text, m.start(), _COMMAND) for m in _START.finditer(text))
+    totals = text.rfind("\n", 0, text.find(_TOTALS)) + 1 if _TOTALS in text else None
     return first_or_starts(starts, totals)
 
 
@@ -134,9 +132,9 @@ def _document(run: Draft, figures: dict[str, str]) -> None:
     megabyte = 1e6 if linux else 2**20
     bits = round(number("throughput mbps").value * 1e6, 3)
     bps, bytes_per_s = Figure(bits, number("throughput mbps", 1e6).half), known("throughput Bps")
-    if not (number("throughput MB/s", megabyte) * 8).agrees(bps, 1e-4, 0.002 * megabyte * 8):
+    if not (number("throughput MB/s", megabyte) * 8).agrees(bps, 1e-4):
         raise Contradictory(f"{CONTRADICTION}MB/s and {bits / 1e6:g} mbps")
-    if bytes_per_s is not None and not bps.agrees(Figure(bytes_per_s * 8), 1e-5, 1000):
+    if bytes_per_s is not None and not bps.agrees(Figure(bytes_per_s * 8), 1e-5):
         raise Contradictory(f"{CONTRADICTION}Bps and {bits / 1e6:g} mbps")
     tcp = figures.get("udp") == "False"  # UDP never retransmits: its 0 says nothing
     cpu, lasted, message = known("cpu_busy_all %"), known("run_time"), known("bufferLen")

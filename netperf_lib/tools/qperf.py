@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..metrics import to_bps, to_bytes, to_us
-from .draft import CONTRADICTION, Contradictory, Damaged, Draft, add_cpu_costs, drafted
+from .draft import CONTRADICTION, Contradictory, Damaged, Draft, add_cpu_costs, drafted, or_above
 from .interface import Commands
 from .options import Option, checked, levels
 from .parsed import ParsedRun
@@ -68,7 +68,7 @@ _HEADER = re.compile(
     re.MULTILINE,
 )
 _LINE = re.compile(r"[ \t>]*([a-z_]+)[ \t]*=[ \t]+(\S.*)")
-_VERBOSE = re.compile(r"\bqperf\b[^\n]* -v(?:v\w*)?\s")
+_VERBOSE = re.compile(r".*\bqperf\b[^\n]* -v(?:v\w*)?\s")
 """A command that requests more than the result."""
 _ONLY_LINES = re.compile(r"(?:[ \t>]*(?:[a-z_]+[ \t]*=[ \t]+\S.*)?\n)*")
 
@@ -78,8 +78,7 @@ def sightings(text: str) -> Iterator[int]:
     after: int | None = None
     for m in _HEADER.finditer(text):
         if (after is None or not _ONLY_LINES.fullmatch(text, after + 1, m.start())) and m["known"] != "conf":
-            above = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
-            yield above if _VERBOSE.search(text, above, m.start()) else m.start()
+            yield or_above(text, m.start(), _VERBOSE)
         after = None if m["known"] == "conf" else m.end()
 
 

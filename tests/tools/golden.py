@@ -14,6 +14,7 @@ import numbers
 import random
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from netperf_lib import tools
 from netperf_lib.data import logs
 from netperf_lib.errors import ParseError
 from netperf_lib.tools.parsed import ParsedRun
+from tests.tools.measure import interleaved
 
 ROOT = Path(__file__).parents[1] / "logs"
 DAMAGED = Path(__file__).with_name("damaged.digests")
@@ -97,24 +99,40 @@ def difference(log: Path) -> str:
 
 
 def damaged(log: Path) -> str:
-    """Return a digest of all that is read of a log that is cut, lost, repeats or changes a line, in a few places."""
+    """Return a digest of all that is read of a log that is cut, loses, repeats or changes a line, or meets another."""
     rng = random.Random(log.name)
     data, digest = log.read_bytes(), hashlib.sha256()
     rows = data.splitlines(keepends=True)
-    for i in sorted(rng.sample(range(len(rows)), min(4, len(rows)))):
-        figure = re.sub(rb"\d(?!.*\d)", lambda m: b"%d" % ((int(m[0]) + 5) % 10), rows[i])  # another last digit
-        for lines in (
-            rows[:i],
-            rows[:i] + rows[i + 1 :],
-            rows[: i + 1] + rows[i:],
-            [*rows[:i], figure, *rows[i + 1 :]],
-        ):
-            digest.update(dump(read(b"".join(lines))).encode())
+    for i in sorted(rng.sample(range(len(rows)), min(16 if len(data) < 4000 else 5, len(rows)))):
+        changed = {_another(rows[i], rng) for _ in range(5)} - {rows[i]}
+        for lines in ([], [rows[i]] * 2, *([row] for row in sorted(changed))):
+            digest.update(dump(read(b"".join((*rows[:i], *lines, *rows[i + 1 :])))).encode())
+        digest.update(dump(read(b"".join(rows[:i]))).encode())
     for _ in range(4):
         digest.update(dump(read(data[: rng.randrange(len(data) + 1)])).encode())
+    alike = [other for other in small_logs() if other.parent == log.parent]
+    for step in (1, 2):  # the next logs of the tool, in the same file
+        other = alike[(alike.index(log) + step) % len(alike)].read_bytes()
+        for both in (data + other, data[: rng.randrange(len(data))] + other, interleaved(data, other, rng)):
+            digest.update(dump(read(both)).encode())
     return digest.hexdigest()[:12]
 
 
+def _another(row: bytes, rng: random.Random) -> bytes:
+    """Change one figure of a row, or one letter."""
+    figures = list(re.finditer(rb"\d+", row))
+    if not figures or rng.random() < 0.2:
+        letters = list(re.finditer(rb"[A-Za-z]", row))
+        return row[: (at := rng.choice(letters).start())] + b"q" + row[at + 1 :] if letters else row
+    m = rng.choice(figures)
+    of = m[0]
+    way = rng.choice(
+        (b"%d" % (int(of) + 1), b"%d" % (int(of) + 5), b"%d" % (int(of) * 11 // 10), b"%d" % (int(of) * 2), b"0", b"-1")
+    )
+    return row[: m.start()] + (way if of[:1] != b"0" else way.rjust(len(of), b"0")) + row[m.end() :]
+
+
+@cache
 def small_logs() -> list[Path]:
     """The logs whose damages are read."""
     return [log for log in golden_logs() if log.stat().st_size < 20_000]

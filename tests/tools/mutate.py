@@ -3,9 +3,9 @@
 ``python -m tests.tools.mutate [--sample 300] [--seed 1]`` changes the source in memory: a number is one more (from 100
 on: twice as large), a text has another end, a comparison is its opposite. Each change is tried in a fork of this
 process, which has everything imported but the library's readers. First the golden logs of the changed tool are read,
-then their damaged copies and a fourth of the conformance corpus; a change that they do not show runs the other tests
-of the readers. The sample takes the same share of every file. It prints the share that turned a test red, and every
-change that did not.
+then their damaged copies and the conformance corpus; a change that they do not show runs the other tests of the
+readers. The sample takes the same share of every file. It prints the share that turned a test red, and every change
+that did not. ``survivors.tsv`` lists those, with the reason if no test can show one; ``--write`` keeps the list.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ full_round words_around two_logs by_turns early cannot_be_used reversed_test pac
 a_damaged_packet a_cut_log_is_never a_folder_a_pattern""".split()
 """Tests that take long: they draw thousands of logs, or run the tools."""
 DOCUMENTS = conformance.read()
-CORPUS = 4
-"""Every such document of the corpus is read; all of them take ten times as long as what else there is."""
+SURVIVORS = Path(__file__).with_name("survivors.tsv")
+"""File, change, source line, and why no test shows the change."""
 SECONDS = 60
 """Time of the processor after which a change is a loop."""
 
@@ -63,6 +63,11 @@ class Change:
     def apply(self, source: str) -> str:
         return source[: self.start] + self.new + source[self.end :]
 
+    def row(self) -> tuple[str, str, str]:
+        """Return file, changed line and line as in `SURVIVORS`."""
+        source = (PACKAGE / self.path).read_text("utf-8")
+        return self.path, *(text.split("\n")[self.line - 1].strip() for text in (self.apply(source), source))
+
 
 def changes(path: Path) -> Iterator[Change]:
     """Every change of a file; texts that only people read (docstrings, annotations) are left out."""
@@ -76,7 +81,10 @@ def changes(path: Path) -> Iterator[Change]:
         return len(data[: starts[line - 1] + column].decode())
 
     name = str(path.relative_to(PACKAGE))
-    for node in walk(ast.parse(source)):
+    tree = ast.parse(source)
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+    to_strip = {id(text) for call in calls if "strip" in ast.unparse(call.func) for text in call.args}
+    for node in walk(tree):
         if isinstance(node, ast.Constant) and node.end_lineno == node.lineno and node.end_col_offset is not None:
             at, to = offset(node.lineno, node.col_offset), offset(node.lineno, node.end_col_offset)
             old = source[at:to]
@@ -84,7 +92,9 @@ def changes(path: Path) -> Iterator[Change]:
                 other = node.value + 1 if abs(node.value) < 100 else 2 * node.value
                 yield Change(name, at, to, repr(other), "number", node.lineno)
             elif type(node.value) is str and old[-1:] in "'\"" and len(old) > 2 and not old.endswith(('"""', "'''")):
-                yield Change(name, to - 1, to - 1, "~", "text", node.lineno)
+                # of characters to strip, one fewer
+                last = (1 + (old[-3] == "\\")) if id(node) in to_strip else 0
+                yield Change(name, to - 1 - last, to - 1, "" if last else "~", "text", node.lineno)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             left, right = node.left, node.comparators[0]
             if left.end_lineno and left.end_col_offset is not None and left.end_lineno == right.lineno:
@@ -172,7 +182,7 @@ def _figures_differ(part: str) -> bool:
 
     digests = test_conformance.DIGESTS.read_text().split()
     each = [pair for pair in zip(DOCUMENTS, digests, strict=True) if pair[0]["tool"] in chosen]
-    return any(test_conformance.digest(d) != digest for d, digest in each[::CORPUS])
+    return any(test_conformance.digest(d) != digest for d, digest in each)
 
 
 def shown(change: Change) -> bool:
@@ -197,26 +207,36 @@ def stratified(size: int, rng: random.Random) -> list[Change]:
     return [c for every in files for c in rng.sample(every, round(size * len(every) / total))]
 
 
+def listed() -> dict[tuple[str, ...], str]:
+    """Return the rows of `SURVIVORS` with their reasons."""
+    rows = (line.split("\t") for line in SURVIVORS.read_text("utf-8").splitlines())
+    return {(path, new, old): reason for path, new, old, reason in rows}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="the beginning of the paths to change")
+    parser.add_argument("--write", action="store_true", help="add what survived to the list, and remove what did not")
     a = parser.parse_args()
     chosen = [c for c in stratified(a.sample, random.Random(a.seed)) if c.path.startswith(f"tools/{a.only}")]
-    survived = []
+    rows = listed()
     counts: Counter[tuple[str, bool]] = Counter()
     for i, change in enumerate(chosen, 1):
-        killed = shown(change)
+        killed, row = shown(change), change.row()
         counts[change.kind, killed] += 1
-        if not killed:
-            survived.append(change)
-            source = (PACKAGE / change.path).read_text("utf-8").splitlines()[change.line - 1].strip()
-            print(f"{i} {change.path}:{change.line}: {change.kind} -> {change.new.strip()}: {source}", flush=True)
+        if killed:
+            rows.pop(row, None)
+        else:
+            print(f"{i} {change.path}:{change.line}: {row[1]} {rows.setdefault(row, '') or 'NOT LISTED'}", flush=True)
+        if a.write:
+            SURVIVORS.write_text("".join("\t".join((*r, why)) + "\n" for r, why in sorted(rows.items())), "utf-8")
     kinds = ", ".join(
         f"{k} {counts[k, True]} of {counts[k, True] + counts[k, False]}" for k in ("number", "text", "comparison")
     )
-    print(f"{len(chosen) - len(survived)} of {len(chosen)} changes turn a test red ({kinds})")
+    red_ones = sum(n for (_, killed), n in counts.items() if killed)
+    print(f"{red_ones} of {len(chosen)} changes turn a test red ({kinds})")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 import tomllib
 from pathlib import Path
 
@@ -12,24 +11,29 @@ import pytest
 from netperf_lib import tools
 from netperf_lib.errors import ParseError
 from netperf_lib.metrics import METRICS
+from tests.tools import golden, mutate
 
-golden = runpy.run_path(str(Path(__file__).with_name("golden.py")))
-LOGS = golden["golden_logs"]()
+LOGS = golden.golden_logs()
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_log_reads_as_expected(log: Path) -> None:
-    assert golden["expectation"](log).exists(), "no expectation: read the log, then `make golden`"
-    assert golden["difference"](log) == ""
+    assert golden.expectation(log).exists(), "no expectation: read the log, then `make golden`"
+    assert golden.difference(log) == ""
 
 
 def test_damaged_logs_read_as_before() -> None:
     """Status, error, warnings and figures of 20 damages of each log."""
-    expected = dict(line.split() for line in golden["DAMAGED"].read_text().splitlines())
-    found = {f"{log.parent.name}/{log.name}": golden["damaged"](log) for log in golden["small_logs"]()}
+    expected = dict(line.split() for line in golden.DAMAGED.read_text().splitlines())
+    found = {f"{log.parent.name}/{log.name}": golden.damaged(log) for log in golden.small_logs()}
     assert [name for name in expected | found if expected.get(name) != found.get(name)] == [], (
         "`make golden` takes what is read now, once you have looked at it"
     )
+
+
+def test_the_list_of_changes_that_no_test_shows_is_of_this_source() -> None:
+    lines = {path: (mutate.PACKAGE / path).read_text("utf-8") for path, _, _ in mutate.listed()}
+    assert [row for row in mutate.listed() if row[2] not in lines[row[0]]] == []
 
 
 def test_every_tool_has_a_golden_log() -> None:
@@ -47,7 +51,7 @@ def test_every_declared_reader_is_there() -> None:
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_contract_of_runs(log: Path) -> None:
-    if golden["expectation"](log).read_text().startswith('"'):
+    if golden.expectation(log).read_text().startswith('"'):
         with pytest.raises(ParseError) as refusal:
             tools.parse(log.read_bytes())
         assert set(tools.READERS) <= set(re.findall(r"[\w-]+", str(refusal.value)))

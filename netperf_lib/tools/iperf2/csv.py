@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ..draft import Damaged, Draft
+from ..draft import Damaged, Draft, or_above
 from ..iperf_rows import row
 from ..parsed import ParsedRun
 from .text import NAME, Log, Program, read_log, take
@@ -24,6 +24,8 @@ _FIGURES = re.compile(
     r"(?P<bytes>-?\d+),(?P<bps>-?\d+)"
     r"(?:,(?P<jitter>-?\d+\.\d+),(?P<lost>-?\d+),(?P<packets>-?\d+),(?P<percent>-?\d+\.\d+|-?nan),(?P<disorder>-?\d+))?\s*$"
 )
+
+_CUT = re.compile(r"\d{14},")
 
 
 def sightings(text: str) -> Iterator[int]:
@@ -46,10 +48,8 @@ def sightings(text: str) -> Iterator[int]:
         other |= m[0] == previous  # a run is not printed twice: another run had the same figures
         previous = m[0]
         if other or not begun:
-            above = text.rfind("\n", 0, max(m.start() - 1, 0)) + 1
-            cut = not begun and re.match(r"\d{14},", text[above : m.start()]) is not None
+            yield m.start() if begun else or_above(text, m.start(), _CUT)
             ports, own, finished, begun, shared = {}, {}, set(), True, ends
-            yield above if cut else m.start()
         if m["id"] in ports and float(m["start"]) == 0:
             finished.add(m["id"])
         ports[m["id"]] = key

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..iperf_rows import rule_above, stream_number
+from ..draft import or_above
+from ..iperf_rows import stream_number
 
 _START = re.compile(  # each begins with a literal character: the engine looks for these first
     r"Client connecting to (?P<target>\S+), (?:TCP|UDP) port(?: \d+ with pid (?P<connects>\d+))?(?P<client>)"
@@ -21,6 +22,7 @@ _START = re.compile(  # each begins with a literal character: the engine looks f
 )
 
 
+_RULE = re.compile(r"[ >]*-----")
 _BEFORE_AN_ERROR = 60
 """Number of characters that may precede a message in its line."""
 
@@ -54,7 +56,7 @@ def tests(text: str) -> Iterator[tuple[int, bool]]:
                 new = not kind or rows_seen or kind == "client" or (kind == now == "server")
                 serving = now == "server"
             process = pid or process
-            at = rule_above(text, at, "-----")
+            at = or_above(text, at, _RULE)
         elif now == "local":
             new, complete = not kind or finished, not kind
         elif m.start() - at > _BEFORE_AN_ERROR:

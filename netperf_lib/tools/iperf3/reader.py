@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from ..alternatives import alternatives
-from ..iperf_rows import rule_above
+from ..draft import or_above
 from ..parsed import ParsedRun
 from .document import decode_documents, from_events, has_doubles, salvage
 from .results import NAME as NAME
@@ -46,6 +46,7 @@ _START = alternatives(
     }
 )
 
+_SCTP, _RULE = re.compile(".*--sctp"), re.compile(r"[ >]*- - -")
 _CLIENT = ("client", "banner", "fragment")
 _TEXT = (*_CLIENT, "server", "nested")
 _RESULT = re.compile(r'"sum_received"|"sum"\s*:[^}]*"lost_percent"|/sec.*\breceiver\s*$', re.MULTILINE)
@@ -65,75 +66,82 @@ def sightings(text: str) -> Iterator[int]:
         now = m.lastgroup or ""
         if kind and (now in ("row", "result") or (now == "part" and kind in ("json", "event", "part"))):
             continue  # part of the current run
-        at = m.start()
-        line = text.rfind("\n", 0, at) + 1
-        place, new = line, True
-        if now == "json":
-            place = at
-            if before := text[line:at].rstrip():
-                nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
-            else:
-                above = text[max(0, line - 200) : line].rstrip()
-                nested = at != line and kind in ("json", "part") and above.endswith((":", "[", ","))
-            if nested:
-                continue
-        elif now == "event":
-            place, what = at, m[0].rsplit('"', 2)[1]
-            over = what == "error" and '"event":"end"' in text[begun:at].replace(" ", "")
-            new = what == "start" or kind != "event" or over
-        elif now == "part":
-            place = _fragment(text, line)
-        elif now == "banner":
-            if at - line > 40 or '"' in text[line:at]:
-                continue  # not a line of the program: a text about it, or the version in a document
-            ahead = text[line : line + 600]
-            new = "\nConnecting to" in ahead or "\nServer listening" in ahead
-            waits = "\nServer listening" in ahead.partition("\nConnecting to")[0]
-            now = ("listening" if waits else "banner") if new else kind
-        elif now == "client":
-            above_at = text.rfind("\n", 0, max(line - 1, 0)) + 1
-            new, place = kind != "banner", above_at if "--sctp" in text[above_at:line] else line
-        elif now == "server":
-            inside = kind in _CLIENT and "Server listening on" not in text[begun:at]
-            new = kind not in ("nested", "listening") and not inside
-            now = kind if inside else now
-        elif now == "nested":
-            new = not kind  # without a client before it
-            now = kind = "nested" if kind in ("", *_CLIENT) else kind
-        elif now == "done":
-            kind = ""
+        line = text.rfind("\n", 0, m.start()) + 1
+        step = (_in_json if now in ("json", "event", "part") else _in_text)(text, m, line, begun, kind)
+        if step is None:
             continue
-        elif now in ("error", "usage"):
-            reported = kind in ("json", "event") and '"error"' in text[begun:at]
-            over = not text.startswith("interrupt", m.end() - 1) and _RESULT.search(text, begun, at) is not None
-            if over and text.startswith("the client has terminated", m.end() - 1):
-                continue  # a server that waits for another test
-            new = not kind or reported or over or kind == "error"
-            if "usage" in (now, kind):
-                new = not kind or (over and kind != "error")
-            if not new:  # a message on stderr ends the document that it belongs to
-                now = "" if kind in ("json", "event") else kind
-        elif now == "header":
-            if len(text[line:at].strip(" >\t")) > 60:
-                continue
-            reported = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
-            again = kind == "fragment" and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
-            new = (kind not in _TEXT and reported) or (again and not _one_stream_more(text[at:]))
-            place, now = rule_above(text, line, "- - -"), "fragment"
-        elif now == "local":
-            new = kind not in _TEXT or (kind != "nested" and _RESULT.search(text, begun, at) is not None)
-            now = "fragment" if new else kind
-        else:
-            # what ran iperf3 may repeat the row of the result
-            repeated = now == "result" and text[text.rfind("[", line, at) : m.end()].rstrip() in text[begun:line]
-            new, now = "connected with" not in text[:at] and not repeated, "fragment"
-            if repeated:
-                continue
+        place, new, now = step
         if new:
             begun, kind = place, now
             yield place
-        elif now in ("", "client") or kind == "listening":
+        elif now in ("", "client", "nested") or kind == "listening":
             kind = now
+
+
+_Step = tuple[int, bool, str] | None
+"""Where a run may start, whether one does, and the kind of what is there; None: it says nothing."""
+
+
+def _in_json(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _Step:
+    """Judge what a match in a document says; `line` is where its line starts, `begun` and `kind` are the run's."""
+    at, now = m.start(), m.lastgroup or ""
+    if now == "part":
+        return _fragment(text, line), True, now
+    if now == "event":
+        what = m[0].rsplit('"', 2)[1]
+        over = what == "error" and '"event":"end"' in text[begun:at].replace(" ", "")
+        return at, what == "start" or kind != "event" or over, now
+    if before := text[line:at].rstrip():
+        nested = before[-1] in "[," or re.search(r'"\s*:$', before) is not None
+    else:
+        above = text[max(0, line - 200) : line].rstrip()
+        nested = at != line and kind in ("json", "part") and above.endswith((":", "[", ","))
+    return None if nested else (at, True, now)
+
+
+def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _Step:
+    """Judge what a match in text output says, as `_in_json`."""
+    at, now = m.start(), m.lastgroup or ""
+    if now == "banner":
+        if at - line > 40 or '"' in text[line:at]:
+            return None  # not a line of the program: a text about it, or the version in a document
+        ahead = text[line : line + 600]
+        waits = "\nServer listening" in ahead.partition("\nConnecting to")[0]
+        new = waits or "\nConnecting to" in ahead
+        return line, new, "listening" if waits else "banner" if new else kind
+    if now == "client":
+        return or_above(text, line, _SCTP), kind != "banner", now
+    if now == "server":
+        inside = kind in _CLIENT and "Server listening on" not in text[begun:at]
+        return line, kind not in ("nested", "listening") and not inside, kind if inside else now
+    if now == "nested":  # a new run without a client before it
+        return line, not kind, now if kind in ("", *_CLIENT) else kind
+    if now == "done":
+        return line, False, ""
+    if now in ("error", "usage"):
+        reported = kind in ("json", "event") and '"error"' in text[begun:at]
+        over = not text.startswith("interrupt", m.end() - 1) and _RESULT.search(text, begun, at) is not None
+        if over and text.startswith("the client has terminated", m.end() - 1):
+            return None  # a server that waits for another test
+        new = not kind or reported or over or kind == "error"
+        if "usage" in (now, kind):
+            new = not kind or (over and kind != "error")
+        # a message on stderr ends the document that it belongs to
+        return line, new, now if new else "" if kind in ("json", "event") else kind
+    if now == "header":
+        if len(text[line:at].strip(" >\t")) > 60:
+            return None
+        own = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
+        again = kind == "fragment" and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
+        new = (kind not in _TEXT and own) or (again and not _one_stream_more(text[at:]))
+        return or_above(text, line, _RULE), new, "fragment"
+    if now == "local":
+        new = kind not in _TEXT or (kind != "nested" and _RESULT.search(text, begun, at) is not None)
+        return line, new, "fragment" if new else kind
+    # what ran iperf3 may repeat the row of the result
+    if now == "result" and text[text.rfind("[", line, at) : m.end()].rstrip() in text[begun:line]:
+        return None
+    return line, "connected with" not in text[:at], "fragment"
 
 
 def _one_stream_more(text: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 
 from ..alternatives import alternatives
-from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted
+from ..draft import CONTRADICTION, Contradictory, Damaged, Draft, drafted, or_above
 from ..parsed import ParsedRun, Percentile
 
 NAME = "sockperf"
@@ -56,7 +56,7 @@ _STAGE = alternatives(
     },
     prefix="perf: ",
 )
-_RULE = "-" * 30 + "\n"
+_RULE = re.compile(r"-{30}\n")
 
 
 def sightings(text: str) -> Iterator[int]:
@@ -81,8 +81,7 @@ def sightings(text: str) -> Iterator[int]:
         if reached is None or stage < reached or (kind in _STAGE_OF and stage == reached == _VERSION):
             in_log = kind == "log"
             start = text.rfind("\n", 0, m.start()) + 1
-            if in_log and (above := text.rfind("\n", 0, max(start - 1, 0)) + 1) + len(_RULE) == start:
-                start = above if text.startswith(_RULE, above) else start
+            start = or_above(text, start, _RULE) if in_log else start
             yield start
         reached = stage
 
