@@ -8,10 +8,10 @@ import importlib
 import re
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
-from jinja2 import pass_context
+from jinja2 import BytecodeCache, pass_context
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
@@ -19,6 +19,18 @@ from ..questions.words import as_text
 from .pdf import MARKDOWN, run_pandoc
 
 TEMPLATES = Path(__file__).parent / "templates"
+
+
+class _Compiled(BytecodeCache):
+    """Templates are compiled once in a process, not for every page."""
+
+    known: ClassVar[dict[tuple[str, str], Any]] = {}
+
+    def load_bytecode(self, bucket: Any) -> None:
+        bucket.code = self.known.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Any) -> None:
+        self.known[bucket.key, bucket.checksum] = bucket.code
 
 
 class PageExporter(HTMLExporter):
@@ -34,6 +46,11 @@ class PageExporter(HTMLExporter):
             raw_template=(TEMPLATES / "page.html").read_text("utf-8"),
             **kw,
         )
+
+    def _create_environment(self) -> Any:
+        environment = super()._create_environment()  # type: ignore[no-untyped-call]
+        environment.bytecode_cache = _Compiled()
+        return environment
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> Any:
         """Convert a notebook; see nbconvert's `HTMLExporter.from_notebook_node`."""

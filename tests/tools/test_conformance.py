@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,16 @@ UNSEEN = re.compile(r"iperf -c \{server\} -t 4 (?:(?:-R )?(?:-y C )?|-u -b 15M -
 """One row says nothing of a clock that was stepped; a trial does, which knows how long it was to take."""
 
 
-def parse(document: dict[str, Any]) -> list[ParsedRun]:
+@cache
+def _parse(text: str) -> list[ParsedRun]:
     try:
-        return tools.parse(document["text"])
+        return tools.parse(text)
     except ParseError:
         return []
+
+
+def parse(document: dict[str, Any]) -> list[ParsedRun]:
+    return _parse(document["text"])
 
 
 def payload(document: dict[str, Any], way: str) -> float:
