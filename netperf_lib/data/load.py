@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
 import pyarrow as pa
@@ -108,7 +108,12 @@ class Results:
             raise AttributeError(name)
         if near := get_close_matches(name, dir(type(self)), n=1, cutoff=0.8):
             raise AttributeError(f"an experiment has no {name!r}; did you mean {near[0]}?")
-        raise AttributeError(f"an experiment has no {name!r}; functions take it: npl.{name}(exp, …), see dir(npl)")
+        raise AttributeError(f"an experiment has no {name!r}; functions take it, as npl.levels(exp, …); see dir(npl)")
+
+    def __getitem__(self, name: Any) -> NoReturn:
+        if name in dir(type(self)):
+            raise UsageError(f"an experiment is no mapping: write exp.{name}")
+        raise UsageError(f"an experiment is no table: exp.runs has a row for each run, and columns such as {name!r}")
 
     @property
     def alpha(self) -> float:

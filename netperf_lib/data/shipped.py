@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from ..errors import UsageError
+
 PathLike = str | os.PathLike[str]
 PACKAGE_FOLDER = Path(__file__).resolve().parent.parent
 DEFAULT = Path("results", "lab")
@@ -40,6 +42,8 @@ def located(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], str |
     that contains ``results``. So a relative path is looked up in the working directory and in every folder above it.
     If a notebook names `DEFAULT` and nothing has been measured yet, the recorded experiment takes its place.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"expected the path or URL of a folder; got {type(path).__name__}")
     text = os.fspath(path)
     if "://" in text or Path(text).is_absolute():
         return path, None

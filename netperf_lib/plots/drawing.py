@@ -13,11 +13,11 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..errors import NothingToReport
+from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
 from ..metrics import metric as metric_of
 from ..questions.colours import document_colours
-from ..questions.observe import Observations, levels_by, observed
+from ..questions.observe import Observations, levels_by, observe
 from ..questions.runs import read_data
 from ..questions.words import shortened
 from .figure import MUTE, STYLE, WIDTH, Chart, Plot
@@ -99,7 +99,7 @@ class Draws:
             if metric is None:
                 metric = self.metric(_one(data)) if callable(self.metric) else self.metric
             by = by or ((metric and self.by(_one(data), metric)) if callable(self.by) else self.by) or ()
-        return observed(data, metric, by, **options)
+        return observe(data, metric, by, **options)
 
     def __call__(self, function: Callable[..., Axes]) -> Drawing:
         """Make the plot function."""
@@ -117,6 +117,8 @@ class Draws:
             ax: Axes | None = None,
             **options: Any,
         ) -> Any:
+            if ax is not None and not isinstance(ax, Axes):
+                raise UsageError(f"ax is one of matplotlib's Axes, as plt.subplots() returns; got {type(ax).__name__}")
             notice = next(filter(None, map(_notice, (data, metric, *options.values()))), None)
             by = hue or by
             drawn: Any

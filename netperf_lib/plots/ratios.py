@@ -46,7 +46,9 @@ def _declared(data: Any, metric: Any) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def _compared(data: Any) -> bool:
-    return not (isinstance(data, pd.DataFrame | str | os.PathLike | Mapping) or hasattr(data, "runs"))
+    return hasattr(data, "__iter__") and not (
+        isinstance(data, pd.DataFrame | str | os.PathLike | Mapping) or hasattr(data, "runs")
+    )
 
 
 @Draws(drawable=_compared, make=compare, arrange=_declared)

@@ -22,11 +22,12 @@ from ..metrics import ALPHA, COMPARED, MARGIN, METRICS, format_value
 from ..metrics import metric as metric_of
 from ..stats import Comparison, Family
 from ..stats.result import unit_of
-from ..stats.samples import UNPAIRED, Design
+from ..stats.samples import UNPAIRED
 from .judging import Pair, as_contrast, judge, judge_pairs, side_words
 from .observe import MEASUREMENT, Data, Observations, Observed, level_names, nearest, observe
-from .runs import ok_runs, present, read_data, table_of
+from .runs import ENDS, check_levels, ok_runs, present, read_data, table_of
 from .words import contrasts as declared_contrasts
+from .words import factor_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from .tables import Table
 
 _TIME = "runs are not paired, and time separates the sides, so a difference may have other causes than what was changed"
-_ENDS = tuple({f"client{what}", f"server{what}"} for what in ("", "_zone", "_region", "_vm_size"))
 
 
 def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
@@ -49,17 +49,7 @@ def pairs(obs: Observations, baseline: Any = None) -> list[tuple[str, str]]:
     if baseline is not None and level not in set(conditions[name]):
         levels = ", ".join(map(str, dict.fromkeys(conditions[name])))
         raise UsageError(f"no condition of {obs.metric} has {name} {baseline!r}, the baseline; levels: {levels}")
-    factors = {*obs.asked, name}
-    factors |= {f for ends in _ENDS if ends & factors for f in ends}  # the two ends of a pair are one factor
-    rest = [f for f in obs.by if f not in factors]
-    # of a label null means that there is none; the same in two measurements is no other label
-    labels = [f for f in rest if factor(f).null == "none" and (f == "gateway_sku" or f not in FACTORS)]
-    labels = [] if name == MEASUREMENT else labels
-
-    def alike(a: str, b: str) -> bool:
-        one, two = (conditions.loc[c] for c in (a, b))
-        return all(one[f] == two[f] or (f in labels and two[f] is None) for f in rest)
-
+    alike = obs.alike({*obs.asked, name})
     if baseline is None:
         candidates = [(a, b) for b, a in combinations(conditions.index, 2)]
     else:
@@ -79,43 +69,41 @@ def compare(
     where_after: Mapping[str, Any] | None = None,
     pool: str | Sequence[str] = (),
     pattern: str | None = None,
+    contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
     margin: float | None = None,
     alpha: float | None = None,
-    **options: Any,
+    looked: bool | None = None,
 ) -> Family:
     """Compare the conditions of one experiment, or two experiments condition by condition.
 
     Parameters
     ----------
-    data : Results, Observations, DataFrame, path or mapping
-        An experiment, as `netperf_lib.read` gives it, its table of runs, or its folder; or raw logs: a file, a folder
-        or a pattern such as ``"before/*.txt"``. Or names with two of these, the side before first.
-    after : Results, DataFrame or path, optional
-        A second one: the two are then compared, with `data` as the side before. A metric's name here means `metric`.
+    data, after
+        What `observe` takes, or raw logs: a file, a folder, a pattern. With `after` the two are compared, `data` being
+        the side before; so are the two of a mapping. The name of a metric as `after` means `metric`.
     metric : str, optional
         Only this metric; needed with `by`.
     by : str or sequence of str, optional
-        The factors whose levels are compared; default: what the experiment declares. Conditions that differ in
-        anything else are not compared with each other. What was not declared is exploratory.
+        The factors whose levels are compared, among conditions that differ in nothing else; what was not declared is
+        exploratory. Default: the contrasts that the experiment declares, all of which share `alpha`.
     baseline : optional
         Level of the first factor of `by` that the others are compared with; default: each with each other.
-    where, where_after : dict, optional
-        Only runs with these levels; `where_after` is for the side after, by default the same as `where`.
-    pool : str or sequence of str
-        Factors that do not split conditions; see `observe`.
-    pattern : str, optional
-        Pattern of the paths of raw logs, for example ``"{placement}/r{round}.txt"``; see `netperf_lib.import_logs`.
+    where, where_after : mapping, optional
+        Only runs with these levels; `where_after` is for the side after, by default the same.
+    pool, pattern
+        As `observe` and `netperf_lib.import_logs` take them.
+    contrasts : iterable of Contrast or mapping, optional
+        Contrasts to judge instead of those declared. Where none is declared, these are taken as the declaration.
     margin, alpha : float, optional
         Ratios within 1/(1 + margin) … 1 + margin are equivalent (0.05 or "5 %"); the share of answers that may hold a
         false verdict. Default: as declared, else 0.05.
-    **options
-        Further parameters of `compare_declared`, for the declared contrasts of one experiment.
+    looked : bool, optional
+        Whether rounds were added while looking at the results; default: as recorded.
 
     Returns
     -------
     Family
-        The comparisons of one experiment; of two the side after against the side before, for each metric and condition
-        that both have. These are not paired: `Family.warnings` say so, and what else differs between the sides.
+        Of two measurements, for each metric and condition that both have; unpaired, as `Family.warnings` say.
 
     Raises
     ------
@@ -125,98 +113,99 @@ def compare(
     Examples
     --------
     >>> import netperf_lib as npl
-    >>> found = npl.compare("data/recorded/lab-full", metric="throughput_bps", by="placement")
-    >>> {str(c.verdict) for c in found} <= {"better", "worse", "equivalent", "inconclusive", "exploratory"}
+    >>> family = npl.compare("data/recorded/lab-full", metric="throughput_bps", by="placement")
+    >>> {str(c.verdict) for c in family} <= {"better", "worse", "equivalent", "inconclusive", "exploratory"}
     True
     """
     if isinstance(after, str) and metric is None and after in METRICS:
         metric, after = after, None
     margin = None if margin is None else _margin(margin)
-    if isinstance(data, Mapping) and len(data) == 2 and by is None is after:
-        return between({k: runs_of(one, where, pattern) for k, one in data.items()}, metric, (), margin, alpha)
-    if after is not None:
-        others = where if where_after is None else where_after
-        names = (_name(data, where), _name(after, others))
-        names = names if names[0] != names[1] else (f"{names[0]} (before)", f"{names[1]} (after)")
-        tables = (runs_of(data, where, pattern), runs_of(_existing(after), others, pattern))
-        sides = dict(zip(names, tables, strict=True))
-        return between(sides, metric, (by,) if isinstance(by, str) else by or (), margin, alpha)
+    two = _two_sides(data, after, where, where_after, pattern, pairs=by is None)
+    if two:
+        return between(two, metric, (by,) if isinstance(by, str) else by or (), margin, alpha)
     results = read_data(data, pattern)
     if by is not None or isinstance(results, Observations):
         return _by(results, metric, by or (), baseline, where or {}, pool, margin, alpha)
-    options |= {"where": dict(where or {}), "margin": margin, "alpha": alpha}
-    if isinstance(results, Results) and options.get("contrasts") is None and results.added:
+    if contrasts is None and isinstance(results, Results) and results.added:
         # the others were declared before the data, and alone get a verdict
-        options["contrasts"] = [c for c in (*results.contrasts, *results.added) if metric in (None, c.metric)]
-    return compare_declared(results, metric, **options)
+        contrasts = [c for c in (*results.contrasts, *results.added) if metric in (None, c.metric)]
+    return _of_contrasts(results, metric, contrasts, where or {}, margin, alpha, looked)
 
 
-def compare_declared(
+def _two_sides(
     data: Data,
-    metric: str | None = None,
+    after: Data | None,
+    where: Mapping[str, Any] | None,
+    where_after: Mapping[str, Any] | None,
+    pattern: str | None,
     *,
-    margin: float | None = None,
-    contrasts: Iterable[Contrast | Mapping[str, Any]] | None = None,
-    where: Mapping[str, Any] | None = None,
-    alpha: float | None = None,
-    looked: bool | None = None,
+    pairs: bool,
+) -> dict[str, pd.DataFrame]:
+    """The runs before and after, by name; empty for one experiment. `pairs`: a mapping may name them."""
+    if after is None:
+        if not (pairs and isinstance(data, Mapping) and len(data) == 2):
+            return {}
+        return {str(name): runs_of(one, where, pattern) for name, one in data.items()}
+    others = where if where_after is None else where_after
+    names = (_name(data, where), _name(after, others))
+    names = names if names[0] != names[1] else (f"{names[0]} (before)", f"{names[1]} (after)")
+    tables = (runs_of(data, where, pattern), runs_of(_existing(after), others, pattern))
+    return dict(zip(names, tables, strict=True))
+
+
+def _of_contrasts(
+    data: Data,
+    metric: str | None,
+    contrasts: Iterable[Contrast | Mapping[str, Any]] | None,
+    where: Mapping[str, Any],
+    margin: float | None,
+    alpha: float | None,
+    looked: bool | None,
 ) -> Family:
-    """Judge contrasts of an experiment.
-
-    Without `contrasts`, those that the experiment declared are judged (those of `metric`, if given). Every declared
-    contrast of the experiment, shown or not, shares `alpha`; a contrast that was not declared is exploratory.
-
-    Parameters
-    ----------
-    data : Results, DataFrame, path, or several of these
-        As `observe` takes it.
-    metric : str, optional
-        Only contrasts of this metric.
-    margin : float, optional
-        Margin of all contrasts; default: as declared.
-    contrasts : iterable of Contrast or dict, optional
-        Contrasts to judge instead. Where the experiment declares none, these are taken as its declaration.
-    where : dict, optional
-        Factors and levels that both sides share.
-    alpha : float, optional
-        Share of reports that may hold a false verdict; default: as the experiment declares, else 0.05.
-    looked : bool, optional
-        True: rounds were added while looking at the results (the sequential design). Default: as the plan of the
-        experiment says, else the column ``design``, else False.
-
-    Raises
-    ------
-    UsageError
-        No such factor, nothing to compare, or a table without runs.
-
-    See Also
-    --------
-    judge : The function that this one calls.
-    """
-    data = read_data(data)
+    """Judge contrasts, by default those that are declared; every declared one, shown or not, shares `alpha`."""
+    check_levels(where)
     source, about = Observed.of(data), attached(table_of(data))
     experiment = about.declared
     declared = [as_contrast(c)[0] for c in experiment.get("contrasts") or ()]
-    alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)
-    looked = about.looked if looked is None else looked
     warnings: list[str] = []
     if contrasts is not None:
-        chosen = [as_contrast(c) for c in contrasts]
-        if not declared and (declared := [c for c, in_family in chosen if in_family]):
+        named = [as_contrast(c) for c in contrasts]
+        if not declared and (declared := [c for c, in_family in named if in_family]):
             warnings.append("the contrasts were named with the analysis, not declared with the experiment")
+        chosen = [c for c, _ in named]
     else:
-        chosen = [(c, True) for c in declared if metric is None or c.metric == metric]
+        chosen = [c for c in declared if metric is None or c.metric == metric]
         if not chosen:
             known = ", ".join(sorted({c.metric for c in declared})) or "none"
             of = f" of {metric}" if metric else ""
             raise UsageError(f"the experiment declares no contrast{of} (declared: {known}); name a factor to compare")
-    chosen = [(c, in_family) for c, in_family in chosen if within([c], where or {})]
+    chosen = within(chosen, where)
     if not chosen:
-        raise UsageError(f"no contrast is about {', '.join(f'{k}={v}' for k, v in (where or {}).items())} alone")
+        raise UsageError(f"no contrast is about {', '.join(f'{k}={v}' for k, v in where.items())} alone")
+    family, extra, shown = _family(declared, chosen, where, margin)
+    sequential = (about.looked if looked is None else looked) or experiment.get("design") == "sequential"
+    exploratory = ({**c.model_dump(), "declared": False} for c in extra)
+    alpha = alpha if alpha is not None else float(experiment.get("alpha") or ALPHA)
+    judged = judge(source, [*family, *exploratory], alpha=alpha, design="sequential" if sequential else None)
+    position = {id(c): i for i, c in enumerate([*family, *extra])}
+    return replace(
+        judged,
+        comparisons=tuple(_with_claims(judged[position[id(c)]], about.failed_claims) for c in shown),
+        declared=len(family),
+        experiment=str(experiment.get("name") or ""),
+        warnings=(*warnings, *judged.warnings),
+        notice=about.notice,
+    )
+
+
+def _family(
+    declared: Iterable[Contrast], chosen: Iterable[Contrast], where: Mapping[str, Any], margin: float | None
+) -> tuple[list[Contrast], list[Contrast], list[Contrast]]:
+    """What is judged together, what is exploratory, and which of them are shown: one for each that is chosen."""
     family: dict[Any, Contrast] = {_question(c): c for c in declared}
     extra, shown = list[Contrast](), list[Contrast]()
-    for c, _ in chosen:
-        sides = {side: {**(where or {}), **levels} for side in "ab" if (levels := getattr(c, side)) is not None}
+    for c in chosen:
+        sides = {side: {**where, **levels} for side in "ab" if (levels := getattr(c, side)) is not None}
         c = c.model_copy(update=sides)
         twin = family.get(_question(c))
         size = margin if margin is not None else c.margin if twin is None else twin.margin
@@ -226,19 +215,24 @@ def compare_declared(
         else:  # another margin is another question
             extra.append(c)
         shown.append(c)
-    design: Design | None = "sequential" if looked or experiment.get("design") == "sequential" else None
-    exploratory = ({**c.model_dump(), "declared": False} for c in extra)
-    judged = judge(source, [*family.values(), *exploratory], alpha=alpha, design=design)
-    position = {id(c): i for i, c in enumerate([*family.values(), *extra])}
-    claims = about.failed_claims
-    return replace(
-        judged,
-        comparisons=tuple(_with_claims(judged[position[id(c)]], claims) for c in shown),
-        declared=len(family),
-        experiment=str(experiment.get("name") or ""),
-        warnings=(*warnings, *judged.warnings),
-        notice=about.notice,
-    )
+    return [*family.values()], extra, shown
+
+
+def declared_about(obs: Observations, data: Data, where: Mapping[str, Any]) -> list[Contrast]:
+    """The contrasts that the experiment declares about the factors asked for, between conditions that were observed.
+
+    With `where` only those whose sides name these levels: a part of a condition is not what was declared.
+    """
+    rows = []
+    ends = {f for both in ENDS for f in both}
+    for c in declared_contrasts(data, metric=obs.metric):
+        sides = [side for side in (c.a, c.b) if side is not None]
+        differ = {f for side in sides for f in side if c.b is not None and c.a.get(f) != c.b.get(f)}
+        complete = all(f in side for f in where if f not in obs.asked for side in sides)
+        relevant = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
+        if relevant and complete and all(obs.matching(side) for side in sides):
+            rows.append(c)
+    return rows
 
 
 def within(contrasts: Iterable[Contrast], where: Mapping[str, Any]) -> list[Contrast]:
@@ -296,22 +290,23 @@ def _by(
     if not chosen:
         names = ", ".join(obs.asked or obs.by)
         raise UsageError(f"nothing to compare: no two conditions of {obs.metric} differ in {names} alone")
-    runs = None if isinstance(results, Observations) else runs_of(results)
-    known = {} if runs is None else _declared(obs, runs, where, margin)
     family = judge_pairs(chosen, ALPHA if alpha is None else alpha, declared=False)
-    declared = {key: c for key in {(p.a, p.b) for p in chosen} if (c := known.get(key)) is not None}
+    known: dict[tuple[str, str], Contrast] = {}
+    for c in [] if isinstance(results, Observations) else declared_about(obs, results, where):
+        one, two = obs.matching(c.a), obs.matching(c.b or {})
+        if c.b is not None and margin in (None, c.margin) and len(one) == len(two) == 1:
+            known[one[0], two[0]] = c
+            known[two[0], one[0]] = c.model_copy(update={"a": c.b, "b": c.a})
+    declared = {key: known[key] for key in {(p.a, p.b) for p in chosen} & known.keys()}
     if declared:
-        assert runs is not None
-        judged = compare_declared(results, contrasts=list(declared.values()), alpha=alpha)
+        judged = compare(results, contrasts=declared.values(), alpha=alpha)
         verdicts = dict(zip(declared, judged, strict=True))
         every = [
             replace(verdicts[p.a, p.b], **side_words(p)) if (p.a, p.b) in verdicts else c
             for p, c in zip(chosen, family, strict=True)
         ]
         family = replace(judged, comparisons=tuple(every), warnings=(*judged.warnings, *family.warnings))
-    notes = tuple(obs.notes)
-    notice = attached(runs).notice
-    return replace(family, warnings=(*family.warnings, *notes), notice=notice)
+    return replace(family, warnings=(*family.warnings, *obs.notes), notice=attached(obs.table).notice)
 
 
 def between(
@@ -422,24 +417,6 @@ def compared_table(family: Family) -> Table:
     return Table.of(frame, "Median of each side, their ratio with its interval, and the verdict.", columns=named)
 
 
-def _declared(
-    obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any], margin: float | None
-) -> dict[tuple[str, str], Contrast]:
-    """The declared contrasts by the conditions that they compare, in both directions."""
-    if any(name not in obs.facts or not factor(name).always_splits for name in where):
-        return {}  # a part of a condition is not what was declared
-    contrasts: dict[tuple[str, str], Contrast] = {}
-    for c in declared_contrasts(runs, metric=obs.metric):
-        if c.b is None or (margin is not None and margin != c.margin):
-            continue
-        sides = obs.matching(c.a), obs.matching(c.b)
-        if len(sides[0]) == len(sides[1]) == 1:
-            [a], [b] = sides
-            contrasts[a, b] = c
-            contrasts[b, a] = c.model_copy(update={"a": c.b, "b": c.a})
-    return contrasts
-
-
 def _existing(data: Data) -> Data:
     """The same; raise UsageError if it is a name of nothing."""
     if isinstance(data, str) and data in FACTORS:
@@ -455,6 +432,7 @@ def runs_of(data: Data, where: Mapping[str, Any] | None = None, pattern: str | N
     """The runs of what `compare` takes, those with the levels `where`; raises UsageError for an unknown factor."""
     loaded = read_data(data, pattern)
     runs = table_of(loaded)
+    check_levels(where or {})
     for name, wish in (where or {}).items():
         if name not in runs.columns:
             raise UsageError(f"the runs have no factor {name!r}; {nearest(name, dimensions(runs.columns))}")

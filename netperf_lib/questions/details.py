@@ -18,7 +18,7 @@ from ..stats import Buffers, Quantiles, Streams, buffer_needed, buffers, diagnos
 from ..stats.result import quantity
 from ..tools.parsed import Percentile
 from .history import ask_history
-from .observe import Data, Observations, details, ladders, level_names, levels, observe, observed
+from .observe import Data, Observations, details, ladders, level_names, levels, observe
 from .runs import HOSTS, headline_metrics, ok_runs, read_data, status_counts, table_of
 from .words import Headline, Words, effect, span
 
@@ -41,7 +41,7 @@ def network_cards(data: Data, metric: str | None = None) -> Table:
     """
     from .tables import Table
 
-    runs = observed(data, metric).runs
+    runs = observe(data, metric).runs
     cards = runs.groupby("condition", observed=True)[["nic_driver", "vf_up"]].first()
     cards = cards.dropna(how="all").reset_index()
     cards = cards.set_axis(["condition", "driver", "virtual_function_up"], axis=1)
@@ -120,7 +120,7 @@ def saturation(
     {4}
     """
     curves = {}
-    obs = observed(data, metric, by="streams")
+    obs = observe(data, metric, by="streams")
     for name, rows in ladders(obs, "streams").items():
         wide = rows.pivot_table(index=["unit", "round"], columns="streams", values=obs.metric, aggfunc="median")
         with contextlib.suppress(StatsError):
@@ -256,7 +256,7 @@ def tail_shift(
     >>> npl.questions.tail_shift(exp, metric="latency_oneway_p99_us").percentiles[-1]
     99.999
     """
-    obs = observed(data, metric)
+    obs = observe(data, metric)
     names = [str(c) for c in obs.conditions.index]
     names = list(sides) if len(sides) == 2 and set(sides) <= set(names) else names
     if len(names) > 1:
@@ -595,7 +595,7 @@ def stability(data: Data, intervals: pd.DataFrame) -> Table:
 
     heads = ["condition", "runs", "variation", "slowest", "slowest_stream", "fastest_stream"]
     caption = "Within the runs: variation of the intervals, slowest interval against the mean, streams."
-    obs = observed(data, "throughput_bps")
+    obs = observe(data, "throughput_bps")
     joined = measured_intervals(intervals).merge(obs.runs[["run_id", "condition"]], on="run_id", how="inner")
     if joined.empty:
         return Table.of(pd.DataFrame(columns=heads), caption)

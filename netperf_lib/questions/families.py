@@ -8,31 +8,26 @@ matter on one path only, so it is compared at each placement. All of these compa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..experiment.factors import FACTORS, factor, plain, sort_levels
+from ..experiment.factors import factor, plain, sort_levels
 from ..experiment.model import Contrast
 from ..experiment.placements import FAR_PLACES, GATEWAYS, USUAL
 from ..metrics import MARGIN
 from ..metrics import metric as metric_of
 from .judging import Pair, judge_pairs
 from .observe import Observations, levels, observe
+from .runs import ENDS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..stats import Family
 
-ENDS = tuple(tuple(f"{side}{what}" for side in ("client", "server")) for what in ("_vm_size", "_region", "_zone", ""))
-"""Factors that describe the two ends of a path: together they are the factor `PAIR`."""
 PAIR = "pair"
-
-
-def is_label(name: str) -> bool:
-    """Whether a factor is a label of which null means that there is none."""
-    return name != PAIR and factor(name).null == "none" and (name not in FACTORS or name == "gateway_sku")
+"""The factors that describe the two ends of a path are one."""
 
 
 class Measure:
@@ -82,6 +77,7 @@ class Measure:
         self._rows = self.levels.to_dict("index")
         self.names: list[str] = list(self.levels.index)
         self._slices: dict[str, list[str]] = {}
+        self._alike: dict[str, Callable[[str, str], bool]] = {}
         self._sides: dict[Hashable, str | None] = {}
 
     def _narrow(self, name: str, level: Any) -> None:
@@ -113,10 +109,9 @@ class Measure:
 
     def same(self, one: str, two: str, name: str) -> bool:
         """Whether two conditions differ in nothing but this factor."""
-        return all(
-            self.at(one, g) == self.at(two, g) or (is_label(g) and self.at(two, g) is None)
-            for g in self.other_factors(name)
-        )
+        if name not in self._alike:
+            self._alike[name] = self.obs.alike((name, *(f for ends in ENDS for f in ends)))
+        return self._alike[name](one, two)
 
     def ordinary(self, name: str) -> Any:
         """The level that others are compared with: by its name, else the default, else the first."""

@@ -15,7 +15,7 @@ from ..metrics import format_value, plural
 from ..metrics import metric as metric_of
 from ..stats import Changes, Trend, changes, trend
 from ..stats.result import size_words
-from .observe import Data, observed
+from .observe import Data, observe
 from .runs import headline_metrics
 from .words import Headline, Words, effect, span
 
@@ -218,7 +218,7 @@ def ask_history(data: Data, metric: str | None = None, *, where: Mapping[str, An
 
     if metric is None and not hasattr(data, "metric"):
         metric = next(iter(headline_metrics(data)), "latency_oneway_us")
-    obs = observed(data, metric, where=where)
+    obs = observe(data, metric, where=where)
     chosen, metric = obs.runs, obs.metric
     chosen = chosen[chosen["started_utc"].notna()].sort_values("started_utc")
     if chosen.empty:

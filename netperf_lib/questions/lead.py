@@ -24,10 +24,10 @@ from ..metrics import ALPHA, MARGIN, format_span, format_value, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
-from .compare import compare, compare_declared, runs_of, within
-from .families import PAIR, Measure, by_rule, is_label, judge_conditions
+from .compare import compare, runs_of, within
+from .families import PAIR, Measure, by_rule, judge_conditions
 from .limits import Held, of_conditions
-from .observe import Data, levels
+from .observe import Data, is_label, levels
 from .runs import headline_metrics, read_data, table_of
 from .words import contrasts, span
 
@@ -243,7 +243,7 @@ def lead_paragraph(
     if judged is not None:
         results: Any = judged
     elif declared:
-        results = compare_declared(runs, contrasts=declared, alpha=alpha, margin=margin)
+        results = compare(runs, contrasts=declared, alpha=alpha, margin=margin)
     else:
         results = judge_conditions(measures, used, alpha or ALPHA) if used else ()
     p = Paragraph(measures, _placed(measures, used, results))

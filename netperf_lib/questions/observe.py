@@ -28,7 +28,7 @@ from ..metrics import METRICS, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
-from .runs import is_details, read_data, table_of
+from .runs import ENDS, check_levels, is_details, read_data, table_of
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -126,6 +126,23 @@ class Observations:
             rows &= [plain(v) == level for v in self.facts.get(name, [None] * len(rows))]
         return tuple(map(str, self.facts.index[rows]))
 
+    def alike(self, factors: Collection[str]) -> Callable[[str, str], bool]:
+        """Return what tells whether a condition differs from another one in nothing but these factors.
+
+        The two ends of a pair are one factor. A label that only the first one has is no difference, for null means that
+        there is none; but two measurements have the same labels, or other conditions.
+        """
+        named = {*factors, *(f for ends in ENDS if {*ends} & {*factors} for f in ends)}
+        others = [f for f in self.by if f not in named]
+        labels = [] if MEASUREMENT in named else [f for f in others if is_label(f)]
+        levels = self.conditions.to_dict("index")
+
+        def same(one: str, two: str) -> bool:
+            a, b = levels[one], levels[two]
+            return all(a[f] == b[f] or (f in labels and b[f] is None) for f in others)
+
+        return same
+
     def column(self, name: str, conditions: Collection[str]) -> pd.Series:
         """A column of the complete runs of these conditions; empty if there is no such column."""
         if name not in self._source.runs:
@@ -198,7 +215,7 @@ def _weight(rows: pd.DataFrame, name: str, factors: Sequence[str], named: Sequen
 
 def observe(
     data: Data,
-    metric: str,
+    metric: str | None = None,
     by: str | Sequence[str] = (),
     *,
     where: Mapping[str, Any] | None = None,
@@ -212,9 +229,10 @@ def observe(
     ----------
     data : Results, DataFrame, path, or several of these
         An experiment, its runs (all, or some of them), or a folder. A mapping of names to these adds the factor
-        ``measurement``, as in ``{"before": "results/may", "after": "results/june"}``.
+        ``measurement``, as in ``{"before": "results/may", "after": "results/june"}``. What was observed already, and an
+        answer, are returned as they are.
     metric : str
-        The metric.
+        The metric; needed unless `data` was observed already.
     by : str or sequence of str
         The factors that are asked about.
     where : mapping, optional
@@ -240,8 +258,12 @@ def observe(
     >>> obs.by
     ('streams', 'placement', 'accelerated', 'tcp_buffer_bytes', 'during')
     """
-    if isinstance(data, Observations):
-        return data
+    inside = getattr(data, "observations", data)  # those of an answer
+    if isinstance(inside, Observations):
+        return inside
+    if not isinstance(metric, str):
+        what = "name a metric" if metric is None else f"a metric is a name, not {metric!r}"
+        raise UsageError(f"{what}, for example 'throughput_bps'")
     return _Projection(data, metric, _names(by), where or {}, _names(pool)).result()
 
 
@@ -281,7 +303,7 @@ def levels(
     >>> set(table["n"])
     {12}
     """
-    obs = observed(data, metric, by, where=where, pool=pool)
+    obs = observe(data, metric, by, where=where, pool=pool)
     groups = dict(iter(obs.complete.groupby("condition", sort=False, observed=True)))
     states = Counter(zip(obs.table["condition"], obs.table["state"], strict=True))
     rows = []
@@ -380,21 +402,13 @@ def details(obs: Observations, table: pd.DataFrame | TableName) -> pd.DataFrame:
     return rows
 
 
-def observed(data: Any, metric: str | None, by: str | Sequence[str] = (), **options: Any) -> Observations:
-    """What a function observes that takes observations, or what `observe` takes and a metric."""
-    if isinstance(data, Observations):
-        return data
-    inside = getattr(data, "observations", None)  # an answer
-    if isinstance(inside, Observations):
-        return inside
-    if not isinstance(metric, str):
-        what = "name a metric" if metric is None else f"a metric is a name, not {metric!r}"
-        raise UsageError(f"{what}, for example 'throughput_bps'")
-    return observe(data, metric, by, **options)
-
-
 def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(map(str, names or ()))
+    if isinstance(names, str):
+        return (names,)
+    try:
+        return tuple(map(str, names or ()))
+    except TypeError:
+        raise UsageError(f"factors are given by name, for example 'placement', not {names!r}") from None
 
 
 @dataclass(frozen=True)
@@ -419,17 +433,14 @@ class Observed:
         """Read what `observe` takes; `rounds` are planned, whatever is declared."""
         if isinstance(data, Observed):
             return data
-        if isinstance(data, Mapping):
+        if isinstance(data, Mapping) and data:
             parts = {str(name): cls.of(one) for name, one in data.items()}
             frames = [one.runs.assign(**{MEASUREMENT: name, "experiment": name}) for name, one in parts.items()]
             return cls(joined(frames), next(iter(parts.values())).declared)
         data = read_data(data)
-        runs: Any = table_of(data)
-        if isinstance(runs, Sequence):
-            return cls(joined([cls.of(one).runs for one in runs]), {})
-        if not isinstance(runs, pd.DataFrame):
-            kind = type(data).__name__
-            raise UsageError(f"expected an experiment, its table of runs, a folder, or several of these; got {kind}")
+        if isinstance(data, Sequence) and data:
+            return cls(joined([cls.of(one).runs for one in data]), {})
+        runs = table_of(data)
         if is_details(runs) or {"n", "median"} <= set(runs):
             what = "a table of levels" if "median" in runs else "a table of intervals or percentiles"
             raise UsageError(f"{what} does not hold runs: give the experiment, or its table of runs")
@@ -516,8 +527,7 @@ class _Projection:
     ) -> None:
         if metric in FACTORS:
             raise UsageError(f"{metric!r} is a factor, not a metric: name it in by")
-        if not isinstance(where, Mapping):
-            raise UsageError(f"where is a mapping of factor to level, as in {{'placement': 'ppg'}}; got {where!r}")
+        check_levels(where)
         metric_of(metric)  # an unknown one is an error with the nearest names
         self.metric, self.asked, self.notes = metric, asked, list[str]()
         source = Observed.of(data)
@@ -750,7 +760,8 @@ class _Projection:
                 "unit": self.unit[at],
                 "round": self.round[at],
                 "value": np.where(failed & (size == 1), np.nan, value),
-                "state": np.where(failed, "failed", "ok"),
+                # where nobody says that a run failed, a null is a value that is missing
+                "state": np.where(failed, "failed" if "status" in self.every else "missing", "ok"),
                 "order": self._numbers("order")[rows],
                 "repeated": self.repeated[rows],
             }
@@ -828,6 +839,11 @@ def unchained(obs: Observations) -> bool:
     start = np.flatnonzero((number[1:] != number[:-1]) & (unit[1:] == unit[:-1])) + 1
     few = start.size > 1 and np.unique(condition).size <= _FEW
     return bool(few and (condition[start] != condition[start - 1]).mean() > 0.5)
+
+
+def is_label(name: str) -> bool:
+    """Whether a factor is a label of which null means that there is none."""
+    return factor(name).null == "none" and (name not in FACTORS or name == "gateway_sku")
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UsageError
 from ..metrics import PAGES
 
 if TYPE_CHECKING:
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
 LENGTHS = ("duration_s", "omit_s")
 """The length of a test is not part of what it measures."""
 HOSTS = ("client", "server")
+ENDS = tuple(
+    tuple(f"{host}{what}" for host in HOSTS) for what in ("_vm_size", "_region", "_zone_physical", "_zone", "")
+)
+"""Factors that describe the two ends of a pair."""
 
 
 def read_data(data: Any, pattern: str | None = None) -> Any:
@@ -27,9 +33,14 @@ def read_data(data: Any, pattern: str | None = None) -> Any:
 
 
 def table_of(data: Any) -> pd.DataFrame:
-    """The table of runs of an experiment or its folder, or the table that is given."""
+    """The table of runs of an experiment or its folder, or the table that is given; UsageError for anything else."""
+    import pandas as pd
+
     data = read_data(data)
-    runs: pd.DataFrame = getattr(data, "runs", data)
+    runs = getattr(data, "runs", data)
+    if not isinstance(runs, pd.DataFrame):
+        kind = type(data).__name__
+        raise UsageError(f"expected an experiment, its table of runs, a folder, or several of these; got {kind}")
     return runs
 
 
@@ -38,6 +49,12 @@ def is_details(data: Any) -> bool:
     import pandas as pd
 
     return isinstance(data, pd.DataFrame) and "status" not in data and bool({"percentile", "start_s"} & set(data))
+
+
+def check_levels(where: Any) -> None:
+    """Raise UsageError unless this is a mapping of factors to levels."""
+    if not (isinstance(where, Mapping) and all(isinstance(name, str) for name in where)):
+        raise UsageError(f"where is a mapping of factor to level, as in {{'placement': 'ppg'}}; got {where!r}")
 
 
 def status_counts(data: Any) -> tuple[int, int, int]:

@@ -13,15 +13,15 @@ from ..experiment.model import Contrast
 from ..experiment.placements import USUAL
 from ..metrics import PAGES, format_span, format_value
 from ..metrics import metric as metric_of
-from ..questions.compare import compare, compare_declared
+from ..questions.compare import compare, declared_about
 from ..questions.details import beside, levels_words
 from ..questions.lead import joined
 from ..questions.observe import Data, Observations, Observed, describe, levels, observe
 from ..questions.pairs import ends_of, pairs_words
 from ..questions.published_figures import published_beside
-from ..questions.runs import HOSTS, read_data
+from ..questions.runs import read_data
 from ..questions.tables import Table
-from ..questions.words import Headline, Words, contrasts, factor_of, headline
+from ..questions.words import Headline, Words, headline
 from ..stats import Family
 from ..stats.result import plain as as_json
 from ..stats.result import quantity
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-ENDS = tuple(f"{side}{what}" for side in HOSTS for what in ("", "_zone", "_zone_physical", "_region", "_vm_size"))
-"""Factors that describe the two ends of a pair."""
 _FIGURES = ["condition", "n", "median", "low", "high", "failed", "missing"]
 
 
@@ -237,26 +235,10 @@ def ask(
         by = ends_of(source, metric)
     obs = observe(source, metric, by, where=where, pool=pool)
     runs = Observed.of(source).runs
-    declared = [] if baseline is not None else _declared(obs, runs, where or {})
+    declared = [] if baseline is not None else declared_about(obs, runs, where or {})
     if declared:
-        return Answer(obs, compare_declared(source, contrasts=declared, margin=margin), tuple(declared), runs)
+        return Answer(obs, compare(source, contrasts=declared, margin=margin), tuple(declared), runs)
     return Answer(obs, _against(obs, baseline, margin), (), runs)
-
-
-def _declared(obs: Observations, runs: pd.DataFrame, where: Mapping[str, Any]) -> list[Contrast]:
-    """The contrasts that the experiment declares about these factors, between conditions that were observed.
-
-    With `where` only those whose sides name these levels: a part of a condition is not what was declared.
-    """
-    rows = []
-    for c in contrasts(runs, metric=obs.metric):
-        sides = [c.a, c.b or {}]
-        differ = {f for f in (*c.a, *sides[1]) if c.a.get(f) != sides[1].get(f)}
-        complete = all(f in side for f in where if f not in obs.asked for side in sides if side)
-        relevant = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ENDS})
-        if relevant and complete and all(obs.matching(side) for side in sides if side):
-            rows.append(c)
-    return rows
 
 
 def _against(obs: Observations, baseline: Any, margin: float | None) -> Family:

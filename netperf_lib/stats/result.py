@@ -118,9 +118,9 @@ def numbers(values: npt.ArrayLike, what: str = "values") -> Floats:
     return x
 
 
-def check_share(value: float, name: str, *, below: float = 1.0, above: float = 0.0) -> float:
+def check_share(value: Any, name: str, *, below: float = 1.0, above: float = 0.0) -> float:
     """Return `value` when it lies strictly between `above` and `below`; StatsError otherwise."""
-    if not above < value < below:
+    if not isinstance(value, int | float | np.number) or not above < value < below:
         raise StatsError(f"{name} must lie between {above:g} and {below:g}; got {value!r}")
     return float(value)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from netperf_lib.errors import NothingToReport
 from netperf_lib.metrics import ALPHA
-from netperf_lib.questions.compare import compare_declared
+from netperf_lib.questions.compare import compare
 from netperf_lib.questions.limits import limits
 from netperf_lib.questions.observe import observe
 from netperf_lib.questions.published_figures import published
@@ -74,7 +74,7 @@ def _rounds(runs: pd.DataFrame, faster: bool | None = None) -> Any:
 def _verdict(runs: pd.DataFrame, factor: str, a: Any, b: Any) -> str:
     for contrast in contrasts(runs, factor, "latency_oneway_us"):
         if (contrast.a.get(factor), (contrast.b or {}).get(factor)) == (a, b):
-            return str(compare_declared(runs, contrasts=[contrast])[0].verdict)
+            return str(compare(runs, contrasts=[contrast])[0].verdict)
     raise NothingToReport(f"the experiment declares no contrast of {factor}: {a} against {b}")
 
 
@@ -99,7 +99,7 @@ def _cause(runs: pd.DataFrame) -> str:
 
 
 def _answered(runs: pd.DataFrame, *verdicts: str) -> int:
-    return sum(c.verdict in verdicts for c in compare_declared(runs))
+    return sum(c.verdict in verdicts for c in compare(runs))
 
 
 def _scope(runs: pd.DataFrame) -> str:
@@ -318,7 +318,7 @@ CHECKS: dict[str, Check] = {
         },
     ),
     "own.verdict": Check(
-        lambda runs: in_plain_words(compare_declared(runs)[0].verdict),
+        lambda runs: in_plain_words(compare(runs)[0].verdict),
         "Look at the verdict of your contrast: one of better, worse, equivalent, inconclusive, no verdict.",
         "you declared, measured and judged; say what it holds for, and show it to your neighbour.",
     ),

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from netperf_lib import tools
-from netperf_lib.questions.compare import compare_declared
+from netperf_lib.questions.compare import compare
 
 from . import bench_parse, bench_sockperf, bench_stats
 
@@ -32,7 +32,7 @@ def test_the_document_of_iperf3_is_read_without_a_warning(streams: int) -> None:
 
 def test_conditions_of_one_level_are_judged_the_same_or_not_at_all() -> None:
     runs = bench_stats.family(6, 15)
-    found = compare_declared(runs)
+    found = compare(runs)
     assert len(found) == 15
     assert not [c.words for c in found if c.verdict in ("better", "worse")]
     assert all(c.low < 1 < c.high for c in found)

@@ -281,3 +281,27 @@ def test_times_and_running_numbers_are_no_conditions() -> None:
     days = runs.drop(columns=["began", "minute"]).loc[runs.index.repeat(2)].reset_index(drop=True)
     days = days.assign(round=range(1, 41), rack=[f"{n}" for n in rounds.repeat(2)])
     assert len(npl.observe(days, "latency_oneway_us").conditions) == 20, "a number that comes back is a level"
+
+
+def test_a_null_is_missing_where_no_column_says_that_a_run_failed() -> None:
+    rates = pd.DataFrame({"round": range(1, 5), "placement": "ppg", "throughput_bps": [1e9, np.nan, 1.1e9, 1.2e9]})
+    assert list(observe(rates, "throughput_bps").table["state"]) == ["ok", "missing", "ok", "ok"]
+    counts = levels(rates.assign(status="ok"), "throughput_bps").iloc[0]
+    assert (counts["n"], counts["failed"], counts["missing"]) == (3, 1, 0)
+
+
+def test_a_label_that_only_one_condition_has_is_no_difference_but_between_two_measurements() -> None:
+    rows = [
+        {"round": n, "placement": place, "rack": rack, "status": "ok", "throughput_bps": 1e9}
+        for n in range(1, 7)
+        for place, rack in (("ppg", None), ("far", "x"), ("far", "y"))
+    ]
+    runs = pd.DataFrame(rows)
+    obs = observe(runs, "throughput_bps", "placement")
+    alike = obs.alike({"placement"})
+    assert [alike(a, "ppg") for a in obs.conditions.index if a != "ppg"] == [True, True]
+    assert not alike("ppg", obs.conditions.index[1])  # what the other one lacks is a difference
+    both = observe({"before": runs, "after": runs}, "throughput_bps", "measurement")
+    same = both.alike({"measurement"})
+    pairs = {(a, b) for a in both.conditions.index for b in both.conditions.index if a != b and same(a, b)}
+    assert len(pairs) == 6  # each condition after with itself before, and the other way round
