@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -172,16 +171,19 @@ def bundle(
     """
     from .data.anonymous import anonymous_copy
     from .data.bundle import SUFFIX, pack
+    from .data.files import scratch
     from .data.ingest import ingest
-    from .data.layout import Store
+    from .data.layout import IMPORT, Store
 
     store = Store.at(folder)
     if "://" in store.url:
         raise UsageError(f"{store.url}: copy it to this machine first, with `npl pull`")
     ingest(store.location)
-    with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
+    if store.declared().hosts.source == "imported" and not all(n.startswith(IMPORT) for n in store.folders()):
+        say("imported by an older version, with a copy of its log for each run; import into a new folder to send one")
+    with scratch() as place:
         if anonymous or hide:
-            store, ins = anonymous_copy(store, Path(scratch), hide)
+            store, ins = anonymous_copy(store, place, hide)
             for name, stand_in in ins.known.items():
                 say(f"{name} is now {stand_in}")
         reports = report_to(store.location)[-1:]

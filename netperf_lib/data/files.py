@@ -84,12 +84,20 @@ def explained(place: object) -> Iterator[None]:
     except OSError as error:
         where = error.filename2 or error.filename or place
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError(f"{place}: the disk is full; free some space and run the command again") from None
+            raise StoreError(f"{where}: the disk is full; free some space and run the command again") from None
         reason = error.strerror or str(error) or type(error).__name__
         raise StoreError(f"{str(where)[:300]}: cannot be used ({reason})") from None
     except (pa.ArrowException, ValidationError, json.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise StoreError(f"{place}: the content is damaged ({'; '.join(lines[:2])[:300]})") from None
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A temporary folder for the duration of the block; those that killed processes left are removed first."""
+    Folder(tempfile.gettempdir()).tidy(pattern=".netperf.*")
+    with tempfile.TemporaryDirectory(prefix=f".netperf.{_host()}-{os.getpid()}-") as place:
+        yield Path(place)
 
 
 def _temporary(place: Path) -> Path:
@@ -250,12 +258,13 @@ class Folder:
         if durable:
             _fsync(final.parent)
 
-    def tidy(self, name: str) -> None:
-        """Remove leftovers of this machine's killed writers in a folder."""
-        for left in (self.path / name).glob(".*"):
+    def tidy(self, name: str = ".", pattern: str = ".*") -> None:
+        """Remove leftovers of this machine's killed writers in a folder, except for those of other users."""
+        for left in (self.path / name).glob(pattern):
             match = _TEMPORARY.fullmatch(left.name)
             if match and match["host"] == _host() and not is_alive(int(match["pid"])):
-                self.remove(f"{name}/{left.name}")
+                with suppress(PermissionError):
+                    self.remove(f"{name}/{left.name}")
 
     def names(self, name: str = "", *, complete_with: str | None = None) -> list[str]:
         """Names in a folder, sorted, without hidden ones; with `complete_with` only folders that contain that file."""
@@ -353,8 +362,8 @@ class RemoteFolder:
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
-            new = Path(scratch, "new")
+        with scratch() as place:
+            new = place / "new"
             yield new
             with store_errors(self.url):
                 self.fs.put_file(str(new), self.at(name))
@@ -386,8 +395,8 @@ class RemoteFolder:
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
-            copy = Path(scratch, _last({"name": name}))
+        with scratch() as place:
+            copy = place / _last({"name": name})
             copy.mkdir()
             files = list(self.sizes(name))
             with store_errors(self.url):

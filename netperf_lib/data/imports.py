@@ -16,7 +16,7 @@ import re
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -143,6 +143,14 @@ class Labels:
             row = {n: of_cell(c) if isinstance(c, str) else c for n, c in row.items()}
             self.rows.append((f"{source}:{number}", row))
 
+    def without_log(self, used: set[str]) -> Iterator[str]:
+        """Problems of the rows that were not used."""
+        for where, row in self.rows:
+            if FILE not in row:
+                yield f"{where}: the cell {FILE!r} is empty; name a log or a pattern"
+            elif where not in used:
+                yield f"{where}: {row[FILE]!r} matches no log"
+
     @classmethod
     def read(cls, labels: pd.DataFrame | Location) -> Labels:
         """Read a labels table: CSV as spreadsheets write it, or the first sheet of an xlsx; a DataFrame as it is."""
@@ -216,56 +224,62 @@ def understand(
         All problems found, one line each: a row that matches no log, a log that no row matches, two rows for one log, a
         label that contradicts the log, a value that cannot be read, a log without a run.
     """
-    left_out = [] if left_out is None else left_out
     table = None if labels is None else Labels.read(labels)
-    skip = Path(os.fspath(labels)).resolve() if labels is not None and isinstance(labels, str | os.PathLike) else None
-    read_path = None if pattern is None else _path_reader(pattern)
+    skip = Path(labels).resolve() if isinstance(labels, str | os.PathLike) else None
     problems: list[str] = []
     named = [(n, p) for n, p in _named(files, problems) if p.resolve() != skip]
-    used, logged, unread = set[str](), list[LoggedRun](), list[tuple[str, Path, str]]()
+    by_name = {Path(f) for f in _several(files)}
+    logged: list[LoggedRun] = []
+    unread: list[tuple[str, str, bool]] = []
+    used: set[str] = set()
     for name, path in named:
         if not is_one_line(name):
             problems.append(f"{name!a}: the name of this log has control characters; rename it")
             continue
+        rows = [] if table is None else _rows_of(table, name, path)
+        used |= {where for where, _ in rows}
         try:
             parsed = logs.parse(path)
         except ParseError as error:
-            unread.append((name, path, str(error)))
+            unread.append((name, str(error), bool(rows) or path in by_name))
             continue
-        matched = None if read_path is None else read_path(name) or read_path(path.as_posix())
-        of_path: dict[str, Any] = matched.groupdict() if matched else {}
-        if read_path is not None and not matched:
-            problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}")
-        rows = [] if table is None else _rows_of(table, name, path)
-        used |= {where for where, _ in rows}
         if table is not None and not rows:
             problems.append(f"{name}: no row of {table.source} matches this log; add one (its cells may be empty)")
-        for index, (run, after) in enumerate(zip(parsed, [*parsed[1:], None], strict=True)):
-            matching = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
-            if len(matching) > 1:
-                problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
-            end = max(run.line, after.line - 1) if after else None
-            logged.append(_logged(path, name, index, end, run, _cells(of_path, matching), problems))
-    by_name = {Path(f) for f in _several(files)}
-    for name, path, message in unread:
-        if logged and path not in by_name and (table is None or not _rows_of(table, name, path)):
-            left_out.append(name)
-        else:
-            problems.append(message)
-    if table is not None:
-        problems += [f"{w}: {r[FILE]!r} matches no log" for w, r in table.rows if w not in used and FILE in r]
-        empty = f"the cell {FILE!r} is empty; name a log or a pattern"
-        problems += [f"{w}: {empty}" for w, r in table.rows if FILE not in r]
+        logged += _runs_of(path, name, parsed, pattern, rows, problems)
+    problems += [message for _, message, asked_for in unread if asked_for or not logged]
+    if left_out is not None:
+        left_out += [name for name, _, asked_for in unread if not asked_for and logged]
+    problems += [] if table is None else table.without_log(used)
     if not named and not problems:
         problems.append(f"no logs in {', '.join(os.fspath(f) for f in _several(files))}")
     _refuse(problems)
     return _with_warnings(logged)
 
 
-def _cells(of_path: Mapping[str, Any], rows: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, tuple[str, Any]]:
-    """The labels of a run with where each is from: the first of the rows goes before the path."""
-    cells = {k: ("the path", v) for k, v in of_path.items()}
-    return cells | {k: (where, v) for where, row in rows[:1] for k, v in row.items() if k not in (FILE, RUN)}
+def _runs_of(
+    path: Path,
+    name: str,
+    parsed: Sequence[ParsedRun],
+    pattern: str | None,
+    rows: Sequence[tuple[str, Mapping[str, Any]]],
+    problems: list[str],
+) -> Iterator[LoggedRun]:
+    """Join the runs of a log and their labels: those of a row go before those of the path."""
+    of_path: dict[str, Any] = {}
+    if pattern is not None:
+        read_path = _path_reader(pattern)
+        if matched := read_path(name) or read_path(path.as_posix()):
+            of_path = matched.groupdict()
+        else:
+            problems.append(f"{name}: the end of the path does not match the pattern {pattern!r}")
+    for index, (run, after) in enumerate(zip(parsed, [*parsed[1:], None], strict=True)):
+        matching = [(w, r) for w, r in rows if RUN not in r or str(r[RUN]) == str(index + 1)]
+        if len(matching) > 1:
+            problems.append(f"{name}: two rows for one run: {', '.join(w for w, _ in matching)}; keep one")
+        cells = {k: ("the path", v) for k, v in of_path.items()}
+        cells |= {k: (where, v) for where, row in matching[:1] for k, v in row.items() if k not in (FILE, RUN)}
+        end = max(run.line, after.line - 1) if after else None
+        yield _logged(path, name, index, end, run, cells, problems)
 
 
 def _logged(
@@ -389,6 +403,7 @@ def _rows_of(table: Labels, name: str, path: Path) -> list[tuple[str, dict[str, 
     return [(w, r) for w, r in table.rows if any(fnmatch.fnmatchcase(s, str(r.get(FILE, ""))) for s in spellings)]
 
 
+@lru_cache(maxsize=8)
 def _path_reader(pattern: str) -> Callable[[str], re.Match[str] | None]:
     """Return a regular expression for the end of a path, with a group for each label."""
     names = re.findall(r"\{(\w+)\}", pattern)

@@ -126,15 +126,26 @@ def _unpacked(file: BinaryIO, name: str | None) -> bytes:
         data = file.read()
         if len(data) > MOST:
             raise ParseError(_TOO_LARGE, file=name)
-        return data
-    with gzip.open(file) as unpacked:
+    else:
         try:
-            data = unpacked.read(MOST + 1)
+            data = _gunzipped(file, name)
         except (OSError, EOFError, zlib.error) as e:
             raise ParseError(f"packed by gzip and damaged ({e}); copy it again", file=name) from None
-    if len(data) > MOST:
-        raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
+    if data[257:262] == b"ustar":
+        raise ParseError("packed by tar; unpack it first", file=name)
     return data
+
+
+def _gunzipped(file: BinaryIO, name: str | None) -> bytes:
+    """Unpack gzip; of more than `MOST` nothing is held before that is known, as it unpacks to a thousandfold."""
+    with gzip.open(file) as unpacked:
+        size = 0
+        while piece := unpacked.read(1 << 20):
+            size += len(piece)
+            if size > MOST:
+                raise ParseError(f"{_TOO_LARGE}, when it is unpacked", file=name)
+        unpacked.seek(0)
+        return unpacked.read()
 
 
 _RECEIVERS = ("iperf2", "iperf3", "ntttcp")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +11,7 @@ from ..errors import NetperfError, StoreError, UsageError
 from ..experiment.model import Experiment
 from ..experiment.schedule import RULE, schedule
 from .bundle import ROOT
-from .files import Location, explained
+from .files import Location, explained, scratch
 from .ingest import DETAIL, OnProgress, Part, Tables, make_part
 from .layout import IMPORT, RECORD, Declaration, RawFolder, Store, stores, trial_of
 from .tables import SCHEMAS
@@ -358,8 +357,8 @@ def _runs_of(part: Part) -> dict[str, str]:
 def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
     """How the parts of a block differ from freshly built ones."""
     problems = []
-    with tempfile.TemporaryDirectory(prefix="netperf-") as scratch:
-        again = Store(scratch, store.experiment)
+    with scratch() as place:
+        again = Store(place, store.experiment)
         make_part(store, again, block, runs)
         here, fresh = Tables(store), Tables(again)
         problems += [

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import netperf_lib as npl
+from netperf_lib import pipeline
 from netperf_lib.cli import npl as command
 from netperf_lib.data.anonymous import StandIns, anonymous_copy
 from netperf_lib.data.bundle import SUFFIX, pack
@@ -260,6 +262,32 @@ def test_a_log_of_many_runs_is_packed_once(tmp_path: Path) -> None:
     assert npl.verify(copy.location) == []
     assert sorted(npl.load(copy.path)["latency_oneway_us"]) == sorted(npl.load(mine)["latency_oneway_us"])
     assert {s.record["imported"]["file"] for s in copy.runs()}.isdisjoint({"all.txt"})
+
+
+@pytest.mark.parametrize("name", ["client.out", "server.err", "run.json"])
+def test_what_was_changed_since_it_was_measured_is_not_copied(payments: Path, tmp_path: Path, name: str) -> None:
+    """Nobody vouches for it, and the copy, with new digests, would."""
+    place = Path(shutil.copytree(payments, tmp_path / "payments"))
+    file = sorted(place.glob(f"raw/*/{name}"))[3]
+    file.write_bytes(file.read_bytes() + b" ")
+    with pytest.raises(StoreError, match=f"{file.parent.name}: {name} was changed .* as it was measured is copied"):
+        anonymous_copy(Store.at(place), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_copy_of_its_log_for_each_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tarfile.open(Path(__file__).parent / "releases" / "imported-2026-11-24.tgz") as archive:
+        archive.extractall(tmp_path)  # Python 3.11.2 has no filters
+    place = next(tmp_path.glob("*/experiment.yaml")).parent
+    said: list[str] = []
+    monkeypatch.setattr(pipeline, "report_to", lambda _: [])
+    file = npl.bundle(place, into=tmp_path, say=said.append)
+    assert said[0].endswith("with a copy of its log for each run; import into a new folder to send one")
+    assert npl.verify(file) == []
+    said.clear()
+    (tmp_path / "a.txt").write_text("tcp_lat:\n    latency  =  50 us\n" * 2)
+    npl.bundle(npl.import_logs(tmp_path / "a.txt", into=tmp_path / "mine").path, into=tmp_path, say=said.append)
+    assert said == []
 
 
 def tar(place: Path, *members: tuple[str, bytes, bytes, str]) -> Path:

@@ -10,10 +10,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -24,7 +26,7 @@ from netperf_lib.cli import npl as command
 from netperf_lib.data import logs
 from netperf_lib.data.logs import parse_ends, parse_files
 from netperf_lib.data.shipped import shipped
-from netperf_lib.errors import ParseError
+from netperf_lib.errors import NetperfError, ParseError
 from netperf_lib.questions.published_figures import load_published
 
 PUBLISHED = shipped("data", "published")
@@ -209,15 +211,27 @@ def test_a_packed_log_is_read_and_another_packer_is_named(tmp_path: Path) -> Non
         npl.parse(packed)
 
 
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_an_archive_of_a_stranger_is_named_and_nothing_of_it_is_written(tmp_path: Path, mode: Any) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    with tarfile.open(inside / "logs", mode) as archive:
+        archive.add(LOGS / "qperf" / "gen-v.txt", "../../evil.txt")
+    for read in (npl.parse, lambda place: npl.import_logs(place, into=tmp_path / "mine")):
+        with pytest.raises(NetperfError, match="packed by tar; unpack it first"):
+            read(inside / "logs")
+    assert [p.name for p in tmp_path.rglob("*")] == ["inside", "logs"]
+
+
 def test_a_packed_log_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MOST", 1 << 20)
+    monkeypatch.setattr(logs, "MOST", 32 << 20)
     packed = tmp_path / "a.gz"
     packed.write_bytes(gzip.compress(b"0" * (64 << 20)))
     tracemalloc.start()
     try:
         with pytest.raises(ParseError, match="when it is unpacked"):
             npl.parse(packed)
-        assert tracemalloc.get_traced_memory()[1] < 4 << 20  # of 64 MiB
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20  # nothing is held, of 64 MiB
     finally:
         tracemalloc.stop()
 
