@@ -31,6 +31,8 @@ _FORMULA, _SHOWN = (
 
 def visible(text: str) -> str:
     """Show control characters as escapes, so that a terminal does not act on them."""
+    if text.isascii() and text.isprintable():  # as nearly all texts are
+        return text
     return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 

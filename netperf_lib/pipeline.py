@@ -53,7 +53,7 @@ def plan(
     Examples
     --------
     >>> str(npl.plan("data/experiments/lab.yaml")).splitlines()[1]
-    '180 trials = 15 conditions × 12 rounds'
+    '165 trials = 15 conditions × 11 rounds'
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)

@@ -52,9 +52,10 @@ ONE_AFTER_ANOTHER = [f"tests/{name}" for name in LONGEST.split()[:4]]
 
 
 IMPORTED = """
-import ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, nbclient, pandas, papermill, pyarrow.parquet
+import fontTools.subset, ipykernel.kernelapp, ipykernel.kernelspec, matplotlib.pyplot, matplotlib_inline.backend_inline
+import nbclient, pandas, papermill, pyarrow.dataset, pyarrow.parquet, scipy.special
 import netperf_lib as npl
-npl.load, npl.compare, npl.summary, npl.plots, npl.report
+npl.ask, npl.compare, npl.load, npl.plots, npl.report, npl.summary
 ipykernel.kernelspec.make_ipkernel_cmd.__defaults__ = ("ipykernel_launcher", {python!r}, None, None)
 """
 """What programs of the tests find imported, see `warm`: not the command line, which asks for its terminal then."""

@@ -426,9 +426,12 @@ class Store:
         """Return a document, or None if there is none; StoreError if it is damaged."""
         with explained(f"{self.url}/{name}"):
             try:
-                document = _shown(orjson.loads(self.files.read(name)))
+                text = self.files.read(name)
+                document = orjson.loads(text)
             except FileNotFoundError:
                 return None
+        if not text.isascii() or b"\\" in text or b"\x7f" in text:  # nowhere else can a control character be
+            document = _shown(document)
         if not isinstance(document, dict):
             raise StoreError(f"{self.url}/{name}: not a JSON object; restore it from a copy")
         return document

@@ -215,9 +215,8 @@ def unified(schemas: Iterable[pa.Schema], table: TableName) -> pa.Schema:
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Convert a part to the columns of `schema`; those that it lacks are null."""
-    columns = [
-        table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type) for f in schema
-    ]
+    present = set(table.column_names)
+    columns = [table[f.name].cast(f.type) if f.name in present else pa.nulls(table.num_rows, f.type) for f in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
