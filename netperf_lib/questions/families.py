@@ -176,8 +176,20 @@ def judge_conditions(measures: Sequence[Measure], contrasts: Sequence[Contrast],
     rows = [(by_name[c.metric], c) for c in contrasts]
     chosen = [Pair(m.obs, m.find(c.a) or "", m.find(c.b or {}) or "", c.margin) for m, c in rows]
     family = judge_pairs(chosen, alpha)
-    named = [replace(c, names=(p.a, p.b), context="") for c, p in zip(family, chosen, strict=True)]
+    names = [_names(m.obs, p.a, p.b) for (m, _), p in zip(rows, chosen, strict=True)]
+    named = [replace(c, names=both, context=shared) for c, (both, shared) in zip(family, names, strict=True)]
     return replace(family, comparisons=tuple(named))
+
+
+def _names(obs: Observations, one: str, two: str) -> tuple[tuple[str, str], str]:
+    """Two conditions by the levels in which they differ, and the levels that they share."""
+    a, b = (obs.conditions.loc[c].map(plain).to_dict() for c in (one, two))
+    differ = [f for f in obs.by if a[f] != b[f]]
+    if "→" in one or not differ:
+        return (one, two), ""
+    sides = [", ".join(factor(f).level_words(levels[f]) for f in differ) for levels in (a, b)]
+    shared = [factor(f).level_words(a[f]) for f in obs.by if f not in differ and a[f] is not None]
+    return (sides[0], sides[1]), ", ".join(shared)
 
 
 def by_rule(measures: Sequence[Measure], margin: float = MARGIN) -> list[Contrast]:

@@ -461,7 +461,18 @@ def _names(of: Blocks, c: Contrast, both: Sequence[Side]) -> tuple[tuple[str, st
     one, two = sides
     differ = [f for f in factors if c.b is None or (f in one) != (f in two) or one.get(f) != two.get(f)]
     a, b = (", ".join(level_words(f, levels[f]) for f in differ if f in levels) or "all" for levels in sides)
+    if differ and {*differ} <= {*HOSTS}:
+        a, b = (_pair(side) or name for side, name in zip((both[0], both[-1]), (a, b), strict=True))
     return (a, b), ", ".join(level_words(f, one[f]) for f in factors if f not in differ and f in of.varying)
+
+
+def _pair(side: Side) -> str:
+    """The one pair of zones, or of hosts, of a side, as conditions name it; empty if there is none."""
+    for title, what in (("zone ", "_zone"), ("", "")):
+        ends = [side.levels.get(f"{host}{what}", []) for host in HOSTS]
+        if all(len(levels) == 1 and levels[0] is not None for levels in ends):
+            return f"{title}{ends[0][0]} → {ends[1][0]}"
+    return ""
 
 
 def _mixed(of: Blocks, side: Side, named: Levels, name: str) -> list[str]:

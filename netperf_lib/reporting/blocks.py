@@ -175,9 +175,9 @@ def verdicts(
     for i, c in enumerate(family):
         todo = recommendations[i] if recommendations else ""
         todo = "" if c.verdict == "equivalent" and todo in decided else todo  # stands at the row that shows it
-        question = (contrasts[i].question if contrasts else None) or (
-            f"{c.names[0]} against {c.names[1]}: {c.quantity}{f' ({c.context})' if c.context else ''}"
-        )
+        limit = f" {c.names[1]}?" if c.threshold is not None else ""
+        topic = f"{c.quantity[:1].upper()}{c.quantity[1:]}{limit}{f' ({c.context})' if c.context else ''}"
+        question = (contrasts[i].question if contrasts else None) or topic
         rows.append(
             [
                 c.verdict,
@@ -216,5 +216,5 @@ def _sides(c: Comparison, held: Sequence[str] = ()) -> str:
     return "\n".join(
         f"{name}: {format_value(value, unit)}{cause}"
         for name, value, cause in zip(c.names, c.medians, causes or ("", ""), strict=True)
-        if math.isfinite(value)
+        if c.threshold is None or name != c.names[1]
     )

@@ -193,8 +193,8 @@ def _heading(cells: Any) -> str | None:
 
 
 def _contrasts(tables: Iterable[Any]) -> set[tuple[str, ...]]:
-    """Verdict, question and effect of the rows of tables of verdicts."""
-    return {(*row[:2], row[3]) for block in tables for row in block["rows"]}
+    """The rows of tables of verdicts, without what to do and what holds a level back."""
+    return {(*row[:2], re.sub(r" \([^)]*\)$", "", row[2], flags=re.M), row[3]) for b in tables for row in b["rows"]}
 
 
 def _shows(cell: Any, *kinds: str) -> bool:

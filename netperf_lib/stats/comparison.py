@@ -327,8 +327,9 @@ class Family(Sequence[Comparison]):
     @property
     def note(self) -> str:
         """The note below the table."""
+        verb = "shares" if self.declared == 1 else "share"
         rule = f"at most {percent(self.alpha)} of reports hold a false verdict about the hours measured"
-        shared = f" ({plural(self.declared, 'declared contrast')} share it)" if self.declared else ""
+        shared = f" ({plural(self.declared, 'declared contrast')} {verb} it)" if self.declared else ""
         return f"{self.counts}; {rule}{shared}" + (f"; {self.notice}" if self.notice else "")
 
     @property

@@ -49,7 +49,7 @@ CONCLUSIONS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
         [
             "Best is 3 → 1 with 113 µs, worst 1 → 2 with 400 µs",
             "All pairs have 15.9 Gbit/s to 16.1 Gbit/s, within 0.68 % of each other",
-            "server ad2: one-way latency below 1 ms (",
+            "zone 1 → 2: one-way latency below 1 ms (",
         ],
     ),
     "study-paths": (
