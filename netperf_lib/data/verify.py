@@ -369,7 +369,7 @@ def _tables(store: Store, block: str, runs: Mapping[str, str]) -> list[str]:
     return problems
 
 
-COLUMNS = 8
+SHARES = 8
 """The table of packets has so few, each of them long; that of runs has many times as many, and short ones."""
 
 
@@ -380,7 +380,7 @@ def _unequal(here: Part | None, fresh: Part | None) -> str | None:
     if here.schema.names != fresh.schema.names:
         return f"the columns {', '.join(sorted(set(here.schema.names) ^ set(fresh.schema.names)))} differ"
     names = fresh.schema.names
-    step = max(1, len(names) // COLUMNS)
+    step = max(1, len(names) // SHARES)
     for at in range(0, len(names), step):
         try:
             one, other = (part.read(names[at : at + step]) for part in (here, fresh))
