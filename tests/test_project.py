@@ -245,3 +245,47 @@ def test_one_of_several_workers_runs_all_of_a_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "-p", "no:cacheprovider", "tests"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert len(set(re.findall(r"(gw\d)\] .*PASSED (\S+?)::", done.stdout))) == 2, done.stdout
+
+
+def test_every_action_is_named_by_its_commit() -> None:
+    workflows = [*(REPO / ".github").rglob("*.yml")]
+    used = [u for w in workflows for u in re.findall(r"uses:\s*(\S+)", w.read_text("utf-8")) if not u.startswith("./")]
+    assert len(used) > 10
+    assert [u for u in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", u)] == []
+
+
+def test_what_make_installs_beside_the_lock_has_a_version() -> None:
+    makefile = (REPO / "Makefile").read_text("utf-8")
+    assert re.search(r"(?m)^UV := uv==\d", makefile)
+    assert re.search(r"'atheris==\d", makefile)
+    assert "cyclonedx-bom==" in makefile
+    assert makefile.count("pip-audit==") == makefile.count("pip-audit")
+    assert not re.search(r"pip install [^\n]*\b(uv|atheris)\b(?!==|\))['\s]", makefile)
+
+
+def test_a_release_has_its_parts_list_and_the_lock_is_looked_up_every_week() -> None:
+    release, audit = (yaml.safe_load((REPO / f".github/workflows/{n}.yml").read_text()) for n in ("release", "audit"))
+    commands = [step.get("run", "") for job in release["jobs"].values() for step in job["steps"]]
+    assert "make sbom" in commands
+    assert any("gh release create" in c and "dist/* sbom.cdx.json" in c for c in commands)
+    assert [entry["cron"].split()[2:] for entry in audit[True]["schedule"]] == [["*", "*", "1"]]  # "on" is true in yaml
+    assert "make audit" in [step.get("run") for job in audit["jobs"].values() for step in job["steps"]]
+    recipe = re.search(r"(?m)^audit:.*\n((?:\t.*\n)+)", (REPO / "Makefile").read_text("utf-8"))
+    assert recipe
+    assert {"requirements.lock", "requirements-azure.lock"} <= set(recipe[1].split())
+
+
+def test_the_notice_names_each_package_that_brings_a_program_or_a_licence_of_its_own() -> None:
+    notice = (REPO / "NOTICE").read_text("utf-8")
+    extras = PROJECT["project"]["optional-dependencies"]
+    named = []
+    for name in sorted(closure([*PROJECT["project"]["dependencies"], *extras["report"]])):
+        files = [Path(str(file.locate())) for file in importlib.metadata.files(name) or () if ".so" not in file.name]
+        large = [file for file in files if file.is_file() and file.stat().st_size > 1 << 20]
+        about = importlib.metadata.metadata(name)
+        licences = [about.get("License-Expression") or about.get("License") or "", *about.get_all("Classifier", [])]
+        if any(file.open("rb").read(4) == b"\x7fELF" for file in large) or re.search(r"\bA?GPL", licences[0]):
+            named.append(name)
+    assert "pypandoc-binary" in named
+    assert [name for name in named if name.replace("-", "_") not in notice.replace("-", "_")] == []
+    assert "GNU General Public License" in notice

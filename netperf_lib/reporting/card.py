@@ -103,7 +103,7 @@ def draw(obs: Observations, c: Comparison, *, question: str | None = None, todo:
 
         def write(y: float, text: str, size: float, width: int, **style: Any) -> None:
             lines = textwrap.fill(text, width, max_lines=2, placeholder=" …")
-            figure.text(0.04, y, lines, size=size, va="top", linespacing=1.15, **style)
+            _fit(figure.text(0.04, y, lines, size=size, va="top", linespacing=1.15, **style), 0.92)
 
         write(0.94, question, 25, 78, weight="bold")
         write(0.77, sentence, 17, 112)
@@ -132,9 +132,8 @@ def _runs(axes: Any, obs: Observations, c: Comparison) -> None:
         axes.plot(values, heights, marker, color=ink, ms=8, alpha=0.6, mec="white", mew=0.6, ls="")
         axes.plot([median, median], [y - 0.36, y + 0.36], color=INK, lw=3.5)
         left = {"transform": axes.get_yaxis_transform(), "clip_on": False}
-        axes.text(
-            -0.4, y - 0.08, textwrap.shorten(name, 34, placeholder=" …"), size=17, weight="bold", va="center", **left
-        )
+        name = name if len(name) <= 34 else f"{name[:32]} …"
+        _fit(axes.text(-0.4, y - 0.08, name, size=17, weight="bold", va="center", **left), 0.26)
         runs = f", {plural(len(values), 'run')}" if values else ""
         axes.text(-0.4, y + 0.3, f"median {format_value(median, unit)}{runs}", size=12, color=MUTE, va="center", **left)
     axes.set_ylim(len(c.names) - 0.45, -0.55)
@@ -147,6 +146,12 @@ def _runs(axes: Any, obs: Observations, c: Comparison) -> None:
         axes.axvline(c.threshold, color=INK, lw=1.2, ls="--")
     elif axes.get_xscale() == "linear":
         axes.set_xlim(0, None)
+
+
+def _fit(text: Any, share: float) -> None:
+    """Make a text that is wider than this share of the card so small that it is not."""
+    while text.get_window_extent().width > share * text.figure.bbox.width:
+        text.set_size(0.9 * text.get_size())
 
 
 def _values(obs: Observations, name: str, median: float) -> list[float]:

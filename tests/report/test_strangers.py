@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import random
 import re
 import shutil
@@ -42,7 +43,7 @@ from netperf_lib.questions.export import as_cells
 from netperf_lib.questions.lead import lead_paragraph
 from netperf_lib.questions.tables import Table
 from netperf_lib.questions.words import Words, as_markdown
-from netperf_lib.reporting import blocks, fonts
+from netperf_lib.reporting import blocks, card, fonts
 from netperf_lib.reporting.html import PageExporter
 from netperf_lib.reporting.pdf import typeset
 
@@ -73,6 +74,12 @@ LABEL = (
     .map(str.strip)
     .filter(bool)
 )
+
+
+EXAMPLES = int(os.environ.get("STRANGERS", "5"))
+"""Examples of a generated test: few in the suite; ``STRANGERS=500`` before a release."""
+SEEDS = range(max(1, EXAMPLES // 100))
+"""Each of a hundred labels."""
 
 
 def generated(seed: int, number: int = 100) -> list[str]:
@@ -191,9 +198,9 @@ def squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_generated_labels_are_text_in_pages(seed: int) -> None:
-    """500 labels of any Unicode in titles, sentences, boxes and tables of both kinds of report."""
+    """Labels of any Unicode in titles, sentences, boxes and tables of both kinds of report."""
     labels = generated(seed)
     shown: list[Any] = [
         Words.of(f"In {label} it is 5 % lower than elsewhere.", f"{label} follows.") for label in labels
@@ -302,6 +309,33 @@ def test_a_price_in_a_label_is_text_in_a_figure() -> None:
     exp = npl.read(npl.recorded())
     runs = exp.runs.assign(placement=exp.runs["placement"].map(lambda p: f"{p} $5/h vs $6^{{2"))
     assert "$5/h vs $6^{2" in npl.plots.rounds(runs, "latency_oneway_us", hue="placement").figure.svg()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [HOSTILE[:2], (HOSTILE[9], HOSTILE[10]), ("W" * 200, "x" + "W" * 199), ("a\\", "\u4e2d" * 200), ("%s {0}", "_^{")],
+    ids=ascii,
+)
+def test_a_label_on_a_card_is_text_inside_the_picture(escapes: Path, labels: list[str], tmp_path: Path) -> None:
+    runs = read_logs(escapes.parent / "logs", pattern="{placement}/r{round}.txt")
+    runs["placement"] = runs["placement"].map(dict(zip(("ppg", "zone"), labels, strict=True)))
+    [c] = npl.compare(runs, by="placement", metric="latency_oneway_us")
+    drawn = card.draw(npl.observe(runs, c.metric), c, question=f"{labels[0]} or {labels[1]}?")
+    place = tmp_path / "card.png"
+    drawn.savefig(place, dpi=100)
+    assert len(place.read_bytes()) > 10_000
+    figure = drawn.figure
+    [axes] = figure.axes
+    texts = [text for text in (*figure.texts, *axes.texts) if text.get_text()]
+    assert all(text.get_parse_math() is False for text in texts)
+    for label in labels:
+        assert any(squeezed(label)[:30] in squeezed(text.get_text()) for text in texts)
+    boxes = [text.get_window_extent() for text in texts]
+    for i, box in enumerate(boxes):
+        assert 0 <= box.x0 < box.x1 <= 1200, texts[i]
+        assert 0 <= box.y0 < box.y1 <= 630, texts[i]
+        assert not [other for other in boxes[:i] if box.overlaps(other)], texts[i]
+        assert texts[i] in figure.texts or box.x1 <= axes.get_window_extent().x0  # no name stands in the runs
 
 
 def test_a_notebook_that_a_folder_names_is_not_run(tmp_path: Path) -> None:
@@ -419,7 +453,7 @@ def compared(escapes: Path) -> list[lines.Line]:
 
 
 @given(strategies.lists(LABEL, min_size=4, max_size=4, unique_by=lambda label: label.casefold()))
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_generated_labels_are_compared(escapes: Path, labels: list[str]) -> None:
     runs = read_logs(escapes.parent / "logs", pattern="{placement}/r{round}.txt")
     several = pd.concat([runs.assign(placement=label) for label in labels], ignore_index=True)
@@ -428,9 +462,9 @@ def test_generated_labels_are_compared(escapes: Path, labels: list[str]) -> None
     assert json.loads(json.dumps(family.to_dict()))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], seed: int) -> None:
-    """500 labels of any Unicode that can be shown, in the words of a comparison and in cells."""
+    """Labels of any Unicode that can be shown, in the words of a comparison and in cells."""
     labels = generated(seed)
     rows = [replace(compared[0], name=label) for label in labels]
     shown = visible(lines.text(rows))
@@ -448,6 +482,21 @@ def test_generated_labels_are_text_in_every_format(compared: list[lines.Line], s
     flat.to_excel(book, index=False, engine="openpyxl")
     cells = [row[0] for row in openpyxl.load_workbook(book).active.iter_rows(min_row=2)]
     assert not [cell for cell in cells if cell.data_type == "f"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_generated_labels_are_imported_and_exported_as_they_are(seed: int, tmp_path: Path) -> None:
+    labels = generated(seed)
+    (tmp_path / "a.txt").write_text("".join(f"tcp_lat:\n    latency  =  {50 + i} us\n" for i in range(len(labels))))
+    table = pd.DataFrame({"file": "a.txt", "run": range(1, len(labels) + 1), "rack": labels})
+    mine = npl.import_logs(tmp_path / "a.txt", labels=table, into=tmp_path / "mine")
+    expected = dict(zip((50.0 + i for i in range(len(labels))), map(of_cell, labels), strict=True))
+    assert dict(zip(mine.runs["latency_oneway_us"], mine.runs["rack"], strict=True)) == expected
+    [file] = [f for f in npl.export(mine, into=tmp_path / "out") if "rack" in f.read_text("utf-8").partition("\n")[0]][
+        :1
+    ]
+    rows = csv.DictReader(io.StringIO(file.read_text("utf-8"), newline=""))
+    assert {of_cell(row["rack"]) for row in rows} == set(map(of_cell, labels))
 
 
 def test_a_contrast_asked_in_both_directions_is_answered_twice() -> None:
