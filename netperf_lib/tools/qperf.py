@@ -157,7 +157,7 @@ def _figure(kind: str, text: str) -> float:
         raise Damaged("not a number with a unit" if not m else f"unknown unit {m[3] or ''!r}")
     number, unit, exact = m[1].replace(",", "") + (m[2] or ""), m[3] or "", m[4]
     factor = _UNITS[kind][unit]
-    if float(number) > 1000 and unit not in _ANY_SIZE and not (kind == "size" and exact):
+    if float(number) > 1000 and unit not in _ANY_SIZE and not exact:
         raise Damaged(f"qperf would print {number} {unit} in the next larger unit")
     # 8.03 GB/sec are 64 240 000 000 bit/s, not 64 239 999 999.99999
     value = float(number) if factor == 1 else float(f"{float(number) * factor:.12g}")

@@ -46,7 +46,8 @@ def parse(data: str | bytes, *, file: str | None = None, tool: str | None = None
     if len(data) > LARGEST:
         raise ParseError(
             f"the text is larger than {LARGEST >> 20} MiB and not a complete iperf3 JSON document: "
-            "split it into one run per file, or ask the tool for longer intervals",
+            "split it into one run per file, or measure with longer intervals, sockperf for fewer seconds or without "
+            "--full-log",
             file=file,
         )
     if isinstance(data, bytes):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import groupby, pairwise
+from statistics import fmean
 from typing import NamedTuple
 
 from ..metrics import to_bps, to_bytes
@@ -102,43 +103,53 @@ def _fill(run: Draft, text: str) -> None:
         run.metrics = best.metrics()
         run.warnings += [] if total else ["the line Total is missing: the log may be cut"]
         return
-    raw = [(float(t) / 1000, name, int(size), int(n)) for t, name, size, n in _RAW.findall(text)]
+    raw = [_Sample(float(t) / 1000, name, int(size), int(n)) for t, name, size, n in _RAW.findall(text)]
     if not raw:
         complaint = re.search(r"(?i)^.*(?:error|cannot|failed|refused).*", text, re.MULTILINE)
         raise Damaged(complaint[0].strip() if complaint else "no row of figures: the log ends before it")
     _raw_rows(run, raw, statistics)
 
 
-def _raw_rows(run: Draft, raw: list[tuple[float, str, int, int]], statistics: _Moved | None) -> None:
-    transactions = [list(group) for _, group in groupby(raw, key=lambda r: r[1])]
-    names = [group[0][1] for group in transactions if group[0][1].startswith("Txn")]
+class _Sample(NamedTuple):
+    """A raw row: the counts of a transaction at a time."""
+
+    time_s: float
+    name: str
+    size: int
+    operations: int
+
+
+def _raw_rows(run: Draft, raw: list[_Sample], statistics: _Moved | None) -> None:
+    transactions = [list(group) for _, group in groupby(raw, key=lambda r: r.name)]
+    names = [name for name, _ in groupby(raw, key=lambda r: r.name) if name.startswith("Txn")]
     if names != [f"Txn{i}" for i in range(1, len(names) + 1)]:
         raise Contradictory(f"{CONTRADICTION}the rows of a transaction are among those of another one")
-    if any(b[0] < a[0] or b[2] < a[2] or b[3] < a[3] for rows in transactions for a, b in pairwise(rows)):
+    pairs = [pair for rows in transactions for pair in pairwise(rows)]
+    if any(b.time_s < a.time_s or b.size < a.size or b.operations < a.operations for a, b in pairs):
         raise Damaged("the rows count down: the log is damaged")
-    main = max(transactions, key=lambda r: r[-1][2])
+    main = max(transactions, key=lambda rows: rows[-1].size)
     first, last = main[0], main[-1]
-    if statistics and not statistics.size.agrees(Figure(last[2]), 0.01):  # the rows are an excerpt
+    if statistics and not statistics.size.agrees(Figure(last.size), 0.01):  # the rows are an excerpt
         run.metrics = statistics.metrics() | {"transaction_rate_per_s": None}
         run.warnings.append("rows are missing: the figures are those of the run statistics")
         return
-    seconds = last[0] - first[0]
-    if seconds <= 0 or last[2] == 0:
+    seconds = last.time_s - first.time_s
+    if not seconds or not last.size:
         raise Damaged("no transaction moved data")
-    spans = [(a, b) for a, b in pairwise(main) if b[0] > a[0]]
+    spans = [(a, b) for a, b in pairwise(main) if b.time_s > a.time_s]
     run.intervals = interval_columns(
-        [round(a[0] - first[0], 6) for a, _ in spans],
-        [round(b[0] - first[0], 6) for _, b in spans],
-        throughput_bps=[(b[2] - a[2]) * 8 / (b[0] - a[0]) for a, b in spans],
+        [round(a.time_s - first.time_s, 6) for a, _ in spans],
+        [round(b.time_s - first.time_s, 6) for _, b in spans],
+        throughput_bps=[(b.size - a.size) * 8 / (b.time_s - a.time_s) for a, b in spans],
     )
     if main is transactions[-1]:
         raise Damaged("the log ends inside a transaction", "partial")
     run.metrics = {
-        "throughput_sent_bps": (last[2] - first[2]) * 8 / seconds,
-        "sent_bytes": last[2] - first[2],
-        "transaction_rate_per_s": (last[3] - first[3]) / seconds,
+        "throughput_sent_bps": (last.size - first.size) * 8 / seconds,
+        "sent_bytes": last.size - first.size,
+        "transaction_rate_per_s": (last.operations - first.operations) / seconds,
         "duration_measured_s": round(seconds, 6),
     }
-    gap = max(b[0] - a[0] for a, b in pairwise(main))
-    if len(main) > 2 and gap > 2 * seconds / (len(main) - 1) + 0.1:
-        run.warnings.append(f"rows are missing: one gap is {gap:.1f} s long")
+    gaps = [b.time_s - a.time_s for a, b in spans]
+    if max(gaps) > 2 * fmean(gaps) + 0.1:
+        run.warnings.append(f"rows are missing: one gap is {max(gaps):.1f} s long")

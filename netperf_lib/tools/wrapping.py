@@ -82,9 +82,8 @@ def cleaned(text: str) -> list[Voice]:
     text = without_colours(text)
     if "\u00a0" in text:
         text = text.replace("\u00a0", " ")
-    if "&lt;" in text or "&gt;" in text or "&quot;" in text:
-        for entity, character in _ENTITIES.items():
-            text = text.replace(entity, character)
+    for entity, character in _ENTITIES.items():
+        text = text.replace(entity, character)
     stamps: dict[int, str] = {}
     text = _without_times(_without_items(text), stamps)
     voices = []
@@ -159,7 +158,7 @@ def _samples(text: str) -> Iterator[str]:
 
 def _without_times(text: str, stamps: dict[int, str]) -> str:
     """Remove the times from the lines and put them into `stamps`."""
-    if "--- " in text or "-- " in text:
+    if "-- " in text:
         text = _taken(_TAIL, text, stamps, least=2)
     samples = list(_samples(text))
     if not any(map(_ANY_HEAD.match, samples)):

@@ -12,7 +12,7 @@ from netperf_lib.tools import TOOLS, Request
 EXPECTED = Path(__file__).with_name("commands.txt")
 LEVELS: tuple[dict[str, Any], ...] = (
     {},
-    {"streams": 4},
+    {"streams": 2},
     {"tcp_buffer_bytes": 65536},
     {"message_bytes": 1000},
     {"omit_s": 2},
@@ -33,6 +33,7 @@ def told() -> Iterator[str]:
             {"bitrate": 0},
             {"reverse": True, "bidir": True},
             {"mps": 50, "reply_every": 5},
+            {"mps": 50, "reply_every": 0},
         ]
         for test in tool.TESTS:
             cases = [(level, {}) for level in LEVELS] + [({}, option) for option in options]

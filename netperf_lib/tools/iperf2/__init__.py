@@ -10,13 +10,7 @@ from collections.abc import Iterator
 
 from ..parsed import ParsedRun
 from . import csv
-from .commands import LOAD_TESTS as LOAD_TESTS
-from .commands import OPTIONS as OPTIONS
-from .commands import PACKAGE as PACKAGE
-from .commands import TESTS as TESTS
-from .commands import VERSION as VERSION
-from .commands import commands as commands
-from .commands import rate_bps as rate_bps
+from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps
 from .starts import tests
 from .text import NAME as NAME
 from .text import read_text

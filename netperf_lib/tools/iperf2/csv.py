@@ -92,7 +92,7 @@ def read_csv(text: str) -> list[ParsedRun]:
         elif name not in own:
             name = next(iter(own))
         size, bps, length = int(f["bytes"]), int(f["bps"]), float(m["end"]) - float(m["start"])
-        if several and name != "-1" and length > 0.2 and abs(size * 8 / length - bps) > 0.15 / length * size * 8 + 8:
+        if several and name != "-1" and length and abs(size * 8 - bps * length) > 0.15 * size * 8:
             log.draft.warnings.append(f"the bytes of a row contradict its rate: {line.strip()!r}")
             bps = round(size * 8 / length)  # iperf 2.0.5 with -P prints such results of single streams
         loss = ""

@@ -34,7 +34,7 @@ _LOCAL = re.compile(
 )
 _GLUED = re.compile(r"\[[^\]\n]{1,20}\] .*?\[\s*(?:\*?\d{1,4}|SUM(?:-\d+)?|ID|CT)\] ")
 """A line that lost its end, followed by the next one."""
-_LOOPBACK = re.compile(r"127\..*|::1|localhost")
+_LOOPBACK = re.compile(r"127\..*|::1")
 _PROCESSES = "lines of two processes: "
 _FLOAT = r"-?\d+(?:\.\d+)?"
 _PACKETS, _IN_FLIGHT = r"(?:\(\d+\))?", r"\d+[KM](?:\(\d+\))?"
@@ -305,7 +305,7 @@ def take(log: Log, entry: Row, reports: set[str]) -> None:
         return
     if entry.rest.strip():
         for form in (log.form, *_FORMS):  # the rows of a table have one form: no two forms match the same row
-            if (m := form.match(entry.rest)) and (form is not _SUM_OF_DATAGRAMS or entry.stream[:3] == "SUM"):
+            if (m := form.match(entry.rest)) and (form is not _SUM_OF_DATAGRAMS or entry.stream.startswith("SUM")):
                 details = {k: v for k, v in m.groupdict().items() if v is not None}
                 log.form = form
                 break
@@ -318,8 +318,9 @@ def take(log: Log, entry: Row, reports: set[str]) -> None:
     name = entry.stream
     reported = name in reports or name.lstrip("*") in reports  # -d: the report on [ *2] is announced as one on [  2]
     short = "lost" in details and "mean" not in details and "Latency" in log.columns and "-/-" not in entry.rest
-    short |= "retr" in details and not details.keys() & {"cwnd", "RPS"} and "Cwnd" in log.columns and name[:3] != "SUM"
-    short |= not entry.rest.strip() and log.columns.startswith("Write/Err") and name[:3] != "SUM"
+    if not name.startswith("SUM"):
+        short |= "retr" in details and not details.keys() & {"cwnd", "RPS"} and "Cwnd" in log.columns
+        short |= not entry.rest.strip() and log.columns.startswith("Write/Err")
     stream = log.streams.get(name)
     if stream and stream.rows and stream.rows[-1][1] and not details and log.known_columns and not reported:
         short = True

@@ -37,7 +37,7 @@ _START = alternatives(
         "server": r"Accepted connection from ",
         "done": r"iperf Done\.",
         "nested": r"Server output:",
-        "error": r"\biperf3(?:\.exe)?: (?!warning|exiting)\S",
+        "error": r"\biperf3(?:\.exe)?: (?!warning|exiting)(?=\S)",
         "usage": r"^Usage: iperf3 ",
         "header": r"\[ ID\](?:\[Role\])?\s+Interval\s+Transfer\s+(?:Bandwidth|Bitrate)",
         "local": r"\]\s+local \S+ port \d+ connected to ",
@@ -61,7 +61,7 @@ def sightings(text: str) -> Iterator[int]:
         return  # rows of iperf 2
     if '"throughput-bits"' in text and '"bits_per_second"' not in text:
         return  # the result of pScheduler (perfSONAR), which has a form of its own
-    begun, kind = -1, ""
+    begun, kind = len(text), ""
     for m in _START.finditer(text):
         now = m.lastgroup or ""
         if kind and (now in ("row", "result") or (now == "part" and kind in ("json", "event", "part"))):
@@ -120,8 +120,8 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         return line, False, ""
     if now in ("error", "usage"):
         reported = kind in ("json", "event") and '"error"' in text[begun:at]
-        over = not text.startswith("interrupt", m.end() - 1) and _RESULT.search(text, begun, at) is not None
-        if over and text.startswith("the client has terminated", m.end() - 1):
+        over = not text.startswith("interrupt", m.end()) and _RESULT.search(text, begun, at) is not None
+        if over and text.startswith("the client has terminated", m.end()):
             return None  # a server that waits for another test
         new = not kind or reported or over or kind == "error"
         if "usage" in (now, kind):
@@ -129,8 +129,6 @@ def _in_text(text: str, m: re.Match[str], line: int, begun: int, kind: str) -> _
         # a message on stderr ends the document that it belongs to
         return line, new, now if new else "" if kind in ("json", "event") else kind
     if now == "header":
-        if len(text[line:at].strip(" >\t")) > 60:
-            return None
         own = _OWN_COLUMNS.search(text[at : text.find("\n", at) + 1 or None]) is not None
         again = kind == "fragment" and re.search(r"\breceiver\s*$", text[begun:at], re.MULTILINE) is not None
         new = (kind not in _TEXT and own) or (again and not _one_stream_more(text[at:]))

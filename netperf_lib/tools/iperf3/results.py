@@ -255,7 +255,7 @@ def _datagrams(
     others = [number(v.get("jitter_ms")) for v in views]
     if any(o is None or abs(o - jitter) > 1e-5 * jitter for o in others) or abs(mean - jitter) > 1e-5 * jitter + 1e-9:
         warnings.append("the jitter of sum contradicts that of its streams and is left out")
-    elif jitter > 1e3 * max(*_lengths(overall), *_lengths(received), 0.0, 0.0) or jitter < 0:
+    elif all(jitter > 1e3 * length for length in (*_lengths(overall), *_lengths(received))):
         warnings.append(f"a jitter of {jitter} ms is longer than the test and is left out")
     else:
         metrics[f"jitter{word}_us"] = jitter * 1e3

@@ -5,14 +5,5 @@ so the bandwidth is the sender's. "MBps" are 2^20 bytes and "Mbps" are 2^20 bits
 of them; with 3.7's ``--increase_output_precision``, which shows nine decimals, "GBps" is a wrong label for "MBps".
 """
 
-from .commands import LOAD_TESTS as LOAD_TESTS
-from .commands import OPTIONS as OPTIONS
-from .commands import PACKAGE as PACKAGE
-from .commands import TESTS as TESTS
-from .commands import VERSION as VERSION
-from .commands import commands as commands
-from .commands import rate_bps as rate_bps
-from .reader import MARKS as MARKS
-from .reader import NAME as NAME
-from .reader import read as read
-from .reader import sightings as sightings
+from .commands import LOAD_TESTS, OPTIONS, PACKAGE, TESTS, VERSION, commands, rate_bps
+from .reader import MARKS, NAME, read, sightings

@@ -16,7 +16,7 @@ MARKS = ("sockperf", "vperf", "test was performed using the following parameters
 # --- where runs are ---------------------------------------------------------------------------------------------------
 
 _COMMAND = r"\bsockperf (ping-pong|pp|under-load|ul|throughput|tp|playback|pb|server|sr) "
-_COMMANDS = re.compile(_COMMAND.replace(r"\bs", r"s(?<=\bs)", 1))  # begins with a literal character: five times as fast
+_COMMANDS = re.compile(_COMMAND.replace(r"\bs", r"s(?<=\bs)"))  # begins with a literal character: five times as fast
 _STAGES = (
     (0, _COMMAND.replace("(", "(?:") + r"(?=.*\n.*(?:version #|perf: |Usage: |: Run sockperf ))"),
     (0, r"perf: \+INFO:[ \t]*$"),
@@ -251,7 +251,7 @@ def _latencies(
     percentiles: Mapping[float, float],
 ) -> dict[str, str]:
     """Take the figures of the other modes; return the lines that they print, each with its metric."""
-    rtt = "rtt" in (*lines.get("average", ())[:1], lines.get("summary", ("",))[0].replace("Round trip", "rtt"))
+    rtt = {"rtt", "Round trip"} & {*lines.get("average", ()), *lines.get("summary", ())}
     run.basis = "rtt" if rtt or run.parameters.get("full_rtt") else "latency_oneway"
     n = figures.get("observations")
     run.metrics = _latency(figures, percentiles, run.basis)
