@@ -227,7 +227,7 @@ def declared_about(obs: Observations, data: Data, where: Mapping[str, Any]) -> l
     ends = {f for both in ENDS for f in both}
     for c in declared_contrasts(data, metric=obs.metric):
         sides = [side for side in (c.a, c.b) if side is not None]
-        differ = {f for side in sides for f in side if c.b is not None and c.a.get(f) != c.b.get(f)}
+        differ = {f for side in sides for f in side if c.b is None or c.a.get(f) != c.b.get(f)}
         complete = all(f in side for f in where if f not in obs.asked for side in sides)
         relevant = not obs.asked or factor_of(c) in obs.asked or (differ and differ <= {*obs.asked, *ends})
         if relevant and complete and all(obs.matching(side) for side in sides):

@@ -251,12 +251,11 @@ def lead_paragraph(
     for name in sorted({f for m in measures for f in m.factors}, key=_position):
         p.lines += _of_factor(p, name)
     p.lines += [_of_one_condition(m) for m in measures if not m.factors]
-    if not declared:
-        p.lines += [line for m in measures if (line := _by_other_tools(p, m))]
+    p.lines += [line for m in measures if not declared and (line := _by_other_tools(p, m))]
     if not p.lines:
         p.lines += [_plain(p, m) for m in measures]
-    if held := [clause for m in measures if (clause := _held_back(p, m))]:
-        p.lines[-1:] = [". ".join([*p.lines[-1:], *held])]  # page one has no room for a paragraph of its own
+    held = filter(None, (_held_back(p, m) for m in measures))
+    p.lines[-1:] = filter(None, [". ".join([*p.lines[-1:], *held])])  # no paragraph of its own: page one is full
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
     sides = {row.index: (p.cause(row.measure, row.one), p.cause(row.measure, row.two)) for row in p.judged}
@@ -308,12 +307,12 @@ def opening(place: Location, *, alpha: float | None = None) -> Lead:
         if failed == 1:
             rows.append((1.0, 0, f"{one.name}: no run is complete"))
             continue
-        found = lead_paragraph(runs, alpha=alpha)
-        missed = sum(c.threshold is not None and c.verdict == "worse" for c in found.family)
+        lead = lead_paragraph(runs, alpha=alpha)
+        missed = sum(c.threshold is not None and c.verdict == "worse" for c in lead.family)
         started = runs["started_utc"].dropna()
         when = f" ({started.min():%-d %B %Y})" if len(started) else ""
         share = f"{(runs['status'] != 'ok').sum()} of {plural(len(runs), 'run')} failed. " if failed else ""
-        rows.append((failed, missed, f"{one.name}{when}: {share}{' '.join(found.lines[:2])}"))
+        rows.append((failed, missed, f"{one.name}{when}: {share}{' '.join(lead.lines[:2])}"))
     rows.sort(key=lambda row: (-row[0], -row[1], row[2]))
     return Lead(tuple(line for _, _, line in rows), (), (), declared=False)
 

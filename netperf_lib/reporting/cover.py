@@ -60,12 +60,33 @@ def cover(
         The line above the title.
     """
     experiment, notice = attached(runs).declared, attached(runs).notice
+    facts = _facts(runs, experiment)
+    started = runs["started_utc"].dropna()
+    says = headline(family) if words is None and family is not None else words
+    if says is not None and not isinstance(says, str):
+        says = "\n".join(says)
+    return Shown(
+        "cover",
+        html=markup("cover", facts, notice, says, "#0072b2"),
+        text="\n".join([*(f"{k}: {v}" for k, v in facts), says or "", notice or ""]).strip(),
+        kicker=kicker,
+        subtitle=str(experiment.get("title") or ""),
+        facts=facts,
+        notice=notice,
+        notice_short=shortened(notice) if notice else None,
+        headline=says,
+        running=" · ".join(fact for title, fact in facts if title in ("Experiment", "Measured")),
+        date=started.max().isoformat() if len(started) else None,
+    )
+
+
+def _facts(runs: pd.DataFrame, experiment: Mapping[str, Any]) -> list[list[str]]:
+    """What was measured where, when and how, in a few words each."""
     ok, failed, excluded = status_counts(runs)
     started = runs["started_utc"].dropna()
-    first: Any = started.min() if len(started) else None
-    last: Any = started.max() if len(started) else None
     measured = "–"
-    if first is not None:
+    if len(started):
+        first, last = started.min(), started.max()
         one_day = first.date() == last.date()
         measured = f"{first:%d %B %Y}" if one_day else f"{first:%d %b} – {last:%d %b %Y}"
     added = attached(runs).added
@@ -92,22 +113,7 @@ def cover(
         facts = [row for row in facts if row[0] not in ("Contrasts", "Rounds")]
     if source == "imported" and not experiment.get("contrasts"):  # they are compared by rule
         facts = [row for row in facts if row[0] != "Contrasts"]
-    says = headline(family) if words is None and family is not None else words
-    if says is not None and not isinstance(says, str):
-        says = "\n".join(says)
-    return Shown(
-        "cover",
-        html=markup("cover", facts, notice, says, "#0072b2"),
-        text="\n".join([*(f"{k}: {v}" for k, v in facts), says or "", notice or ""]).strip(),
-        kicker=kicker,
-        subtitle=str(experiment.get("title") or ""),
-        facts=facts,
-        notice=notice,
-        notice_short=shortened(notice) if notice else None,
-        headline=says,
-        running=f"{name} · {measured}",
-        date=last.isoformat() if last is not None else None,
-    )
+    return facts
 
 
 def _version(package: str) -> str:

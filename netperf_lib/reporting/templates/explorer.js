@@ -128,6 +128,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
   }
 
   function draw() {
+    const width = ui.figure.clientWidth; // read before the page changes: later it would be laid out twice
     metric = metrics.find(one => one.name === state.metric);
     shown = metric.conditions.filter(isShown);
     const by = ["panels", "rows", "colour"].map(role).filter(name => name);
@@ -139,15 +140,15 @@ function mount(root, data, readLog, start, onChange, saveView) {
     ui.note.textContent = `${shown.length} of ${metric.conditions.length} conditions, ${count(shown).toLocaleString("en")} of ${count(metric.conditions).toLocaleString("en")} runs. ` +
       "Each row is one condition: a point is a run, the bar the median with its interval" + (others.length ? `; rows also differ in ${others.join(", ")}.` : ".") +
       (metric.notes.length ? ` ${metric.notes.join(". ")}.` : "");
-    drawFigure(); drawCode(); hideTip();
+    drawFigure(width); drawCode(); hideTip();
     onChange(state);
   }
 
-  function drawFigure() {
-    const width = Math.max(300, Math.min(ui.figure.clientWidth || 900, 1400)), margin = 10;
-    const values = shown.flatMap(one => one.values.filter(value => value !== null));
-    if (!values.length) return ui.figure.replaceChildren(node("p", { class: "notice" }, "No run is left: switch a level on."));
-    let low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
+  function drawFigure(space) {
+    const width = Math.max(300, Math.min(space || 900, 1400)), margin = 10;
+    let low = Infinity, high = -Infinity;
+    for (const one of shown) for (const value of one.values) if (value !== null) { low = Math.min(low, value); high = Math.max(high, value); }
+    if (low > high) return ui.figure.replaceChildren(node("p", { class: "notice" }, "No run is left: switch a level on."));
     const logarithmic = low > 0 && (state.axis === "log" || (state.axis === "auto" && high / low > 12));
     const pad = logarithmic ? (high / low) ** 0.03 || 1.01 : (high - low || Math.abs(high) || 1) * 0.03;
     [low, high] = logarithmic ? [low / pad, high * pad] : [low >= 0 ? Math.max(0, low - pad) : low - pad, high + pad];
@@ -196,7 +197,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
       node("rect", { class: "back", x: 0, y, width, height: 42 + extra }),
       node("text", { class: base === one ? "name base" : "name", x: 4, y: y + 14 }, (base === one ? "▸ " : "") + shorten(one.name, width / 7.2)),
       node("text", { class: "value", x: width - 4, y: y + 14 + extra, "text-anchor": "end" }, `${effect ? `${effect}; ` : ""}${value}${sure}, n = ${one.n}${lost ? ` (${lost})` : ""}${width > 560 ? held : ""}`),
-      node("path", { class: "runs", stroke: ink(one), d: points.map(([px, py]) => `M${px.toFixed(1)} ${py.toFixed(1)}h0`).join("") }),
+      node("path", { class: "runs", stroke: ink(one), d: points.map(([px, py]) => `M${Math.round(10 * px) / 10} ${Math.round(10 * py) / 10}h0`).join("") }),
       one.low === null ? null : node("line", { class: "interval", x1: x(one.low), x2: x(one.high), y1: middle, y2: middle }),
       one.n ? node("line", { class: "median", x1: x(one.median), x2: x(one.median), y1: middle - 9, y2: middle + 9 }) : null);
     return Object.assign(group, { points, condition: one });
@@ -288,7 +289,7 @@ function mount(root, data, readLog, start, onChange, saveView) {
     try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
     catch { getSelection().selectAllChildren(button.previousSibling); button.textContent = "Selected: press Ctrl+C"; }
   }
-  addEventListener("resize", drawFigure);
+  addEventListener("resize", () => drawFigure(ui.figure.clientWidth));
   draw();
   return { state, openRun, set: wish => { Object.assign(state, initial(), valid(wish)); draw(); } };
 }
