@@ -12,6 +12,7 @@ from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attached
 from ..experiment.factors import factor
 from ..metrics import format_span, format_value, to_bps, to_bytes, to_us
+from ..stats.result import percent
 from .details import totals
 from .families import Measure
 from .observe import Data, levels
@@ -229,7 +230,7 @@ def published_logs_words(figures: pd.DataFrame) -> Words:
             if len(total) > 1:
                 low, high = (format_value(float(v), "bps") for v in (total.min(), total.max()))
                 words = f"the values of single seconds are between {low} and {high}"
-                words += f" ({100 * (total.max() - total.min()) / total.mean():.2g} % of their mean)"
+                words += f" ({percent((total.max() - total.min()) / total.mean())} of their mean)"
             if len(means) > 1:
                 ends = " to ".join(format_value(float(v), "bps") for v in (means.min(), means.max()))
                 words += f"{', and ' if words else ''}{len(means)} streams carry {ends} each"

@@ -53,7 +53,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lab(checkout: Path) -> Iterator[str]:
     """Address of the JupyterLab that `make notebooks` starts."""
     home = checkout / "home"
-    options = "--no-browser --port=0 --IdentityProvider.token=desk --expose-app-in-browser --LabApp.news_url="
+    options = "--no-browser --port=0 --IdentityProvider.token=desk --expose-app-in-browser"
     env = {**os.environ, "HOME": str(home), "JUPYTER_RUNTIME_DIR": str(home / "run"), "JUPYTER_CONFIG_DIR": str(home)}
     home.mkdir()
     with (checkout / "lab.log").open("w") as log:
