@@ -203,13 +203,11 @@ def _comparisons(obs: Observations) -> dict[str, str]:
             continue
         x, y = both["a"].dropna(), both["b"].dropna()
         one = compare_samples(x, y, paired=obs.blocked, declared=False, metric=obs.metric)
-        words[f"{a}\n{b}"] = _effect(one.ratio, one.low, one.high)
-        words[f"{b}\n{a}"] = _effect(*(1 / v if v else math.inf for v in (one.ratio, one.high, one.low)))
+        there = one.ratio, one.low, one.high
+        back = tuple(1 / v if v else math.inf for v in (one.ratio, one.high, one.low))
+        for key, ends in ((f"{a}\n{b}", there), (f"{b}\n{a}", back)):
+            words[key] = f"{effect(ends[0])} ({span(*ends)}), exploratory".replace(" (–)", "")
     return words
-
-
-def _effect(ratio: float, low: float, high: float) -> str:
-    return f"{effect(ratio)} ({span(ratio, low, high)}), exploratory".replace(" (–)", "")
 
 
 def _verdicts(lead: Lead, observations: Mapping[str, Observations]) -> list[dict[str, Any]]:

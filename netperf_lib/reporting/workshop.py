@@ -283,16 +283,8 @@ def start(
     measured = usual_experiment(experiment)
     lay_out(desk, measured)
     say(f"The lessons are in {desk}; they look at {measured}")
-    shown = [] if browser else ["--no-browser"]
-    command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
-        "--LabApp.news_url=",
-        f"--ServerApp.root_dir={desk}",
-        *shown,
-        *_as_root(),
-    ]
+    options = ["--LabApp.news_url=", f"--ServerApp.root_dir={desk}", *([] if browser else ["--no-browser"])]
+    command = [sys.executable, "-m", "jupyterlab", *options, *_as_root()]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     lab_folder = _hold_lab(say) if lab else None
     try:
