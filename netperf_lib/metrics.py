@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -211,6 +212,12 @@ _WRITTEN = {"us": "'1 ms'", "s": "'2 s'", "bps": "'900 Mbit/s'", "bytes": "'64 M
 def plural(n: int, noun: str) -> str:
     """Count things: ``1 round``, ``7 rounds``."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a list in a sentence, each once: ``ppg, same-zone and cross-zone``."""
+    once = list(dict.fromkeys(names))
+    return " and ".join([", ".join(once[:-1]), once[-1]] if len(once) > 1 else once)
 
 
 def read_value(text: str | float, unit: str) -> float:

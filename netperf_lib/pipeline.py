@@ -382,6 +382,13 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
     ------
     UsageError
         The hosts exist only as long as the process that placed them.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> [placed] = npl.up("data/recorded/zones/experiment.yaml", root=mkdtemp())
+    >>> [host.name for host in placed.hosts]
+    ['zone1', 'zone2', 'zone3']
     """
     from .data.layout import Store
 
@@ -403,7 +410,12 @@ def up(experiment: PathLike, *, root: PathLike = "results") -> list[Deployment]:
 
 
 def down(experiment: PathLike, *, root: PathLike = "results") -> None:
-    """Remove the hosts of an experiment; safe to repeat."""
+    """Remove the hosts of an experiment; safe to repeat.
+
+    Examples
+    --------
+    >>> npl.down("data/experiments/lab.yaml")  # a lab ends with its caller
+    """
     from .data.layout import Store
 
     declared = _load(experiment)

@@ -260,6 +260,12 @@ def ingest(
     ------
     StoreError
         There is no experiment, the disk is full, the data root cannot be written, or a worker died.
+
+    Examples
+    --------
+    >>> _ = npl.ingest("data/recorded/zones")
+    >>> npl.ingest("data/recorded/zones")  # nothing new
+    0
     """
     chosen = stores(path)
     where = chosen[0].url if len(chosen) == 1 else "the data root"

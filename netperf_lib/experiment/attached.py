@@ -14,9 +14,10 @@ _KEY = "netperf_lib"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attached:
-    """What a table of runs, of levels, or of words carries besides its columns.
+    """What a table of runs or of levels carries besides its columns: the one thing in `attrs` of a data frame.
 
-    It is the one thing in `attrs` of a data frame: tables that are cut from one share it.
+    Runs that are cut by hand are compared, too, as their experiment declared it and with its notice, and pandas hands
+    on nothing but `attrs`. It is frozen, and shared by all tables that are cut from one; no copy is made of it.
 
     Attributes
     ----------
@@ -36,10 +37,6 @@ class Attached:
         The metric of a table of levels.
     deployments : int
         Deployments behind a table of levels.
-    caption : str or None
-        What a table for a page shows.
-    columns : mapping, optional
-        Columns that it shows, and their headings.
     """
 
     declared: Mapping[str, Any] = field(default_factory=dict)
@@ -50,8 +47,6 @@ class Attached:
     failed_claims: tuple[Mapping[str, Any], ...] = ()
     metric: str | None = None
     deployments: int = 1
-    caption: str | None = None
-    columns: Mapping[str, str] | None = None
 
     @property
     def folder(self) -> str | None:

@@ -63,6 +63,11 @@ def options(experiment: Experiment, file: str | os.PathLike[str] | None = None) 
     ------
     ExperimentError
         An unknown source, or an unknown or impossible option.
+
+    Examples
+    --------
+    >>> npl.hosts.options(npl.read("data/recorded/zones").declaration).hosts["zone1"].region
+    'us-phoenix-1'
     """
     try:
         model = source(experiment.hosts.source).Options
@@ -101,7 +106,14 @@ def experiment_schema() -> dict[str, Any]:
 def deployed(
     experiment: Experiment, *, number: int = 1, state: Path, workload: Workload | None = None
 ) -> Iterator[Deployment]:
-    """Hosts for the duration of the block; those of an ephemeral source are removed after it, whatever happens."""
+    """Hosts for the duration of the block; those of an ephemeral source are removed after it, whatever happens.
+
+    Examples
+    --------
+    >>> with npl.hosts.deployed(npl.read("data/recorded/zones").declaration, state=Path("results")) as placed:
+    ...     [host.name for host in placed.hosts]
+    ['zone1', 'zone2', 'zone3']
+    """
     try:
         yield source(experiment.hosts.source).up(
             experiment, number=number, state=state, workload=workload or Workload()
@@ -111,7 +123,13 @@ def deployed(
 
 
 def cost(experiment: Experiment, *, workload: Workload) -> Price:
-    """Cost of the hosts of an experiment for its measurement."""
+    """Cost of the hosts of an experiment for its measurement.
+
+    Examples
+    --------
+    >>> npl.hosts.cost(npl.read("data/recorded/zones").declaration, workload=npl.hosts.Workload()).words
+    'nothing beyond what the hosts cost anyway: they already exist'
+    """
     return source(experiment.hosts.source).cost(experiment, workload=workload)
 
 
@@ -126,6 +144,10 @@ def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str |
         The folder given to `deployed`.
     done : float
         Share of the planned trials that are complete, 0 to 1; this share of the planned traffic counts as sent.
+
+    Examples
+    --------
+    >>> npl.hosts.budget_reached(npl.read("data/recorded/zones").declaration, state=Path("results"), done=1.0)
     """
     if experiment.budget is None:
         return None
@@ -136,7 +158,12 @@ def budget_reached(experiment: Experiment, *, state: Path, done: float) -> str |
 
 
 def release(experiment: Experiment, *, state: Path, number: int | None = None) -> None:
-    """Remove the hosts of an ephemeral source, those of one deployment or all; safe to repeat."""
+    """Remove the hosts of an ephemeral source, those of one deployment or all; safe to repeat.
+
+    Examples
+    --------
+    >>> npl.hosts.release(npl.read("data/recorded/zones").declaration, state=Path("results"))  # others made them
+    """
     chosen = source(experiment.hosts.source)
     if chosen.EPHEMERAL:
         chosen.down(experiment, state=state, number=number)

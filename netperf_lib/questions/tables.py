@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -38,6 +38,10 @@ class Table(pd.DataFrame):
     shown.
     """
 
+    _metadata: ClassVar = ["caption", "headings"]  # pandas' name for attributes that are no columns
+    caption: str | None = None
+    headings: Mapping[str, str] | None = None
+
     @classmethod
     def of(
         cls,
@@ -61,15 +65,15 @@ class Table(pd.DataFrame):
             Columns to show, and their headings; default all.
         """
         table = cls(frame)
-        attach(table, caption=caption, metric=metric, columns=columns)
+        table.caption, table.headings = caption, columns
+        attach(table, metric=metric)
         return table
 
     def content(self) -> dict[str, Any]:
         """Return what the report typesets: caption, columns, and rows as text."""
-        how = attached(self)
-        caption, metric = how.caption, how.metric
+        caption, metric = self.caption, attached(self).metric
         frame = pd.DataFrame(self.reset_index() if self.index.name else self).rename(columns=str)
-        names = dict(how.columns or {str(c): _heading(str(c)) for c in frame if frame[c].notna().any()})
+        names = dict(self.headings or {str(c): _heading(str(c)) for c in frame if frame[c].notna().any()})
         plain = frame[list(names)]
         if metric is not None and len(plain) > 1 and caption:
             same = [

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NothingToReport, UsageError
-from ..experiment.attached import attached
 from ..experiment.factors import factor, plain
 from ..experiment.model import Contrast
 from ..experiment.placements import USUAL
-from ..metrics import PAGES, format_span, format_value
+from ..metrics import PAGES, format_span, format_value, listed
 from ..metrics import metric as metric_of
 from ..questions.compare import compare, declared_about
 from ..questions.details import beside, levels_words
-from ..questions.lead import joined
 from ..questions.observe import Data, Observations, Observed, describe, levels, observe
 from ..questions.pairs import ends_of, pairs_words
 from ..questions.published_figures import published_beside
@@ -122,17 +120,16 @@ class Answer:
         others, few = beside(self.observations)
         shown = shown.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
-        also += f"; without {joined(few)}, which fewer than half of them have" if few else ""
+        also += f"; without {listed(few)}, which fewer than half of them have" if few else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
         return Table.of(shown, caption, metric=self.metric)
 
     def published(self) -> Table:
         """Return what others published of these conditions beside what was measured here."""
         rows = published_beside(self.runs, self.metric)
-        caption = attached(rows).caption
         frame = rows if "throughput at the sender" in set(rows["metric"]) else rows.drop(columns="metric")
         here = frame["condition"].isin(list(map(str, self.observations.conditions.index)))
-        return Table.of(frame[here] if here.any() else frame, caption)
+        return Table.of(frame[here] if here.any() else frame, rows.caption)
 
     def card(self) -> Any:
         """Draw the clearest comparison as a card to paste; ``savefig(path, dpi=100)`` writes 1200 × 630 pixels.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +15,7 @@ import scipy
 
 from ..metrics import plural
 from .rank_tests import hodges_lehmann, lag1_p
-from .result import Floats, Result, check_share, finite, numbers, percent, quantity, unit_of, value_words
+from .result import Floats, Result, check_share, numbers, percent, quantity, unit_of, value_words
 
 LONG = 600
 """From this many rounds the hour is the unit of a level and of a threshold, where it is known."""
@@ -132,58 +135,63 @@ def level(
     'one-way latency: 58.2 µs (57.97 µs to 58.51 µs, 95 %, 7 runs)'
     """
     check_share(confidence, "confidence", above=0.5)
-    if units is not None:
-        labels = np.asarray(units)
-        every = numbers(values)
-        groups = [every[(labels == u) & np.isfinite(every)] for u in dict.fromkeys(labels.tolist())]
-        groups = [g for g in groups if g.size]
-        medians = np.array([float(np.median(g)) for g in groups])
-        if len(groups) > 1 and (medians > 0).all():
-            return _over_units(medians, confidence, metric, int(every.size - sum(g.size for g in groups)))
-    x, dropped = finite(values)
-    unit = "run"
-    if units is not None and len(groups) > 1:  # levels of zero have no geometric mean
+    every = numbers(values)
+    known = np.isfinite(every)
+    x, unit, dropped = every[known], "run", int(every.size - known.sum())
+    labels = [] if units is None else np.asarray(units)[known].tolist()
+    medians = _medians(x, labels, dict.fromkeys(labels))
+    if medians.size > 1 and (medians > 0).all():
+        return _over_units(medians, confidence, metric, dropped)
+    if medians.size > 1:  # levels of zero have no geometric mean
         x, unit = medians, "deployment"
     elif hours is not None and x.size >= LONG:
-        every = numbers(values)
-        hour = np.asarray(hours)[np.isfinite(every)]
-        x, unit = np.array([np.median(x[hour == h]) for h in np.unique(hour)]), "hour"
-    n = x.size
-    warnings = [] if not dropped else [f"{plural(dropped, 'missing value')} dropped"]
+        when = np.asarray(hours)[known]
+        x, unit = _medians(x, when, np.unique(when)), "hour"
     middle = low = high = centre = math.nan
     real = 0.0
-    if n:
+    if x.size:
         m, lo, hi, real = median_interval(x[None, :], confidence)
         middle, low, high, centre = float(m[0]), float(lo[0]), float(hi[0]), hodges_lehmann(x)
-    if n and real < confidence:
-        need = n + 1
-        while not _ranks(need, confidence)[0]:
-            need += 1
-        warnings.append(
-            f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
-            f"this is the range of the runs, which covers the median with {percent(real)} confidence"
-        )
-    elif n and not low <= centre <= high:
-        warnings.append(
-            "the runs have more than one mode or a strong skew (the interval of the median excludes the "
-            "Hodges-Lehmann estimate): look at the single runs"
-        )
-    if n >= 6 and lag1_p(x[None, :])[0] < 0.01:
-        warnings.append("neighbouring rounds resemble each other: the level drifted, and holds for these rounds only")
     return Level(
         median=middle,
         low=low,
         high=high,
         hodges_lehmann=centre,
-        n=n,
+        n=x.size,
         unit=unit,
         dropped=dropped,
         metric=metric,
         confidence=real,
         method="median, interpolated order statistics" if real >= confidence else "median, range of the runs",
         assumptions=("the runs are independent and measure one level",),
-        warnings=tuple(warnings),
+        warnings=_warnings(x, unit, dropped, confidence, real, one_mode=not x.size or low <= centre <= high),
     )
+
+
+def _medians(x: Floats, labels: npt.ArrayLike, order: Iterable[Any]) -> Floats:
+    """The median of the values with each label."""
+    of = np.asarray(labels)
+    return np.array([np.median(x[of == label]) for label in order])
+
+
+def _warnings(x: Floats, unit: str, dropped: int, confidence: float, real: float, *, one_mode: bool) -> tuple[str, ...]:
+    """What the reader of a level must know; `real` is the confidence that was reached."""
+    n = x.size
+    warnings = [f"{plural(dropped, 'missing value')} dropped"] if dropped else []
+    if n and real < confidence:
+        need = next(k for k in count(n + 1) if _ranks(k, confidence)[0])
+        warnings.append(
+            f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
+            f"this is the range of the runs, which covers the median with {percent(real)} confidence"
+        )
+    elif not one_mode:
+        warnings.append(
+            "the runs have more than one mode or a strong skew (the interval of the median excludes the "
+            "Hodges-Lehmann estimate): look at the single runs"
+        )
+    if n >= 6 and lag1_p(x[None, :])[0] < 0.01:
+        warnings.append("neighbouring rounds resemble each other: the level drifted, and holds for these rounds only")
+    return tuple(warnings)
 
 
 def _over_units(medians: Floats, confidence: float, metric: str, dropped: int) -> Level:

@@ -89,8 +89,7 @@ def rounds_needed(
     -----
     The interval itself is simulated, 2,000 times for a number of rounds, with normal noise; beyond about a hundred
     rounds the power of a t test with n · 3/π rounds (the efficiency of signed ranks) is used instead. Deployments:
-    Student's t over them, with their variance pooled over the family. For a difference at the edge of the margin
-    neither verdict is certain with any number of rounds; the plan is for the direction.
+    Student's t over them, with their variance pooled over the family. At the edge of the margin the direction counts.
 
     Examples
     --------
@@ -102,76 +101,92 @@ def rounds_needed(
     check_share(alpha, "alpha", below=0.5)
     check_share(power, "power", above=0.5)
     check_share(difference, "difference", above=-1.0, below=100.0)
-    edge, gap = math.log1p(margin), abs(math.log1p(difference))
-    sd = math.sqrt(2 * math.log1p(cv * cv))
-    direction = gap >= edge
-    goal = (
-        f"the direction of a difference of {percent(abs(difference))}"
-        if direction
-        else (
-            f"equivalence within {percent(margin)}" + (f" at a difference of {percent(abs(difference))}" if gap else "")
-        )
+    check_share(family, "family", below=math.inf)
+    goal = _Goal(math.log1p(margin), abs(math.log1p(difference)), math.sqrt(2 * math.log1p(cv * cv)))
+    aim, shared = _words(goal, difference, margin), f" in a family of {family} contrasts" if family > 1 else ""
+    if rounds is None:
+        return _rounds(goal, aim, cv, alpha, family, power, slow, shared)
+    check_share(rounds, "rounds", below=math.inf)
+    unit = math.sqrt(between**2 + goal.sd**2 / rounds / _EFFICIENCY)
+    count, chance = 2, 0.0
+    while count < 1000 and (chance := _of_units(count, unit, goal, alpha, family)) < power:
+        count += 1
+    words = (
+        f"{plural(count, 'deployment')} of {plural(rounds, 'round')} show {aim} with {percent(chance)} chance, "
+        f"at a variation of {percent(cv)} from run to run and {percent(between)} between deployments{shared}"
     )
-    shared = f" in a family of {family} contrasts" if family > 1 else ""
-    if rounds is not None:
-        unit = math.sqrt(between**2 + sd**2 / rounds / _EFFICIENCY)
-        count, got = 2, 0.0
-        while count < 1000 and (got := _of_units(count, unit, gap, edge, alpha, family, direction)) < power:
-            count += 1
-        return RoundsNeeded(
-            rounds=rounds,
-            deployments=count,
-            power=got,
-            words=f"{plural(count, 'deployment')} of {plural(rounds, 'round')} show {goal} with {percent(got)} chance, "
-            f"at a variation of {percent(cv)} from run to run and {percent(between)} between deployments{shared}",
-        )
-    n = rounds_required(alpha, family)
-    rough = 0.0
-    while n < 100_000 and (rough := _power(n, sd, gap, edge, alpha / family, direction)) < power:
+    return RoundsNeeded(rounds=rounds, deployments=count, power=chance, words=words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """What is to be shown, as logarithms: the edge of the margin, the difference expected, the noise of a round."""
+
+    edge: float
+    gap: float
+    sd: float
+
+    @property
+    def direction(self) -> bool:
+        """Whether it is the direction of the difference; else equivalence."""
+        return self.gap >= self.edge
+
+
+def _rounds(
+    goal: _Goal, aim: str, cv: float, alpha: float, family: int, power: float, slow: float, shared: str
+) -> RoundsNeeded:
+    """How many rounds of one deployment reach the goal, which `aim` says in words."""
+    n, chance = rounds_required(alpha, family), 0.0
+    while n < 100_000 and (chance := _power(n, goal, alpha / family)) < power:
         n = max(n + 1, math.floor(n * 1.02))
-    got = rough
-    while n <= _SIMULATED and (got := _simulated(n, sd, gap, edge, alpha / family, direction, slow)) < power:
+    while n <= _SIMULATED and (chance := _simulated(n, goal, alpha / family, slow)) < power:
         n += max(1, n // 20)
-        got = power
-    return RoundsNeeded(
-        rounds=n,
-        power=got,
-        words=f"{plural(n, 'round')} show {goal} with {percent(got)} chance, at a run-to-run variation of "
-        f"{percent(cv)}" + (f" and {percent(slow)} slow runs" if slow else "") + shared,
-    )
+        chance = power
+    variation = percent(cv) + (f" and {percent(slow)} slow runs" if slow else "")
+    words = f"{plural(n, 'round')} show {aim} with {percent(chance)} chance, at a run-to-run variation of {variation}"
+    return RoundsNeeded(rounds=n, power=chance, words=words + shared)
 
 
-def _power(n: int, sd: float, gap: float, edge: float, alpha: float, direction: bool) -> float:
+def _words(goal: _Goal, difference: float, margin: float) -> str:
+    """What the rounds are to show, in words."""
+    if goal.direction:
+        return f"the direction of a difference of {percent(abs(difference))}"
+    at = f" at a difference of {percent(abs(difference))}" if goal.gap else ""
+    return f"equivalence within {percent(margin)}{at}"
+
+
+def _power(n: int, goal: _Goal, alpha: float) -> float:
     """Chance of the verdict wanted with n rounds, roughly and rather too high."""
     # signed ranks come in steps: use the tail that the interval really has
-    _, tail = signed_rank_cut(n, alpha / 2 if direction else alpha)
-    return _chance(n - 1, tail, sd / math.sqrt(n * _EFFICIENCY), gap, edge, direction) if tail else 0.0
+    _, tail = signed_rank_cut(n, alpha / 2 if goal.direction else alpha)
+    return _chance(n - 1, tail, goal.sd / math.sqrt(n * _EFFICIENCY), goal) if tail else 0.0
 
 
-def _of_units(n: int, sd: float, gap: float, edge: float, alpha: float, family: int, direction: bool) -> float:
+def _of_units(n: int, sd: float, goal: _Goal, alpha: float, family: int) -> float:
     """Chance of the verdict wanted with n deployments."""
     df = (n - 1) * (1 + (family - 1) / 2)
-    tail = alpha / family / (2 if direction else 1)
-    return _chance(df, tail, sd / math.sqrt(n), gap, edge, direction)
+    tail = alpha / family / (2 if goal.direction else 1)
+    return _chance(df, tail, sd / math.sqrt(n), goal)
 
 
-def _chance(df: float, tail: float, se: float, gap: float, edge: float, direction: bool) -> float:
+def _chance(df: float, tail: float, se: float, goal: _Goal) -> float:
     t = float(scipy.special.stdtrit(df, 1 - tail))
-    if direction:
+    gap, edge = goal.gap, goal.edge
+    if goal.direction:
         return float(scipy.special.ndtr(gap / se - t))
     inside = scipy.special.ndtr((edge - gap) / se - t) + scipy.special.ndtr((edge + gap) / se - t) - 1
     return max(0.0, float(inside))
 
 
-def _simulated(n: int, sd: float, gap: float, edge: float, alpha: float, direction: bool, slow: float) -> float:
+def _simulated(n: int, goal: _Goal, alpha: float, slow: float) -> float:
     """Share of simulated experiments of n rounds that reach the verdict wanted; the same each time it is asked."""
     rng = np.random.default_rng(n)
-    d = gap + sd * rng.standard_normal((2000, n))
+    d = goal.gap + goal.sd * rng.standard_normal((2000, n))
     if slow:
         d += math.log(SLOWER) * (rng.random(d.shape) < slow)
         d -= math.log(SLOWER) * (rng.random(d.shape) < slow)
-    error = alpha if direction else 2 * alpha
-    cap = rank_cap(n, error, not direction)
+    error = alpha if goal.direction else 2 * alpha
+    cap = rank_cap(n, error, not goal.direction)
     k, _ = signed_rank_cut(n, error / 2, cap)
 
     def below(x: Floats) -> npt.NDArray[np.bool_]:
@@ -179,7 +194,7 @@ def _simulated(n: int, sd: float, gap: float, edge: float, alpha: float, directi
         ranks = np.abs(x).argsort(axis=1).argsort(axis=1) + 1
         return np.asarray((np.minimum(ranks, cap) * (x < 0)).sum(axis=1) <= k)
 
-    reached = below(d) if direction else below(d + edge) & below(edge - d)
+    reached = below(d) if goal.direction else below(d + goal.edge) & below(goal.edge - d)
     return float(reached.mean())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +78,16 @@ def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, i
     return next((k for k in range(levels) if enough(k)), None), best
 
 
+def _columns(throughput: Mapping[int, npt.ArrayLike], counts: Sequence[int]) -> list[Floats]:
+    """The throughput by round at each number of streams; StatsError if the rounds differ, or for what is none."""
+    columns = [numbers(throughput[k], f"throughput of {plural(k, 'stream')}") for k in counts]
+    if len({x.size for x in columns}) != 1 or not columns[0].size:
+        raise StatsError("give a throughput for each round at every number of streams; NaN where it is missing")
+    if any((x <= 0).any() for x in columns):
+        raise StatsError("throughput must be above zero; a failed run is a missing value")
+    return columns
+
+
 def streams(
     throughput: Mapping[int, npt.ArrayLike],
     *,
@@ -114,12 +124,8 @@ def streams(
     check_share(share, "share")
     check_share(alpha, "alpha", below=0.25)
     counts = sorted(throughput)
-    columns = [numbers(throughput[k], f"throughput of {plural(k, 'stream')}") for k in counts]
-    if len({x.size for x in columns}) != 1 or not columns[0].size:
-        raise StatsError("give a throughput for each round at every number of streams; NaN where it is missing")
+    columns = _columns(throughput, counts)
     rates = np.column_stack(columns)
-    if (rates <= 0).any():
-        raise StatsError("throughput must be above zero; a failed run is a missing value")
     complete = rates[np.isfinite(rates).all(axis=1)]
     dropped = len(rates) - len(complete)
     warnings = [f"{plural(dropped, 'round')} left out: a number of streams is missing"] if dropped else []

@@ -225,17 +225,11 @@ def buffers(
     >>> round(npl.stats.buffers(sizes, rates, np.full(24, 20_000), rounds).eta.median, 3)
     0.5
     """
-    columns = [numbers(v, w) for v, w in ((windows, "windows"), (throughput, "throughput"), (rtt_us, "rtt_us"))]
-    every = np.asarray(rounds)
-    if len({*(x.size for x in columns), every.size}) > 1:
-        raise StatsError("windows, throughput, rtt_us and rounds must have one value per run")
-    many = np.broadcast_to(np.asarray(streams, dtype=float), every.shape)
-    ok = np.logical_and.reduce([np.isfinite(x) & (x > 0) for x in columns])
-    size, rate, rtt, block = (x[ok] for x in (*columns, every))
+    size, rate, rtt, block, many, dropped = _complete(windows, throughput, rtt_us, rounds, streams)
     sizes, numbers_of_rounds = np.unique(size), np.unique(block)
     if sizes.size < 2:
         raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes.size}")
-    x, y = np.log(8e6 * size * many[ok] / rtt), np.log(rate)
+    x, y = np.log(8e6 * size * many / rtt), np.log(rate)
     fitted = np.array([window_fit(x[block == b], y[block == b]) for b in numbers_of_rounds])
     fits = _held_out(x, y, block, numbers_of_rounds, size, fitted, margin, alpha)
     # a limit counts when most rounds show it
@@ -243,7 +237,6 @@ def buffers(
         level(np.exp(column[np.isfinite(column)])) if np.isfinite(column).mean() > 0.5 else None
         for column in (fitted[:, 0], fitted[:, 1])
     )
-    dropped = int((~ok).sum())
     return Buffers(
         eta=eta,
         cap=cap,
@@ -256,6 +249,24 @@ def buffers(
         assumptions=("rounds are independent blocks", "the round-trip time is the one under load"),
         warnings=(f"{plural(dropped, 'run')} left out: buffer, throughput or RTT is missing",) if dropped else (),
     )
+
+
+def _complete(
+    windows: npt.ArrayLike,
+    throughput: npt.ArrayLike,
+    rtt_us: npt.ArrayLike,
+    rounds: npt.ArrayLike,
+    streams: npt.ArrayLike,
+) -> tuple[Floats, Floats, Floats, npt.NDArray[Any], Floats, int]:
+    """The runs that have all values: buffer, throughput, round trip, round, streams; and how many others there are."""
+    columns = [numbers(v, w) for v, w in ((windows, "windows"), (throughput, "throughput"), (rtt_us, "rtt_us"))]
+    every = np.asarray(rounds)
+    if len({*(x.size for x in columns), every.size}) > 1:
+        raise StatsError("windows, throughput, rtt_us and rounds must have one value per run")
+    many = np.broadcast_to(np.asarray(streams, dtype=float), every.shape)
+    ok = np.logical_and.reduce([np.isfinite(x) & (x > 0) for x in columns])
+    size, rate, rtt = (x[ok] for x in columns)
+    return size, rate, rtt, every[ok], many[ok], int((~ok).sum())
 
 
 def _held_out(
