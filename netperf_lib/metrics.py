@@ -214,7 +214,7 @@ def plural(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def listed(names: Iterable[str]) -> str:
+def in_words(names: Iterable[str]) -> str:
     """Names as a list in a sentence, each once: ``ppg, same-zone and cross-zone``."""
     once = list(dict.fromkeys(names))
     return " and ".join([", ".join(once[:-1]), once[-1]] if len(once) > 1 else once)

@@ -20,7 +20,7 @@ from ..errors import UsageError
 from ..experiment.factors import FACTORS, factor
 from ..experiment.model import Contrast
 from ..experiment.placements import GATEWAYS
-from ..metrics import ALPHA, MARGIN, format_span, format_value, listed, plural
+from ..metrics import ALPHA, MARGIN, format_span, format_value, in_words, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
@@ -41,7 +41,7 @@ ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer
 ALIKE = 1.03
 """Levels within this ratio are said together, with one figure."""
 FEW = 6
-"""Conditions whose figures are listed where no factor has a sentence."""
+"""Conditions whose figures are in_words where no factor has a sentence."""
 LISTED = 12
 """Of more levels than this a sentence has the range."""
 OBVIOUS = 10.0
@@ -420,10 +420,10 @@ def _figures(p: Paragraph, m: Measure, conditions: Sequence[tuple[str, str]], *,
         if len(groups) == 1 and len(names) > 2:
             parts.append(f"{text} on all {len(names)}{share}")
         elif all("→" in name or "," in name for name in names):
-            parts.append(f"{text} for {listed(names)}{share}")
+            parts.append(f"{text} for {in_words(names)}{share}")
         else:
             colon = ":" if any(name[-1:].isdigit() for name in names) else ""  # "burst 1: 187 µs"
-            parts.append(f"{listed(names)}{colon} {number if unit == last_unit else text}{share}")
+            parts.append(f"{in_words(names)}{colon} {number if unit == last_unit else text}{share}")
         last_unit = unit
     return ", ".join(parts)
 
@@ -504,14 +504,14 @@ def _conclusions(p: Paragraph, name: str, findings: list[Finding], *, with_figur
         label = factor(name).label
         unnamed = level.endswith(("stream", "streams")) or name not in DO or is_label(name)
         subject = label if name == "accelerated" else level if unnamed else f"{level} {label}"
-        sentences.append(f"{subject}{against}: {listed(words)}{f'; {advice}' if advice else ''}")
+        sentences.append(f"{subject}{against}: {in_words(words)}{f'; {advice}' if advice else ''}")
         base = some[0].base_level
     if less:
         counts, sizes = [_count(x.level) for x in less], [f"{100 * (1 - x.ratio):.0f} %" for x in less]
-        sentences.append(f"{listed(counts)} streams carry {listed(sizes)} less than {_count(less[0].base_level)}")
+        sentences.append(f"{in_words(counts)} streams carry {in_words(sizes)} less than {_count(less[0].base_level)}")
     if name not in ("placement", PAIR):
         sentences = [s[:1].upper() + s[1:] for s in sentences]
-    return [*sentences, *([f"Not decided: {listed(undecided)}"] if undecided else [])]
+    return [*sentences, *([f"Not decided: {in_words(undecided)}"] if undecided else [])]
 
 
 def _count(level: str) -> str:
@@ -533,7 +533,7 @@ def _effects(p: Paragraph, findings: Sequence[Finding], *, with_figures: bool) -
             where = ""
             if len(some) < len(every) and some[0].slice:
                 where = (
-                    " otherwise" if kind == "same" and words else f" {some[0].where} {listed(x.slice for x in some)}"
+                    " otherwise" if kind == "same" and words else f" {some[0].where} {in_words(x.slice for x in some)}"
                 )
             if kind == "same":
                 margin = "" if p.margin_said else f" within {100 * some[0].margin:.0f} %"
@@ -558,7 +558,7 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
         return f"but {worse[0].effect()} {worse[0].where} {worse[0].slice} (exploratory){cause}"
     if any(x.kind == "open" for x in some) and not good:
         return ""
-    better, worse_metrics = (listed(NOUNS.get(x.measure.name, x.measure.name) for x in rows) for rows in (good, bad))
+    better, worse_metrics = (in_words(NOUNS.get(x.measure.name, x.measure.name) for x in rows) for rows in (good, bad))
     if "throughput" in worse_metrics and some[0].level in GATEWAYS:
         return f"its gateway is the bottleneck{', but ' + better + ' gains' if good else ''}"
     if good and bad:
@@ -566,7 +566,7 @@ def _recommendation(name: str, some: Sequence[Finding], findings: Sequence[Findi
     if good and name in RAISES and not any(c in (*RAISES[name], "", UNKNOWN) for h in held for c in h.split(", then ")):
         return ""
     if good and name in DO:
-        where = f" {good[0].where} {listed(x.slice for x in good)}" if same and good[0].slice else ""
+        where = f" {good[0].where} {in_words(x.slice for x in good)}" if same and good[0].slice else ""
         return DO[name] + where
     if good:
         large = any(x.size > math.log1p(x.margin) for x in good)
@@ -612,7 +612,7 @@ def _thresholds(p: Paragraph) -> list[str]:
         hits = int((values < result.threshold).sum() if below else (values >= result.threshold).sum())
         limit = limit.removeprefix("below ").removeprefix("at least ")
         limit = f"{contrast.at_least} of {contrast.of}" if contrast.of else limit
-        where = "" if len(m.names) == len(members) else f" on {listed(conditions)}"
+        where = "" if len(m.names) == len(members) else f" on {in_words(conditions)}"
         extreme = format_value(float(values.max() if below else values.min()), m.unit)
         verb = "are below" if below else "reach"
         word = "largest" if below else "smallest"
@@ -803,7 +803,7 @@ def _held_back(p: Paragraph, m: Measure) -> str:
     clauses = []
     for name, members in groups.items():
         few = len(members) <= FEW // 2 and not (len(members) > 1 and any("," in one.condition for one in members))
-        shown = listed(one.condition for one in members) if few else f"{len(members)} of {len(every)} conditions"
+        shown = in_words(one.condition for one in members) if few else f"{len(members)} of {len(every)} conditions"
         shown = f"all {len(every)}" if 1 < len(members) == len(every) else shown
         first = min(members, key=lambda one: len(one.condition))
         figures = "; ".join(filter(None, [first.limit.figure, first.ceiling if first.link_known else ""]))

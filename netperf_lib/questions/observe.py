@@ -24,7 +24,7 @@ import pandas as pd
 from ..errors import NothingToReport, UsageError
 from ..experiment.attached import attach, attached, joined
 from ..experiment.factors import FACTORS, NOT_FACTORS, dimensions, factor, level_words, plain
-from ..metrics import METRICS, listed, plural
+from ..metrics import METRICS, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
@@ -552,7 +552,7 @@ class _Projection:
         self.codes = {c: part for c, codes in every.items() if ((part := codes[rows]) != part[0]).any()}
         self.counters = [c for c in self.codes if c not in asked and self._is_counter(c)]
         if self.counters:
-            names = listed([_label(c) for c in self.counters])
+            names = in_words([_label(c) for c in self.counters])
             self.notes.append(f"{names} {'tell' if len(self.counters) > 1 else 'tells'} runs apart, and no conditions")
 
     def _is_counter(self, name: str) -> bool:
@@ -688,7 +688,7 @@ class _Projection:
                 self.notes.append(f"{label} changes between rounds of one condition")
         if self.asked and (residue := [_label(c) for c in chosen[len(self.asked) :]]):
             verb = "varies" if len(residue) == 1 else "vary"
-            self.notes.append(f"{listed(residue)} {verb} too: each level is a condition of its own")
+            self.notes.append(f"{in_words(residue)} {verb} too: each level is a condition of its own")
         return chosen
 
     def _splits(self, names: Sequence[str], group: Codes, hosts: Codes, code: Codes) -> bool:

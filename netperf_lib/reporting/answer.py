@@ -10,7 +10,7 @@ from ..errors import NothingToReport, UsageError
 from ..experiment.factors import factor, plain
 from ..experiment.model import Contrast
 from ..experiment.placements import USUAL
-from ..metrics import PAGES, format_span, format_value, listed
+from ..metrics import PAGES, format_span, format_value, in_words
 from ..metrics import metric as metric_of
 from ..questions.compare import compare, declared_about
 from ..questions.details import beside, levels_words
@@ -120,7 +120,7 @@ class Answer:
         others, few = beside(self.observations)
         shown = shown.astype({"condition": str}).merge(others.astype({"condition": str}), on="condition", how="left")
         also = "; medians of other metrics" if len(others.columns) > 1 else ""
-        also += f"; without {listed(few)}, which fewer than half of them have" if few else ""
+        also += f"; without {in_words(few)}, which fewer than half of them have" if few else ""
         caption = f"Level of each condition: the median of its runs, and its interval{also}."
         return Table.of(shown, caption, metric=self.metric)
 

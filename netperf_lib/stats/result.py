@@ -158,7 +158,7 @@ def direction(ratio: float, outward: int = 0, *, times: bool | None = None) -> s
     if not math.isfinite(ratio):
         return "without bound"
     size = size_words(ratio, outward, times=times)
-    if size == "0.0 %":
+    if size in ("0.0 %", "1.0 times"):
         return "the same"
     return f"{size} as high" if size.endswith("times") else f"{size} {'higher' if ratio > 1 else 'lower'}"
 
