@@ -41,7 +41,7 @@ ORDER = ("placement", PAIR, "gateway_sku", "accelerated", "streams", "tcp_buffer
 ALIKE = 1.03
 """Levels within this ratio are said together, with one figure."""
 FEW = 6
-"""Conditions whose figures are in_words where no factor has a sentence."""
+"""Conditions whose figures are listed where no factor has a sentence."""
 LISTED = 12
 """Of more levels than this a sentence has the range."""
 OBVIOUS = 10.0
