@@ -394,20 +394,19 @@ def compare(
     factors = by.split(",") if by else []
     result: Family | answer.Answer
     lead: Sequence[str] = ()
-    held: Sequence[tuple[str, str]] = ()
     if after is not None:
         result = compare_conditions(folder, after, by=factors or None, where_after=where_after or None, **options)
     elif factors:
         result = answer.ask(folder, by=factors, **options)
     else:
         result, paragraph = conclude(folder, **options)
-        lead, held = paragraph.lines, paragraph.held
+        lead = paragraph.lines
     family = result.verdicts if isinstance(result, answer.Answer) else result
     if junit is not None:
         with naming(junit):
             junit.write_text(gate.junit(family, fail_on or ("worse",)), "utf-8")
     if as_json:
-        document = {"summary": family.summary, "lead": list(lead), "held_back_by": held, **result.to_dict()}
+        document = {"summary": family.summary, "lead": list(lead), **result.to_dict()}
         _echo(json.dumps(document, indent=2, default=str))
     elif as_csv:
         from .questions.export import as_cells
@@ -419,7 +418,7 @@ def compare(
             _echo("\n\n".join(map(shown.comment, lead)) if as_markdown else shown.paragraph(lead), nl=True)
             _echo()
         two = after is not None
-        rows, heads = shown.lines(family, held, two=two), ("before", "after") if two else ("baseline", "condition")
+        rows, heads = shown.lines(family, two=two), ("before", "after") if two else ("baseline", "condition")
         notes = [*family.warnings, family.note]
         if isinstance(result, answer.Answer):
             _echo(shown.levels_text(result.levels.reset_index(), result.metric) + "\n")

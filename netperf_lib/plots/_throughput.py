@@ -13,10 +13,10 @@ from ..errors import NothingToReport
 from ..experiment.attached import attached
 from ..metrics import format_value
 from ..questions.colours import colours
-from ..questions.compare import runs_of
 from ..questions.details import advertised_bps as declared_bps
 from ..questions.limits import Held, limits
 from ..questions.observe import Observations, ladders, level_of
+from ..questions.runs import runs_of
 from ..questions.udp import datagrams, has_rates
 from ..questions.words import interval_words
 from .drawing import Draws, plot

@@ -24,8 +24,9 @@ from ..stats import Comparison, Family
 from ..stats.result import unit_of
 from ..stats.samples import UNPAIRED
 from .judging import Pair, as_contrast, judge, judge_pairs, side_words
-from .observe import MEASUREMENT, Data, Observations, Observed, level_names, nearest, observe
-from .runs import ENDS, check_levels, ok_runs, present, read_data, table_of
+from .limits import of_conditions
+from .observe import MEASUREMENT, Data, Observations, Observed, level_names, observe
+from .runs import ENDS, check_levels, nearest, ok_runs, present, read_data, runs_of, table_of
 from .words import contrasts as declared_contrasts
 from .words import factor_of
 
@@ -344,7 +345,20 @@ def between(
         words = (_words(obs)[str(c)] for obs, here in named for c in obs.conditions.index[here])
         alone = [w for w in dict.fromkeys(words) if w not in compared]
         notes += [f"only in {name}: {'; '.join(alone)}"] if alone else []
-    comparisons = (replace(c, warnings=tuple(w for w in c.warnings if w != UNPAIRED)) for c in family)
+    causes = {obs.metric: of_conditions(obs, obs._source.runs) for obs in every if obs.metric.startswith("throughput")}
+
+    def cause(c: Comparison, side: str) -> str:
+        held = causes.get(c.metric, {}).get(side)
+        return held.cause if held else ""
+
+    comparisons = (
+        replace(
+            c,
+            warnings=tuple(w for w in c.warnings if w != UNPAIRED),
+            held_back=(cause(c, p.a), cause(c, p.b)),
+        )
+        for c, p in zip(family, chosen, strict=True)
+    )
     return replace(
         family,
         comparisons=tuple(comparisons),
@@ -426,22 +440,6 @@ def _existing(data: Data) -> Data:
         near = f"; {words}" if "did you mean" in (words := nearest(data, known)) else ""
         raise UsageError(f"{data!r} is neither a folder nor a metric{near}")
     return data
-
-
-def runs_of(data: Data, where: Mapping[str, Any] | None = None, pattern: str | None = None) -> pd.DataFrame:
-    """The runs of what `compare` takes, those with the levels `where`; raises UsageError for an unknown factor."""
-    loaded = read_data(data, pattern)
-    runs = table_of(loaded)
-    check_levels(where or {})
-    for name, wish in (where or {}).items():
-        if name not in runs.columns:
-            raise UsageError(f"the runs have no factor {name!r}; {nearest(name, dimensions(runs.columns))}")
-        runs = runs[[_same(plain(v), wish) for v in runs[name]]]
-    return runs
-
-
-def _same(level: Any, other: Any) -> bool:
-    return level == other or str(level).lower() == str(other).lower()
 
 
 def _name(data: Data, where: Mapping[str, Any] | None) -> str:

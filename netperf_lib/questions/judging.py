@@ -25,8 +25,8 @@ from ..stats import Family, Sample, judge_samples
 from ..stats.result import Floats, unit_of, value_words
 from ..stats.samples import Design, Mask, half_step, merged
 from ..stats.tail import FEW
-from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, nearest, observe, unchained
-from .runs import HOSTS, status_counts
+from .observe import MEASUREMENT, SEVERAL, Data, Observations, Observed, level_names, observe, unchained
+from .runs import HOSTS, nearest, status_counts
 
 THESE = "for these VMs"
 """What the statements of one deployment apply to."""

@@ -24,11 +24,11 @@ from ..metrics import ALPHA, MARGIN, format_span, format_value, in_words, plural
 from ..stats import Family, rounds_required
 from ..stats.limits import UNKNOWN
 from ..stats.result import size_words
-from .compare import compare, runs_of, within
+from .compare import compare, within
 from .families import PAIR, Measure, by_rule, judge_conditions
 from .limits import Held, of_conditions
 from .observe import Data, is_label, levels
-from .runs import headline_metrics, read_data, table_of
+from .runs import headline_metrics, read_data, runs_of, table_of
 from .words import contrasts, span
 
 if TYPE_CHECKING:
@@ -82,15 +82,13 @@ class Lead:
     lines : tuple of str
         A line for each factor, then notes on the family.
     family : Family or tuple
-        The comparisons that it speaks of.
+        The comparisons that it speaks of, with what holds both sides back where they are of throughput.
     contrasts : tuple of Contrast
         One for each comparison.
     declared : bool
         Whether the experiment declares them; if not, they were made by a rule from labels.
     recommendations : tuple of str
         What to do about each comparison: the same for all comparisons of a level; may be empty.
-    held : tuple of (str, str)
-        What holds each of the two levels of a comparison of throughput back; empty for other metrics.
     """
 
     lines: tuple[str, ...]
@@ -98,7 +96,6 @@ class Lead:
     contrasts: tuple[Contrast, ...]
     declared: bool
     recommendations: tuple[str, ...] = ()
-    held: tuple[tuple[str, str], ...] = ()
 
     @property
     def judged(self) -> bool:
@@ -252,9 +249,10 @@ def lead_paragraph(
     p.lines[-1:] = filter(None, [". ".join([*p.lines[-1:], *held])])  # no paragraph of its own: page one is full
     p.lines += _about_the_family(p, len(used), declared=bool(declared))
     advice = tuple(p.recommendations.get(i, "") for i in range(len(used)))
-    sides = {row.index: (p.cause(row.measure, row.one), p.cause(row.measure, row.two)) for row in p.judged}
-    causes = tuple(sides.get(i, ("", "")) for i in range(len(used)))
-    return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice, causes)
+    causes = {row.index: (p.cause(row.measure, row.one), p.cause(row.measure, row.two)) for row in p.judged}
+    explained = tuple(replace(c, held_back=causes.get(i, ("", ""))) for i, c in enumerate(results))
+    results = replace(results, comparisons=explained) if isinstance(results, Family) else explained
+    return Lead(tuple(f"{line}." for line in p.lines), results, tuple(used), bool(declared), advice)
 
 
 def conclude(
@@ -274,7 +272,8 @@ def conclude(
     declared = [c for c in contrasts(runs) if metric in (None, c.metric)]
     if declared:
         family, shown = compare(results, metric=metric, where=where, margin=margin), within(declared, where or {})
-        return family, lead_paragraph(runs, family=shown, judged=family[: len(shown)])
+        lead = lead_paragraph(runs, family=shown, judged=family[: len(shown)])
+        return replace(family, comparisons=(*lead.family, *family[len(shown) :])), lead
     lead = lead_paragraph(runs, metric=metric, margin=margin)
     if not isinstance(lead.family, Family):
         raise UsageError(f"there is nothing to compare: each metric has one condition. {' '.join(lead.lines)}")

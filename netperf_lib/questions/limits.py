@@ -14,8 +14,8 @@ from ..experiment.factors import plain, read_rate
 from ..experiment.placements import GATEWAYS
 from ..metrics import format_value, plural
 from ..stats.limits import UNKNOWN, Evidence, Limit, held_back, roofs, waiting
-from .compare import runs_of
 from .observe import Data, Observations, observe
+from .runs import runs_of
 from .words import Headline, Words
 
 if TYPE_CHECKING:
@@ -283,16 +283,11 @@ def note(held: Sequence[Held]) -> Words:
 
 def of_conditions(obs: Observations, runs: pd.DataFrame) -> dict[str, Held]:
     """Return what holds the conditions of `obs` back, by name; `runs` is the table that was observed."""
-    complete = obs.table[obs.table["state"] == "ok"]
-    rows = dict(zip(runs["run_id"], runs.to_dict("records"), strict=True))
     idle = _idle_rtt(runs)
     held: dict[str, Held] = {}
-    groups = dict(iter(complete.groupby("condition", sort=False, observed=True)))
-    for name, group in ((name, groups[name]) for name in obs.conditions.index if name in groups):
-        every = [rows[run_id] for run_id in group["run_id"] if run_id in rows]
+    for name, group in obs.runs.groupby("condition", sort=True, observed=True):
+        every: list[dict[str, Any]] = group.to_dict("records")  # type: ignore[assignment]
         judged = [(row, of_run(row, rtt_idle_us=idle(row))) for row in every]
-        if not judged:
-            continue
         counts = Counter(limit.causes[:1] for _, limit in judged)
         cause, agree = counts.most_common(1)[0]
         alike = [(row, limit) for row, limit in judged if limit.causes[:1] == cause]
@@ -303,7 +298,7 @@ def of_conditions(obs: Observations, runs: pd.DataFrame) -> dict[str, Held]:
         held[str(name)] = Held(
             condition=str(name),
             levels={str(f): plain(level) for f, level in obs.conditions.loc[name].items() if f in obs.by},
-            bps=float(group["value"].median()),
+            bps=float(group[obs.metric].median()),
             limit=limit,
             streams=_number(row, "limit_connections") or _number(row, "streams") or 1,
             runs=len(judged),

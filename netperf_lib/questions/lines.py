@@ -53,20 +53,16 @@ class Line:
         return ", ".join(filter(None, [self.group, self.name]))
 
 
-def lines(family: Family, held: Sequence[tuple[str, str]] = (), *, two: bool = False) -> list[Line]:
-    """The comparisons in their order.
-
-    `held` is what holds the condition and its baseline back, for each comparison. `two`: of two measurements, whose
-    names are the heads of the columns.
-    """
+def lines(family: Family, *, two: bool = False) -> list[Line]:
+    """The comparisons in their order; `two`: of two measurements, whose names are the heads of the columns."""
     rows = []
-    for i, c in enumerate(family):
+    for c in family:
         unit = METRICS[c.metric].unit if c.metric in METRICS else ""
         after, before = (format_value(v, unit) for v in c.medians)
         before = format_value(c.threshold, unit) if c.threshold is not None else before
         group, _, name = c.context.partition(", ") if two else (c.context, "", " / ".join(c.names))
         interval = span(c.ratio, c.low, c.high, short=True).strip("–")
-        causes = " / ".join(dict.fromkeys(filter(None, reversed(held[i])))) if i < len(held) else ""
+        causes = " / ".join(dict.fromkeys(filter(None, reversed(c.held_back))))
         rows.append(
             Line(
                 name, group, c.metric, before, after, effect(c.ratio), interval, str(c.verdict), str(c.n), c.reason,

@@ -7,7 +7,6 @@ of golang.org/x/perf (``Projection``, ``Residue``).
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
@@ -28,7 +27,7 @@ from ..metrics import METRICS, in_words, plural
 from ..metrics import metric as metric_of
 from ..stats import Level, level
 from ..stats.samples import merged
-from .runs import ENDS, check_levels, is_details, read_data, table_of
+from .runs import ENDS, check_levels, is_details, nearest, read_data, table_of
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -464,12 +463,6 @@ class Observed:
         number = self.runs["round"]
         rank = (number.groupby(unit, dropna=False) if unit else number).rank(method="dense")
         return (rank > self.planned).fillna(value=False).to_numpy(bool)
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Say which of the known names were meant, or which there are."""
-    close = [k for k in known if k.endswith(f"_{name}")] or difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known) or 'none'}"
 
 
 def _hint(name: str, known: Sequence[str]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..experiment.factors import dimensions, plain
 from ..metrics import PAGES
 
 if TYPE_CHECKING:
@@ -107,3 +109,25 @@ def headline_metrics(data: Any) -> list[str]:
         if not (known["throughput_sent_bps"] & ~known["throughput_bps"]).any():
             names.remove("throughput_sent_bps")
     return names
+
+
+def runs_of(data: Any, where: Mapping[str, Any] | None = None, pattern: str | None = None) -> pd.DataFrame:
+    """The runs of what `compare` takes, those with the levels `where`; raises UsageError for an unknown factor."""
+    loaded = read_data(data, pattern)
+    runs = table_of(loaded)
+    check_levels(where or {})
+    for name, wish in (where or {}).items():
+        if name not in runs.columns:
+            raise UsageError(f"the runs have no factor {name!r}; {nearest(name, dimensions(runs.columns))}")
+        runs = runs[[_same(plain(v), wish) for v in runs[name]]]
+    return runs
+
+
+def _same(level: Any, other: Any) -> bool:
+    return level == other or str(level).lower() == str(other).lower()
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Say which of the known names were meant, or which there are."""
+    close = [k for k in known if k.endswith(f"_{name}")] or difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known) or 'none'}"

@@ -9,8 +9,8 @@ from ..errors import NothingToReport
 from ..experiment.attached import attach, attached
 from ..experiment.factors import plain, read_rate
 from ..metrics import format_value, plural
-from .compare import runs_of
 from .observe import Data, Observations, level_names, observe
+from .runs import runs_of
 from .words import Headline
 
 if TYPE_CHECKING:

@@ -154,7 +154,6 @@ def verdicts(
     family: Family,
     contrasts: Sequence[Contrast] | None = None,
     recommendations: Sequence[str] = (),
-    held: Sequence[tuple[str, str]] = (),
 ) -> Shown:
     """Show a family of contrasts as the table that a reader acts on.
 
@@ -166,8 +165,6 @@ def verdicts(
         The contrasts in the same order: their questions go into the table.
     recommendations : sequence of str, optional
         What the lead paragraph recommends for each contrast.
-    held : sequence of (str, str), optional
-        What holds the two levels of each contrast of throughput back.
     """
     rows = []
     marks, notes = _warnings(family)
@@ -182,7 +179,7 @@ def verdicts(
             [
                 c.verdict,
                 question,
-                _sides(c, held[i] if held else ()),
+                _sides(c),
                 f"{effect(c.ratio)}\n{span(c.ratio, c.low, c.high)}".removesuffix("\n–"),
                 advice(c, todo) + (f"\n{marks[i]}" if marks[i] else ""),
             ]
@@ -196,7 +193,7 @@ def verdicts(
     )
     columns = ["Verdict", "Question", "Measured", "Effect, interval", "What to do"]
     forest = [_forest(c) for c in family]
-    held_words = " (what holds it back)" if any(map(any, held)) else ""
+    held_words = " (what holds it back)" if any(any(c.held_back) for c in family) else ""
     note = family.note.replace(f"; {family.notice}", "") if any(c.declared for c in family) else family.counts
     caption = (
         f"Verdicts. Measured: the median of the runs of each condition{held_words}. Effect: the first condition "
@@ -209,12 +206,12 @@ def verdicts(
     return Shown("verdicts", html=html, text=text, **content)
 
 
-def _sides(c: Comparison, held: Sequence[str] = ()) -> str:
+def _sides(c: Comparison) -> str:
     """What was measured on both sides, and what holds it back: a ratio without its base says little."""
     unit = METRICS[c.metric].unit if c.metric in METRICS else ""
-    causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in held]
+    causes = ["" if cause in ("", UNKNOWN) else f" ({cause})" for cause in c.held_back]
     return "\n".join(
         f"{name}: {format_value(value, unit)}{cause}"
-        for name, value, cause in zip(c.names, c.medians, causes or ("", ""), strict=True)
+        for name, value, cause in zip(c.names, c.medians, causes, strict=True)
         if c.threshold is None or name != c.names[1]
     )

@@ -62,7 +62,7 @@ class Summary:
         """The table of answers."""
         lead = self.lead
         if lead.judged and not isinstance(lead.family, tuple):
-            return verdicts(lead.family, lead.contrasts, lead.recommendations, lead.held)
+            return verdicts(lead.family, lead.contrasts, lead.recommendations)
         if len(set(self.runs["experiment"])) > 1:
             return Words("Nothing is judged here: each experiment has its own report.")
         return Words(

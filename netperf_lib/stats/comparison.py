@@ -106,6 +106,8 @@ class Comparison(Result):
         As declared, or empty.
     threshold : float or None
         In the unit of the metric, for a contrast with a threshold.
+    held_back : tuple of str
+        What holds the throughput of A and of B back, in a word; empty where that is not asked.
     design : {"fixed", "sequential"}
     """
 
@@ -136,6 +138,7 @@ class Comparison(Result):
     estimand: str = ""
     question: str = ""
     threshold: float | None = None
+    held_back: tuple[str, str] = ("", "")
     design: Literal["fixed", "sequential"] = "fixed"
 
     @property

@@ -60,6 +60,17 @@ def test_what_changed_and_what_did_not() -> None:
     assert "better" in verdicts(before_after(runs(1, scale=1.3), runs(2), margin=0.1)).values()
 
 
+def test_what_holds_the_throughput_back_on_each_side_is_told() -> None:
+    """Before, the link of 1 Gbit/s; after, the rate that was asked for. Latency is held back by nothing."""
+    before, after = runs(1), runs(2)
+    for side, bps, cap, asked in ((before, 0.97e9, 1e9, None), (after, 4e9, 8e9, "4G")):
+        side["throughput_bps"], side["advertised_bps"], side["bitrate"] = bps, cap, asked
+    found = before_after(before, after, metric="throughput_bps")
+    assert [c.held_back for c in found] == [("rate", "link")] * 2
+    assert text(lines(found, two=True)).count("link / rate") == 2
+    assert {c.held_back for c in before_after(runs(1), runs(2))} == {("", "")}
+
+
 def test_the_same_twice_is_never_a_difference() -> None:
     found = [v for seed in range(40) for v in verdicts(before_after(runs(seed), runs(seed + 100))).values()]
     assert sum(v in ("better", "worse") for v in found) <= 4

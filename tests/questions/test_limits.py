@@ -77,13 +77,13 @@ def test_page_one_compare_and_explorer_name_the_cause(runs: pd.DataFrame) -> Non
     lead = npl.questions.lead_paragraph(runs)
     assert "Held back by: window on 4 of 12 conditions" in str(lead)
     throughput = [c.metric == "throughput_bps" for c in lead.family]
-    assert [all(sides) for sides in lead.held] == throughput
-    shown = verdicts(lead.family, lead.contrasts, lead.recommendations, lead.held)
+    assert [all(c.held_back) for c in lead.family] == throughput
+    shown = verdicts(lead.family, lead.contrasts, lead.recommendations)
     assert "732 Mbit/s (window)" in shown.html
-    rows = text(lines(lead.family, lead.held))
+    rows = text(lines(lead.family))
     assert "held back by" in rows
     assert "window / not known" in rows
-    shown_in_markdown = markdown(lines(lead.family, lead.held))
+    shown_in_markdown = markdown(lines(lead.family))
     assert "| held back by |" in shown_in_markdown
     assert "| window / not known |" in shown_in_markdown
     assert "window, 1 MiB over 20" in explore(LAB).page
