@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..data.layout import Store
 from ..data.load import load
 from ..data.shipped import shipped
-from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install
+from ..errors import LabError, NetperfError, StoreError, UsageError, pip_install, unknown
 from ..experiment.yaml import load_experiment
 from ..stats import rounds_required
 from .blocks import Shown, callout
@@ -36,6 +36,10 @@ NO_LESSONS = "this installation of netperf_lib has no lessons; reinstall it"
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise unknown("netperf_lib.workshop", name, __all__)
 
 
 # -- what is right ---------------------------------------------------------------------------------------------------

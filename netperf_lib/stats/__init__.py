@@ -4,6 +4,9 @@ The run is the unit: seconds and packets within a run are autocorrelated, and ar
 here is pure: arrays in, frozen results out, each with its words, interval and the confidence it really has.
 """
 
+from typing import NoReturn
+
+from ..errors import unknown
 from .changes import Change, Changes, Trend, changes, trend
 from .comparison import Comparison, Family, Verdict
 from .diagnostics import Diagnosis, diagnose
@@ -53,3 +56,7 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise unknown(__name__, name, [*__all__, "netperf_lib.questions.judge"])
