@@ -30,6 +30,7 @@ from ..questions.lead import Lead, lead_paragraph
 from ..questions.limits import of_conditions
 from ..questions.observe import Observations, levels, observe
 from ..questions.words import effect, span
+from .cover import root_of
 
 if TYPE_CHECKING:
     from ..data.load import Results
@@ -120,6 +121,7 @@ def _data(exp: Results) -> dict[str, Any]:
     return {
         "name": exp.name,
         "notice": exp.notice,
+        "root": (root_of(runs) or "")[:16],
         "lead": lead.lines,
         "path": os.path.relpath(exp.path) if Path(exp.path).exists() else exp.path,
         "units": WRITTEN,

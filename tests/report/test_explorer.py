@@ -139,6 +139,12 @@ def test_ten_clicks(browser: Any, file: Path, recorded: Any, tmp_path: Path) -> 
     view.close()
 
 
+def test_the_page_tells_which_folder_it_shows(browser: Any, file: Path, recorded: Any) -> None:
+    view = Page(browser, file)
+    assert view.page.get_by_text(f"Root digest {recorded.store.root_digest()[:16]}").is_visible()
+    view.close()
+
+
 def test_a_link_to_a_run_opens_its_log(browser: Any, file: Path, recorded: Any) -> None:
     run_id = recorded.runs["run_id"].iloc[7]
     view = Page(browser, file)

@@ -78,7 +78,8 @@ function mount(root, data, readLog, start, onChange, saveView) {
   root.append(node("h1", {}, data.name), data.notice ? node("p", { class: "notice" }, data.notice) : "",
     ...data.lead.map(line => node("p", { class: "lead" }, line)),
     node("div", { class: "page" }, node("aside", {}, ui.controls, node("details", { open: innerWidth > 700 },
-      node("summary", {}, "Levels shown"), ui.filters), ui.verdicts), node("div", { class: "picture" }, ui.note, ui.figure, ui.log, ui.code)), ui.tip);
+      node("summary", {}, "Levels shown"), ui.filters), ui.verdicts), node("div", { class: "picture" }, ui.note, ui.figure, ui.log, ui.code)), ui.tip,
+    data.root ? node("p", { class: "note" }, `Root digest ${data.root}`) : "");
 
   function menu(label, key, value, options) {
     const box = node("select", { name: key, onchange: event => { state[key] = event.target.value; draw(); } },
