@@ -640,10 +640,12 @@ declares: `{"metric": …, "a": {"placement": "p1"}, "b": {"placement": "p0"}, "
 import numpy as np
 from tests.stats.validate import METHODS, scenarios, simulate
 
+
 def medians(runs, contrasts):
     middle = runs[runs["status"] == "ok"].groupby("placement")["latency_oneway_us"].median()
     ratios = [middle[c["a"]["placement"]] / middle[c["b"]["placement"]] for c in contrasts]
     return ["worse" if r > 1.1 else "better" if r < 1 / 1.1 else "equivalent" for r in ratios]
+
 
 scenario = next(s for s in scenarios() if s.name == "CV 20 %, equal, 10 rounds")
 for figure in simulate(scenario, METHODS | {"medians": medians}, np.random.SeedSequence(1), 20):
