@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import shutil
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -117,8 +116,6 @@ def price_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emul
     emulator = Emulator(Cloud(), tmp_path / "emulator")
     for name, value in emulator.environment("0").items():
         monkeypatch.setenv(name, value)
-    # from Python 3.13 on, the opener of a process reads the certificates once
-    monkeypatch.setattr(urllib.request, "_opener", None)
     yield emulator
     emulator.close()
 

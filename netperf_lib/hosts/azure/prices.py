@@ -7,6 +7,7 @@ import ipaddress
 import json
 import os
 import re
+import ssl
 import time
 import tomllib
 import urllib.error
@@ -245,7 +246,9 @@ def _get(url: str, timeout_s: float = 10) -> str | None:
     if not url.startswith("https://"):
         return None
     try:
-        with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310 - https is checked above
+        # a context of its own: from Python 3.13 on, a process reads the certificates once, whatever is set later
+        context = ssl.create_default_context()
+        with urllib.request.urlopen(url, timeout=timeout_s, context=context) as answer:  # noqa: S310 - https, see above
             return str(answer.read(2**20).decode("utf-8", "replace"))
     except (urllib.error.URLError, OSError, ValueError):
         return None
