@@ -204,15 +204,16 @@ def _family(
 ) -> tuple[list[Contrast], list[Contrast], list[Contrast]]:
     """What is judged together, what is exploratory, and which of them are shown: one for each that is chosen."""
     family: dict[Any, Contrast] = {_question(c): c for c in declared}
-    extra, shown = list[Contrast](), list[Contrast]()
+    extra, shown, taken = list[Contrast](), list[Contrast](), set[int]()
     for c in chosen:
         sides = {side: {**where, **levels} for side in "ab" if (levels := getattr(c, side)) is not None}
         c = c.model_copy(update=sides)
         twin = family.get(_question(c))
         size = margin if margin is not None else c.margin if twin is None else twin.margin
         c = c.model_copy(update={"margin": size})
-        if twin is not None and math.isclose(size, twin.margin) and all(twin is not other for other in shown):
+        if twin is not None and math.isclose(size, twin.margin) and id(twin) not in taken:
             family[_question(c)] = c  # asked in this direction
+            taken.add(id(c))
         else:  # another margin is another question
             extra.append(c)
         shown.append(c)

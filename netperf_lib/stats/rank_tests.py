@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from functools import lru_cache
 
 import numpy as np
@@ -89,18 +90,17 @@ def _scores_below(d: Floats, at: float, scores: Floats) -> float:
 def _first_beyond(d: Floats, w: Floats, k: int, cap: int) -> float:
     """Smallest of the sorted Walsh averages `w` just above which the values below have a sum of scores beyond k."""
     scores = np.minimum(np.arange(1.0, d.size + 1), cap)
+    averages = w.tolist()
     low, high = 0, w.size - 1
     while low < high:
         j = (low + high) // 2
-        later = j + 1
-        while later < w.size and w[later] == w[j]:
-            later += 1
-        between = w[j] + (w[later] - w[j]) / 2 if later < w.size else math.inf
+        later = bisect_right(averages, averages[j], j)
+        between = averages[j] + (averages[later] - averages[j]) / 2 if later < w.size else math.inf
         if _scores_below(d, between, scores) > k:
             high = j
         else:
             low = j + 1
-    return float(w[low])
+    return float(averages[low])
 
 
 def _lower_end(d: Floats, k: int, cap: int) -> float:
@@ -126,9 +126,17 @@ def rank_sum_cut(n: int, m: int, tail: float) -> tuple[int, float]:
     return k, float(cdf[k]) if k >= 0 else 0.0
 
 
+@lru_cache(maxsize=64)
+def _pairs(n: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    return np.triu_indices(n)
+
+
 def walsh(d: Floats) -> Floats:
     """Sorted Walsh averages (means of all pairs, each value with itself too) of each row: n (n + 1) / 2 of n values."""
     n = d.shape[1]
+    if len(d) == 1:
+        one, two = _pairs(n)
+        return np.sort((d[:, one] + d[:, two]) / 2, axis=1)
     w = np.empty((d.shape[0], n * (n + 1) // 2))
     at = 0
     for i in range(n):

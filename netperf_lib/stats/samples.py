@@ -250,9 +250,12 @@ class _Data:
         base = math.log(s.threshold or 1) if b is None else logs[1]
         ok = ~np.logical_or.reduce(gone)
         d = np.clip((logs[0] - base)[ok], -ZERO, ZERO)
-        unit = np.zeros(a.size, dtype=np.intp) if s.unit is None else np.unique(s.unit, return_inverse=True)[1]
+        units, unit = 1, np.zeros(a.size, dtype=np.intp)
+        if s.unit is not None:
+            names, unit = np.unique(s.unit, return_inverse=True)
+            units = max(1, names.size)
         only = [gone[0] & ~absent, np.zeros_like(ok)] if b is None else [gone[0] & ~gone[1], gone[1] & ~gone[0]]
-        made = cls(d=d, unit=unit[ok], units=max(1, np.unique(unit).size), excess=_excess(*(unit[v] for v in only)),
+        made = cls(d=d, unit=unit[ok], units=units, excess=_excess(*(unit[v] for v in only)),
                    unknown=_excess(unit[absent], unit[:0])[1], failed=(int(only[0].sum()), int(only[1].sum())),
                    absent=int(absent.sum()), scheduled=a.size, unblocked=None, **common)  # fmt: skip
         if b is None and s.hour is not None and made.units == 1 and d.size >= LONG:
