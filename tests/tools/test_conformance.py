@@ -57,10 +57,14 @@ def payload(document: dict[str, Any], way: str) -> float:
     return float(truth[f"{way}_bytes"] - headers * truth[f"{way}_packets"])
 
 
+def _rounded(figure: str) -> str:
+    return f"{float(figure):.12g}"
+
+
 def digest(document: dict[str, Any]) -> str:
     """A digest of all that is read of a document; 12 digits of each figure, for from Python 3.12 on sums are exact."""
     runs = json.dumps([golden.complete(run) for run in parse(document)])
-    rounded = json.loads(runs, parse_float=lambda figure: float(f"{float(figure):.12g}"))
+    rounded = json.loads(runs, parse_float=_rounded, parse_int=_rounded)
     return hashlib.sha256(golden.dump(rounded).encode()).hexdigest()[:8]
 
 
