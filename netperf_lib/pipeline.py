@@ -53,7 +53,7 @@ def plan(
     Examples
     --------
     >>> str(npl.plan("data/experiments/lab.yaml")).splitlines()[1]
-    '165 trials = 15 conditions × 11 rounds'
+    '168 trials = 14 conditions × 12 rounds'
     """
     declared = _load(experiment, rounds, duration_s)
     scheduled = schedule(declared, seed=seed)

@@ -95,7 +95,7 @@ class Rounds:
     def __post_init__(self) -> None:
         self.n = int(self.d.size)
         if 0 < self.n <= EXACT:
-            self._walsh = walsh(self.d[None, :])[0]
+            self._walsh = walsh(self.d)
         self.middle = math.nan if not self.n else hodges_lehmann(self.d) if self._walsh is None else centre(self._walsh)
 
     def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:

@@ -74,7 +74,7 @@ def signed_rank_interval(
     if k < 0:
         return -math.inf, math.inf, 0.0
     if n <= EXACT:
-        w = walsh(d[None, :])[0] if averages is None else averages
+        w = walsh(d) if averages is None else averages
         if cap is None or cap >= n:
             return float(w[k]), float(w[-1 - k]), real
         return _first_beyond(d, w, k, cap), -_first_beyond(-d, -w[::-1], k, cap), real
@@ -132,19 +132,9 @@ def _pairs(n: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
 
 
 def walsh(d: Floats) -> Floats:
-    """Sorted Walsh averages (means of all pairs, each value with itself too) of each row: n (n + 1) / 2 of n values."""
-    n = d.shape[1]
-    if len(d) == 1:
-        one, two = _pairs(n)
-        return np.sort((d[:, one] + d[:, two]) / 2, axis=1)
-    w = np.empty((d.shape[0], n * (n + 1) // 2))
-    at = 0
-    for i in range(n):
-        np.add(d[:, i:], d[:, i : i + 1], out=w[:, at : at + n - i])
-        at += n - i
-    w /= 2
-    w.sort(axis=1)
-    return w
+    """Sorted Walsh averages (means of all pairs, each value with itself too): n (n + 1) / 2 of n values."""
+    one, two = _pairs(d.size)
+    return np.sort((d[one] + d[two]) / 2)
 
 
 def centre(s: Floats) -> float:
@@ -164,7 +154,7 @@ def hodges_lehmann(x: Floats) -> float:
     """
     n = x.size
     if n <= EXACT:
-        return centre(walsh(x[None, :])[0])
+        return centre(walsh(x))
     s = np.sort(x)
     half = (n * (n + 1) // 2 + 1) // 2
     low, high = float(s[0]), float(s[-1])
