@@ -216,7 +216,7 @@ def warmup_of(intervals: pd.DataFrame) -> WarmupCut:
     for (condition, _), run in by_run:
         seconds = run.groupby("start_s").agg({"end_s": "max", "throughput_bps": "sum"}).reset_index()
         curves.setdefault(str(condition), []).append(seconds.to_numpy(float))
-    start = warmup(curves, extra_s=0)
+    start = warmup(curves)
     seen = bool(start.moving) or max(start.cuts.values(), default=0) > 0
     return WarmupCut(
         None if start.flagged else start.cut_s, Words(f"{start.words[:1].upper()}{start.words[1:]}."), seen

@@ -250,5 +250,5 @@ def _on_the_clock(result: Changes, index: pd.DatetimeIndex) -> list[ChangePoint]
     """Changes with the times of their periods."""
     return [
         ChangePoint(index[c.start], None if c.end is None else index[c.end], c.ratio, c.before, c.level)
-        for c in result.found
+        for c in result.abrupt
     ]

@@ -16,7 +16,7 @@ from .power import Progress, RoundsNeeded, rounds_needed, until_decided
 from .samples import Sample, compare_samples, judge_samples
 from .scaling import Streams, streams
 from .steady_state import Warmup, warmup
-from .tail import Quantiles, percentiles, tails
+from .tail import Quantiles, tails
 from .tcp_window import BufferAdvice, Buffers, buffer_needed, buffers
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "diagnose",
     "judge_samples",
     "level",
-    "percentiles",
     "rounds_needed",
     "rounds_required",
     "streams",

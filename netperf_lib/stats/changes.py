@@ -56,10 +56,8 @@ class Changes:
 
     Attributes
     ----------
-    found : tuple of Change
+    abrupt : tuple of Change
         In time order.
-    p : float
-        Share of random orders of what the changes leave over that show one as large.
     wave : tuple of int or None
         Periods in the middle of the lowest and of the highest level, if the series moves slowly between levels (as
         from day to night).
@@ -67,8 +65,7 @@ class Changes:
         Highest over lowest level of that wave.
     """
 
-    found: tuple[Change, ...] = ()
-    p: float = 1.0
+    abrupt: tuple[Change, ...] = ()
     wave: tuple[int, int] | None = None
     wave_ratio: float = 1.0
 
@@ -99,7 +96,7 @@ def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
     Examples
     --------
     >>> hours = np.where((np.arange(96) >= 40) & (np.arange(96) < 60), 54.0, 46.0)
-    >>> [c] = changes(hours * np.exp(0.01 * np.random.default_rng(1).standard_normal(96))).found
+    >>> [c] = changes(hours * np.exp(0.01 * np.random.default_rng(1).standard_normal(96))).abrupt
     >>> c.start, c.end, round(c.ratio, 2)
     (40, 60, 1.17)
     """
@@ -112,19 +109,18 @@ def changes(values: Floats, *, alpha: float = 0.02) -> Changes:
         return Changes()
     levels = _pelt(y, alpha)
     edges = _abrupt(y, levels)
-    p = 1.0
     if edges:
-        rest = _left(y, levels)  # without a wave
-        p = _chance(rest + y - _left(y, edges), rest)
-        edges = edges if p <= max(alpha, 1 / (1 + ORDERS)) else []
+        noise = _residuals(y, levels)  # without a wave
+        if _p_of_best_arc(noise + y - _residuals(y, edges), noise) > max(alpha, 1 / (1 + ORDERS)):
+            edges = []
     slow = [c for c in levels if c not in edges]
     bounds = [0, *edges, y.size]
     flat = y - np.concatenate([np.full(b - a, np.median(y[a:b])) for a, b in pairwise(bounds)])
     wave, height = _wave(flat, slow) if slow and len(slow) > len(edges) else (None, 0.0)
-    return Changes(tuple(_told(x, edges)) if edges else (), p, wave, math.exp(height))
+    return Changes(tuple(_at_edges(x, edges)), wave, math.exp(height))
 
 
-def _told(x: Floats, edges: list[int]) -> list[Change]:
+def _at_edges(x: Floats, edges: list[int]) -> list[Change]:
     """Changes at these edges: where the step down undoes the step up, they are one temporary change."""
     bounds = [0, *edges, x.size]
     level = [float(np.median(x[a:b])) for a, b in pairwise(bounds)]
@@ -148,7 +144,7 @@ def _told(x: Floats, edges: list[int]) -> list[Change]:
     return changes
 
 
-def _left(y: Floats, edges: list[int]) -> Floats:
+def _residuals(y: Floats, edges: list[int]) -> Floats:
     """What is left over when each level has its own mean."""
     return np.concatenate([y[a:b] - y[a:b].mean() for a, b in pairwise([0, *edges, y.size])])
 
@@ -170,21 +166,21 @@ def _arcs(rows: Floats) -> tuple[Floats, npt.NDArray[np.intp]]:
     return best, at
 
 
-def _autocorrelation(rest: Floats) -> float:
-    r = float(rest[1:] @ rest[:-1]) / max(float(rest @ rest), 1e-12)
-    return float(np.clip((rest.size * r + 2) / (rest.size - 4), 0, 0.9))
+def _autocorrelation(noise: Floats) -> float:
+    r = float(noise[1:] @ noise[:-1]) / max(float(noise @ noise), 1e-12)
+    return float(np.clip((noise.size * r + 2) / (noise.size - 4), 0, 0.9))
 
 
 def _long_run_variance(y: Floats) -> float:
     """Variance of the noise times that of its mean, from what is left without the best three arcs."""
-    rest = y
+    noise = y
     for _ in range(3):
-        [[i, j]] = _arcs(rest[None])[1]
+        [[i, j]] = _arcs(noise[None])[1]
         inside = np.zeros(y.size, dtype=bool)
         inside[i:j] = True
-        rest = rest - np.where(inside, rest[inside].mean(), rest[~inside].mean())
-    r = _autocorrelation(rest)
-    spread = 1.4826 * float(np.median(np.abs(rest - np.median(rest))))
+        noise = noise - np.where(inside, noise[inside].mean(), noise[~inside].mean())
+    r = _autocorrelation(noise)
+    spread = 1.4826 * float(np.median(np.abs(noise - np.median(noise))))
     return float(max(spread**2 * 1.15 * (1 + r) / (1 - r), 1e-18))
 
 
@@ -235,9 +231,9 @@ def _abrupt(y: Floats, edges: list[int]) -> list[int]:
     return edges
 
 
-def _chance(y: Floats, rest: Floats) -> float:
+def _p_of_best_arc(y: Floats, noise: Floats) -> float:
     """How often the best arc of random orders of blocks of what is left over gains as much as that of the series."""
-    n, r = rest.size, _autocorrelation(rest)
+    n, r = noise.size, _autocorrelation(noise)
     length = 1
     if r >= 2 / math.sqrt(n):  # Carlstein, Annals of Statistics 14 (1986) 1171-1179
         length = int(np.clip(round((2 * r / (1 - r * r)) ** (2 / 3) * n ** (1 / 3)), 1, max(1, n // 6)))
@@ -245,8 +241,8 @@ def _chance(y: Floats, rest: Floats) -> float:
     start = np.arange(0, n, length)
     order = rng.permuted(np.tile(start, (ORDERS, 1)), axis=1)[:, :, None] + np.arange(length)
     order = order[order < n].reshape(ORDERS, n)
-    shuffled = rest[(order + rng.integers(0, n, (ORDERS, 1))) % n]  # blocks of a circle turned at random
-    gains, total = _arcs(shuffled)[0], float(rest @ rest) + 1e-18
+    shuffled = noise[(order + rng.integers(0, n, (ORDERS, 1))) % n]  # blocks of a circle turned at random
+    gains, total = _arcs(shuffled)[0], float(noise @ noise) + 1e-18
     gain = float(_arcs(y[None])[0][0])
     return (1 + int((gains / np.maximum(total - gains, 1e-18) >= gain / total).sum())) / (1 + ORDERS)
 
@@ -258,8 +254,8 @@ def _wave(flat: Floats, edges: list[int]) -> tuple[tuple[int, int] | None, float
     if len(level) < 3 or all(a <= b for a, b in pairwise(level)) or all(a >= b for a, b in pairwise(level)):
         return None, 0.0
     low, high = (int(f(level)) for f in (np.argmin, np.argmax))
-    middle = [(bounds[i] + bounds[i + 1]) // 2 for i in (low, high)]
-    return (middle[0], middle[1]), level[high] - level[low]
+    lowest, highest = ((bounds[i] + bounds[i + 1]) // 2 for i in (low, high))
+    return (lowest, highest), level[high] - level[low]
 
 
 # -- trend -----------------------------------------------------------------------------------------------------------
@@ -274,8 +270,6 @@ class Trend:
     slope, low, high : float
         Change of the logarithm in a day, and its confidence interval.
     confidence : float
-    p : float
-        Mann-Kendall test of no drift, corrected for periods that resemble their neighbours.
     periods : int
     """
 
@@ -283,7 +277,6 @@ class Trend:
     low: float
     high: float
     confidence: float
-    p: float
     periods: int
 
     def over(self, days: float) -> tuple[float, float, float]:
@@ -293,9 +286,9 @@ class Trend:
 
 
 def trend(days: Floats, values: Floats, *, confidence: float = 0.95) -> Trend:
-    """Return the drift of a series: Theil-Sen slope of the logarithm, Mann-Kendall test of none.
+    """Return the drift of a series: Theil-Sen slope of the logarithm.
 
-    Periods that resemble their neighbours carry less evidence: interval and test are widened by the autocorrelation of
+    Periods that resemble their neighbours carry less evidence: the interval is widened by the autocorrelation of
     the residuals of the trend (Yue and Wang 2004, Water Resources Management 18). False alarms: of series without
     drift about 1 − `confidence` have an interval without 0; in simulations with a lag-1 autocorrelation of 0.5 and 120
     periods it was 4.9 % of 1,500 (asked for: 5 %).
@@ -321,28 +314,21 @@ def trend(days: Floats, values: Floats, *, confidence: float = 0.95) -> Trend:
     if y.size < 10 or np.isnan(y).any() or (y <= 0).any():
         raise StatsError(f"a trend needs at least 10 periods with positive values; got {plural(y.size, 'period')}")
     logs = np.log(y)
-    slope, middle, low, high = scipy.stats.theilslopes(logs, days, alpha=confidence)
-    inflation = _inflation(logs - middle - slope * days)
-    widened = math.sqrt(inflation)
-    n = y.size
-    s = float(np.sum(np.sign(logs[None, :] - logs[:, None])[np.triu_indices(n, 1)]))
-    ties = np.unique(logs, return_counts=True)[1]
-    variance = (n * (n - 1) * (2 * n + 5) - float(np.sum(ties * (ties - 1) * (2 * ties + 5)))) / 18
-    z = (s - np.sign(s)) / math.sqrt(variance * inflation) if variance > 0 else 0.0
+    slope, intercept, low, high = scipy.stats.theilslopes(logs, days, alpha=confidence)
+    widened = math.sqrt(_inflation(logs - intercept - slope * days))
     return Trend(
         slope=float(slope),
         low=float(slope - (slope - low) * widened),
         high=float(slope + (high - slope) * widened),
         confidence=confidence,
-        p=2 * float(scipy.special.ndtr(-abs(z))),
-        periods=n,
+        periods=y.size,
     )
 
 
-def _inflation(rest: Floats) -> float:
+def _inflation(noise: Floats) -> float:
     """By how much resembling neighbours multiply the variance: lag-1 autocorrelation (Yue and Wang 2004)."""
-    n = rest.size
-    ranks = scipy.stats.rankdata(rest) - (n + 1) / 2
+    n = noise.size
+    ranks = scipy.stats.rankdata(noise) - (n + 1) / 2
     power = float(ranks @ ranks)
     if power == 0:
         return 1.0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,30 +23,7 @@ ALARM = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Diagnosis(Result):
-    """What a series of runs shows besides its level; a p is None if it could not be computed.
-
-    Attributes
-    ----------
-    lag1_p : float or None
-        Do neighbouring rounds resemble each other? Rank permutation at lag 1, one-sided.
-    trend_p, trend_per_run : float or None
-        Does it rise or fall? Rank correlation with time, and the Theil-Sen slope as a share of the median per run.
-    order_p : float or None
-        Does a run's place in its round matter? Rank correlation with the order.
-    several_modes : bool
-        The interval of the median excludes the Hodges-Lehmann estimate.
-    """
-
-    lag1_p: float | None = None
-    trend_p: float | None = None
-    trend_per_run: float | None = None
-    order_p: float | None = None
-    several_modes: bool = False
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing was found."""
-        return not self.warnings
+    """What a series of runs shows besides its level; its warnings say it."""
 
     @property
     def words(self) -> str:
@@ -60,12 +36,12 @@ class Diagnosis(Result):
         return f"{plural(self.n, 'run')}; {self.method}"
 
 
-def correlated_p(place: Floats, x: Floats) -> float:
-    """Two-sided p of Spearman's rank correlation of values with their places.
+def rank_correlation(positions: Floats, x: Floats) -> tuple[bool, float]:
+    """Whether values rise with their positions by Spearman's rank correlation, and its two-sided p.
 
     Parameters
     ----------
-    place, x : ndarray, shape (n,)
+    positions, x : ndarray, shape (n,)
         Neither all alike.
 
     Notes
@@ -73,32 +49,17 @@ def correlated_p(place: Floats, x: Floats) -> float:
     By permutation; for long series by the normal distribution. Against a trend it is as powerful as
     Mann-Kendall's test (Yue, Pilon and Cavadias, Journal of Hydrology 259 (2002) 254-271).
     """
-    a, b = centred_ranks(np.stack([place, x]))
-    seen = abs(float(a @ b))
+    a, b = centred_ranks(np.stack([positions, x]))
+    statistic = float(a @ b)
     if x.size > EXACT:
-        z = seen * math.sqrt(x.size - 1) / math.sqrt(float(a @ a) * float(b @ b))
-        return float(2 * scipy.special.ndtr(-z))
+        z = abs(statistic) * math.sqrt(x.size - 1) / math.sqrt(float(a @ a) * float(b @ b))
+        return statistic > 0, float(2 * scipy.special.ndtr(-z))
     order = permutations(x.size)
-    beyond = int((np.abs(b[order] @ a) >= seen - 1e-9).sum())
-    return (1 + beyond) / (len(order) + 1)
+    beyond = int((np.abs(b[order] @ a) >= abs(statistic) - 1e-9).sum())
+    return statistic > 0, (1 + beyond) / (len(order) + 1)
 
 
-def _slope(x: Floats) -> float:
-    """Theil-Sen slope; of long series Theil's incomplete one, from values half a series apart."""
-    n = x.size
-    if n <= EXACT:
-        i, j = np.triu_indices(n, 1)
-        return float(np.median((x[j] - x[i]) / (j - i)))
-    half = n // 2
-    return float(np.median(x[half:] - x[: n - half])) / half
-
-
-def diagnose(
-    values: npt.ArrayLike,
-    *,
-    order: npt.ArrayLike | None = None,
-    series: int = 1,
-) -> Diagnosis:
+def diagnose(values: npt.ArrayLike, *, order: npt.ArrayLike | None = None, series: int = 1) -> Diagnosis:
     """Look for what would make a level or a contrast misleading.
 
     Parameters
@@ -133,44 +94,31 @@ def diagnose(
     """
     alarm = max(ALARM / max(1, series), 2 / PERMUTATIONS)
     x = numbers(values)
-    place = None if order is None else numbers(order, "order")
-    if place is not None and place.size != x.size:
-        raise StatsError(f"order has {plural(place.size, 'value')} and values {x.size}: give one per run")
+    position = np.arange(float(x.size)) if order is None else numbers(order, "order")
+    if position.size != x.size:
+        raise StatsError(f"order has {plural(position.size, 'value')} and values {x.size}: give one per run")
     ok = np.isfinite(x)
-    x, place = x[ok], None if place is None else place[ok]
-    n = x.size
-    varied = n >= 6 and bool((x != x[0]).any())
-    if not varied:
+    x, position = x[ok], position[ok]
+    if x.size < 6 or (x == x[0]).all():
         method = "fewer than 6 runs, or all alike: nothing can be tested"
-        return Diagnosis(n=n, confidence=1 - alarm, method=method)
-    method = f"lag-1 rank permutation, rank correlation with time and order; each at p < {alarm:.2g}"
-    return _tested(x, place, alarm, n=n, confidence=1 - alarm, method=method)
-
-
-def _tested(x: Floats, place: Floats | None, alarm: float, **fields: Any) -> Diagnosis:
+        return Diagnosis(n=x.size, confidence=1 - alarm, method=method)
     warnings = []
-    p_lag = float(lag1_p(x[None, :])[0])
-    if p_lag < alarm:
-        warnings.append(f"neighbouring runs resemble each other (p = {p_lag:.2g})")
-    p_trend = correlated_p(np.arange(float(x.size)), x)
-    slope = _slope(x) / (abs(float(np.median(x))) or 1.0)
-    if p_trend < alarm:
-        warnings.append(f"the level {'rises' if slope > 0 else 'falls'} from run to run (p = {p_trend:.2g})")
+    p = float(lag1_p(x[None, :])[0])
+    if p < alarm:
+        warnings.append(f"neighbouring runs resemble each other (p = {p:.2g})")
+    rises, p = rank_correlation(np.arange(float(x.size)), x)
+    if p < alarm:
+        warnings.append(f"the level {'rises' if rises else 'falls'} from run to run (p = {p:.2g})")
     _, low, high, _ = median_interval(x[None, :])
-    modes = not low[0] <= hodges_lehmann(x) <= high[0]
-    if modes:
+    if not low[0] <= hodges_lehmann(x) <= high[0]:
         warnings.append("more than one mode, or a strong skew (the median's interval excludes Hodges-Lehmann's)")
-    p_order = None
-    if place is not None and np.isfinite(place).all() and (np.diff(place) <= 0).any() and np.ptp(place) > 0:
-        p_order = correlated_p(place, x)
-        if p_order < alarm:
-            warnings.append(f"the place in the round matters (p = {p_order:.2g})")
+    if np.isfinite(position).all() and (np.diff(position) <= 0).any() and np.ptp(position) > 0:
+        p = rank_correlation(position, x)[1]
+        if p < alarm:
+            warnings.append(f"the place in the round matters (p = {p:.2g})")
     return Diagnosis(
-        lag1_p=p_lag,
-        trend_p=p_trend,
-        trend_per_run=slope,
-        order_p=p_order,
-        several_modes=modes,
+        n=x.size,
+        confidence=1 - alarm,
+        method=f"lag-1 rank permutation, rank correlation with time and order; each at p < {alarm:.2g}",
         warnings=tuple(warnings),
-        **fields,
     )

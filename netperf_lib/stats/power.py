@@ -11,7 +11,7 @@ import scipy
 
 from ..metrics import ALPHA, MARGIN, plural
 from .comparison import Family, Verdict
-from .intervals import rank_cap, rounds_required
+from .intervals import rank_cap, rounds_required, student
 from .rank_tests import signed_rank_cut
 from .result import Floats, Shown, check_share, percent
 
@@ -19,6 +19,8 @@ _EFFICIENCY = 3 / math.pi
 """Signed ranks against means on normal data (Hodges and Lehmann, Ann. Math. Statist. 27 (1956) 324-335)."""
 SLOWER = 1.5
 """How many times slower a slow run is."""
+POWER = 0.9
+"""Chance of the verdict that is planned for."""
 _SIMULATED = 120
 """Up to this many rounds a plan is simulated, which takes a second or two."""
 
@@ -42,37 +44,29 @@ class RoundsNeeded(Shown):
     power: float
     words: str = ""
 
-    def __int__(self) -> int:
-        return self.rounds
-
 
 def rounds_needed(
     cv: float,
     *,
-    difference: float = 0.0,
     margin: float = MARGIN,
     alpha: float = ALPHA,
     family: int = 1,
-    power: float = 0.9,
     rounds: int | None = None,
     between: float = 0.0,
     slow: float = 0.0,
 ) -> RoundsNeeded:
-    """Say how many rounds a contrast needs for a plain verdict; or, of several deployments, how many deployments.
+    """Say how many rounds a contrast needs to show equivalence; or, of several deployments, how many deployments.
+
+    A difference well beyond the margin needs fewer.
 
     Parameters
     ----------
     cv : float
         Coefficient of variation of one condition's runs within a round's common drift, for example 0.02.
-    difference : float, default 0
-        Difference expected, as a share (0.1: A is 10 % above B). Beyond the margin the rounds must show its
-        direction; inside, equivalence.
     margin, alpha : float
         As in `judge`.
     family : int
         Contrasts among which alpha is shared; those far beyond their margin hand their share on, and do not count.
-    power : float, default 0.9
-        Chance wanted for that verdict.
     rounds : int, optional
         Rounds in each of several deployments: asks for the number of deployments.
     between : float, default 0
@@ -89,113 +83,81 @@ def rounds_needed(
     -----
     The interval itself is simulated, 2,000 times for a number of rounds, with normal noise; beyond about a hundred
     rounds the power of a t test with n · 3/π rounds (the efficiency of signed ranks) is used instead. Deployments:
-    Student's t over them, with their variance pooled over the family. At the edge of the margin the direction counts.
+    Student's t over them, with their variance pooled over the family.
 
     Examples
     --------
-    >>> npl.stats.rounds_needed(0.05, difference=0.2, margin=0.1).rounds
-    6
+    >>> npl.stats.rounds_needed(0.05, margin=0.1).rounds
+    10
     """
     check_share(cv, "cv")
     check_share(margin, "margin")
     check_share(alpha, "alpha", below=0.5)
-    check_share(power, "power", above=0.5)
-    check_share(difference, "difference", above=-1.0, below=100.0)
     check_share(family, "family", below=math.inf)
-    goal = _Goal(math.log1p(margin), abs(math.log1p(difference)), math.sqrt(2 * math.log1p(cv * cv)))
-    aim, shared = _words(goal, difference, margin), f" in a family of {family} contrasts" if family > 1 else ""
+    edge, sd = math.log1p(margin), math.sqrt(2 * math.log1p(cv * cv))
+    shared = f" in a family of {family} contrasts" if family > 1 else ""
     if rounds is None:
-        return _rounds(goal, aim, cv, alpha, family, power, slow, shared)
-    check_share(rounds, "rounds", below=math.inf)
-    unit = math.sqrt(between**2 + goal.sd**2 / rounds / _EFFICIENCY)
-    count, chance = 2, 0.0
-    while count < 1000 and (chance := _of_units(count, unit, goal, alpha, family)) < power:
-        count += 1
-    words = (
-        f"{plural(count, 'deployment')} of {plural(rounds, 'round')} show {aim} with {percent(chance)} chance, "
-        f"at a variation of {percent(cv)} from run to run and {percent(between)} between deployments{shared}"
-    )
-    return RoundsNeeded(rounds=rounds, deployments=count, power=chance, words=words)
+        n, chance = _rounds(edge, sd, alpha / family, slow)
+        variation = percent(cv) + (f" and {percent(slow)} slow runs" if slow else "")
+        planned, variation = plural(n, "round"), f"a run-to-run variation of {variation}"
+    else:
+        check_share(rounds, "rounds", below=math.inf)
+        n, chance = _deployments(edge, math.sqrt(between**2 + sd**2 / rounds / _EFFICIENCY), alpha, family)
+        planned = f"{plural(n, 'deployment')} of {plural(rounds, 'round')}"
+        variation = f"a variation of {percent(cv)} from run to run and {percent(between)} between deployments"
+    words = f"{planned} show equivalence within {percent(margin)} with {percent(chance)} chance, at {variation}{shared}"
+    return RoundsNeeded(rounds=rounds or n, deployments=1 if rounds is None else n, power=chance, words=words)
 
 
-@dataclass(frozen=True, slots=True)
-class _Goal:
-    """What is to be shown, as logarithms: the edge of the margin, the difference expected, the noise of a round."""
-
-    edge: float
-    gap: float
-    sd: float
-
-    @property
-    def direction(self) -> bool:
-        """Whether it is the direction of the difference; else equivalence."""
-        return self.gap >= self.edge
-
-
-def _rounds(
-    goal: _Goal, aim: str, cv: float, alpha: float, family: int, power: float, slow: float, shared: str
-) -> RoundsNeeded:
-    """How many rounds of one deployment reach the goal, which `aim` says in words."""
-    n, chance = rounds_required(alpha, family), 0.0
-    while n < 100_000 and (chance := _power(n, goal, alpha / family)) < power:
+def _rounds(edge: float, sd: float, alpha: float, slow: float) -> tuple[int, float]:
+    """How many rounds of one deployment are needed, and the chance with so many; `edge` and `sd` are logarithms."""
+    n, chance = rounds_required(alpha), 0.0
+    while n < 100_000 and (chance := _of_rounds(n, edge, sd, alpha)) < POWER:
         n = max(n + 1, math.floor(n * 1.02))
-    while n <= _SIMULATED and (chance := _simulated(n, goal, alpha / family, slow)) < power:
+    while n <= _SIMULATED and (chance := _simulated(n, edge, sd, alpha, slow)) < POWER:
         n += max(1, n // 20)
-        chance = power
-    variation = percent(cv) + (f" and {percent(slow)} slow runs" if slow else "")
-    words = f"{plural(n, 'round')} show {aim} with {percent(chance)} chance, at a run-to-run variation of {variation}"
-    return RoundsNeeded(rounds=n, power=chance, words=words + shared)
+        chance = POWER
+    return n, chance
 
 
-def _words(goal: _Goal, difference: float, margin: float) -> str:
-    """What the rounds are to show, in words."""
-    if goal.direction:
-        return f"the direction of a difference of {percent(abs(difference))}"
-    at = f" at a difference of {percent(abs(difference))}" if goal.gap else ""
-    return f"equivalence within {percent(margin)}{at}"
+def _deployments(edge: float, sd: float, alpha: float, family: int) -> tuple[int, float]:
+    """How many deployments are needed, and the chance with so many."""
+    count, chance = 2, 0.0
+    while count < 1000:
+        df = (count - 1) * (1 + (family - 1) / 2)
+        if (chance := _inside(df, alpha / family, sd / math.sqrt(count), edge)) >= POWER:
+            break
+        count += 1
+    return count, chance
 
 
-def _power(n: int, goal: _Goal, alpha: float) -> float:
-    """Chance of the verdict wanted with n rounds, roughly and rather too high."""
-    # signed ranks come in steps: use the tail that the interval really has
-    _, tail = signed_rank_cut(n, alpha / 2 if goal.direction else alpha)
-    return _chance(n - 1, tail, goal.sd / math.sqrt(n * _EFFICIENCY), goal) if tail else 0.0
+def _of_rounds(n: int, edge: float, sd: float, alpha: float) -> float:
+    """Chance of the verdict with n rounds, roughly and rather too high."""
+    _, tail = signed_rank_cut(n, alpha)  # signed ranks come in steps: use the tail that the interval really has
+    return _inside(n - 1, tail, sd / math.sqrt(n * _EFFICIENCY), edge) if tail else 0.0
 
 
-def _of_units(n: int, sd: float, goal: _Goal, alpha: float, family: int) -> float:
-    """Chance of the verdict wanted with n deployments."""
-    df = (n - 1) * (1 + (family - 1) / 2)
-    tail = alpha / family / (2 if goal.direction else 1)
-    return _chance(df, tail, sd / math.sqrt(n), goal)
+def _inside(df: float, tail: float, se: float, edge: float) -> float:
+    """Chance that an interval of Student's t around no difference lies inside the margin."""
+    return max(0.0, 2 * float(scipy.special.ndtr(edge / se - student(df, tail))) - 1)
 
 
-def _chance(df: float, tail: float, se: float, goal: _Goal) -> float:
-    t = float(scipy.special.stdtrit(df, 1 - tail))
-    gap, edge = goal.gap, goal.edge
-    if goal.direction:
-        return float(scipy.special.ndtr(gap / se - t))
-    inside = scipy.special.ndtr((edge - gap) / se - t) + scipy.special.ndtr((edge + gap) / se - t) - 1
-    return max(0.0, float(inside))
-
-
-def _simulated(n: int, goal: _Goal, alpha: float, slow: float) -> float:
-    """Share of simulated experiments of n rounds that reach the verdict wanted; the same each time it is asked."""
+def _simulated(n: int, edge: float, sd: float, alpha: float, slow: float) -> float:
+    """Share of simulated experiments of n rounds that reach the verdict; the same each time it is asked."""
     rng = np.random.default_rng(n)
-    d = goal.gap + goal.sd * rng.standard_normal((2000, n))
+    d = sd * rng.standard_normal((2000, n))
     if slow:
         d += math.log(SLOWER) * (rng.random(d.shape) < slow)
         d -= math.log(SLOWER) * (rng.random(d.shape) < slow)
-    error = alpha if goal.direction else 2 * alpha
-    cap = rank_cap(n, error, not goal.direction)
-    k, _ = signed_rank_cut(n, error / 2, cap)
+    cap = rank_cap(n, 2 * alpha, equality=True)
+    k, _ = signed_rank_cut(n, alpha, cap)
 
-    def below(x: Floats) -> npt.NDArray[np.bool_]:
+    def above(x: Floats) -> npt.NDArray[np.bool_]:
         """Whether so few of the scores belong to values below zero that the typical value is above."""
         ranks = np.abs(x).argsort(axis=1).argsort(axis=1) + 1
         return np.asarray((np.minimum(ranks, cap) * (x < 0)).sum(axis=1) <= k)
 
-    reached = below(d) if goal.direction else below(d + goal.edge) & below(goal.edge - d)
-    return float(reached.mean())
+    return float((above(d + edge) & above(edge - d)).mean())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -257,8 +219,8 @@ def until_decided(family: Family, *, rounds_left: int, width: float | None = Non
     more = 0
     for i, c in enumerate(family):
         wide = max(c.high / c.ratio, c.ratio / c.low) if c.low > 0 else math.inf
-        known = c.settled or c.confidence >= 1 - c.alpha  # the range of a few rounds has less
-        if c.settled if width is None else known and wide <= 1 + width:
+        bounded = c.settled or c.confidence >= 1 - c.alpha  # the range of a few rounds has less
+        if c.settled if width is None else bounded and wide <= 1 + width:
             groups["settled"].append(i)
         elif c.more_rounds > rounds_left or (c.verdict == Verdict.NONE and not c.more_rounds and c.n):
             groups["futile"].append(i)

@@ -92,19 +92,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def finite(values: npt.ArrayLike, what: str = "values") -> tuple[Floats, int]:
-    """Return the finite ones of one-dimensional `values`, and how many were not.
-
-    Raises
-    ------
-    StatsError
-        Not a one-dimensional array of numbers.
-    """
-    x = numbers(values, what)
-    ok = np.isfinite(x)
-    return x[ok], int(x.size - ok.sum())
-
-
 def numbers(values: npt.ArrayLike, what: str = "values") -> Floats:
     """Return one-dimensional `values` as floats; missing values (None, pandas' NA) become NaN."""
     try:

@@ -78,7 +78,7 @@ def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, i
     return next((k for k in range(levels) if enough(k)), None), best
 
 
-def _columns(throughput: Mapping[int, npt.ArrayLike], counts: Sequence[int]) -> list[Floats]:
+def _by_round(throughput: Mapping[int, npt.ArrayLike], counts: Sequence[int]) -> list[Floats]:
     """The throughput by round at each number of streams; StatsError if the rounds differ, or for what is none."""
     columns = [numbers(throughput[k], f"throughput of {plural(k, 'stream')}") for k in counts]
     if len({x.size for x in columns}) != 1 or not columns[0].size:
@@ -94,7 +94,6 @@ def streams(
     share: float = 0.95,
     alpha: float = ALPHA,
     advertised_bps: float | None = None,
-    metric: str = "throughput_bps",
 ) -> Streams:
     """How many parallel streams are enough?
 
@@ -108,8 +107,6 @@ def streams(
         Chance of calling a number of streams enough that is not.
     advertised_bps : float, optional
         Advertised bandwidth of the VM size.
-    metric : str
-        Name of the metric, for the words.
 
     Raises
     ------
@@ -124,7 +121,7 @@ def streams(
     check_share(share, "share")
     check_share(alpha, "alpha", below=0.25)
     counts = sorted(throughput)
-    columns = _columns(throughput, counts)
+    columns = _by_round(throughput, counts)
     rates = np.column_stack(columns)
     complete = rates[np.isfinite(rates).all(axis=1)]
     dropped = len(rates) - len(complete)
@@ -133,17 +130,16 @@ def streams(
     best = counts[int(np.argmax(np.nanmedian(rates, axis=0)))]
     reason = f"{plural(len(complete), 'whole round')}, at least {need} are needed ({need - len(complete)} more)"
     if len(complete) >= need:
-        place, top = saturation(complete, share, alpha)
-        best, enough = counts[top], None if place is None else counts[place]
+        smallest, top = saturation(complete, share, alpha)
+        best, enough = counts[top], None if smallest is None else counts[smallest]
         reason = f"no number is shown to reach {percent(share)} of all others in {plural(len(complete), 'round')}"
     if enough == best == max(counts) and len(counts) > 1:
         warnings.append(f"the best is the largest number measured ({best}): more streams may still be faster")
-    levels = {k: level(x, metric=metric) for k, x in zip(counts, columns, strict=True)}
     return Streams(
         enough=enough,
         best=best,
         share=share,
-        levels=levels,
+        levels={k: level(x, metric="throughput_bps") for k, x in zip(counts, columns, strict=True)},
         advertised=level(columns[counts.index(best)] / advertised_bps) if advertised_bps else None,
         reason="" if enough is not None else reason,
         n=len(complete),

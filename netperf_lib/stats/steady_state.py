@@ -22,7 +22,7 @@ class Warmup(Result):
     Attributes
     ----------
     cut_s : float
-        The common cut: the longest of the conditions' own, and up to `extra_s` more; 0 where none has a warm-up.
+        The common cut: the longest of the conditions' own; 0 where none has a warm-up.
     cuts : mapping of str to float
         Where each condition's mean curve becomes steady, in seconds.
     duration_s : float
@@ -43,21 +43,20 @@ class Warmup(Result):
     @property
     def words(self) -> str:
         """The result in a sentence."""
-        measured = max(self.cuts.values(), default=0.0)
         if self.moving:
             most = ", ".join(f"{name} by {percent(abs(v))}" for name, v in self.moving.items())
             return f"the runs ({self.duration_s:g} s) are too short: they still change after {self.cut_s:g} s ({most})"
-        if self.flagged and not measured:
+        if self.flagged and not self.cut_s:
             return f"the runs ({self.duration_s:g} s) are too short: no warm-up can be seen in a single interval"
         if self.flagged:
             return (
-                f"the runs ({self.duration_s:g} s) are too short: the warm-up takes {measured:g} s, half of a run "
-                f"or more; measure at least {math.ceil(4 * measured):g} s"
+                f"the runs ({self.duration_s:g} s) are too short: the warm-up takes {self.cut_s:g} s, half of a run "
+                f"or more; measure at least {math.ceil(4 * self.cut_s):g} s"
             )
-        if not measured:
+        if not self.cut_s:
             return f"no warm-up was found: the runs ({self.duration_s:g} s) are steady from their first interval"
         cut = f"leave out the first {self.cut_s:g} s of every run, in all conditions alike"
-        return f"the warm-up takes {measured:g} s: {cut}"
+        return f"the warm-up takes {self.cut_s:g} s: {cut}"
 
     @property
     def basis(self) -> str:
@@ -85,7 +84,7 @@ def mser(curve: Floats) -> int:
     return int(np.flatnonzero(error <= 2 * error.min())[0])
 
 
-def warmup(curves: Mapping[str, Sequence[npt.ArrayLike]], *, extra_s: float = 2.0) -> Warmup:
+def warmup(curves: Mapping[str, Sequence[npt.ArrayLike]]) -> Warmup:
     """Find one common cut for the start of all runs.
 
     Two conditions with the same plateau and different ramps differ falsely when the ramp is left in, and when each is
@@ -96,8 +95,6 @@ def warmup(curves: Mapping[str, Sequence[npt.ArrayLike]], *, extra_s: float = 2.
     curves : mapping of str to sequence of array_like, shape (intervals, 3)
         Condition to its runs; the rows of a run are its intervals in time order: start and end in seconds, and the
         value, such as the throughput.
-    extra_s : float
-        Seconds beyond the longest warm-up, where there is one.
 
     Raises
     ------
@@ -111,7 +108,7 @@ def warmup(curves: Mapping[str, Sequence[npt.ArrayLike]], *, extra_s: float = 2.
     Examples
     --------
     >>> run = [[t, t + 1, 1e9 if t > 2 else 4e8] for t in range(20)]
-    >>> npl.stats.warmup({"ppg": [run] * 6}, extra_s=0).cut_s
+    >>> npl.stats.warmup({"ppg": [run] * 6}).cut_s
     3.0
     """
     runs = {name: [_run(run) for run in every] for name, every in curves.items() if len(every)}
@@ -129,21 +126,19 @@ def warmup(curves: Mapping[str, Sequence[npt.ArrayLike]], *, extra_s: float = 2.
         cut = mser(means)
         cuts[condition] = float(starts[cut] - starts[0]) if cut else 0.0
         lengths.append(float(starts[-1] - starts[0] + step))
-    measured, duration = max(cuts.values()), min(lengths)
-    # as far beyond a warm-up as requested, while half of the run is left
-    cut_s = max(measured, min(measured + extra_s, duration / 2)) if measured else 0.0
+    cut_s, duration = max(cuts.values()), min(lengths)
     moving = {name: by for name, every in runs.items() if (by := _moving(every, cut_s, len(runs)))}
     return Warmup(
         cut_s=cut_s,
         cuts=cuts,
         duration_s=duration,
-        flagged=measured >= duration / 2 or bool(moving) or single,
+        flagged=cut_s >= duration / 2 or bool(moving) or single,
         moving=moving,
         n=sum(map(len, runs.values())),
         confidence=0.0,
-        method=f"MSER on the mean curve of each condition, the longest and {extra_s:g} s more",
+        method="MSER on the mean curve of each condition, the longest",
         assumptions=("runs of a condition warm up alike", "the second half of a run is steady"),
-        warnings=("the cut reaches half the run",) if measured >= duration / 2 else (),
+        warnings=("the cut reaches half the run",) if cut_s >= duration / 2 else (),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -121,8 +120,6 @@ class Buffers(Result):
         Throughput that no buffer exceeds, bits per second; None where it was not reached.
     fits : mapping of int to Comparison
         Buffer size to measured against predicted; each round is predicted from the other rounds.
-    rtt_us : float
-        Median round-trip time of the data.
     equivalent : bool
         Whether the model is shown to be equivalent to the data at every buffer size.
     """
@@ -130,21 +127,15 @@ class Buffers(Result):
     eta: Level | None
     cap: Level | None
     fits: Mapping[int, Comparison]
-    rtt_us: float
     equivalent: bool
 
     @property
     def words(self) -> str:
         """The result in a few sentences."""
-        parts = []
-        if self.eta:
-            e = self.eta
-            parts.append(
-                f"{percent(e.median)} of a buffer is in flight ({percent(e.low)} to {percent(e.high)}, "
-                f"{percent(e.confidence)})"
-            )
-        else:
-            parts.append("no buffer size limits the throughput")
+        parts = ["no buffer size limits the throughput"]
+        if e := self.eta:
+            bounds = f"{percent(e.low)} to {percent(e.high)}, {percent(e.confidence)}"
+            parts = [f"{percent(e.median)} of a buffer is in flight ({bounds})"]
         if self.cap:
             low, high = (value_words(v, "bps") for v in (self.cap.low, self.cap.high))
             parts.append(f"larger buffers stop helping at {value_words(self.cap.median, 'bps')} ({low} to {high})")
@@ -188,7 +179,6 @@ def buffers(
     rtt_us: npt.ArrayLike,
     rounds: npt.ArrayLike,
     *,
-    streams: npt.ArrayLike = 1,
     margin: float = 0.1,
     alpha: float = ALPHA,
 ) -> Buffers:
@@ -197,12 +187,10 @@ def buffers(
     Parameters
     ----------
     windows, throughput, rtt_us : array_like, shape (runs,)
-        Buffer size of each run in bytes, its throughput in bits per second, and its round-trip time under load in
-        microseconds. Runs that lack one of them are left out and counted.
+        Buffer size of each run of one stream in bytes, its throughput in bits per second, and its round-trip time
+        under load in microseconds. Runs that lack one of them are left out and counted.
     rounds : array_like of int, shape (runs,)
         Round of each run; with several buffer sizes in each.
-    streams : array_like, shape (runs,), default 1
-        Parallel streams, whose windows add up.
     margin : float, default 0.1
         The model agrees with the data when measured / predicted is equivalent to 1 within this margin.
     alpha : float, default 0.05
@@ -225,13 +213,19 @@ def buffers(
     >>> round(npl.stats.buffers(sizes, rates, np.full(24, 20_000), rounds).eta.median, 3)
     0.5
     """
-    size, rate, rtt, block, many, dropped = _complete(windows, throughput, rtt_us, rounds, streams)
-    sizes, numbers_of_rounds = np.unique(size), np.unique(block)
-    if sizes.size < 2:
-        raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes.size}")
-    x, y = np.log(8e6 * size * many / rtt), np.log(rate)
-    fitted = np.array([window_fit(x[block == b], y[block == b]) for b in numbers_of_rounds])
-    fits = _held_out(x, y, block, numbers_of_rounds, size, fitted, margin, alpha)
+    names = {"windows": windows, "throughput": throughput, "rtt_us": rtt_us}
+    columns, block = [numbers(values, name) for name, values in names.items()], np.asarray(rounds)
+    if len({block.size, *(x.size for x in columns)}) > 1:
+        raise StatsError("windows, throughput, rtt_us and rounds must have one value per run")
+    complete = np.logical_and.reduce([np.isfinite(x) & (x > 0) for x in columns])
+    size, rate, rtt = (x[complete] for x in columns)
+    numbers_of_rounds, block = np.unique(block[complete], return_inverse=True)
+    if (sizes := np.unique(size).size) < 2:
+        raise StatsError(f"the model needs two buffer sizes or more with throughput and RTT; got {sizes}")
+    x, y = np.log(8e6 * size / rtt), np.log(rate)
+    fitted = np.array([window_fit(x[block == b], y[block == b]) for b in range(numbers_of_rounds.size)])
+    fits = _held_out(x, y, block, size, fitted, margin, alpha)
+    dropped = int((~complete).sum())
     # a limit counts when most rounds show it
     eta, cap = (
         level(np.exp(column[np.isfinite(column)])) if np.isfinite(column).mean() > 0.5 else None
@@ -241,7 +235,6 @@ def buffers(
         eta=eta,
         cap=cap,
         fits=fits,
-        rtt_us=float(np.median(rtt)),
         equivalent=all(c.verdict == "equivalent" for c in fits.values()),
         n=numbers_of_rounds.size,
         confidence=min(v.confidence for v in (eta, cap) if v is not None),
@@ -251,51 +244,24 @@ def buffers(
     )
 
 
-def _complete(
-    windows: npt.ArrayLike,
-    throughput: npt.ArrayLike,
-    rtt_us: npt.ArrayLike,
-    rounds: npt.ArrayLike,
-    streams: npt.ArrayLike,
-) -> tuple[Floats, Floats, Floats, npt.NDArray[Any], Floats, int]:
-    """The runs that have all values: buffer, throughput, round trip, round, streams; and how many others there are."""
-    columns = [numbers(v, w) for v, w in ((windows, "windows"), (throughput, "throughput"), (rtt_us, "rtt_us"))]
-    every = np.asarray(rounds)
-    if len({*(x.size for x in columns), every.size}) > 1:
-        raise StatsError("windows, throughput, rtt_us and rounds must have one value per run")
-    many = np.broadcast_to(np.asarray(streams, dtype=float), every.shape)
-    ok = np.logical_and.reduce([np.isfinite(x) & (x > 0) for x in columns])
-    size, rate, rtt = (x[ok] for x in columns)
-    return size, rate, rtt, every[ok], many[ok], int((~ok).sum())
-
-
 def _held_out(
-    x: Floats,
-    y: Floats,
-    blocks: npt.NDArray[Any],
-    rounds: npt.NDArray[Any],
-    windows: Floats,
-    fitted: Floats,
-    margin: float,
-    alpha: float,
+    x: Floats, y: Floats, block: npt.NDArray[np.intp], windows: Floats, fitted: Floats, margin: float, alpha: float
 ) -> dict[int, Comparison]:
     """Measured against predicted for each buffer size, each round predicted from the other rounds."""
     predicted = np.full(y.size, np.nan)
-    for i, b in enumerate(rounds):
-        others = np.delete(fitted, i, axis=0)
+    for b in range(len(fitted)):
+        others = np.delete(fitted, b, axis=0)
         if len(others):
             eta, cap = np.median(others, axis=0)
-            here = blocks == b
-            predicted[here] = np.minimum(cap, eta + x[here])
+            predicted[block == b] = np.minimum(cap, eta + x[block == b])
     sizes = np.unique(windows)
-    made = {}
+    comparisons = {}
     for size in sizes:
-        sides = np.full((2, rounds.size), np.nan)
-        for i, b in enumerate(rounds):
-            here = (blocks == b) & (windows == size)
-            if here.any():
-                sides[:, i] = math.exp(np.median(y[here])), math.exp(np.median(predicted[here]))
-        made[int(size)] = compare_samples(
+        sides = np.full((2, len(fitted)), np.nan)
+        for b in np.unique(block[windows == size]):
+            runs = (block == b) & (windows == size)
+            sides[:, b] = math.exp(np.median(y[runs])), math.exp(np.median(predicted[runs]))
+        comparisons[int(size)] = compare_samples(
             sides[0],
             sides[1],
             margin=margin,
@@ -307,4 +273,4 @@ def _held_out(
             names=("measured", "predicted"),
             context=f"{format_value(float(size), 'bytes')} buffer",
         )
-    return made
+    return comparisons

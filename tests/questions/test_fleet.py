@@ -28,10 +28,10 @@ def test_the_planted_change_is_found_and_no_other(year: Path) -> None:
     runs = npl.load(npl.experiments(year)).dropna(subset=["latency_oneway_us"]).set_index("started_utc")
     of = runs.groupby("placement")["latency_oneway_us"]
     changed, steady = (of.get_group(p).resample("3D").median().dropna() for p in ("same-zone", "ppg"))
-    [one] = npl.stats.changes(changed.to_numpy()).found
+    [one] = npl.stats.changes(changed.to_numpy()).abrupt
     assert abs(changed.index[one.start] - pd.Timestamp(truth["changed_utc"])) <= pd.Timedelta(days=9)
     assert one.ratio == pytest.approx(truth["change"], rel=0.04)
-    assert not npl.stats.changes(steady.to_numpy()).found
+    assert not npl.stats.changes(steady.to_numpy()).abrupt
 
 
 def day(minutes: int = 1320, slower: float = 1.18) -> pd.DataFrame:

@@ -25,17 +25,17 @@ def test_a_temporary_change_is_found(hours: int, ratio: float) -> None:
         y, start = day(seed), 30 + seed
         y[start : start + 6 * hours] += np.log(ratio)
         result = stats.changes(np.exp(y))
-        hits += [(c.start, c.end) for c in result.found] == [(start, start + 6 * hours)] or (
-            len(result.found) == 1
-            and abs(result.found[0].start - start) <= 1
-            and abs((result.found[0].end or 0) - start - 6 * hours) <= 1
+        hits += [(c.start, c.end) for c in result.abrupt] == [(start, start + 6 * hours)] or (
+            len(result.abrupt) == 1
+            and abs(result.abrupt[0].start - start) <= 1
+            and abs((result.abrupt[0].end or 0) - start - 6 * hours) <= 1
         )
     assert hits >= 19
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3])
 def test_a_series_without_a_change_has_none(rho: float) -> None:
-    alarms = sum(bool(stats.changes(np.exp(day(seed, rho))).found) for seed in range(60))
+    alarms = sum(bool(stats.changes(np.exp(day(seed, rho))).abrupt) for seed in range(60))
     assert alarms <= 3
 
 
@@ -44,7 +44,7 @@ def test_two_incidents_and_a_lasting_change() -> None:
     y[20:32] += 0.2
     y[60:72] -= 0.2
     y[100:] += 0.1
-    found = stats.changes(np.exp(y)).found
+    found = stats.changes(np.exp(y)).abrupt
     assert [(c.start, c.end) for c in found] == [(20, 32), (60, 72), (100, None)]
     assert [round(c.ratio, 1) for c in found] == [1.2, 0.8, 1.1]
 
@@ -53,7 +53,7 @@ def test_a_daily_wave_is_no_change_and_is_told_as_one() -> None:
     t = np.arange(3 * 144)
     noise = 0.02 * np.random.default_rng(1).standard_normal(t.size)
     result = stats.changes(np.exp(0.08 * np.sin(2 * np.pi * t / 144) + noise))
-    assert not result.found
+    assert not result.abrupt
     assert result.wave is not None
     low, high = result.wave
     assert np.sin(2 * np.pi * low / 144) < -0.7
@@ -62,8 +62,8 @@ def test_a_daily_wave_is_no_change_and_is_told_as_one() -> None:
 
 
 def test_short_constant_and_wrong_series() -> None:
-    assert not stats.changes(np.ones(50)).found
-    assert not stats.changes(np.array([1.0, 2.0])).found
+    assert not stats.changes(np.ones(50)).abrupt
+    assert not stats.changes(np.array([1.0, 2.0])).abrupt
     with pytest.raises(StatsError, match="positive"):
         stats.changes(np.array([1.0, np.nan, 2.0] * 8))
 
@@ -76,17 +76,15 @@ def test_a_drift_is_measured_and_neighbours_are_not_evidence() -> None:
     month, low, high = found.over(30)
     assert low < 1.02 < high
     assert month == pytest.approx(1.02, abs=0.005)
-    assert found.p < 1e-6
-    covered = accepted = 0
+    assert found.low > 0
+    covered = 0
     for _ in range(100):
         noise = np.zeros(120)
         for t in range(1, 120):
             noise[t] = 0.5 * noise[t - 1] + 0.02 * rng.standard_normal()
         one = stats.trend(days[:120], np.exp(noise))
         covered += one.low <= 0 <= one.high
-        accepted += one.p >= 0.05
     assert covered >= 87  # 95 expected; without the widening some 75
-    assert accepted >= 87
     with pytest.raises(StatsError, match="at least 10"):
         stats.trend(np.arange(2.0), np.array([1.0, 2.0]))
 

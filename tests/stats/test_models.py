@@ -93,13 +93,23 @@ def test_missing_values_are_counted_and_bad_ones_refused():
 # --- tails ----------------------------------------------------------------------------------------------------------
 
 
+POINTS = (1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+
+
 def latencies(seed: int, factor: float = 1.0, runs: int = 12, packets: int = 5000) -> list[np.ndarray]:
     rng = default_rng(seed)
     return [factor * rng.lognormal(3, 0.5, packets) * np.exp(0.02 * rng.standard_normal()) for _ in range(runs)]
 
 
+def logged(runs: list[np.ndarray]) -> list[list[Percentile]]:
+    """The percentiles that the logs of these runs hold."""
+    return [[Percentile(p, float(q), int((x > q).sum())) for p, q in zip(POINTS, np.percentile(x, POINTS), strict=True)]
+            for x in runs]  # fmt: skip
+
+
 def test_tails_are_compared_a_run_at_a_time():
-    found = stats.tails(latencies(1, 1.3), latencies(2), names=("vpn", "direct"), quantity="one-way latency")
+    slow, fast = logged(latencies(1, 1.3)), logged(latencies(2))
+    found = stats.tails(slow, fast, names=("vpn", "direct"), quantity="one-way latency")
     assert [c.verdict for c in found] == ["worse", "worse"]
     assert found.n == 12
     assert found.comparisons[0].family == 2
@@ -110,37 +120,22 @@ def test_tails_are_compared_a_run_at_a_time():
     assert "99.9th percentile: a run has only 5 observations beyond it" in found.warnings[0]
 
 
-def test_percentiles_of_a_log_do_as_well_as_its_packets():
-    sides = [[tuple(stats.percentiles(run, (99,))) for run in latencies(i)] for i in (1, 2)]
-    assert (
-        stats.tails(*sides, percentiles=(99,)).words == stats.tails(latencies(1), latencies(2), percentiles=(99,)).words
-    )
+def test_a_percentile_that_no_log_holds_has_no_verdict():
     unknown = [[(Percentile(99.0, 5.0),)] * 8] * 2
     assert stats.tails(*unknown).beyond == (None, None)
     assert stats.tails(*unknown).comparisons[1].dropped == 8
+    assert stats.tails(*unknown).comparisons[1].verdict == "no verdict"
 
 
 def test_the_shift_function_finds_where_two_distributions_differ():
     rng = default_rng(3)
     a, b = latencies(4), latencies(5)
     a = [np.where(rng.random(x.size) < 0.03, 3 * x, x) for x in a]  # every 33rd packet is held up
-    points = (1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-    found = stats.tails(a, b, percentiles=points, margin=0.1)
+    found = stats.tails(logged(a), logged(b), percentiles=POINTS, margin=0.1)
     verdicts = dict(zip(found.percentiles, (c.verdict for c in found), strict=True))
     assert verdicts[50] == "equivalent"
     assert verdicts[99] == "worse"
     assert 99.99 in found.flagged
-
-
-def test_percentiles_take_batches_and_refuse_what_is_no_latency():
-    x = default_rng(6).lognormal(3, 1, 10_000).astype(np.float32)
-    assert stats.percentiles(lambda: np.array_split(x, 7)) == stats.percentiles(x)
-    assert stats.percentiles([]) == ()
-    for wrong in ([-1.0, 2.0], [math.nan], [math.inf, 1.0]):
-        with pytest.raises(StatsError, match="1 sample"):
-            stats.percentiles(wrong)
-    with pytest.raises(StatsError, match="between 0 and 100"):
-        stats.percentiles(x, (101,))
 
 
 # --- warm-up --------------------------------------------------------------------------------------------------------
@@ -161,7 +156,7 @@ def test_one_common_cut_for_all_conditions():
     data = curves({"short": 0.2, "long": 3.0})
     found = stats.warmup(data)
     assert found.cuts["short"] < found.cuts["long"]
-    assert found.cut_s == found.cuts["long"] + 2
+    assert found.cut_s == found.cuts["long"]
     assert not found.flagged
 
 
@@ -174,13 +169,11 @@ def test_runs_that_never_become_steady_are_flagged():
     assert found.flagged
 
 
-@pytest.mark.parametrize("extra_s", [0.5, 2.0, 30.0])
-def test_what_is_said_of_a_warm_up_is_what_was_measured(extra_s: float) -> None:
-    flat = stats.warmup(curves({"flat": 1e-9}, length=4), extra_s=extra_s)
+def test_what_is_said_of_a_warm_up_is_what_was_measured() -> None:
+    flat = stats.warmup(curves({"flat": 1e-9}, length=4))
     assert max(flat.cuts.values()) == 0
     assert not flat.flagged
-    assert f"{extra_s:g} s" not in flat.words
-    ramp = stats.warmup(curves({"long": 3.0}), extra_s=extra_s)
+    ramp = stats.warmup(curves({"long": 3.0}))
     assert f"warm-up takes {ramp.cuts['long']:g} s" in ramp.words
 
 
@@ -261,8 +254,7 @@ def test_the_buffer_model_finds_what_was_planted():
     assert found.eta.low < 0.48 < found.eta.high
     assert found.cap.low < 3e9 < found.cap.high
     assert found.equivalent
-    assert found.rtt_us == pytest.approx(30_000, rel=0.02)
-    advice = stats.buffer_needed(2e9, found.rtt_us, found.eta.low)
+    advice = stats.buffer_needed(2e9, 30_000, found.eta.low)
     assert advice.buffer_bytes == pytest.approx(2e9 * 0.03 / 8 / 0.48, rel=0.05)
     assert f"net.core.rmem_max = {advice.buffer_bytes}" in advice.sysctl
 
@@ -292,12 +284,12 @@ def test_buffers_that_cannot_be_judged_are_refused():
 # --- planning -------------------------------------------------------------------------------------------------------
 
 
-def test_more_noise_contrasts_or_power_need_more_rounds():
-    base = int(stats.rounds_needed(0.03, difference=0.1))
-    assert int(stats.rounds_needed(0.06, difference=0.1)) > base
-    assert int(stats.rounds_needed(0.03, difference=0.1, family=21)) > base
-    assert int(stats.rounds_needed(0.05, difference=0.1, power=0.99)) > int(stats.rounds_needed(0.05, difference=0.1))
-    assert int(stats.rounds_needed(0.001, difference=0.5)) == stats.rounds_required()
+def test_more_noise_contrasts_or_slow_runs_need_more_rounds():
+    base = stats.rounds_needed(0.03).rounds
+    assert stats.rounds_needed(0.06).rounds > base
+    assert stats.rounds_needed(0.03, family=21).rounds > base
+    assert stats.rounds_needed(0.03, slow=0.1).rounds > base
+    assert stats.rounds_needed(0.001).rounds == stats.rounds_required()
 
 
 @pytest.mark.parametrize(("family", "need"), [(1, 6), (6, 8), (21, 10), (1000, 16)])
@@ -361,11 +353,11 @@ def test_deployments_are_planned_for_by_what_varies_between_them():
 
 def test_a_clean_series_is_clean_and_a_drifting_one_is_not():
     rng = default_rng(6)
-    assert stats.diagnose(rng.normal(100, 1, 20)).clean
+    assert not stats.diagnose(rng.normal(100, 1, 20)).warnings
     drifting = stats.diagnose(100 + np.arange(20) + rng.normal(0, 1, 20))
-    assert drifting.trend_p < 0.001
-    assert drifting.trend_per_run == pytest.approx(1 / 110, rel=0.2)
-    assert "the level rises from run to run" in drifting.words
+    assert "the level rises from run to run (p = 0.0002)" in drifting.words
+    falling = stats.diagnose(100 - np.arange(20) + rng.normal(0, 1, 20))
+    assert "the level falls from run to run" in falling.words
 
 
 def test_looks_at_every_round_err_no_more_often_than_one():
@@ -383,18 +375,20 @@ def test_looks_at_every_round_err_no_more_often_than_one():
 def test_the_place_in_the_round_is_looked_at():
     rng = default_rng(7)
     place = np.array([rng.permutation(4)[0] for _ in range(40)])
-    assert stats.diagnose(rng.normal(100, 1, 40) - 2 * place, order=place).order_p < 0.01
-    assert stats.diagnose(rng.normal(100, 1, 40), order=place).order_p > 0.01
+    remark = "the place in the round matters"
+    assert remark in stats.diagnose(rng.normal(100, 1, 40) - 2 * place, order=place).words
+    assert remark not in stats.diagnose(rng.normal(100, 1, 40), order=place).words
     rising = stats.diagnose(rng.normal(100, 1, 40) - np.arange(40), order=np.arange(40))
-    assert rising.order_p is None  # a place in the whole schedule is the time, and no place in a round
+    assert remark not in rising.words  # a place in the whole schedule is the time, and no place in a round
+    assert "the level falls" in rising.words
     with pytest.raises(StatsError, match="give one per run"):
         stats.diagnose([1.0, 2.0], order=[1])
 
 
 def test_clean_series_that_are_looked_at_together_raise_no_alarm():
     rng = default_rng(11)
-    together = [[stats.diagnose(rng.normal(100, 5, 12), series=13).clean for _ in range(13)] for _ in range(40)]
-    assert np.mean([not all(report) for report in together]) <= 0.1
+    together = [[stats.diagnose(rng.normal(100, 5, 12), series=13).warnings for _ in range(13)] for _ in range(40)]
+    assert np.mean([any(report) for report in together]) <= 0.1
 
 
 def test_every_result_shows_itself_as_json_and_in_a_notebook():
@@ -406,11 +400,11 @@ def test_every_result_shows_itself_as_json_and_in_a_notebook():
         stats.streams(scaling(12)),
         stats.buffers(*paths()),
         stats.buffer_needed(1e9, 1000),
-        stats.rounds_needed(0.02, difference=0.2),
+        stats.rounds_needed(0.02),
         stats.until_decided(looked(runs), rounds_left=3),
         judge(runs, ASKED),
         judge(runs, ASKED)[0],
-        stats.tails(latencies(1), latencies(2)),
+        stats.tails(logged(latencies(1)), logged(latencies(2))),
     ]
     for found in results:
         assert json.loads(json.dumps(found.to_dict(), allow_nan=False))
@@ -420,7 +414,7 @@ def test_every_result_shows_itself_as_json_and_in_a_notebook():
 
 def test_long_series_take_no_long_time():
     x = default_rng(10).normal(100, 1, 20_000)
-    assert stats.diagnose(x).clean
+    assert not stats.diagnose(x).warnings
     assert stats.level(x).n == 20_000
     assert "rises" in stats.diagnose(x + np.linspace(0, 1, x.size)).words
 
