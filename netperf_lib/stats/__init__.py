@@ -12,7 +12,7 @@ from .comparison import Comparison, Family, Verdict
 from .diagnostics import Diagnosis, diagnose
 from .intervals import rounds_required
 from .median_ci import Level, level
-from .power import Progress, RoundsNeeded, rounds_needed, until_decided
+from .power import InterimAnalysis, RoundsNeeded, rounds_needed, until_decided
 from .samples import Sample, compare_samples, judge_samples
 from .scaling import Streams, streams
 from .steady_state import Warmup, warmup
@@ -27,8 +27,8 @@ __all__ = [
     "Comparison",
     "Diagnosis",
     "Family",
+    "InterimAnalysis",
     "Level",
-    "Progress",
     "Quantiles",
     "RoundsNeeded",
     "Sample",

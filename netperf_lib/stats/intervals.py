@@ -1,12 +1,13 @@
-"""Intervals of log ratios, and what a family of them decides: arrays in, codes out; `verdict` puts them into words."""
+"""Intervals of log ratios, and what a family of them decides: arrays in, codes out; `samples` puts them into words."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import scipy
 
 from ..metrics import ALPHA
 from .median_ci import median_interval
-from .rank_tests import EXACT, centre, hodges_lehmann, median, rank_sum_cut, signed_rank_interval, walsh
+from .rank_tests import EXACT, hodges_lehmann, median, median_of_sorted, rank_sum_cut, signed_rank_interval, walsh
 from .result import Floats
 
 ABOVE, BELOW, EQUIVALENT, OPEN = 1, -1, 2, 0
@@ -69,123 +70,103 @@ def rank_cap(n: int, error: float, equality: bool) -> int:
     return n if error > SMALL_SHARE else max(2, -(-n // 2))
 
 
-class Estimate(Protocol):
+Interval: TypeAlias = tuple[float, float, float]
+"""Lower end, upper end and actual error."""
+UNBOUNDED: Interval = (-math.inf, math.inf, 0.0)
+
+
+class Estimate(ABC):
     """An estimate of a log ratio that can give its interval at any error."""
 
     n: int
     """Independent observations."""
-    middle: float
-    """The estimate."""
+    centre: float
+    """The estimate; NaN without observations."""
 
-    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
-        """Lower end, upper end and actual error of the interval; infinite if no interval reaches `error`."""
-        ...
+    @abstractmethod
+    def interval(self, error: float, equality: bool = False) -> Interval:
+        """The interval with at most this error; `UNBOUNDED` if none reaches it."""
 
 
-@dataclass(slots=True)
-class Rounds:
+class Rounds(Estimate):
     """Log ratios of paired rounds: the Hodges-Lehmann estimate, and the interval that inverts a signed-rank test."""
 
-    d: Floats
-    n: int = field(init=False)
-    middle: float = field(init=False)
-    _walsh: Floats | None = field(init=False, default=None, repr=False)
-    _known: dict[tuple[float, bool], tuple[float, float, float]] = field(init=False, default_factory=dict, repr=False)
+    def __init__(self, d: Floats) -> None:
+        self.d, self.n = d, d.size
+        self._walsh = walsh(d) if 0 < d.size <= EXACT else None
+        averages = hodges_lehmann(d) if d.size > EXACT else math.nan
+        self.centre = averages if self._walsh is None else median_of_sorted(self._walsh)
+        self._intervals: dict[tuple[float, bool], Interval] = {}
 
-    def __post_init__(self) -> None:
-        self.n = int(self.d.size)
-        if 0 < self.n <= EXACT:
-            self._walsh = walsh(self.d)
-        self.middle = math.nan if not self.n else hodges_lehmann(self.d) if self._walsh is None else centre(self._walsh)
-
-    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
-        """Lower end, upper end and actual error; never beyond the range of the rounds."""
-        if (error, equality) not in self._known:
+    def interval(self, error: float, equality: bool = False) -> Interval:
+        """The interval, never beyond the range of the rounds."""
+        if (error, equality) not in self._intervals:
             cap = rank_cap(self.n, error, equality)
             low, high, tail = signed_rank_interval(self.d, error / 2, cap, self._walsh)
-            self._known[error, equality] = min(low, self.middle), max(high, self.middle), 2 * tail
-        return self._known[error, equality]
+            self._intervals[error, equality] = min(low, self.centre), max(high, self.centre), 2 * tail
+        return self._intervals[error, equality]
 
 
-@dataclass(slots=True)
-class Median:
+class Median(Estimate):
     """Log ratios to a threshold: the median, and the interval that a level has."""
 
-    d: Floats
-    n: int = field(init=False)
-    middle: float = field(init=False)
+    def __init__(self, d: Floats) -> None:
+        self.d, self.n = d, d.size
+        self.centre = float(np.median(d)) if d.size else math.nan
 
-    def __post_init__(self) -> None:
-        self.n = int(self.d.size)
-        self.middle = float(np.median(self.d)) if self.n else math.nan
-
-    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
-        """Lower end, upper end and actual error."""
-        _, low, high, confidence = median_interval(np.exp(self.d)[None, :], 1 - error)  # as of the values themselves
+    def interval(self, error: float, equality: bool = False) -> Interval:
+        """The interval of the values themselves, as a level has it."""
+        _, low, high, confidence = median_interval(np.exp(self.d)[None, :], 1 - error)
         if not 0 < error < 1 or confidence < 1 - error:
-            return -math.inf, math.inf, 0.0
+            return UNBOUNDED
         return math.log(low[0]), math.log(high[0]), error
 
 
-@dataclass(slots=True)
-class Units:
+class Units(Estimate):
     """Means of independent units (deployments, experiments), a log ratio each: Student's t.
 
     The variance of a unit and its degrees of freedom may be pooled over a family.
     """
 
-    y: Floats
-    variance: float
-    df: float
-    n: int = field(init=False)
-    middle: float = field(init=False)
+    def __init__(self, y: Floats, variance: float, df: float) -> None:
+        self.n, self.variance, self.df = y.size, variance, df
+        self.centre = float(y.mean()) if y.size else math.nan
 
-    def __post_init__(self) -> None:
-        self.n = int(self.y.size)
-        self.middle = float(self.y.mean()) if self.n else math.nan
-
-    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
-        """Lower end, upper end and actual error."""
+    def interval(self, error: float, equality: bool = False) -> Interval:
+        """The interval of Student's t."""
         if self.df < 1 or error <= 0:
-            return -math.inf, math.inf, 0.0
+            return UNBOUNDED
         half = student(self.df, error / 2) * math.sqrt(self.variance / self.n)
-        return self.middle - half, self.middle + half, error
+        return self.centre - half, self.centre + half, error
 
 
-@dataclass(slots=True)
-class Unblocked:
+class Unblocked(Estimate):
     """Logs of two samples that share no rounds.
 
     The Hodges-Lehmann shift and the interval that inverts the Mann-Whitney test (Hollander, Wolfe and Chicken,
     section 4.3); of units (deployments) Welch's interval (Biometrika 34 (1947) 28-35).
     """
 
-    x: Floats
-    y: Floats
-    units: bool = False
-    n: int = field(init=False)
-    middle: float = field(init=False, default=math.nan)
-    _shifts: Floats = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._shifts = np.sort((self.x[:, None] - self.y[None, :]).ravel())
-        self.n = int(min(self.x.size, self.y.size))
+    def __init__(self, x: Floats, y: Floats, *, units: bool = False) -> None:
+        self.x, self.y, self.units, self.n = x, y, units, min(x.size, y.size)
+        self._shifts = np.sort((x[:, None] - y[None, :]).ravel())
+        self.centre = math.nan
         if self.n:
-            self.middle = float(self.x.mean() - self.y.mean() if self.units else np.median(self._shifts))
+            self.centre = float(x.mean() - y.mean() if units else np.median(self._shifts))
 
-    def ends(self, error: float, equality: bool = False) -> tuple[float, float, float]:
-        """Lower end, upper end and actual error."""
+    def interval(self, error: float, equality: bool = False) -> Interval:
+        """The interval of Mann and Whitney's test, or of Welch's."""
         n, m = self.x.size, self.y.size
         if error <= 0 or self.n < 2:
-            return -math.inf, math.inf, 0.0
+            return UNBOUNDED
         if self.units:
             a, b = float(self.x.var(ddof=1)) / n, float(self.y.var(ddof=1)) / m
             df = (a + b) ** 2 / (a * a / (n - 1) + b * b / (m - 1)) if a + b else min(n, m) - 1.0
             half = student(df, error / 2) * math.sqrt(a + b)
-            return self.middle - half, self.middle + half, error
+            return self.centre - half, self.centre + half, error
         k, tail = rank_sum_cut(n, m, error / 2)
         if k < 0:
-            return -math.inf, math.inf, 0.0
+            return UNBOUNDED
         return float(self._shifts[k]), float(self._shifts[n * m - 1 - k]), 2 * tail
 
 
@@ -234,7 +215,7 @@ def decide(
             for i, e in enumerate(estimates)
             if e is not None and i not in freed
         }
-        beyond = {i: (*ends, share) for i, ends in intervals.items() if ends[0] > edges[i] or ends[1] < -edges[i]}
+        beyond = {i: (*v, share) for i, v in intervals.items() if v[0] > edges[i] or v[1] < -edges[i]}
         freed |= beyond
         if not beyond:
             break
@@ -247,7 +228,7 @@ def decide(
         if e is None:
             decisions.append(Decision(OPEN, -math.inf, math.inf, 0.0, share))
             continue
-        if abs(e.middle) < edges[i]:
+        if abs(e.centre) < edges[i]:
             low, high, error = _interval(e, 2 * alpha / share, sequential, equality=True)
             if -edges[i] < low and high < edges[i]:
                 decisions.append(Decision(EQUIVALENT, low, high, 1 - error, share))
@@ -257,18 +238,17 @@ def decide(
     return decisions
 
 
-def _interval(e: Estimate, alpha: float, sequential: bool, equality: bool = False) -> tuple[float, float, float]:
-    """Interval with an error of at most `alpha`, and its actual error."""
-    low, high, error = e.ends(nominal_level(e.n, alpha) if sequential else alpha, equality)
+def _interval(e: Estimate, alpha: float, sequential: bool, equality: bool = False) -> Interval:
+    """Interval with an error of at most `alpha`, at all looks together if `sequential`."""
+    low, high, error = e.interval(nominal_level(e.n, alpha) if sequential else alpha, equality)
     return low, high, alpha if sequential and error else error
 
 
 def without_far(x: Floats) -> npt.NDArray[np.bool_]:
-    """Which values remain without those far from the rest; all of them if nearly a third would go."""
-    middle = median(x)
-    spread = 1.4826 * median(np.abs(x - middle))
-    near = np.abs(x - middle) <= max(5 * spread, 0.05)
-    return near if near.mean() > 0.7 else np.ones(x.size, dtype=bool)
+    """Which values remain without those far from the others; all of them if nearly a third would go."""
+    distance = np.abs(x - median(x))
+    near = distance <= max(5 * 1.4826 * median(distance), 0.05)
+    return near if x.size and near.mean() > 0.7 else np.ones(x.size, dtype=bool)
 
 
 def more_rounds(n: int, estimate: float, half_width: float, edge: float) -> int:
@@ -326,11 +306,11 @@ def dependence_factor(family: Sequence[Floats]) -> list[float]:
     The autocorrelation is pooled over the contrasts of the family, which share a side, so that each but the first
     counts as half; the factor is its mean over what the autocorrelation may be.
     """
-    known = [autocorrelation(d) for d in family if d.size >= SECOND_INTERVAL]
-    if not known:
+    measured = [autocorrelation(d) for d in family if d.size >= SECOND_INTERVAL]
+    if not measured:
         return [1.0 for _ in family]
-    rho = float(np.mean([r for r, _ in known]))
-    sd = float(np.mean([s for _, s in known])) / math.sqrt((1 + len(known)) / 2)
+    rho = float(np.mean([r for r, _ in measured]))
+    sd = float(np.mean([s for _, s in measured])) / math.sqrt((1 + len(measured)) / 2)
     weight = np.exp(-((rho - np.concatenate([[0.0], _RHO])) ** 2) / (2 * sd * sd)) + 1e-300
     weight *= np.concatenate([[1 - _RESEMBLE], np.full(_RHO.size, _RESEMBLE / _RHO.size)])
     weight /= weight.sum()
@@ -338,10 +318,10 @@ def dependence_factor(family: Sequence[Floats]) -> list[float]:
 
 
 def for_other_hours(
-    n: int, middle: float, ends: tuple[float, float], factor: float, error: float
+    n: int, centre: float, bounds: tuple[float, float], factor: float, error: float
 ) -> tuple[float, float]:
     """The ends of an interval moved outward for rounds that resemble their neighbours."""
     worth = max(n / factor, 2.5)
     wider = math.sqrt(factor) * student(worth - 1, error / 2) / student(n - 1, error / 2)
-    low, high = (middle + (end - middle) * max(wider, 1.0) for end in ends)
+    low, high = (centre + (bound - centre) * max(wider, 1.0) for bound in bounds)
     return low, high

@@ -29,9 +29,6 @@ class Level(Result):
     ----------
     median, low, high : float
         The median of the runs and its interval, in the unit of the values.
-    hodges_lehmann : float
-        Median of the means of all pairs of runs. Where the interval of the median excludes it, the runs have more
-        than one mode or a strong skew, and one number does not describe them.
     unit : str
         What `n` counts: runs, hours, or deployments.
     dropped : int
@@ -43,7 +40,6 @@ class Level(Result):
     median: float
     low: float
     high: float
-    hodges_lehmann: float
     unit: str = "run"
     dropped: int = 0
     metric: str = ""
@@ -55,8 +51,8 @@ class Level(Result):
         what = f"{quantity(self.metric)}: " if self.metric else ""
         if not self.n:
             return f"{what}no level: no run has a value"
-        middle, low, high = (value_words(v, unit) for v in (self.median, self.low, self.high))
-        return f"{what}{middle} ({low} to {high}, {percent(self.confidence)}, {plural(self.n, self.unit)})"
+        median, low, high = (value_words(v, unit) for v in (self.median, self.low, self.high))
+        return f"{what}{median} ({low} to {high}, {percent(self.confidence)}, {plural(self.n, self.unit)})"
 
 
 @lru_cache(maxsize=1024)
@@ -85,12 +81,12 @@ def median_interval(x: Floats, confidence: float = 0.95) -> tuple[Floats, Floats
     s = np.sort(x, axis=1)
     n = s.shape[1]
     k, weight, real = _ranks(n, confidence)
-    middle = np.median(s, axis=1)
+    median = np.median(s, axis=1)
     if not k:
-        return middle, s[:, 0], s[:, -1], real
+        return median, s[:, 0], s[:, -1], real
     low = s[:, k - 1] + weight * (s[:, k] - s[:, k - 1])
     high = s[:, n - k] - weight * (s[:, n - k] - s[:, n - k - 1])
-    return middle, low, high, real
+    return median, low, high, real
 
 
 def level(
@@ -136,27 +132,26 @@ def level(
     """
     check_share(confidence, "confidence", above=0.5)
     every = numbers(values)
-    known = np.isfinite(every)
-    x, unit, dropped = every[known], "run", int(every.size - known.sum())
-    labels = [] if units is None else np.asarray(units)[known].tolist()
+    finite = np.isfinite(every)
+    x, unit, dropped = every[finite], "run", int(every.size - finite.sum())
+    labels = [] if units is None else np.asarray(units)[finite].tolist()
     medians = _medians(x, labels, dict.fromkeys(labels))
     if medians.size > 1 and (medians > 0).all():
         return _over_units(medians, confidence, metric, dropped)
     if medians.size > 1:  # levels of zero have no geometric mean
         x, unit = medians, "deployment"
     elif hours is not None and x.size >= LONG:
-        when = np.asarray(hours)[known]
+        when = np.asarray(hours)[finite]
         x, unit = _medians(x, when, np.unique(when)), "hour"
-    middle = low = high = centre = math.nan
+    median = low = high = math.nan
     real = 0.0
     if x.size:
-        m, lo, hi, real = median_interval(x[None, :], confidence)
-        middle, low, high, centre = float(m[0]), float(lo[0]), float(hi[0]), hodges_lehmann(x)
+        *bounds, real = median_interval(x[None, :], confidence)
+        median, low, high = (float(v[0]) for v in bounds)
     return Level(
-        median=middle,
+        median=median,
         low=low,
         high=high,
-        hodges_lehmann=centre,
         n=x.size,
         unit=unit,
         dropped=dropped,
@@ -164,7 +159,7 @@ def level(
         confidence=real,
         method="median, interpolated order statistics" if real >= confidence else "median, range of the runs",
         assumptions=("the runs are independent and measure one level",),
-        warnings=_warnings(x, unit, dropped, confidence, real, one_mode=not x.size or low <= centre <= high),
+        warnings=_warnings(x, unit, dropped, confidence, real, (low, high)),
     )
 
 
@@ -174,7 +169,9 @@ def _medians(x: Floats, labels: npt.ArrayLike, order: Iterable[Any]) -> Floats:
     return np.array([np.median(x[of == label]) for label in order])
 
 
-def _warnings(x: Floats, unit: str, dropped: int, confidence: float, real: float, *, one_mode: bool) -> tuple[str, ...]:
+def _warnings(
+    x: Floats, unit: str, dropped: int, confidence: float, real: float, bounds: tuple[float, float]
+) -> tuple[str, ...]:
     """What the reader of a level must know; `real` is the confidence that was reached."""
     n = x.size
     warnings = [f"{plural(dropped, 'missing value')} dropped"] if dropped else []
@@ -184,7 +181,7 @@ def _warnings(x: Floats, unit: str, dropped: int, confidence: float, real: float
             f"{plural(n, unit)} cannot give a {percent(confidence)} interval of the median, {need} are needed: "
             f"this is the range of the runs, which covers the median with {percent(real)} confidence"
         )
-    elif not one_mode:
+    elif n and not bounds[0] <= hodges_lehmann(x) <= bounds[1]:
         warnings.append(
             "the runs have more than one mode or a strong skew (the interval of the median excludes the "
             "Hodges-Lehmann estimate): look at the single runs"
@@ -198,14 +195,13 @@ def _over_units(medians: Floats, confidence: float, metric: str, dropped: int) -
     """Level over several deployments."""
     logs = np.log(medians)
     n = logs.size
-    middle = float(logs.mean())
+    mean = float(logs.mean())
     t = float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2))
     half = t * float(logs.std(ddof=1)) / math.sqrt(n)
     return Level(
-        median=math.exp(middle),
-        low=math.exp(middle - half),
-        high=math.exp(middle + half),
-        hodges_lehmann=math.exp(middle),
+        median=math.exp(mean),
+        low=math.exp(mean - half),
+        high=math.exp(mean + half),
         n=n,
         unit="deployment",
         dropped=dropped,

@@ -161,7 +161,7 @@ def _simulated(n: int, edge: float, sd: float, alpha: float, slow: float) -> flo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Progress(Shown):
+class InterimAnalysis(Shown):
     """Whether a running experiment may stop.
 
     Attributes
@@ -194,7 +194,7 @@ class Progress(Shown):
         return f"continue: {state}; about {plural(self.more_rounds, 'more round')}"
 
 
-def until_decided(family: Family, *, rounds_left: int, width: float | None = None) -> Progress:
+def until_decided(family: Family, *, rounds_left: int, width: float | None = None) -> InterimAnalysis:
     """Decide after a round whether to continue measuring.
 
     Parameters
@@ -227,7 +227,7 @@ def until_decided(family: Family, *, rounds_left: int, width: float | None = Non
         else:
             groups["open"].append(i)
             more = max(more, c.more_rounds, 1)
-    return Progress(
+    return InterimAnalysis(
         stop=not groups["open"] or rounds_left <= 0,
         settled=tuple(groups["settled"]),
         futile=tuple(groups["futile"]),

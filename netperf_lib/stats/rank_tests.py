@@ -56,7 +56,10 @@ def signed_rank_cut(n: int, tail: float, cap: int | None = None) -> tuple[int, f
         scores = np.minimum(np.arange(1.0, n + 1), cap or n)
         k = math.floor(scores.sum() / 2 + float(scipy.special.ndtri(tail)) * math.sqrt((scores**2).sum()) / 2 - 0.5)
         return (k, tail) if k >= 0 else (-1, 0.0)
-    cdf = _signed_rank_cdf(n, min(cap or n, n))
+    return _cut(_signed_rank_cdf(n, min(cap or n, n)), tail)
+
+
+def _cut(cdf: Floats, tail: float) -> tuple[int, float]:
     k = int(np.searchsorted(cdf, tail + _SLACK, side="right")) - 1
     return k, float(cdf[k]) if k >= 0 else 0.0
 
@@ -121,9 +124,7 @@ def rank_sum_cut(n: int, m: int, tail: float) -> tuple[int, float]:
     if n * m > 2500:  # the alternating sums of the exact distribution lose digits beyond this
         k = math.floor(n * m / 2 + float(scipy.special.ndtri(tail)) * math.sqrt(n * m * (n + m + 1) / 12) - 0.5)
         return (k, tail) if k >= 0 else (-1, 0.0)
-    cdf = _rank_sum_cdf(n, m)
-    k = int(np.searchsorted(cdf, tail + _SLACK, side="right")) - 1
-    return k, float(cdf[k]) if k >= 0 else 0.0
+    return _cut(_rank_sum_cdf(n, m), tail)
 
 
 @lru_cache(maxsize=64)
@@ -137,14 +138,14 @@ def walsh(d: Floats) -> Floats:
     return np.sort((d[one] + d[two]) / 2)
 
 
-def centre(s: Floats) -> float:
+def median_of_sorted(s: Floats) -> float:
     """Median of sorted values."""
     return float((s[(s.size - 1) // 2] + s[s.size // 2]) / 2)
 
 
 def median(x: Floats) -> float:
-    """Median of finite values: of a few, several times as fast as numpy's."""
-    return centre(np.sort(x))
+    """Median of finite values, NaN of none: of a few, several times as fast as numpy's."""
+    return median_of_sorted(np.sort(x)) if x.size else math.nan
 
 
 def hodges_lehmann(x: Floats) -> float:
@@ -154,7 +155,7 @@ def hodges_lehmann(x: Floats) -> float:
     """
     n = x.size
     if n <= EXACT:
-        return centre(walsh(x))
+        return median_of_sorted(walsh(x))
     s = np.sort(x)
     half = (n * (n + 1) // 2 + 1) // 2
     low, high = float(s[0]), float(s[-1])
@@ -170,9 +171,9 @@ def hodges_lehmann(x: Floats) -> float:
 
 
 @lru_cache(maxsize=64)
-def permutations(n: int, count: int = PERMUTATIONS) -> npt.NDArray[np.int16]:
+def permutations(n: int) -> npt.NDArray[np.int16]:
     """The same random permutations for the same n: a verdict does not change when it is computed again."""
-    return np.random.default_rng(n).permuted(np.tile(np.arange(n, dtype=np.int16), (count, 1)), axis=1)
+    return np.random.default_rng(n).permuted(np.tile(np.arange(n, dtype=np.int16), (PERMUTATIONS, 1)), axis=1)
 
 
 @lru_cache(maxsize=512)
@@ -187,8 +188,8 @@ def centred_ranks(d: Floats) -> Floats:
     order = np.sort(d, axis=1)
     if (order[:, 1:] > order[:, :-1]).all():
         return np.asarray(d.argsort(axis=1).argsort(axis=1) + 1 - mean, dtype=float)
-    places = [np.searchsorted(s, x) + np.searchsorted(s, x, "right") for s, x in zip(order, d, strict=True)]
-    return np.asarray((np.array(places) + 1) / 2 - mean)
+    twice = [np.searchsorted(s, x) + np.searchsorted(s, x, "right") for s, x in zip(order, d, strict=True)]
+    return np.asarray((np.array(twice) + 1) / 2 - mean)
 
 
 def lag1_p(d: Floats) -> Floats:

@@ -17,6 +17,7 @@ from ..metrics import ALPHA, MARGIN, Better, plural
 from .comparison import About, Comparison, Family, Verdict
 from .intervals import (
     ABOVE,
+    DEPLOYMENTS,
     EQUIVALENT,
     OPEN,
     SECOND_INTERVAL,
@@ -181,34 +182,31 @@ def judge_samples(
     if design not in ("fixed", "sequential"):
         raise StatsError(f"design must be 'fixed' or 'sequential'; got {design!r}")
     prepared = [_Data.of(s) for s in samples]
-    declared = [d for d in prepared if d.of_sample.declared]
+    declared = [data for data in prepared if data.sample.declared]
     together = iter(_judged(declared, alpha, design))
-    return Family(
-        comparisons=tuple(next(together) if d.of_sample.declared else _judged([d], alpha, design)[0] for d in prepared),
-        alpha=alpha,
-        **{"declared": len(declared), **family},
-    )
+    comparisons = (next(together) if d.sample.declared else _judged([d], alpha, design)[0] for d in prepared)
+    return Family(comparisons=tuple(comparisons), alpha=alpha, **{"declared": len(declared), **family})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Data:
     """The log ratios of a sample, and what is not known of its rounds."""
 
-    of_sample: Sample
+    sample: Sample
     d: Floats
     unit: npt.NDArray[np.intp]
-    units: int
-    excess: tuple[int, npt.NDArray[np.intp]]
+    units: int = 1
+    excess: tuple[int, npt.NDArray[np.intp]] = (0, np.zeros(0, dtype=np.intp))
     """Direction (1: A) and units of the failures of one side beyond those of the other and of chance."""
-    unknown: npt.NDArray[np.intp]
+    unknown: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     """Units of the rounds missing on both sides, beyond chance."""
     failed: tuple[int, int]
-    absent: int
+    absent: int = 0
     scheduled: int
     medians: tuple[float, float]
     slow: tuple[int, int]
     runs: tuple[int, int]
-    unblocked: tuple[Floats, Floats] | None
+    unblocked: tuple[Floats, Floats] | None = None
     refusal: str
     hourly: bool = False
 
@@ -219,51 +217,71 @@ class _Data:
             raise StatsError("a sample needs b, or a threshold above zero")
         if s.paired and b is not None and a.size != b.size:
             raise StatsError(
-                f"a holds {plural(a.size, 'value')} and b {b.size}: paired values belong to the same rounds"
+                f"a holds {plural(a.size, 'value')} and b {b.size}: paired values belong to the same rounds; "
+                "give both in round order with NaN where a round is missing, or pass paired=False"
             )
         sides = [a] if b is None else [a, b]
         flags = [
             np.zeros(v.size, dtype=bool) if f is None else f
             for v, f in zip(sides, (s.failed_a, s.failed_b), strict=False)
         ]
-        usable = [v[np.isfinite(v) & (v >= 0)] for v in sides]
+        usable = [np.where(np.isfinite(v) & (v >= 0), v, math.nan) for v in sides]
+        values = [v[np.isfinite(v)] for v in usable] + [np.zeros(0)] * (b is None)
         below = sum(int((v < 0).sum()) for v in sides)
-        medians = [median(v) if v.size else math.nan for v in usable]
-        slow = [_slow(v, s.good) for v in usable]
-        refusal = s.refusal or (f"{plural(below, 'value')} below zero: there is no ratio" if below else "")
-        common: dict[str, Any] = {
-            "of_sample": s,
-            "medians": (medians[0], medians[1] if b is not None else math.nan),
-            "slow": (slow[0], slow[1] if b is not None else 0),
-            "runs": (usable[0].size, usable[1].size if b is not None else 0),
-            "refusal": refusal,
-        }
-        logs = [np.log(np.where(np.isfinite(v) & (v >= 0), np.maximum(v, TINY), math.nan)) for v in sides]
-        if b is not None and not s.paired:
-            x, y = (v[np.isfinite(v)] for v in logs)
-            none = np.zeros(0, dtype=np.intp)
-            lost = (int(flags[0].sum()), int(flags[1].sum()))
-            return cls(d=x[:0], unit=none, units=1, excess=(0, none), unknown=none, failed=lost, absent=0,
-                       scheduled=max(a.size, b.size), unblocked=(x, y), **common)  # fmt: skip
+        logs = [np.log(np.maximum(v, TINY)) for v in usable]
+        data = cls(
+            sample=s,
+            d=np.zeros(0),
+            unit=np.zeros(0, dtype=np.intp),
+            failed=(0, 0),
+            scheduled=max(v.size for v in sides),
+            medians=(median(values[0]), median(values[1])),
+            slow=(_slow(values[0], s.good), _slow(values[1], s.good)),
+            runs=(values[0].size, values[1].size),
+            refusal=s.refusal or (f"{plural(below, 'value')} below zero: there is no ratio" if below else ""),
+        )
+        if s.paired or b is None:
+            data._pair(logs, flags)
+        else:
+            data.unblocked = logs[0][np.isfinite(logs[0])], logs[1][np.isfinite(logs[1])]
+            data.failed = int(flags[0].sum()), int(flags[1].sum())
+        return data
+
+    def _pair(self, logs: Sequence[Floats], flags: Sequence[Mask]) -> None:
+        """Take the log ratio of each round, and count the rounds without one."""
+        s = self.sample
+        base = logs[1] if s.b is not None else np.full(self.scheduled, math.log(s.threshold or 1))
         gone = [np.isnan(v) | f for v, f in zip(logs, flags, strict=True)]
         absent = np.logical_and.reduce([np.isnan(v) & ~f for v, f in zip(logs, flags, strict=True)])
-        base = math.log(s.threshold or 1) if b is None else logs[1]
-        ok = ~np.logical_or.reduce(gone)
-        d = np.clip((logs[0] - base)[ok], -ZERO, ZERO)
-        units, unit = 1, np.zeros(a.size, dtype=np.intp)
+        only_a, only_b = (
+            (gone[0] & ~absent, absent & False) if s.b is None else (gone[0] & ~gone[1], gone[1] & ~gone[0])
+        )
+        unit = np.zeros(self.scheduled, dtype=np.intp)
         if s.unit is not None:
             names, unit = np.unique(s.unit, return_inverse=True)
-            units = max(1, names.size)
-        only = [gone[0] & ~absent, np.zeros_like(ok)] if b is None else [gone[0] & ~gone[1], gone[1] & ~gone[0]]
-        made = cls(d=d, unit=unit[ok], units=units, excess=_excess(*(unit[v] for v in only)),
-                   unknown=_excess(unit[absent], unit[:0])[1], failed=(int(only[0].sum()), int(only[1].sum())),
-                   absent=int(absent.sum()), scheduled=a.size, unblocked=None, **common)  # fmt: skip
-        if b is None and s.hour is not None and made.units == 1 and d.size >= LONG:
+            self.units = max(1, names.size)
+        ok = ~np.logical_or.reduce(gone)
+        self.d, self.unit = np.clip((logs[0] - base)[ok], -ZERO, ZERO), unit[ok]
+        self.excess, self.unknown = _excess(unit[only_a], unit[only_b]), _excess(unit[absent], unit[:0])[1]
+        self.failed, self.absent = (int(only_a.sum()), int(only_b.sum())), int(absent.sum())
+        if s.b is None and s.hour is not None and self.units == 1 and self.d.size >= LONG:
             hour = np.asarray(s.hour)[ok]
-            made.d = np.array([np.median(d[hour == h]) for h in np.unique(hour)])
-            made.unit, made.hourly = np.zeros(made.d.size, dtype=np.intp), True
-            made.medians = (math.exp(base + np.median(made.d)), math.nan)  # the level that other pages give
-        return made
+            self.d = np.array([np.median(self.d[hour == h]) for h in np.unique(hour)])
+            self.unit, self.hourly = np.zeros(self.d.size, dtype=np.intp), True
+            # the level that other pages give
+            self.medians = (math.exp(math.log(s.threshold or 1) + np.median(self.d)), math.nan)
+
+    @property
+    def name(self) -> str:
+        """What the observations are."""
+        if self.unblocked is not None:
+            return "run"
+        return self.sample.unit_name if self.units > 1 else "hour" if self.hourly else "round"
+
+    @property
+    def series(self) -> Floats:
+        """The log ratios in time order; none of several units, or of sides without common rounds."""
+        return self.d if self.units == 1 else self.d[:0]
 
     @property
     def unsure(self) -> bool:
@@ -273,7 +291,7 @@ class _Data:
     def ranked(self, unknown: int) -> tuple[Floats, npt.NDArray[np.intp]]:
         """Log ratios and units with the excess ranked worst; rounds of which nothing is known highest (1) or lowest."""
         side, units = self.excess
-        worst = {"lower": 1, "higher": -1}.get(self.of_sample.good or "", unknown) * side * WORST
+        worst = {"lower": 1, "higher": -1}.get(self.sample.good or "", unknown) * side * WORST
         return (
             np.concatenate([self.d, np.full(units.size, worst), np.full(self.unknown.size, unknown * WORST)]),
             np.concatenate([self.unit, units, self.unknown]),
@@ -302,26 +320,23 @@ def _slow(values: Floats, good: Better | None) -> int:
 
 def _estimates(family: Sequence[_Data], logs: Sequence[tuple[Floats, Any]]) -> list[Estimate | None]:
     """Estimates of a family from these log ratios and their units; None where there are none."""
-    made: list[Estimate | None] = []
+    estimates: list[Estimate | None] = []
     by_unit: dict[int, Floats] = {}
     for i, (data, (d, unit)) in enumerate(zip(family, logs, strict=True)):
         if data.unblocked is not None:
-            made.append(Unblocked(*data.unblocked, units=data.of_sample.unit_means))
-        elif not d.size:
-            made.append(None)
-        elif data.units > 1:
-            by_unit[i] = np.array([_of_rounds(data, d[unit == u]).middle for u in np.unique(unit)])
-            made.append(None)
-        else:
-            made.append(_of_rounds(data, d))
+            estimates.append(Unblocked(*data.unblocked, units=data.sample.unit_means))
+            continue
+        if d.size and data.units > 1:
+            by_unit[i] = np.array([_of_rounds(data, d[unit == u]).centre for u in np.unique(unit)])
+        estimates.append(_of_rounds(data, d) if d.size and data.units == 1 else None)
     for i, y in by_unit.items():
-        made[i] = Units(y, *_pooled(i, by_unit))
-    return made
+        estimates[i] = Units(y, *_pooled(i, by_unit))
+    return estimates
 
 
 def _of_rounds(data: _Data, d: Floats) -> Estimate:
     """Estimate of one deployment; what is held against a threshold is the level, as on every page."""
-    return Median(d) if data.of_sample.b is None else Rounds(d)
+    return Median(d) if data.sample.b is None else Rounds(d)
 
 
 def _pooled(i: int, every: Mapping[int, Floats]) -> tuple[float, float]:
@@ -336,48 +351,65 @@ def _pooled(i: int, every: Mapping[int, Floats]) -> tuple[float, float]:
     others = [v for j, v in every.items() if j != i and v.size > 1]
     if not others:
         return own, df
-    rest = float(np.mean([v.var(ddof=1) for v in others]))
+    of_others = float(np.mean([v.var(ddof=1) for v in others]))
     more = sum(v.size - 1.0 for v in others) / 2
-    if own > rest * float(scipy.special.fdtri(df, more, 0.9)) or own <= 0:
+    if own > of_others * float(scipy.special.fdtri(df, more, 0.9)) or own <= 0:
         return own, df
-    return max(own, (own * df + rest * more) / (df + more)), df + more
+    return max(own, (own * df + of_others * more) / (df + more)), df + more
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What the contrasts of a family share."""
+
+    alpha: float
+    size: int
+    design: Design
+    placings: int
+    """Placings of hosts that are seen in each unit."""
+
+    def decide(self, estimates: Sequence[Estimate | None], family: Sequence[_Data]) -> list[Decision]:
+        """What the estimates of a family decide."""
+        usable = [e if not data.refusal else None for e, data in zip(estimates, family, strict=True)]
+        edges = [data.sample.edge for data in family]
+        return decide(usable, edges, self.alpha, sequential=self.design == "sequential")
 
 
 def _judged(family: Sequence[_Data], alpha: float, design: Design) -> list[Comparison]:
     """Judge samples that share alpha."""
-    edges = [data.of_sample.edge for data in family]
-    logs = [(data.d, data.unit) for data in family]
-
-    def decided(logs: Sequence[tuple[Floats, Any]]) -> tuple[list[Estimate | None], list[Decision]]:
-        estimates = _estimates(family, logs)
-        usable = [e if not data.refusal else None for e, data in zip(estimates, family, strict=True)]
-        return estimates, decide(usable, edges, alpha, sequential=design == "sequential")
-
-    estimates, main = decided(logs)
-    doubts: list[str] = ["" for _ in family]
-    if any(data.unsure for data in family):
-        both_ways = any(data.unknown.size or data.of_sample.good is None for data in family)
-        for unknown in (1, -1) if both_ways else (1,):
-            for i, d in enumerate(decided([data.ranked(unknown) for data in family])[1]):
-                if d.code != main[i].code and family[i].unsure:
-                    doubts[i] = "the verdict does not hold when the failures beyond chance are ranked worst"
-    near = [without_far(data.d) if data.units == 1 and data.d.size else None for data in family]
-    if any(v is not None and not v.all() for v in near):
-        core = [
-            None if data.refusal else e if v is None or v.all() else _of_rounds(data, data.d[v])
-            for e, data, v in zip(estimates, family, near, strict=True)
-        ]
-        for i, d in enumerate(decide(core, edges, alpha, sequential=design == "sequential")):
-            v = near[i]
-            if v is not None and not v.all() and d.code != main[i].code != _beyond_doubt(family[i]):
-                count = plural(int((~v).sum()), f"outlying {_unit(family[i])}")
-                doubts[i] = doubts[i] or f"the verdict would change without {count} of {v.size}"
-    placings = sum(data.of_sample.moved for data in family) + 1
-    factors = dependence_factor([data.d if data.units == 1 else data.d[:0] for data in family])
+    rules = _Rules(alpha, len(family), design, sum(data.sample.moved for data in family) + 1)
+    estimates = _estimates(family, [(data.d, data.unit) for data in family])
+    decisions = rules.decide(estimates, family)
+    doubts = _doubts(family, estimates, decisions, rules)
+    factors = dependence_factor([data.series for data in family])
     return [
-        _comparison(data, e, d, doubt, alpha, len(family), design, placings * data.units, factor)
-        for data, e, d, doubt, factor in zip(family, estimates, main, doubts, factors, strict=True)
+        _comparison(data, e, d, doubt, rules, factor)
+        for data, e, d, doubt, factor in zip(family, estimates, decisions, doubts, factors, strict=True)
     ]
+
+
+def _doubts(
+    family: Sequence[_Data], estimates: Sequence[Estimate | None], decisions: Sequence[Decision], rules: _Rules
+) -> list[str]:
+    """Why a decision does not hold: failures beyond chance, or outlying rounds; empty where it does."""
+    doubts = ["" for _ in family]
+    if any(data.unsure for data in family):
+        both_ways = any(data.unknown.size or data.sample.good is None for data in family)
+        for unknown in (1, -1) if both_ways else (1,):
+            ranked = rules.decide(_estimates(family, [data.ranked(unknown) for data in family]), family)
+            for i, (data, decision) in enumerate(zip(family, ranked, strict=True)):
+                if decision.code != decisions[i].code and data.unsure:
+                    doubts[i] = "the verdict does not hold when the failures beyond chance are ranked worst"
+    near = [without_far(data.series) for data in family]
+    if not all(v.all() for v in near):
+        core = [
+            e if v.all() else _of_rounds(data, data.d[v]) for e, data, v in zip(estimates, family, near, strict=True)
+        ]
+        for i, (data, decision, v) in enumerate(zip(family, rules.decide(core, family), near, strict=True)):
+            if not v.all() and decision.code != decisions[i].code != _beyond_doubt(data):
+                count = plural(int((~v).sum()), f"outlying {data.name}")
+                doubts[i] = doubts[i] or f"the verdict would change without {count} of {v.size}"
+    return doubts
 
 
 def _beyond_doubt(data: _Data) -> int:
@@ -389,46 +421,31 @@ def _beyond_doubt(data: _Data) -> int:
     return 1 if d.min() > spread else -1 if d.max() < -spread else 0
 
 
-def _unit(data: _Data) -> str:
-    """What the observations of a contrast are."""
-    if data.unblocked is not None:
-        return "run"
-    return data.of_sample.unit_name if data.units > 1 else "hour" if data.hourly else "round"
-
-
 def _comparison(
-    data: _Data,
-    estimate: Estimate | None,
-    decision: Decision,
-    doubt: str,
-    alpha: float,
-    size: int,
-    design: Design,
-    placings: int,
-    factor: float,
+    data: _Data, estimate: Estimate | None, decision: Decision, doubt: str, rules: _Rules, factor: float
 ) -> Comparison:
     """Put a decision into words, or give the reason why there is none."""
-    s, unit = data.of_sample, _unit(data)
+    s = data.sample
     n = estimate.n if estimate is not None else 0
-    verdict, reason, more = _verdict(data, estimate, decision, doubt, alpha, size, design, placings)
-    middle = estimate.middle if estimate is not None and n else math.nan
-    low, high, confidence = _ends(data, decision, middle)
+    verdict, reason, more = _verdict(data, estimate, decision, doubt, rules)
+    centre = estimate.centre if estimate is not None and n else math.nan
+    low, high, confidence = _printed(data, decision, centre)
     other = (math.nan, math.nan)
     warnings = [*s.warnings, *_failures(data)]
-    if data.units == 1 and data.d.size >= SECOND_INTERVAL and math.isfinite(low + high):
-        other = for_other_hours(data.d.size, middle, (low, high), factor, max(1 - confidence, 1e-6))
-    if data.units == 1 and data.d.size >= 6 and lag1_p(data.d[None, :])[0] < max(0.01 / size, 4e-4):
-        warnings.append(f"neighbouring {unit}s resemble each other: another hour may differ from those measured")
+    if data.series.size >= SECOND_INTERVAL and math.isfinite(low + high):
+        other = for_other_hours(data.d.size, centre, (low, high), factor, max(1 - confidence, 1e-6))
+    if data.series.size >= 6 and lag1_p(data.d[None, :])[0] < max(0.01 / rules.size, 4e-4):
+        warnings.append(f"neighbouring {data.name}s resemble each other: another hour may differ from those measured")
     if data.unblocked is not None:
         warnings.append(UNPAIRED)
     if not s.declared:
         reason = reason if verdict == Verdict.NONE and s.good is not None else ""
         verdict, more = Verdict.NONE if not n else Verdict.EXPLORATORY, 0
-    method, estimand, assumed = _basis(data, decision, design)
+    method, estimand, assumed = _basis(data, decision, rules.design)
     metric = str(s.about.get("metric", ""))
     return Comparison(
         verdict=verdict,
-        ratio=_ratio(middle),
+        ratio=_ratio(centre),
         low=_ratio(low),
         high=_ratio(high),
         n=n,
@@ -439,10 +456,10 @@ def _comparison(
         assumptions=assumed,
         warnings=tuple(dict.fromkeys(warnings)),
         margin=s.margin,
-        alpha=alpha,
+        alpha=rules.alpha,
         family=decision.share,
         better=s.good,
-        unit=unit,
+        unit=data.name,
         dropped=data.scheduled - data.d.size if data.unblocked is None and not data.hourly else 0,
         failed=data.failed,
         declared=s.declared,
@@ -452,7 +469,7 @@ def _comparison(
         other_hours=(_ratio(other[0]), _ratio(other[1])),
         estimand=estimand,
         threshold=s.threshold if s.b is None else None,
-        design=design,
+        design=rules.design,
         **{"quantity": quantity(metric) or "value", **s.about},
     )
 
@@ -463,27 +480,20 @@ def _ratio(log: float) -> float:
 
 
 def _verdict(
-    data: _Data,
-    estimate: Estimate | None,
-    decision: Decision,
-    doubt: str,
-    alpha: float,
-    size: int,
-    design: Design,
-    placings: int,
+    data: _Data, estimate: Estimate | None, decision: Decision, doubt: str, rules: _Rules
 ) -> tuple[Verdict, str, int]:
     """The verdict, its reason, and how many more observations would settle it."""
     if data.refusal or estimate is None:
         return Verdict.NONE, data.refusal or "no round has values of both sides", 0
-    s, n, unit, code = data.of_sample, estimate.n, _unit(data), decision.code
+    s, n, unit, code = data.sample, estimate.n, data.name, decision.code
     side = " per side" if data.unblocked is not None else ""
-    if n < (need := _least(data, alpha, size, design)):
-        shared = f" for a family of {size} contrasts" if size > 1 else ""
+    if n < (need := _least(data, rules)):
+        shared = f" for a family of {rules.size} contrasts" if rules.size > 1 else ""
         return Verdict.NONE, f"{plural(n, unit)}{side}, at least {need} are needed{shared} ({need - n} more)", need - n
     if doubt and code != OPEN:
         return Verdict.NONE, doubt, 0
     if code == EQUIVALENT:
-        if unseen := _unseen(data, placings):
+        if unseen := _unseen(data, rules.placings * data.units):
             return Verdict.NONE, *unseen
         certain = decision.low > 0 or decision.high < 0
         return Verdict.EQUIVALENT, "a difference is certain, and smaller than the margin" if certain else "", 0
@@ -492,7 +502,7 @@ def _verdict(
         if RANKED <= half < math.inf:
             reason = f"values of zero are judged by their rank: how many more {unit}s would settle it is not known"
             return Verdict.INCONCLUSIVE, reason, 0
-        more = more_rounds(n, estimate.middle, half, s.edge)
+        more = more_rounds(n, estimate.centre, half, s.edge)
         many = more > 300
         units = unit if more == 1 else f"{unit}s"
         reason = f"about {float(f'{more:.1e}') if many else more:,.0f} more {units}{side} would settle it"
@@ -502,30 +512,30 @@ def _verdict(
     return Verdict.BETTER if (code == ABOVE) == (s.good == "higher") else Verdict.WORSE, "", 0
 
 
-def _ends(data: _Data, decision: Decision, middle: float) -> tuple[float, float, float]:
-    """Ends of the interval that is printed, and its confidence; of too few rounds their range."""
+def _printed(data: _Data, decision: Decision, centre: float) -> tuple[float, float, float]:
+    """The interval that is printed, and its confidence; of too few rounds their range."""
     low, high, confidence = decision.low, decision.high, decision.confidence
-    if not math.isfinite(middle):
+    if not math.isfinite(centre):
         return -math.inf, math.inf, 0.0
-    if data.units > 1 or data.unblocked is not None:
+    if not data.series.size:
         return low, high, confidence
     least, most = float(data.d.min()), float(data.d.max())
     if not math.isfinite(low + high) and data.d.size > 1:
         return least, most, 1 - 2.0 ** (1 - data.d.size)
     if low == high:  # the values that count are alike, and stand for all that the tool rounds to them
-        step = data.of_sample.step
+        step = data.sample.step
         least, most = (least, most) if least < most else (low - step, high + step)
         low, high = max(low - step, least), min(high + step, most)
     return low, high, confidence
 
 
-def _least(data: _Data, alpha: float, family: int, design: Design) -> int:
+def _least(data: _Data, rules: _Rules) -> int:
     """Fewest rounds (deployments, runs per side) with which a verdict is possible."""
     if data.units > 1:
-        return 2
-    need = rounds_required(alpha, family)
-    if design == "sequential":
-        while nominal_level(need, alpha / family) < 2.0 ** (1 - need):
+        return DEPLOYMENTS
+    need = rounds_required(rules.alpha, rules.size)
+    if rules.design == "sequential":
+        while nominal_level(need, rules.alpha / rules.size) < 2.0 ** (1 - need):
             need += 1
     return need
 
@@ -534,11 +544,11 @@ def _failures(data: _Data) -> list[str]:
     """What failed, on which side, and whether one side failed more often than chance allows."""
     remarks = []
     a, b = data.failed
-    names = data.of_sample.about.get("names", ("A", "B"))
+    names = data.sample.about.get("names", ("A", "B"))
     n = data.scheduled
     if a or b:
         text = f"failed, missing or repeated: {names[0]} in {a} of {plural(n, 'round')}"
-        if data.of_sample.b is not None:
+        if data.sample.b is not None:
             text += f", {names[1]} in {b}"
             text += ": one side fails more often than the other" if data.excess[1].size else ""
         remarks.append(text)
@@ -552,10 +562,10 @@ def _failures(data: _Data) -> list[str]:
 
 def _unseen(data: _Data, placings: int) -> tuple[str, int] | None:
     """Why equivalence over placings cannot be claimed, and how many more deployments it takes."""
-    s = data.of_sample
+    s = data.sample
     if data.units < 2 or not s.moved:
         return None
-    y = np.array([Rounds(data.d[data.unit == u]).middle for u in np.unique(data.unit)])
+    y = np.array([Rounds(data.d[data.unit == u]).centre for u in np.unique(data.unit)])
     far = np.abs(y - np.median(y)) > FAR_PLACING
     if far.any():
         return f"{plural(int(far.sum()), s.unit_name)} of {y.size} landed far from the rest", 0
@@ -571,7 +581,7 @@ def _unseen(data: _Data, placings: int) -> tuple[str, int] | None:
 
 def _basis(data: _Data, decision: Decision, design: Design) -> tuple[str, str, tuple[str, ...]]:
     """Method, what is estimated, and what is assumed."""
-    s = data.of_sample
+    s = data.sample
     looks = ", valid at every look" if design == "sequential" else ""
     over = f"geometric mean over {s.unit_name}s of the " if data.units > 1 else ""
     if data.unblocked is not None:
@@ -648,25 +658,15 @@ def compare_samples(
         raise StatsError(f"family must be the number of contrasts that share alpha, 1 or more; got {family!r}")
     if better not in ("higher", "lower", None):
         raise StatsError(f"better must be 'higher', 'lower' or None; got {better!r}")
-    x, y = _sides(a, b, paired)
-    words: dict[str, Any] = {"names": ("A", "B"), "metric": "", "quantity": "value", "scope": "", **about}
-    declared, step = words.pop("declared", True), half_step(x) + half_step(y)
+    x, y = numbers(a, "a"), numbers(b, "b")
+    declared, step = bool(about.get("declared", True)), half_step(x) + half_step(y)
+    words = {name: value for name, value in about.items() if name != "declared"}
     sample = Sample(a=x, b=y, margin=margin, better=better, paired=paired, declared=declared, step=step, about=words)
     # Bonferroni: the share of this contrast alone
     [c] = judge_samples([sample], alpha=alpha / family)
     shared = f" for a family of {family} contrasts" if family > 1 else ""
     reason = c.reason.replace(" are needed (", f" are needed{shared} (") if shared else c.reason
     return dataclasses.replace(c, alpha=alpha, family=int(family), reason=reason)
-
-
-def _sides(a: npt.ArrayLike, b: npt.ArrayLike, paired: bool) -> tuple[Floats, Floats]:
-    x, y = numbers(a, "a"), numbers(b, "b")
-    if paired and x.size != y.size:
-        raise StatsError(
-            f"a holds {plural(x.size, 'value')} and b {y.size}: paired values belong to the same rounds; "
-            "give both in round order with NaN where a round is missing, or pass paired=False"
-        )
-    return x, y
 
 
 def merged(values: Floats, cell: Numbers, part: Numbers, group: Numbers) -> Floats:

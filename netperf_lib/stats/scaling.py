@@ -73,7 +73,7 @@ def saturation(rates: Floats, share: float, alpha: float) -> tuple[int | None, i
 
     def enough(k: int) -> bool:
         ratios = (logs[:, k] - logs[:, j] for j in range(levels) if j != k)
-        return all(Rounds(d).ends(2 * tail)[0] > math.log(share) for d in ratios)
+        return all(Rounds(d).interval(2 * tail)[0] > math.log(share) for d in ratios)
 
     return next((k for k in range(levels) if enough(k)), None), best
 

@@ -62,7 +62,7 @@ def test_the_interval_inverts_wilcoxons_test(n):
     rng = default_rng(n)
     for _ in range(20):
         d = rng.normal(0.01, 0.02, n)
-        low, high, _ = Rounds(d).ends(0.05)
+        low, high, _ = Rounds(d).interval(0.05)
         for at in (low, high):
             for step in (-1e-9, 1e-9):
                 p = scipy.stats.wilcoxon(d - at - step, method="exact").pvalue
@@ -73,7 +73,7 @@ def test_welch():
     rng = default_rng(1)
     for _ in range(10):
         x, y = rng.normal(0, 0.05, 6), rng.normal(0.02, 0.02, 4)
-        low, high, _ = Unblocked(x, y, units=True).ends(0.05)
+        low, high, _ = Unblocked(x, y, units=True).interval(0.05)
         theirs = scipy.stats.ttest_ind(x, y, equal_var=False).confidence_interval(0.95)
         assert np.allclose([low, high], [theirs.low, theirs.high])
 

@@ -577,8 +577,8 @@ def _undeclared_judged() -> list[Any]:
     plain = samples._comparison
 
     def judged(data: Any, *rest: Any) -> Any:
-        declared = data.of_sample.declared
-        data.of_sample = replace(data.of_sample, declared=True)
+        declared = data.sample.declared
+        data.sample = replace(data.sample, declared=True)
         return replace(plain(data, *rest), declared=declared)
 
     return [mock.patch.object(samples, "_comparison", judged)]
